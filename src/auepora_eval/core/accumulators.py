@@ -46,13 +46,13 @@ class CollectingAccumulator:
     def result(self, grouping: Grouping) -> MetricResult:
         """The result of all batches."""
         scores = Scores.concat(self._parts)
-        joined = scores if self._joined else self.metric.pair_samples(scores)
+        paired = scores if self._joined else self.metric.pair_samples(scores)
         clusters = grouping.clusters()
-        result = self._result_of(joined, clusters, keep_scores=self._keep_scores)
+        result = self._result_of(paired, clusters, keep_scores=self._keep_scores)
         result.slices = {
             name: {
                 group: self._result_of(
-                    joined.take(rows) if self._joined else self.metric.select(scores, joined, rows),
+                    paired.take(rows) if self._joined else self.metric.select(scores, paired, rows),
                     None if clusters is None else clusters[rows],
                 )
                 for group, rows in groups.items()
@@ -156,10 +156,10 @@ def compute_result(metric: Metric, batch: Batch) -> MetricResult:
     return result
 
 
-def _user_scores(metric: Metric, given: Sequence[Any], n: int) -> Scores:
-    if len(given) != n:
+def _user_scores(metric: Metric, values: Sequence[Any], n: int) -> Scores:
+    if len(values) != n:
         raise MetricDefinitionError(
-            f"{type(metric).__name__}.compute returned {len(given)} scores for {n} samples; give one per sample, "
+            f"{type(metric).__name__}.compute returned {len(values)} scores for {n} samples; give one per sample, "
             "None where it was not scored"
         )
-    return Scores.from_list([Score.skip("not_scored") if value is None else Score(value) for value in given])
+    return Scores.from_list([Score.skip("not_scored") if value is None else Score(value) for value in values])

@@ -21,7 +21,7 @@ def disable_malloc_trim() -> None:
         return
     import ctypes
 
-    told = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries lack it
-    if told is not None:
-        told(_MMAP_THRESHOLD, _THRESHOLD_BYTES)
-        told(_TRIM_THRESHOLD, _THRESHOLD_BYTES)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries lack it
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, _THRESHOLD_BYTES)
+        mallopt(_TRIM_THRESHOLD, _THRESHOLD_BYTES)

@@ -111,9 +111,9 @@ class Batch:
         """
         return self.feature("present_outputs", lambda b: [_placeholder(output) for output in b.outputs])
 
-    def note(self, remark: str, sample_id: str) -> None:
+    def note(self, message: str, sample_id: str) -> None:
         """Remember a remark about a sample; the engine says it once, with a count."""
-        add_note(self.notes, remark, sample_id)
+        add_note(self.notes, message, sample_id)
 
 
 def _failures(batch: Batch) -> list[str | None]:
@@ -205,19 +205,19 @@ def _placeholder(output: SystemOutputs | None) -> SystemOutputs:
     return output
 
 
-def add_note(notes: dict[str, tuple[int, str]], remark: str, sample_id: str) -> None:
+def add_note(notes: dict[str, tuple[int, str]], message: str, sample_id: str) -> None:
     """One sample more of which something is to be remarked."""
-    count, first = notes.get(remark, (0, sample_id))
-    notes[remark] = (count + 1, first)
+    count, first = notes.get(message, (0, sample_id))
+    notes[message] = (count + 1, first)
 
 
 def warn_notes(notes: Iterable[Mapping[str, tuple[int, str]]], *, stacklevel: int = 3) -> None:
     """Warn once per remark, with how many samples it concerns and the first of them."""
     merged: dict[str, tuple[int, str]] = {}
     for some in notes:
-        for remark, (count, first) in some.items():
-            before, earliest = merged.get(remark, (0, first))
-            merged[remark] = (before + count, earliest)
-    for remark, (count, first) in merged.items():
+        for message, (count, first) in some.items():
+            before, earliest = merged.get(message, (0, first))
+            merged[message] = (before + count, earliest)
+    for message, (count, first) in merged.items():
         where = f"sample '{first}'" + (f" and {count - 1} more" if count > 1 else "")
-        warnings.warn(f"{remark} ({where})", AueporaWarning, stacklevel=stacklevel)
+        warnings.warn(f"{message} ({where})", AueporaWarning, stacklevel=stacklevel)

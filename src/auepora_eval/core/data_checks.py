@@ -77,36 +77,36 @@ class IdCheck:
         if not set(gold).isdisjoint(retrieved):
             self._equal += 1
             return
-        found: dict[tuple[str, str], tuple[str, str]] = {}
-        for rule, (changed, _, _) in _ID_TRANSFORMS.items():
+        matches: dict[tuple[str, str], tuple[str, str]] = {}
+        for transform, (changed, _, _) in _ID_TRANSFORMS.items():
             known = {changed(one): one for one in gold}
             hit = next((one for one in retrieved if changed(one) in known), None)
             if hit is not None:
-                found[rule, ""] = hit, known[changed(hit)]
+                matches[transform, ""] = hit, known[changed(hit)]
         for hit in retrieved[:_IDS_COMPARED]:
             for one in list(gold)[:_IDS_COMPARED]:
                 if hit.endswith(one):
-                    found["retrieved", hit.removesuffix(one)] = hit, one
+                    matches["retrieved", hit.removesuffix(one)] = hit, one
                 elif one.endswith(hit):
-                    found["gold", one.removesuffix(hit)] = hit, one
-        self._counts.update(found.keys())
-        self._examples = found | self._examples
+                    matches["gold", one.removesuffix(hit)] = hit, one
+        self._counts.update(matches.keys())
+        self._examples = matches | self._examples
 
     def warning(self) -> str | None:
         """How ids can be mapped, where many samples have a hit only then."""
-        for rule, prefix in sorted(
+        for transform, prefix in sorted(
             self._counts, key=lambda key: (key[0] not in _ID_TRANSFORMS, -self._counts[key], key)
         ):
-            count = self._counts[rule, prefix]
-            if rule in _ID_TRANSFORMS:
+            count = self._counts[transform, prefix]
+            if transform in _ID_TRANSFORMS:
                 enough = count * 10 >= self._compared
-                _, how, mapping = _ID_TRANSFORMS[rule]
+                _, how, mapping = _ID_TRANSFORMS[transform]
             else:  # an id may end like another by chance
                 enough = not self._equal and count * 2 >= self._compared
-                how = f"without the prefix {prefix!r} of the {rule} ids"
+                how = f"without the prefix {prefix!r} of the {transform} ids"
                 mapping = f"doc_id.removeprefix({prefix!r})"
             if enough:
-                hit, gold = self._examples[rule, prefix]
+                hit, gold = self._examples[transform, prefix]
                 return (
                     f"{count} of {self._compared} samples have a hit only {how}, such as {hit!r} for the gold id "
                     f"{gold!r}; map the ids before scoring, for example with {mapping}"
@@ -151,8 +151,8 @@ class DataCheck:
         if abstention:
             empty += "; abstention metrics count an empty answer as a refusal"
         judged = [_judge_warning(by_name[one.name], one) for one in results if one.name in by_name]
-        found: list[str | None] = [no_hit_warning(results), self._ids.warning(), empty if many else None, *judged]
-        results.warnings = list(filter(None, found))
+        messages: list[str | None] = [no_hit_warning(results), self._ids.warning(), empty if many else None, *judged]
+        results.warnings = list(filter(None, messages))
 
 
 def _judge_warning(metric: Metric, result: MetricResult) -> str | None:

@@ -164,6 +164,6 @@ def quote_text(text: str) -> str:
 
 def join_items(things: Iterable[object], *, nothing: str = "none") -> str:
     """Things within a sentence, all of them up to forty."""
-    shown = [str(thing) for thing in things]
-    more = f", … ({len(shown)} in all)" if len(shown) > 40 else ""
-    return (", ".join(shown[:40]) + more) or nothing
+    items = [str(thing) for thing in things]
+    more = f", … ({len(items)} in all)" if len(items) > 40 else ""
+    return (", ".join(items[:40]) + more) or nothing

@@ -77,32 +77,32 @@ def evaluate(
     ``judging`` says how judges are asked, where a metric needs one.
     """
     chosen = resolve_metrics(metrics, conventions)
-    rows = as_sequence(samples, "samples")
-    check_samples(rows)
-    given = (
-        [outputs.get(row.sample_id) for row in rows]
+    sample_list = as_sequence(samples, "samples")
+    check_samples(sample_list)
+    output_list = (
+        [outputs.get(row.sample_id) for row in sample_list]
         if isinstance(outputs, Mapping)
         else as_sequence(outputs, "outputs")
     )
-    if len(rows) != len(given):
-        raise AlignmentError(len(rows), len(given))
-    EvaluationPlan(chosen).validate_dataset(rows)
+    if len(sample_list) != len(output_list):
+        raise AlignmentError(len(sample_list), len(output_list))
+    EvaluationPlan(chosen).validate_dataset(sample_list)
     size = check_batch_size(batch_size)
     memory: dict[Hashable, Any] = {}
     grouping, check = Grouping(parse_slices(slices), keep=True), DataCheck()
-    require_slice_values(grouping.slices, rows)
+    require_slice_values(grouping.slices, sample_list)
 
     def batches() -> Iterator[Batch]:
-        for start in range(0, len(rows), size):
-            part = rows[start : start + size]
+        for start in range(0, len(sample_list), size):
+            part = sample_list[start : start + size]
             grouping.add(part)
-            check.add(part, given[start : start + size])
-            yield Batch(part, given[start : start + size], memory=memory)
+            check.add(part, output_list[start : start + size])
+            yield Batch(part, output_list[start : start + size], memory=memory)
 
-    def whole(chosen_rows: Rows | None = None) -> Batch:
+    def make_batch(chosen_rows: Rows | None = None) -> Batch:
         if chosen_rows is None:
-            return Batch(rows, given)
-        return Batch([rows[row] for row in chosen_rows], [given[row] for row in chosen_rows])
+            return Batch(sample_list, output_list)
+        return Batch([sample_list[row] for row in chosen_rows], [output_list[row] for row in chosen_rows])
 
     with make_executor(executor, workers) as scoring:
         return run_metrics(
@@ -113,7 +113,7 @@ def evaluate(
             progress,
             executor=with_judges(scoring, chosen, judging),
             grouping=grouping,
-            whole=whole,
+            make_batch=make_batch,
             check=check,
         )
 
@@ -162,7 +162,7 @@ def evaluate_stream(
             progress,
             executor=with_judges(scoring, chosen, judging),
             grouping=grouping,
-            whole=None,
+            make_batch=None,
             check=check,
         )
     _require_annotated(grouping, chosen, results)
@@ -193,8 +193,8 @@ def evaluate_sources(
     _require_batch_metrics(chosen)
     grouping = Grouping(parse_slices(slices), keep=keep_scores or _any_keeps_scores(chosen, joined=joined))
     fields = frozenset(name for one in chosen for name in one.required_fields())
-    told = tuple(grouping.slices)
-    batches = (SourcedBatch(source, told, grouping.keep, fields, joined) for source in sources)
+    slice_tuple = tuple(grouping.slices)
+    batches = (SourcedBatch(source, slice_tuple, grouping.keep, fields, joined) for source in sources)
     with make_executor(executor, workers) as scoring:
         results = run_metrics(
             batches,
@@ -204,7 +204,7 @@ def evaluate_sources(
             progress,
             executor=with_judges(scoring, chosen, judging),
             grouping=grouping,
-            whole=None,
+            make_batch=None,
             joined=joined,
         )
     _require_annotated(grouping, chosen, results)
@@ -289,7 +289,7 @@ def check_batch_size(batch_size: int) -> int:
 
 def collect_scores(
     batches: Iterable[Scorable],
-    tallies: Sequence[CollectingAccumulator],
+    accumulators: Sequence[CollectingAccumulator],
     executor: Executor,
     grouping: Grouping,
     progress: Progress | None,
@@ -298,12 +298,12 @@ def collect_scores(
 ) -> None:
     """Score every batch and hand the outcomes to the tallies; what metrics had to remark is said at the end."""
     notes: list[dict[str, tuple[int, str]]] = []
-    for scored in executor.score(batches, [tally.metric for tally in tallies]):
+    for scored in executor.score(batches, [accumulator.metric for accumulator in accumulators]):
         if scored.members is not None:
             grouping.add_membership(scored.members)
         groups = grouping.next_batch()
-        for tally, scores in zip(tallies, scored.scores, strict=True):
-            tally.add(scores, groups)
+        for accumulator, scores in zip(accumulators, scored.scores, strict=True):
+            accumulator.add(scores, groups)
         if scored.notes:
             notes.append(scored.notes)
         if progress is not None:
@@ -321,32 +321,32 @@ def run_metrics(
     *,
     executor: Executor,
     grouping: Grouping,
-    whole: Callable[[Rows | None], Batch] | None,
+    make_batch: Callable[[Rows | None], Batch] | None,
     joined: bool = False,
     check: DataCheck | None = None,
     stacklevel: int = 5,
 ) -> Results:
     """Score batches and fold what comes of them into results. ``check`` took in what the batches are made of."""
-    tallies = {
+    accumulators = {
         one.name: make_accumulator(one.for_run(run), run, keep_scores=keep_scores, joined=joined)
         for one in metrics
         if isinstance(one, BatchMetric)
     }
     # Over lists the collector rests for the whole pass; over a stream only while we score, since the garbage that the
     # caller's own generator makes is not ours to keep.
-    with gc_paused() if whole is not None else nullcontext():
-        collect_scores(batches, list(tallies.values()), executor, grouping, progress, stacklevel=stacklevel)
+    with gc_paused() if make_batch is not None else nullcontext():
+        collect_scores(batches, list(accumulators.values()), executor, grouping, progress, stacklevel=stacklevel)
     results = Results()
     everything: Batch | None = None
     for one in metrics:
-        if one.name in tallies:
-            results.append(tallies[one.name].result(grouping))
+        if one.name in accumulators:
+            results.append(accumulators[one.name].result(grouping))
         else:
-            assert whole is not None  # streams refuse metrics that only compute
-            everything = everything or whole(None)
+            assert make_batch is not None  # streams refuse metrics that only compute
+            everything = everything or make_batch(None)
             result = compute_result(one, everything)
             result.slices = {
-                name: {group: compute_result(one, whole(rows)) for group, rows in groups.items()}
+                name: {group: compute_result(one, make_batch(rows)) for group, rows in groups.items()}
                 for name, groups in grouping.rows().items()
             }
             results.append(result)

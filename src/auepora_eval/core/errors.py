@@ -145,12 +145,12 @@ class UnknownMetricError(AueporaError, LookupError, ValueError):
 class UnknownOptionError(AueporaError, TypeError, ValueError):
     """A metric was given an option it does not have."""
 
-    def __init__(self, metric: str, option: str, known: Iterable[str], choices: Iterable[str] = ()) -> None:
-        names, choices = sorted(known), sorted(choices)
+    def __init__(self, metric: str, option: str, known: Iterable[str], conventions: Iterable[str] = ()) -> None:
+        names, conventions = sorted(known), sorted(conventions)
         listing = f"; its options are: {', '.join(names)}" if names else "; it has no options"
-        if choices:
-            listing += f"; and the choices of its conventions: {', '.join(choices)}"
-        hint = did_you_mean(option, [*names, *choices], otherwise=listing)
+        if conventions:
+            listing += f"; and the choices of its conventions: {', '.join(conventions)}"
+        hint = did_you_mean(option, [*names, *conventions], otherwise=listing)
         super().__init__(f"metric '{metric}' has no option '{option}'{hint}")
 
 

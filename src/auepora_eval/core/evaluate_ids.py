@@ -77,19 +77,19 @@ def _require_gold_only(metrics: list[Metric], *, annotated: bool) -> None:
 
 
 def _evaluate_batches(
-    part: Callable[[int, int], Batch], names: list[str], metrics: Sequence[Metric], keep_scores: bool
+    make_part: Callable[[int, int], Batch], names: list[str], metrics: Sequence[Metric], keep_scores: bool
 ) -> Results:
     size, total = RANKINGS_BATCH_SIZE, len(names)
     grouping = Grouping((), keep=True)
     grouping.ids = names
     return run_metrics(
-        (part(start, min(start + size, total)) for start in range(0, total, size)),
+        (make_part(start, min(start + size, total)) for start in range(0, total, size)),
         metrics,
         RunInfo(),
         keep_scores,
         None,
         executor=SerialExecutor(),
         grouping=grouping,
-        whole=lambda _: part(0, total),
+        make_batch=lambda _: make_part(0, total),
         stacklevel=6,
     )

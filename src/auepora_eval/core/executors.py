@@ -135,26 +135,26 @@ def score_batch(
     if isinstance(batch, SourcedBatchGroup):
         return batch.score_all(metrics, memory)
     with gc_paused():
-        members, guests = None, None
+        members, parents = None, None
         if isinstance(batch, SourcedBatch):
             loaded = batch.load(memory)
-            batch, members, guests = loaded.batch, loaded.members, loaded.parents
+            batch, members, parents = loaded.batch, loaded.members, loaded.parents
         scores = [apply_failure_policy(metric, batch) for metric in metrics]
-        if guests is not None:
-            scores = [_pair_with_parents(*one, guests) for one in zip(metrics, scores, strict=True)]
+        if parents is not None:
+            scores = [_pair_with_parents(*one, parents) for one in zip(metrics, scores, strict=True)]
     return ScoredBatch(len(batch), scores, batch.notes, members)
 
 
-def _pair_with_parents(metric: BatchMetric, scores: Scores, guests: Batch) -> Scores:
+def _pair_with_parents(metric: BatchMetric, scores: Scores, parents: Batch) -> Scores:
     """The outcomes of a batch, joined with their bases where the metric makes pairs of them.
 
     What there is to remark of a guest is remarked where it is at home.
     """
     if not pairs_in_worker(metric):
         return scores
-    if not len(guests):
+    if not len(parents):
         return metric.pair_samples(scores)
-    together = Scores.concat([scores, apply_failure_policy(metric, guests)])
+    together = Scores.concat([scores, apply_failure_policy(metric, parents)])
     return metric.pair_samples(together).take(np.arange(len(scores)))
 
 
@@ -223,25 +223,25 @@ class ProcessExecutor:
             yield from SerialExecutor().score(batches, metrics)
             return
         job = _pickle_metrics(metrics)
-        others, memory = self.workers - 1, dict[Hashable, Any]()
-        waiting: deque[Future[ScoredBatch]] = deque()
-        with SharedMemoryTransfer(self._folder) as parcels:
+        other_workers, memory = self.workers - 1, dict[Hashable, Any]()
+        pending: deque[Future[ScoredBatch]] = deque()
+        with SharedMemoryTransfer(self._folder) as transfer:
             try:
                 for batch in batches:
-                    under_way = sum(not future.done() for future in waiting)
-                    rows = _serialise(batch) if under_way < _PREFETCH * others else None
+                    under_way = sum(not future.done() for future in pending)
+                    rows = _serialise(batch) if under_way < _PREFETCH * other_workers else None
                     if rows is not None:
-                        waiting.append(self._pool.submit(_score, job, parcels.dump(rows)))
+                        pending.append(self._pool.submit(_score, job, transfer.dump(rows)))
                     else:
                         done: Future[ScoredBatch] = Future()
                         done.set_result(score_batch(batch, metrics, memory))
-                        waiting.append(done)
-                    while waiting and (waiting[0].done() or len(waiting) > _MAX_PENDING * self.workers):
-                        yield _result(waiting.popleft())
-                while waiting:
-                    yield _result(waiting.popleft())
+                        pending.append(done)
+                    while pending and (pending[0].done() or len(pending) > _MAX_PENDING * self.workers):
+                        yield _result(pending.popleft())
+                while pending:
+                    yield _result(pending.popleft())
             finally:
-                for future in waiting:
+                for future in pending:
                     future.cancel()
 
 
@@ -254,8 +254,8 @@ _MAX_PENDING = 16
 def _serialise(batch: Scorable) -> bytes | None:
     """The rows of a batch, or where to read them, ready to be sent; None where something cannot leave this process."""
     try:
-        sent = batch if isinstance(batch, SourcedBatch) else pack(batch.samples, batch.outputs)
-        return pickle.dumps(sent, pickle.HIGHEST_PROTOCOL)
+        payload = batch if isinstance(batch, SourcedBatch) else pack(batch.samples, batch.outputs)
+        return pickle.dumps(payload, pickle.HIGHEST_PROTOCOL)
     except Exception:  # whatever the user's own objects raise: they are scored here
         return None
 
@@ -294,8 +294,8 @@ def _score(job: bytes, rows: bytes | SpilledBytes) -> ScoredBatch:
         _jobs[job] = pickle.loads(job), {}  # noqa: S301 -- our own metrics, from the process that started this one
     metrics, memory = _jobs[job]
     with gc_paused():
-        sent = pickle.loads(load(rows))  # noqa: S301 -- as above
-        batch = sent if isinstance(sent, SourcedBatch) else Batch(*unpack(sent), memory=memory)
+        payload = pickle.loads(load(rows))  # noqa: S301 -- as above
+        batch = payload if isinstance(payload, SourcedBatch) else Batch(*unpack(payload), memory=memory)
     return score_batch(batch, metrics, memory)
 
 

@@ -80,11 +80,11 @@ def _key(sample: EvaluationSample, output: SystemOutputs | None) -> FamilyKey:
     )
 
 
-def with_family_keys(scores: Scores, batch: Batch, own: Sequence[Any] | None = None) -> Scores:
+def with_family_keys(scores: Scores, batch: Batch, payloads: Sequence[Any] | None = None) -> Scores:
     """The outcomes of a batch with the keys of its samples, and what else belongs to each."""
     keys = family_keys(batch)
-    if own is not None:
-        keys = [key._replace(payload=extra) for key, extra in zip(keys, own, strict=True)]
+    if payloads is not None:
+        keys = [key._replace(payload=extra) for key, extra in zip(keys, payloads, strict=True)]
     return replace(scores, keys=tuple(keys))
 
 
@@ -116,16 +116,16 @@ def find_parents(
     key whether a variant is looked at, in place of its scenario. A sample that nobody could score has no key, and is
     part of nothing.
     """
-    places: dict[tuple[str, int], int] = {}
+    rows_by_key: dict[tuple[str, int], int] = {}
     for row, key in enumerate(keys):
         if key is not None:
             place = (key.sample_id, key.repeat)
-            places[place] = TWO_BASES if place in places else row
+            rows_by_key[place] = TWO_BASES if place in rows_by_key else row
 
     def base_row(key: FamilyKey) -> int:
         assert key.base is not None
-        row = places.get((key.base, key.repeat))
-        return places.get((key.base, 0), NO_BASE) if row is None else row
+        row = rows_by_key.get((key.base, key.repeat))
+        return rows_by_key.get((key.base, 0), NO_BASE) if row is None else row
 
     wanted = set(scenarios)
 
@@ -159,8 +159,8 @@ def _find_cycles(above: Sequence[int]) -> list[bool]:
 def sort_by_id(scores: Scores, clusters: Clusters | None) -> tuple[Scores, Clusters | None]:
     """Keyed outcomes by id, so that the order of samples changes no digit of what is made of them."""
     keys: Sequence[FamilyKey | None] = scores.keys or ()  # none of a sample that nobody could score
-    places = [("", 0) if key is None else (key.sample_id, key.repeat) for key in keys]
-    rows = np.array(sorted(range(len(keys)), key=places.__getitem__), dtype=np.intp)
+    rows_by_key = [("", 0) if key is None else (key.sample_id, key.repeat) for key in keys]
+    rows = np.array(sorted(range(len(keys)), key=rows_by_key.__getitem__), dtype=np.intp)
     if clusters is not None:
         # Numbered anew as they come: the numbers they have follow the order of samples.
         numbers: dict[int, int] = {}

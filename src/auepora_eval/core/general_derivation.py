@@ -103,9 +103,9 @@ def add_inputs(
     return steps
 
 
-def add_judgements(steps: DerivationBuilder, said: Iterable[SampleJudgement]) -> DerivationBuilder:
+def add_judgements(steps: DerivationBuilder, judgements: Iterable[SampleJudgement]) -> DerivationBuilder:
     """What judges said, one judgement per row."""
-    rows = [(one.judge_repeat + 1, one.critic, answer, _reasons(one)) for one in said for answer in _answers(one)]
+    rows = [(one.judge_repeat + 1, one.critic, answer, _reasons(one)) for one in judgements for answer in _answers(one)]
     if not rows:
         return steps.add_step("No judgement is stored for this sample: nobody had to be asked, or they were not kept")
     return steps.table("What the judge said", ("time", "judge", "answer", "why"), rows)

@@ -62,9 +62,9 @@ class JudgedMetric(PerSampleMetric):
     async def _ascore_checked(
         self, batch: Batch, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient, *, answered: bool
     ) -> Score:
-        ruled_out = self.precheck(sample, output, answered=answered)
-        if ruled_out is not None:
-            return ruled_out
+        skipped = self.precheck(sample, output, answered=answered)
+        if skipped is not None:
+            return skipped
         try:
             return self.check_score(await self.ascore_one(sample, output, judge))
         except JudgeError as error:

@@ -45,8 +45,8 @@ def _verdict(one: object, statements: Sequence[str]) -> str:
 
 
 def _texts(about: Mapping[str, Any], name: str) -> list[str]:
-    held = about.get(name)
-    return [str(one) for one in held] if isinstance(held, (list, tuple)) else []
+    texts = about.get(name)
+    return [str(one) for one in texts] if isinstance(texts, (list, tuple)) else []
 
 
 def _list(value: object) -> bool:

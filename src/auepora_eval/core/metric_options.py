@@ -16,33 +16,33 @@ __all__ = ["changed_conventions", "common_options", "constructor_options"]
 
 def common_options(metric: BatchMetric) -> dict[str, str]:
     """Choices that concern every metric, shown only where they depart from the rule and matter to the number."""
-    rules = metric.active_conventions
-    choices: dict[str, str] = {}
+    conventions = metric.active_conventions
+    options: dict[str, str] = {}
     if not metric.counts_system_failures:
-        return choices
-    if rules.missing != "fail":
-        choices["missing"] = rules.missing
-    if rules.on_system_failure != "worst" and not metric.always_counts_failures:
-        choices["failed"] = rules.on_system_failure
-    return choices
+        return options
+    if conventions.missing != "fail":
+        options["missing"] = conventions.missing
+    if conventions.on_system_failure != "worst" and not metric.always_counts_failures:
+        options["failed"] = conventions.on_system_failure
+    return options
 
 
 def constructor_options(metric: BatchMetric) -> dict[str, str]:
     """The constructor's options that differ from their defaults, as far as the object shows them."""
-    shown = {}
+    options = {}
     for name, parameter in inspect.signature(type(metric)).parameters.items():
         value = getattr(metric, name, parameter.default)
         if name not in ("conventions", "overrides", "name") and value != parameter.default:
-            shown[name] = re.sub(r"[|:\s]+", "_", value if isinstance(value, str) else repr(value))
-    return shown
+            options[name] = re.sub(r"[|:\s]+", "_", value if isinstance(value, str) else repr(value))
+    return options
 
 
 def changed_conventions(metric: BatchMetric) -> dict[str, str]:
     """Departures from the default conventions that a metric reading ``rules`` may have felt."""
     apart = {"missing", "on_system_failure", "k_values"}  # shown elsewhere, or no matter
-    default, rules = Conventions.of(), metric.active_conventions
+    default, conventions = Conventions.of(), metric.active_conventions
     return {
-        key: str(getattr(rules, key))
+        key: str(getattr(conventions, key))
         for key in CONVENTION_NAMES
-        if key not in apart and getattr(rules, key) != getattr(default, key)
+        if key not in apart and getattr(conventions, key) != getattr(default, key)
     }

@@ -254,9 +254,9 @@ class BatchMetric(Metric):
         """Whether it looks at several samples together, so that no sample has a score by itself."""
         return type(self).pair_samples is not BatchMetric.pair_samples
 
-    def select(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
+    def select(self, scores: Scores, paired: Scores, rows: npt.NDArray[np.intp]) -> Scores:
         """The outcomes of some samples, from those ``score`` gave and the same ones ``joined``."""
-        return joined.take(rows)
+        return paired.take(rows)
 
     def further_details(self, scores: Scores, clusters: npt.NDArray[np.intp] | None) -> dict[str, Any]:
         """What a result shows besides what every result does; needs ``needs_all``."""
@@ -387,9 +387,9 @@ class SampleMetric(PerSampleMetric):
         )
 
     def _outcome(self, batch: Batch, sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score:
-        ruled_out = self.precheck(sample, output, answered=answered)
-        if ruled_out is not None:
-            return ruled_out
+        skipped = self.precheck(sample, output, answered=answered)
+        if skipped is not None:
+            return skipped
         try:
             score = self.score_one(sample, output)
         except Exception as error:
@@ -406,18 +406,18 @@ def with_conventions(metric: MetricT, conventions: Conventions) -> MetricT:
     """The metric under these conventions, unless it brings its own."""
     if not isinstance(metric, BatchMetric) or metric.conventions is not None:
         return metric
-    twin = copy.copy(metric)
-    object.__setattr__(twin, "conventions", conventions)  # built-in metrics are frozen; this is a fresh copy
-    return twin
+    clone = copy.copy(metric)
+    object.__setattr__(clone, "conventions", conventions)  # built-in metrics are frozen; this is a fresh copy
+    return clone
 
 
 def with_name(metric: MetricT, name: str) -> MetricT:
     """The same metric under another name, so that a plan can hold it twice."""
     if not name:
         raise BadValueError(f"a metric cannot be called {name!r}")
-    twin = copy.copy(metric)
-    set_name(twin, name)
-    return twin
+    clone = copy.copy(metric)
+    set_name(clone, name)
+    return clone
 
 
 def set_name(metric: Metric, name: str | None) -> None:

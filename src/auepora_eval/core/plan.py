@@ -77,8 +77,8 @@ def with_corpus_ids(metrics: Sequence[Metric], corpus_ids: Callable[[], Iterable
     chosen: list[Metric] = []
     for metric in metrics:
         if is_dataclass(metric) and getattr(metric, "corpus_ids", ()) is None:
-            given: Any = replace(metric, corpus_ids=tuple(corpus_ids()))
-            chosen.append(given if given.name == metric.name else with_name(given, metric.name))
+            filled: Any = replace(metric, corpus_ids=tuple(corpus_ids()))
+            chosen.append(filled if filled.name == metric.name else with_name(filled, metric.name))
         else:
             chosen.append(metric)
     return chosen

@@ -51,9 +51,9 @@ class SimpleRAGSystem(RAGSystem):
 
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
         """Retrieve, then generate from what was retrieved; the time of each is in the output's timings."""
-        begun = time.perf_counter()
+        start = time.perf_counter()
         retrieved = self.retriever.retrieve(sample.query, top_k=top_k)
-        found = time.perf_counter()
+        after_retrieval = time.perf_counter()
         response = self.generator.generate(sample.query, [item.doc for item in retrieved])
-        timings = {"retrieval": found - begun, "generation": time.perf_counter() - found}
+        timings = {"retrieval": after_retrieval - start, "generation": time.perf_counter() - after_retrieval}
         return SystemOutputs(retrieved=retrieved, response=response, timings=timings)

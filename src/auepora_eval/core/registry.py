@@ -258,30 +258,32 @@ def _parse_like(default: object, text: str, spec: str) -> object:
 
 
 def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
-    given = dict(options)
-    alias = given.pop("as", None)
+    remaining = dict(options)
+    alias = remaining.pop("as", None)
     parameters = info.parameters
     if alias is None and "name" not in parameters:
-        alias = given.pop("name", None)
-    choices = {}
+        alias = remaining.pop("name", None)
+    single_conventions = {}
     if issubclass(info.cls, BatchMetric):
-        choices = {key: given.pop(key) for key in list(given) if key in CONVENTION_NAMES and key not in parameters}
-    for key in given:
+        single_conventions = {
+            key: remaining.pop(key) for key in list(remaining) if key in CONVENTION_NAMES and key not in parameters
+        }
+    for key in remaining:
         if key not in parameters and key != "conventions":
             # Every batch metric takes them, but only what is ranked depends on them.
             changeable = CONVENTION_NAMES if "retrieved" in getattr(info.cls, "reads", ()) else ()
             raise UnknownOptionError(info.name, key, {*info.options, "conventions", "as"}, changeable)
-    conventions = given.pop("conventions", None)
+    conventions = remaining.pop("conventions", None)
     if conventions is not None:
         conventions = Conventions.of(conventions)
-    overrides = tuple((key, tuple(v) if isinstance(v, list) else v) for key, v in choices.items())
+    overrides = tuple((key, tuple(v) if isinstance(v, list) else v) for key, v in single_conventions.items())
     Conventions.of(conventions, **dict(overrides))  # a choice that does not exist is an error here, not when scoring
     for key, parameter in parameters.items():
-        if parameter.default is inspect.Parameter.empty and key not in given:
+        if parameter.default is inspect.Parameter.empty and key not in remaining:
             hint = f"write '{info.name}@5'" if key == info.at else f"give '{key}', after -m as {spec}:{key}=..."
             raise BadValueError(f"metric '{spec}' needs its option '{key}': {hint}")
     try:
-        built = info.cls(**given)
+        built = info.cls(**remaining)
     except AueporaError:
         raise
     except (TypeError, ValueError) as error:

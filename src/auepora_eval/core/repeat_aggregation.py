@@ -135,8 +135,8 @@ def _add_completed(metric: BatchMetric, result: MetricResult, parts: Sequence[Sc
 
 def _add_bounds(metric: BatchMetric, result: MetricResult, parts: Sequence[Scores]) -> None:
     """``bounds`` of what could not be measured, in whichever repeat."""
-    lost = [part.status == Status.MEASURE_FAILED for part in parts]
-    if not any(one.any() for one in lost):
+    unmeasured = [part.status == Status.MEASURE_FAILED for part in parts]
+    if not any(one.any() for one in unmeasured):
         return
     ends = [metric.reducer.bounds(part, *metric.range) for part in parts]
     if any(one is None for one in ends):
@@ -174,8 +174,8 @@ def per_sample_means(parts: Sequence[Scores]) -> Scores:
     if all(part.stats is not None for part in parts):
         wide = np.stack([part.stats for part in parts if part.stats is not None])
         with np.errstate(invalid="ignore", divide="ignore"):
-            there = ~np.isnan(wide)
-            stats = np.where(there.any(axis=0), np.nansum(wide, axis=0) / there.sum(axis=0), np.nan)
+            defined = ~np.isnan(wide)
+            stats = np.where(defined.any(axis=0), np.nansum(wide, axis=0) / defined.sum(axis=0), np.nan)
     return Scores(means, status[chosen, columns], codes[chosen, columns], tuple(names), stats, parts[0].keys)
 
 
@@ -244,14 +244,14 @@ def _bootstrap_values(
         highest=high,
     )
     # What a reducer doubts of its own interval, it doubts of this one as well.
-    doubts = [flag for one in own if one is not None for flag in one.flags]
-    return None if found is None else replace(found, flags=tuple(dict.fromkeys([*found.flags, *doubts])))
+    flags = [flag for one in own if one is not None for flag in one.flags]
+    return None if found is None else replace(found, flags=tuple(dict.fromkeys([*found.flags, *flags])))
 
 
 def _mean(values: Sequence[float]) -> float:
     """The mean of those that are numbers; NaN where none is."""
-    there = [value for value in values if not math.isnan(value)]
-    return math.fsum(there) / len(there) if there else math.nan
+    defined = [value for value in values if not math.isnan(value)]
+    return math.fsum(defined) / len(defined) if defined else math.nan
 
 
 # --- details ----------------------------------------------------------------------------------------------------------
@@ -264,24 +264,24 @@ def merge_details(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """
     merged: dict[str, Any] = {}
     for key in each[0] if each else ():
-        held = [one.get(key) for one in each]
-        if all(isinstance(one, Mapping) for one in held):
-            merged[key] = merge_details([one for one in held if isinstance(one, Mapping)])
-        elif all(key in one for one in each) and all(one == held[0] for one in held):
-            merged[key] = held[0]
-        elif all(one is None or isinstance(one, float) for one in held):
-            found = _mean([math.nan if one is None else one for one in held])
+        values = [one.get(key) for one in each]
+        if all(isinstance(one, Mapping) for one in values):
+            merged[key] = merge_details([one for one in values if isinstance(one, Mapping)])
+        elif all(key in one for one in each) and all(one == values[0] for one in values):
+            merged[key] = values[0]
+        elif all(one is None or isinstance(one, float) for one in values):
+            found = _mean([math.nan if one is None else one for one in values])
             merged[key] = None if math.isnan(found) else found
     return merged
 
 
 def repeat_spread(values: Sequence[float], parts: Sequence[Scores] = ()) -> dict[str, Any]:
     """The value of each repeat, how far they lie apart, how far the repeats of one sample do, and how calls went."""
-    there = [value for value in values if not math.isnan(value)]
+    defined = [value for value in values if not math.isnan(value)]
     spread: dict[str, Any] = {
         "count": len(values),
         "values": [None if math.isnan(value) else value for value in values],
-        "sd": statistics.stdev(there) if len(there) > 1 else None,
+        "sd": statistics.stdev(defined) if len(defined) > 1 else None,
     }
     if parts:
         spread["sd_within_samples"] = _sd_within_samples(np.stack([part.values for part in parts]))
@@ -291,19 +291,21 @@ def repeat_spread(values: Sequence[float], parts: Sequence[Scores] = ()) -> dict
 
 def _count_calls(parts: Sequence[Scores]) -> dict[str, int]:
     """How many calls the question applies to, how many of them count, and how many failed, by reason."""
-    told: Counter[tuple[Status, str]] = Counter()
+    counts: Counter[tuple[Status, str]] = Counter()
     for part in parts:
-        told.update(part.tally())
-    asked = {outcome: count for outcome, count in told.items() if outcome[0] is not Status.SKIPPED}
+        counts.update(part.tally())
+    applicable = {outcome: count for outcome, count in counts.items() if outcome[0] is not Status.SKIPPED}
     reasons: Counter[str] = Counter()
-    for (status, reason), count in sorted(asked.items()):
+    for (status, reason), count in sorted(applicable.items()):
         if status in _FAILED:
             reasons[f"failed_{reason}"] += count
     return {
-        "num_calls": sum(asked.values()),
+        "num_calls": sum(applicable.values()),
         "num_counted": sum(int(part.counted.sum()) for part in parts),
-        "num_system_failed": sum(count for (status, _), count in asked.items() if status is Status.SYSTEM_FAILED),
-        "num_measure_failed": sum(count for (status, _), count in asked.items() if status is Status.MEASURE_FAILED),
+        "num_system_failed": sum(count for (status, _), count in applicable.items() if status is Status.SYSTEM_FAILED),
+        "num_measure_failed": sum(
+            count for (status, _), count in applicable.items() if status is Status.MEASURE_FAILED
+        ),
         **reasons,
     }
 

@@ -62,25 +62,27 @@ def evaluate_repeats(
     require_slice_values(groups, samples)
     if not repeats:
         raise BadValueError("there must be at least one repeat to score")
-    tallies = {one.name: RepeatAccumulator(one.for_run(facts), facts) for one in chosen if isinstance(one, BatchMetric)}
+    accumulators = {
+        one.name: RepeatAccumulator(one.for_run(facts), facts) for one in chosen if isinstance(one, BatchMetric)
+    }
     grouping, check = Grouping(groups, keep=True), DataCheck()
-    with make_executor(executor, workers) as plain:
-        scoring = with_judges(plain, chosen, judging)
+    with make_executor(executor, workers) as base_executor:
+        scoring = with_judges(base_executor, chosen, judging)
         for outputs in repeats:
             grouping = Grouping(groups, keep=True)
-            for tally in tallies.values():
-                tally.begin()
+            for accumulator in accumulators.values():
+                accumulator.begin()
             collect_scores(
                 _batches(samples, outputs(), batch_size, grouping, check),
-                list(tallies.values()),
+                list(accumulators.values()),
                 scoring,
                 grouping,
                 progress,
                 stacklevel=4,
             )
     results = [
-        tallies[one.name].result(grouping)
-        if one.name in tallies
+        accumulators[one.name].result(grouping)
+        if one.name in accumulators
         else _compute_over_repeats(one, samples, repeats, slices=groups, run=facts)
         for one in chosen
     ]
@@ -93,18 +95,18 @@ def _batches(
     samples: Sequence[EvaluationSample], outputs: Outputs, size: int, grouping: Grouping, check: DataCheck
 ) -> Iterator[Batch]:
     memory: dict[Hashable, Any] = {}
-    source, given = iter(outputs), 0
+    source, num_outputs = iter(outputs), 0
     for start in range(0, len(samples), size):
         part = samples[start : start + size]
         answers = list(islice(source, len(part)))
-        given += len(answers)
+        num_outputs += len(answers)
         if len(answers) != len(part):
-            raise AlignmentError(len(samples), given)
+            raise AlignmentError(len(samples), num_outputs)
         grouping.add(part)
         check.add(part, answers)
         yield Batch(part, answers, memory=memory)
     if next(source, _END) is not _END:
-        raise AlignmentError(len(samples), given + 1)
+        raise AlignmentError(len(samples), num_outputs + 1)
 
 
 _END: Any = object()
@@ -130,9 +132,9 @@ def _compute_over_repeats(
 
 def _mean_result(each: Sequence[MetricResult]) -> MetricResult:
     first, values = each[0], [one.value if one.defined else math.nan for one in each]
-    there = [value for value in values if not math.isnan(value)]
+    defined = [value for value in values if not math.isnan(value)]
     first.details = {**merge_details([one.details for one in each]), "repeats": repeat_spread(values)}
-    first.value, first.defined = (math.fsum(there) / len(there), True) if there else (0.0, False)
+    first.value, first.defined = (math.fsum(defined) / len(defined), True) if defined else (0.0, False)
     first.scores = first.outcomes = first.interval = None
     return first
 
@@ -155,13 +157,13 @@ class RepeatAccumulator(CollectingAccumulator):
     def result(self, grouping: Grouping) -> MetricResult:
         """The result of all repeats."""
         whole = [Scores.concat(parts) for parts in self._repeats]
-        joined = [self.metric.pair_samples(scores) for scores in whole]
+        paired = [self.metric.pair_samples(scores) for scores in whole]
         clusters = grouping.clusters()
-        result = self._over_repeats(joined, clusters, keep_scores=True)
+        result = self._over_repeats(paired, clusters, keep_scores=True)
         result.slices = {
             name: {
                 group: self._over_repeats(
-                    [self.metric.select(one, other, rows) for one, other in zip(whole, joined, strict=True)],
+                    [self.metric.select(one, other, rows) for one, other in zip(whole, paired, strict=True)],
                     None if clusters is None else clusters[rows],
                 )
                 for group, rows in groups.items()

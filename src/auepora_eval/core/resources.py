@@ -42,15 +42,15 @@ def parse_use(option: object) -> Any:
     """An option as a metric keeps it: ``{use: NAME}`` as a ``Use``, with the resource where one is given."""
     if not (isinstance(option, Mapping) and set(option) == {"use"}):
         return option
-    name, given = option["use"], _RESOURCES.get()
+    name, resources = option["use"], _RESOURCES.get()
     if not isinstance(name, str) or not name:
         raise BadValueError(f"use: takes the name of a resource, not {name!r:.80}")
-    if given is None:
+    if resources is None:
         return Use(name)
-    if name not in given:
-        there = f"; the resources are {', '.join(given)}" if given else "; the plan has no 'resources'"
-        raise BadValueError(f"there is no resource '{name}'{did_you_mean(name, given, otherwise=there)}")
-    return Use(name, given[name])
+    if name not in resources:
+        there = f"; the resources are {', '.join(resources)}" if resources else "; the plan has no 'resources'"
+        raise BadValueError(f"there is no resource '{name}'{did_you_mean(name, resources, otherwise=there)}")
+    return Use(name, resources[name])
 
 
 def resolve(option: Any, *, what: str) -> Any:

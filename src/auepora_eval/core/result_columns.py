@@ -31,8 +31,8 @@ METRIC_COLUMNS: dict[str, ColumnKind] = {
 def metric_columns(results: Sequence[MetricResult], *, slices: bool = False) -> dict[str, FrameColumn]:
     """A row per metric; with ``slices`` also one per group of each slice, which the columns slice and group name."""
     rows = [row for result in results for row in _rows(result, slices=slices)]
-    held = {name: kind for name, kind in METRIC_COLUMNS.items() if slices or name not in ("slice", "group")}
-    return {name: FrameColumn(kind, [row[name] for row in rows]) for name, kind in held.items()}
+    kinds = {name: kind for name, kind in METRIC_COLUMNS.items() if slices or name not in ("slice", "group")}
+    return {name: FrameColumn(kind, [row[name] for row in rows]) for name, kind in kinds.items()}
 
 
 def sample_columns(results: Sequence[MetricResult], sample_ids: Sequence[str]) -> dict[str, FrameColumn]:

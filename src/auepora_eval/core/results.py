@@ -162,18 +162,18 @@ def results_to_dict(results: Sequence[MetricResult]) -> dict[str, dict[str, floa
 
 def results_to_markdown(results: Sequence[MetricResult]) -> str:
     """A Markdown table; a fourth column tells what each value is a mean of where any sample was not scored."""
-    remarks = [
+    notes = [
         "; ".join(filter(None, [coverage(result), judged_coverage(result), empty_answers(result)]))
         for result in results
     ]
-    with_coverage = any(remarks)
+    with_coverage = any(notes)
     lines = ["| Target | Metric | Value |", "|--------|--------|-------|"]
     if with_coverage:
         lines = [f"{lines[0]} Mean of |", f"{lines[1]}---------|"]
-    for result, remark in zip(results, remarks, strict=True):
+    for result, note in zip(results, notes, strict=True):
         value = f"{result.value:.4f}" if result.defined else "n/a"
         line = f"| {result.target.name} | {_cell(display_name(result))} | {value} |"
-        lines.append(f"{line} {remark or 'all'} |" if with_coverage else line)
+        lines.append(f"{line} {note or 'all'} |" if with_coverage else line)
     return "\n".join(lines)
 
 

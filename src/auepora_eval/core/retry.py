@@ -175,8 +175,8 @@ class Backoff:
 
     def delay(self, number: int, error: BaseException) -> float:
         """Seconds to wait after attempt ``number`` (1 is the first) failed with ``error``."""
-        asked = retry_after(error)
-        if asked is not None:
-            return min(asked, MAX_RETRY_AFTER) + self._random.uniform(0, min(self._backoff, 1.0))
+        requested = retry_after(error)
+        if requested is not None:
+            return min(requested, MAX_RETRY_AFTER) + self._random.uniform(0, min(self._backoff, 1.0))
         # The exponent is bounded because a float is not.
         return self._random.uniform(0, min(self._backoff * 2 ** min(number - 1, 60), MAX_BACKOFF))

@@ -104,14 +104,14 @@ class AueporaEvaluator:
                     progress(1)
 
         tasks = (Task(position, sample) for position, sample in enumerate(samples))
-        asked = call_system(self._asked, tasks, self.policy, keep, total=len(samples))
-        if asked.ended != "done":
-            warnings.warn(f"not every sample was asked: {asked.message}", AueporaWarning, stacklevel=3)
-        return [_skipped_output(asked) if output is None else output for output in outputs]
+        summary = call_system(self._asked, tasks, self.policy, keep, total=len(samples))
+        if summary.ended != "done":
+            warnings.warn(f"not every sample was asked: {summary.message}", AueporaWarning, stacklevel=3)
+        return [_skipped_output(summary) if output is None else output for output in outputs]
 
 
-def _skipped_output(asked: CallSummary) -> SystemOutputs:
-    why = f"stopped after {asked.failed} failures" if asked.ended == "max_failures" else asked.message
+def _skipped_output(summary: CallSummary) -> SystemOutputs:
+    why = f"stopped after {summary.failed} failures" if summary.ended == "max_failures" else summary.message
     return SystemOutputs(retrieved=[], error=f"not_asked: {why}")
 
 

@@ -35,11 +35,11 @@ def apply_failure_policy(metric: BatchMetric, batch: Batch) -> Scores:
     A sample the question does not apply to stays skipped even where the system failed on it; a skip that lies in the
     output (no response) gives way to the failure, or a crash would hide behind it.
     """
-    rules = metric.active_conventions
+    conventions = metric.active_conventions
     scores = _score(metric, batch)
     if batch.all_answered or metric.handles_failures:
         return scores
-    counts = rules.on_system_failure == "worst" or metric.always_counts_failures
+    counts = conventions.on_system_failure == "worst" or metric.always_counts_failures
     worst = metric.worst if counts else None
     value, stats = (math.nan, None) if worst is None else (metric.worst_in(batch), metric.worst_stats)
     if scores.stats is not None and worst is not None and stats is None:
@@ -50,12 +50,12 @@ def apply_failure_policy(metric: BatchMetric, batch: Batch) -> Scores:
             in_output |= scores.reason_codes == code
     missing = batch.missing
     if missing.any():
-        if rules.missing == "skip":
+        if conventions.missing == "skip":
             scores = scores.replaced(missing & in_output, Status.SKIPPED, "missing_output", math.nan)
         else:
             # Read as nothing returned, a missing output that still cannot be scored is a failure after all.
             unscored = missing & in_output & (scores.status != Status.SCORED)
-            failed = missing & in_output if rules.missing == "fail" else unscored
+            failed = missing & in_output if conventions.missing == "fail" else unscored
             scores = scores.replaced(failed, Status.SYSTEM_FAILED, "missing_output", value, stats)
     for reason in dict.fromkeys(filter(None, batch.failures)):
         failed = np.fromiter((failure == reason for failure in batch.failures), np.bool_, len(batch))

@@ -174,18 +174,18 @@ class Secrets:
 
     def redact_error(self, error: BaseException) -> None:
         """Take secrets out of what an error says and knows, and out of the errors behind it."""
-        waiting: list[BaseException | None] = [error]
+        stack: list[BaseException | None] = [error]
         seen: set[int] = set()
-        while waiting:
-            one = waiting.pop()
+        while stack:
+            one = stack.pop()
             if one is None or id(one) in seen:
                 continue
             seen.add(id(one))
-            waiting += [one.__cause__, one.__context__]
-            one.args = tuple(self.message(held) if isinstance(held, str) else self.value(held) for held in one.args)
-            for name, held in vars(one).items():
-                if isinstance(held, (str, list)):  # what is built from the message, and notes
-                    vars(one)[name] = self.message(held) if isinstance(held, str) else self.value(held)
+            stack += [one.__cause__, one.__context__]
+            one.args = tuple(self.message(value) if isinstance(value, str) else self.value(value) for value in one.args)
+            for name, value in vars(one).items():
+                if isinstance(value, (str, list)):  # what is built from the message, and notes
+                    vars(one)[name] = self.message(value) if isinstance(value, str) else self.value(value)
 
     @contextmanager
     def redact_errors(self) -> Iterator[None]:

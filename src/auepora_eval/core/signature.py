@@ -22,9 +22,9 @@ def function_name(function: object, *, module: bool = True) -> str:
     where = getattr(function, "__module__", None) or kind.__module__
     code = getattr(function, "__code__", None)
     if "<" in name and code is not None:
-        held = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+        cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
         # Only plain values: others change, or show where they are in memory, from one run to the next.
-        carried = [value for value in held if isinstance(value, (str, int, float, bool, type(None)))]
+        carried = [value for value in cells if isinstance(value, (str, int, float, bool, type(None)))]
         made_of = repr((code.co_code, [c for c in code.co_consts if not hasattr(c, "co_code")], code.co_names, carried))
         name += f"-{hashlib.sha256(made_of.encode()).hexdigest()[:8]}"
     return (f"{where}.{name}" if module else name).replace("|", "/")

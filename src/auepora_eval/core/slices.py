@@ -68,16 +68,16 @@ def sample_value(sample: EvaluationSample, path: str) -> Any:
     'wiki'
     """
     side, _, rest = path.partition(".")
-    held: Any = sample.labels if side == "labels" else sample.metadata
+    value: Any = sample.labels if side == "labels" else sample.metadata
     keys = rest.split(".")
     for at, key in enumerate(keys):
-        if not isinstance(held, Mapping):
+        if not isinstance(value, Mapping):
             return None
         whole = ".".join(keys[at:])
-        if whole in held:  # a key that has dots itself
-            return held[whole]
-        held = held.get(key)
-    return held
+        if whole in value:  # a key that has dots itself
+            return value[whole]
+        value = value.get(key)
+    return value
 
 
 def group_names(value: Any) -> KeysView[str]:
@@ -96,31 +96,31 @@ SliceSpec = str | Slice | Mapping[str, str | Callable[[EvaluationSample], Any]]
 """A path (``labels.lang``, ``metadata.source.kind``), a ``Slice``, or ``{name: path or function}``."""
 
 
-def parse_slices(given: Iterable[SliceSpec] | SliceSpec) -> list[Slice]:
+def parse_slices(specs: Iterable[SliceSpec] | SliceSpec) -> list[Slice]:
     """Slices from paths, functions by name, or ``Slice`` objects."""
-    if callable(given):
+    if callable(specs):
         raise BadTypeError("a function needs a name to slice by: write slices={'long': lambda sample: ...}")
-    listed = [given] if isinstance(given, (str, Slice, Mapping)) else list(given)
-    made: list[Slice] = []
+    listed = [specs] if isinstance(specs, (str, Slice, Mapping)) else list(specs)
+    slices: list[Slice] = []
     for one in listed:
         if isinstance(one, Slice):
-            made.append(one)
+            slices.append(one)
         elif isinstance(one, str):
-            made.append(Slice(one, _parse_path(one)))
+            slices.append(Slice(one, _parse_path(one)))
         elif isinstance(one, Mapping):
-            made += [Slice(name, _parse_path(how) if isinstance(how, str) else how) for name, how in one.items()]
+            slices += [Slice(name, _parse_path(how) if isinstance(how, str) else how) for name, how in one.items()]
         else:
             raise BadTypeError(
                 f"a slice is a path such as 'labels.lang', or {{name: function of a sample}}, not {one!r:.80}"
             )
-    for one in made:
+    for one in slices:
         if not isinstance(one.name, str) or not callable(one.group_of):
             raise BadTypeError(f"slice {one.name!r} needs a name and a path or a function, not {one.group_of!r:.80}")
-    names = [one.name for one in made]
+    names = [one.name for one in slices]
     for name in names:
         if names.count(name) > 1:
             raise BadValueError(f"two slices are called '{name}'; rename one, as in {{'{name}_b': ...}}")
-    return made
+    return slices
 
 
 def _parse_path(text: str) -> _FieldPath:

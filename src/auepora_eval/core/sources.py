@@ -78,9 +78,7 @@ class SourcedBatch:
         if not self.joined:
             return None
         if not isinstance(self.source, FamilySource):
-            raise BadTypeError(
-                f"{type(self.source).__name__} has no read_parents(), which pairing needs"
-            )
+            raise BadTypeError(f"{type(self.source).__name__} has no read_parents(), which pairing needs")
         samples, outputs = self.source.read_parents()
         check_samples(samples)
         return Batch(samples, outputs, memory=memory)

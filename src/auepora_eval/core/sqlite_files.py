@@ -29,9 +29,9 @@ def sqlite_error_message(message: str, timeout: float) -> str:
             f"is locked by another process (waited {timeout:g} s); nothing was written, "
             "repeat it when the other is done"
         )
-    for sign, told in _ERROR_MESSAGES:
+    for sign, text in _ERROR_MESSAGES:
         if sign in lower:
-            return told
+            return text
     return f"cannot be used: {message}"
 
 

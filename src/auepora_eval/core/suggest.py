@@ -24,9 +24,9 @@ def suggest_metrics(
     conventions: str | Conventions = "auepora",
 ) -> list[str]:
     """Specs of every registered metric that these samples and outputs can support, grouped by target."""
-    seen = AvailableFields()
-    seen.add(samples, outputs)
-    return seen.specs(conventions)
+    fields = AvailableFields()
+    fields.add(samples, outputs)
+    return fields.specs(conventions)
 
 
 def metrics_needing_retrieved(metrics: Iterable[Metric]) -> list[str]:
@@ -36,10 +36,10 @@ def metrics_needing_retrieved(metrics: Iterable[Metric]) -> list[str]:
 
 def require_retrieved(metrics: Sequence[Metric], outputs_path: str) -> None:
     """Refuse metrics that read ``retrieved``, for an outputs file in which no line has that field."""
-    asked = metrics_needing_retrieved(metrics)
-    if asked:
+    names = metrics_needing_retrieved(metrics)
+    if names:
         raise BadValueError(
-            f"{_quoted_list(asked)} {'reads' if len(asked) == 1 else 'read'} the field 'retrieved', which no line of "
+            f"{_quoted_list(names)} {'reads' if len(names) == 1 else 'read'} the field 'retrieved', which no line of "
             f"{outputs_path} has; write what was returned ([] where nothing was), or leave the metric out"
         )
 
@@ -93,16 +93,20 @@ class AvailableFields:
 
     def specs(self, conventions: str | Conventions = "auepora") -> list[str]:
         """Specs of every registered metric that what was seen can support, grouped by target."""
-        held = set(self._output_parts)
-        if not held & {"retrieved", "response"}:
+        output_parts = set(self._output_parts)
+        if not output_parts & {"retrieved", "response"}:
             # Nothing came back at all: an outage, or empty hands. The dataset says what should have come.
-            held |= {"retrieved", "response"}
+            output_parts |= {"retrieved", "response"}
         if self._timing_keys:
-            held.add("timings")
+            output_parts.add("timings")
         spans = {"gold"} if self._gold_spans else set()
         spans |= {"returned"} if self._returned_spans else set()
         specs = specs_for(
-            self._fields, held, timing_keys=list(self._timing_keys), conventions=conventions, spans=frozenset(spans)
+            self._fields,
+            output_parts,
+            timing_keys=list(self._timing_keys),
+            conventions=conventions,
+            spans=frozenset(spans),
         )
         return [spec for spec in specs if metric_info(spec).name not in self._idle]
 
@@ -120,7 +124,7 @@ _OUTPUT_PARTS: dict[str, Callable[[SystemOutputs], bool]] = {
 
 def specs_for(
     fields: Collection[str],
-    held: Collection[str],
+    output_parts: Collection[str],
     *,
     timing_keys: Sequence[str] = (),
     conventions: str | Conventions = "auepora",
@@ -148,7 +152,7 @@ def specs_for(
             except BadValueError:
                 continue  # a timing whose name cannot stand in a metric's
             assert isinstance(built, BatchMetric)
-            if built.reads <= set(held) and set(built.required_fields()) <= set(fields):
+            if built.reads <= set(output_parts) and set(built.required_fields()) <= set(fields):
                 found.append((built.target.value, spec))
     return [spec for _, spec in sorted(found, key=lambda pair: pair[0])]
 

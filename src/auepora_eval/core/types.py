@@ -133,10 +133,10 @@ class EvaluationSample:
     @property
     def scenarios(self) -> tuple[str, ...]:
         """What ``labels["scenario"]`` says, in lower case; several where it is a list, none where it is absent."""
-        held = self.labels.get("scenario")
-        if held is None:
+        scenario = self.labels.get("scenario")
+        if scenario is None:
             return ()
-        several = held if isinstance(held, (list, tuple, set, frozenset)) else [held]
+        several = scenario if isinstance(scenario, (list, tuple, set, frozenset)) else [scenario]
         return tuple(str(one).strip().lower() for one in several)
 
     @property

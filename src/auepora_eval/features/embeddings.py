@@ -56,9 +56,9 @@ _ROWS_AT_ONCE = 64
 _PAIRS_AT_ONCE = 1 << 12
 
 
-def unit_vector(held: object) -> Vector:
+def unit_vector(raw: object) -> Vector:
     """Numbers as a vector of length one; the reason where they are none."""
-    numbers = _numbers(held)
+    numbers = _numbers(raw)
     if numbers is None or not np.isfinite(numbers).all():
         return _BAD
     largest = np.abs(numbers).max()
@@ -69,15 +69,15 @@ def unit_vector(held: object) -> Vector:
     return unit
 
 
-def _numbers(held: object) -> Floats | None:
+def _numbers(raw: object) -> Floats | None:
     """The numbers of a flat list or array; ``None`` where it is not one."""
     try:
-        if isinstance(held, (list, tuple)):
-            if not all(map(_is_number_type, set(map(type, held)))):
+        if isinstance(raw, (list, tuple)):
+            if not all(map(_is_number_type, set(map(type, raw)))):
                 return None
-            found = np.asarray(held, dtype=np.float64)
-        elif hasattr(held, "__array__"):
-            found = np.asarray(held)
+            found = np.asarray(raw, dtype=np.float64)
+        elif hasattr(raw, "__array__"):
+            found = np.asarray(raw)
         else:
             return None
     except (TypeError, ValueError, OverflowError, RuntimeError):  # whatever a number or an array may object to
@@ -91,8 +91,8 @@ def _is_number_type(kind: type) -> bool:
 
 def document_vector(document: Document) -> Vector:
     """The vector under ``metadata["embedding"]``."""
-    held = document.metadata.get("embedding") if isinstance(document.metadata, Mapping) else None
-    return NO_VECTOR if held is None else unit_vector(held)
+    raw = document.metadata.get("embedding") if isinstance(document.metadata, Mapping) else None
+    return NO_VECTOR if raw is None else unit_vector(raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +136,14 @@ class TextVectors:
 def embed_texts(batch: Batch, embed: EmbedFunction | Encoder, texts: Sequence[Sequence[str]]) -> TextVectors:
     """The vector of every text of each row; each different text is asked for once, an empty one never."""
     rows = [[text for text in these if text] for these in texts]
-    told = cached_inference(
+    found = cached_inference(
         batch,
         ("vectors", model_key(embed)),
         rows,
         lambda fresh: _embed_fresh(embed, fresh),
-        numbers=lambda found: len(found[0]),
+        count_numbers=lambda found: len(found[0]),
     )
-    return TextVectors(told)
+    return TextVectors(found)
 
 
 def _embed_fresh(embed: EmbedFunction | Encoder, fresh: list[str]) -> list[tuple[Vector, bool] | InferenceFailure]:

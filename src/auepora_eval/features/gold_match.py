@@ -120,8 +120,8 @@ def first_gold_rank(
         return GoldRank(None)
     gold = gold_documents(sample, min_relevance=None)
     ranks = gold_ranks(gold, [item.doc for item in output.retrieved])
-    wanted = (rank for one, rank in zip(gold, ranks, strict=True) if one.level >= min_relevance)
-    found = first_rank(wanted)
+    relevant_ranks = (rank for one, rank in zip(gold, ranks, strict=True) if one.level >= min_relevance)
+    found = first_rank(relevant_ranks)
     return found if depth is None or found.rank is None or found.rank <= depth else GoldRank(None)
 
 
@@ -140,18 +140,18 @@ def _id_rank(gold: GoldDocument, docs: Sequence[Document]) -> GoldRank:
 
 def _is_other_passage(passage: Document, doc: Document) -> bool:
     """Whether a document of the same id is known to be another passage."""
-    wanted, span = span_of(passage), span_of(doc)
-    if wanted is None or span is None:
+    gold_span, span = span_of(passage), span_of(doc)
+    if gold_span is None or span is None:
         return False
     if None not in (passage.parent_id, doc.parent_id) and passage.parent_id != doc.parent_id:
         return True
-    return not _covers_half(wanted, [span])
+    return not _covers_half(gold_span, [span])
 
 
 def _span_rank(passage: Document, docs: Sequence[Document]) -> GoldRank:
     """The first rank up to which the chunks of the passage's parent cover half of it."""
-    wanted, parent = span_of(passage), passage.parent
-    if wanted is None:
+    gold_span, parent = span_of(passage), passage.parent
+    if gold_span is None:
         return GoldRank(None)
     spans: list[Span] = []
     for rank, doc in enumerate(docs, 1):
@@ -161,31 +161,31 @@ def _span_rank(passage: Document, docs: Sequence[Document]) -> GoldRank:
         if span is None:
             if doc.parent_id is not None or doc.span is not None:
                 continue
-            span = wanted  # a whole document covers all of its passages
+            span = gold_span  # a whole document covers all of its passages
         spans.append(span)
-        if _covers_half(wanted, spans):
+        if _covers_half(gold_span, spans):
             return GoldRank(rank, "span")
     return GoldRank(None)
 
 
 def _place_rank(passage: Document, docs: Sequence[Document]) -> GoldRank:
     """The same, where a chunk of the same parent suffices if either has no span."""
-    wanted, parent = span_of(passage), passage.parent
+    gold_span, parent = span_of(passage), passage.parent
     spans: list[Span] = []
     for rank, doc in enumerate(docs, 1):
         if doc.parent != parent:
             continue
         span = span_of(doc)
-        if wanted is None or span is None:
+        if gold_span is None or span is None:
             return GoldRank(rank, "document")
         spans.append(span)
-        if _covers_half(wanted, spans):
+        if _covers_half(gold_span, spans):
             return GoldRank(rank, "span")
     return GoldRank(None)
 
 
-def _covers_half(wanted: Span, spans: Iterable[Span]) -> bool:
+def _covers_half(gold_span: Span, spans: Iterable[Span]) -> bool:
     """Whether the spans together cover at least half of the wanted one."""
-    start, end = wanted
+    start, end = gold_span
     common = [("", max(start, first), min(end, last)) for first, last in spans if first < end and start < last]
     return 2 * covered_characters(common) >= end - start

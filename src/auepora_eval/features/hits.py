@@ -156,15 +156,15 @@ def ideal_ranking(batch: Batch) -> IdealRanking:
     return batch.feature("best_ranking", lambda b: _ideal_ranking(gold_positions(b)))
 
 
-def _ideal_ranking(every: GoldPositions) -> IdealRanking:
-    row = every.gold_rows()
-    rank = np.arange(len(row)) - (np.cumsum(every.gold_count) - every.gold_count)[row]
-    if every.gold_level is None:
+def _ideal_ranking(positions: GoldPositions) -> IdealRanking:
+    row = positions.gold_rows()
+    rank = np.arange(len(row)) - (np.cumsum(positions.gold_count) - positions.gold_count)[row]
+    if positions.gold_level is None:
         return IdealRanking(row, rank, np.ones_like(row))
     # Query and level in one number: NumPy sorts numbers many times faster than it finds their order.
-    highest = every.gold_level.max(initial=0)
-    levels = highest - every.gold_level.min(initial=0) + 1
-    falling = row * levels + (highest - every.gold_level)
+    highest = positions.gold_level.max(initial=0)
+    levels = highest - positions.gold_level.min(initial=0) + 1
+    falling = row * levels + (highest - positions.gold_level)
     falling.sort()
     return IdealRanking(row, rank, highest - falling % levels)
 
@@ -174,13 +174,13 @@ def view_key(batch: Batch, view: RankingView) -> str:
     return rankings.__name__ if view(batch) is rankings(batch) else view.__name__
 
 
-def _filter_relevant(every: GoldPositions, min_relevance: int, depth: int | None) -> Hits:
-    row, rank, gold, returned = every.row, every.rank, every.gold_count, every.returned
-    if every.level is not None:
-        assert every.gold_level is not None  # both, or neither
-        keep = every.level >= min_relevance
+def _filter_relevant(positions: GoldPositions, min_relevance: int, depth: int | None) -> Hits:
+    row, rank, gold, returned = positions.row, positions.rank, positions.gold_count, positions.returned
+    if positions.level is not None:
+        assert positions.gold_level is not None  # both, or neither
+        keep = positions.level >= min_relevance
         row, rank = row[keep], rank[keep]
-        gold = np.bincount(every.gold_rows()[every.gold_level >= min_relevance], minlength=len(gold))
+        gold = np.bincount(positions.gold_rows()[positions.gold_level >= min_relevance], minlength=len(gold))
     elif min_relevance > 1:  # every level is 1
         row, rank, gold = row[:0], rank[:0], np.zeros_like(gold)
     if depth is not None:
@@ -208,12 +208,12 @@ def has_judgement(batch: Batch) -> Bools:
 
 
 def _has_judgement(batch: Batch) -> Bools:
-    every = gold_positions(batch)
-    if every.gold_level is None:
-        judged = every.gold_count > 0
+    positions = gold_positions(batch)
+    if positions.gold_level is None:
+        judged = positions.gold_count > 0
     else:
-        judged = np.bincount(every.gold_rows()[every.gold_level >= 0], minlength=len(batch)) > 0
-    for query in np.flatnonzero(~judged & every.annotated).tolist():
+        judged = np.bincount(positions.gold_rows()[positions.gold_level >= 0], minlength=len(batch)) > 0
+    for query in np.flatnonzero(~judged & positions.annotated).tolist():
         judged[query] = bool(batch.samples[query].candidate_docs)
     return judged
 

@@ -54,32 +54,32 @@ def cached_inference(
     batch: Batch,
     key: Hashable,
     rows: Sequence[Sequence[K]],
-    ask: Callable[[list[K]], Sequence[V | InferenceFailure]],
+    infer: Callable[[list[K]], Sequence[V | InferenceFailure]],
     *,
-    numbers: Callable[[V], int],
+    count_numbers: Callable[[V], int],
 ) -> Mapping[K, V | InferenceFailure]:
     """The answer to every question of each row of a batch, and to those that other metrics asked before.
 
     ``ask`` gets the questions that neither this batch nor one before it has answers to, each once. What was lost is
     remarked upon, and asked again in another batch. ``numbers`` tells how many numbers an answer holds.
     """
-    here: dict[K, V | InferenceFailure] = batch.feature(("told", key), lambda _: {})
-    memory: _AnswerCache = batch.memory.setdefault(("told", key), _AnswerCache())
+    in_batch: dict[K, V | InferenceFailure] = batch.feature(("inference", key), lambda _: {})
+    memory: _AnswerCache = batch.memory.setdefault(("inference", key), _AnswerCache())
     fresh: list[K] = []
-    for question in dict.fromkeys(question for these in rows for question in these if question not in here):
+    for question in dict.fromkeys(question for row in rows for question in row if question not in in_batch):
         if question in memory.answers:
-            here[question] = memory.answers[question]
+            in_batch[question] = memory.answers[question]
         else:
             fresh.append(question)
     if not fresh:
-        return here
-    answers = dict(zip(fresh, ask(fresh), strict=True))
+        return in_batch
+    answers = dict(zip(fresh, infer(fresh), strict=True))
     found = {question: answer for question, answer in answers.items() if not isinstance(answer, InferenceFailure)}
-    here |= answers
-    memory.keep(found, sum(map(numbers, found.values())))
-    lost = {question: answer for question, answer in answers.items() if isinstance(answer, InferenceFailure)}
-    if lost:
-        for sample, these in zip(batch.samples, rows, strict=True):
-            for remark in dict.fromkeys(lost[question].message for question in these if question in lost):
-                batch.note(remark, sample.sample_id)
-    return here
+    in_batch |= answers
+    memory.keep(found, sum(map(count_numbers, found.values())))
+    failures = {question: answer for question, answer in answers.items() if isinstance(answer, InferenceFailure)}
+    if failures:
+        for sample, row in zip(batch.samples, rows, strict=True):
+            for message in dict.fromkeys(failures[question].message for question in row if question in failures):
+                batch.note(message, sample.sample_id)
+    return in_batch

@@ -99,7 +99,7 @@ def no_response(batch: Batch) -> Mask:
 
 def reference_texts(batch: Batch, role: Role) -> ReferenceTexts:
     """The texts answers are compared to: all reference answers, or the query."""
-    return batch.feature(("wanted", role), _references if role == "reference" else _queries)
+    return batch.feature(("reference_texts", role), _references if role == "reference" else _queries)
 
 
 def _references(batch: Batch) -> ReferenceTexts:
@@ -145,42 +145,44 @@ def _texts(batch: Batch, role: Role) -> list[str]:
     return answers(batch) if role == "answers" else reference_texts(batch, role).texts
 
 
-def token_ids(batch: Batch, rule: AnyTokenizer, role: Role) -> TokenIds:
+def token_ids(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> TokenIds:
     """The words of the texts in a role. Words of one rule have the same numbers whatever the role."""
-    if isinstance(rule, CharacterTokenizer):
-        return batch.feature(("coded", rule.name, role), lambda b: character_ids(_texts(b, role), rule))
+    if isinstance(tokenizer, CharacterTokenizer):
+        return batch.feature(("token_ids", tokenizer.name, role), lambda b: character_ids(_texts(b, role), tokenizer))
     return batch.feature(
-        ("coded", rule.name, role), lambda b: _token_filter(b, rule).transform(_raw_token_ids(b, rule, role))
+        ("token_ids", tokenizer.name, role),
+        lambda b: _token_filter(b, tokenizer).transform(_raw_token_ids(b, tokenizer, role)),
     )
 
 
-def _vocabulary(batch: Batch, rule: Tokenizer) -> Vocabulary:
+def _vocabulary(batch: Batch, tokenizer: Tokenizer) -> Vocabulary:
     """The batch's coder for a cut: the one that served the batches before it, unless that has grown too large."""
 
     def build(batch: Batch) -> Vocabulary:
-        known = batch.memory.get(("coder", rule.byte_tokenizer.name))
-        if known is None or known.count > _MAX_VOCABULARY:
-            known = batch.memory["coder", rule.byte_tokenizer.name] = Vocabulary(rule.byte_tokenizer)
-        return known
+        cached = batch.memory.get(("vocabulary", tokenizer.byte_tokenizer.name))
+        if cached is None or cached.count > _MAX_VOCABULARY:
+            cached = batch.memory["vocabulary", tokenizer.byte_tokenizer.name] = Vocabulary(tokenizer.byte_tokenizer)
+        return cached
 
-    return batch.feature(("coder", rule.byte_tokenizer.name), build)
+    return batch.feature(("vocabulary", tokenizer.byte_tokenizer.name), build)
 
 
-def _token_filter(batch: Batch, rule: Tokenizer) -> TokenFilter:
+def _token_filter(batch: Batch, tokenizer: Tokenizer) -> TokenFilter:
     def build(batch: Batch) -> TokenFilter:
-        coder = _vocabulary(batch, rule)
-        known = batch.memory.get(("refiner", rule.name))
-        if known is None or known.raw is not coder:
-            known = batch.memory["refiner", rule.name] = TokenFilter(rule, coder)
-        return known
+        vocabulary = _vocabulary(batch, tokenizer)
+        cached = batch.memory.get(("token_filter", tokenizer.name))
+        if cached is None or cached.vocabulary is not vocabulary:
+            cached = batch.memory["token_filter", tokenizer.name] = TokenFilter(tokenizer, vocabulary)
+        return cached
 
-    return batch.feature(("refiner", rule.name), build)
+    return batch.feature(("token_filter", tokenizer.name), build)
 
 
-def _raw_token_ids(batch: Batch, rule: Tokenizer, role: Role) -> TokenIds:
+def _raw_token_ids(batch: Batch, tokenizer: Tokenizer, role: Role) -> TokenIds:
     """Raw words, shared by all rules with the same cut."""
     return batch.feature(
-        ("raw", rule.byte_tokenizer.name, role), lambda b: _vocabulary(b, rule).encode(_texts(b, role))
+        ("raw_token_ids", tokenizer.byte_tokenizer.name, role),
+        lambda b: _vocabulary(b, tokenizer).encode(_texts(b, role)),
     )
 
 
@@ -194,33 +196,33 @@ class TokenPairs:
     """The row of each pair, in ascending order."""
 
 
-def token_pairs(batch: Batch, rule: AnyTokenizer, role: Role) -> TokenPairs:
+def token_pairs(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> TokenPairs:
     """Answers and what they are compared to, pair by pair."""
-    return batch.feature(("pairs", rule.name, role), lambda b: _token_pairs(b, rule, role))
+    return batch.feature(("pairs", tokenizer.name, role), lambda b: _token_pairs(b, tokenizer, role))
 
 
-def _token_pairs(batch: Batch, rule: AnyTokenizer, role: Role) -> TokenPairs:
-    given, texts = token_ids(batch, rule, "answers"), reference_texts(batch, role)
+def _token_pairs(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> TokenPairs:
+    answer_ids, texts = token_ids(batch, tokenizer, "answers"), reference_texts(batch, role)
     if not _one_each(texts.owners, len(batch)):
-        given = given.take(texts.owners)
-    return TokenPairs(given, token_ids(batch, rule, role), texts.owners)
+        answer_ids = answer_ids.take(texts.owners)
+    return TokenPairs(answer_ids, token_ids(batch, tokenizer, role), texts.owners)
 
 
-def shared_ngrams(batch: Batch, rule: AnyTokenizer, role: Role, n: int) -> Integers:
+def shared_ngrams(batch: Batch, tokenizer: AnyTokenizer, role: Role, n: int) -> Integers:
     """Per pair the number of n-grams its two texts share; for one or two short orders."""
 
     def build(batch: Batch) -> Integers:
-        sides = token_pairs(batch, rule, role)
-        return count_shared_ngrams(sides.answers, sides.references, n)
+        pairs = token_pairs(batch, tokenizer, role)
+        return count_shared_ngrams(pairs.answers, pairs.references, n)
 
-    return batch.feature(("shared", rule.name, role, n), build)
+    return batch.feature(("shared", tokenizer.name, role, n), build)
 
 
 class SharedNgrams:
     """How many n-grams the two sides have in common, each order worked out from the one before when it is asked for."""
 
-    def __init__(self, given: TokenIds, wanted: TokenIds, owners: Integers | None = None) -> None:
-        self._orders = iter_shared_ngrams(given, wanted, owners)
+    def __init__(self, answers: TokenIds, references: TokenIds, owners: Integers | None = None) -> None:
+        self._orders = iter_shared_ngrams(answers, references, owners)
         self._known: list[Integers] = []
 
     def __getitem__(self, n: int) -> Integers:
@@ -229,47 +231,49 @@ class SharedNgrams:
         return self._known[n - 1]
 
 
-def shared_ngram_orders(batch: Batch, rule: AnyTokenizer, role: Role) -> SharedNgrams:
+def shared_ngram_orders(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> SharedNgrams:
     """Per pair the n-grams its two texts share, for many orders: ``shared_ngram_orders(batch, rule, role)[4]``."""
 
     def build(batch: Batch) -> SharedNgrams:
-        sides = token_pairs(batch, rule, role)
-        return SharedNgrams(sides.answers, sides.references)
+        pairs = token_pairs(batch, tokenizer, role)
+        return SharedNgrams(pairs.answers, pairs.references)
 
-    return batch.feature(("shared_orders", rule.name, role), build)
+    return batch.feature(("shared_orders", tokenizer.name, role), build)
 
 
-def shared_with_references(batch: Batch, rule: AnyTokenizer, role: Role) -> SharedNgrams:
+def shared_with_references(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> SharedNgrams:
     """Per row the n-grams an answer shares with any of its references, an n-gram at most as often as in one of them."""
 
     def build(batch: Batch) -> SharedNgrams:
         return SharedNgrams(
-            token_ids(batch, rule, "answers"), token_ids(batch, rule, role), reference_texts(batch, role).owners
+            token_ids(batch, tokenizer, "answers"),
+            token_ids(batch, tokenizer, role),
+            reference_texts(batch, role).owners,
         )
 
-    return batch.feature(("shared_with_all", rule.name, role), build)
+    return batch.feature(("shared_with_all", tokenizer.name, role), build)
 
 
-def longest_common_subsequence(batch: Batch, rule: AnyTokenizer, role: Role) -> Integers:
+def longest_common_subsequence(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> Integers:
     """Per pair the length of the longest common subsequence of words."""
 
     def build(batch: Batch) -> Integers:
-        sides = token_pairs(batch, rule, role)
-        return lcs_lengths(sides.answers, sides.references)
+        pairs = token_pairs(batch, tokenizer, role)
+        return lcs_lengths(pairs.answers, pairs.references)
 
-    return batch.feature(("lcs", rule.name, role), build)
+    return batch.feature(("lcs", tokenizer.name, role), build)
 
 
 def stop_word_mask(batch: Batch) -> Mask:
     """Which word numbers of the plain rule are function words; made after the answers were numbered."""
 
     def build(batch: Batch) -> Mask:
-        rule = word_tokenizer()
-        token_ids(batch, rule, "answers")
-        coder = _vocabulary(batch, rule)
-        known = coder.encode([" ".join(sorted(STOP_WORDS))]).ids
-        mask = np.zeros(coder.count, np.bool_)
-        mask[known] = True
+        tokenizer = word_tokenizer()
+        token_ids(batch, tokenizer, "answers")
+        vocabulary = _vocabulary(batch, tokenizer)
+        cached = vocabulary.encode([" ".join(sorted(STOP_WORDS))]).ids
+        mask = np.zeros(vocabulary.count, np.bool_)
+        mask[cached] = True
         return mask
 
     return batch.feature("stop_words", build)
@@ -306,18 +310,18 @@ def _evidence_texts(batch: Batch, source: Source, k: int | None) -> EvidenceText
     every = [text for texts in per_row for text in texts or ()]
     counts = np.array([len(texts or ()) for texts in per_row], dtype=np.int64)
     rows = np.repeat(np.arange(len(batch)), counts)
-    known = [text is not None for text in every]
-    _require_text([text for text in every if text is not None], rows[known], batch, "the text of a document")
+    cached = [text is not None for text in every]
+    _require_text([text for text in every if text is not None], rows[cached], batch, "the text of a document")
     has_text = np.array(list(map(bool, every)), dtype=np.bool_)
     numbers: dict[str, int] = {}
     uses = [numbers.setdefault(text, len(numbers)) for text in every if text]
-    there = counts > 0
+    has_documents = counts > 0
     return EvidenceTexts(
         list(numbers),
         rows[has_text],
         np.array(uses, dtype=np.int64),
-        ~there,
-        there & (np.bincount(rows[has_text], minlength=len(batch)) == 0),
+        ~has_documents,
+        has_documents & (np.bincount(rows[has_text], minlength=len(batch)) == 0),
         np.array([texts is None for texts in per_row], dtype=np.bool_),
     )
 
@@ -346,19 +350,22 @@ def _relevant_texts(batch: Batch) -> list[list[str] | None]:
     ]
 
 
-def ngram_support(batch: Batch, rule: Tokenizer, source: Source, k: int | None) -> NgramSupport:
+def ngram_support(batch: Batch, tokenizer: Tokenizer, source: Source, k: int | None) -> NgramSupport:
     """Which n-grams of each answer occur in its evidence, within one document; for a rule without refinement."""
-    assert rule.transform is None
-    return batch.feature(("support", rule.name, source, k), lambda b: _ngram_support(b, rule, source, k))
+    assert tokenizer.transform is None
+    return batch.feature(("support", tokenizer.name, source, k), lambda b: _ngram_support(b, tokenizer, source, k))
 
 
-def _ngram_support(batch: Batch, rule: Tokenizer, source: Source, k: int | None) -> NgramSupport:
-    found = evidence_texts(batch, source, k)
-    given = token_ids(batch, rule, "answers")
+def _ngram_support(batch: Batch, tokenizer: Tokenizer, source: Source, k: int | None) -> NgramSupport:
+    evidence = evidence_texts(batch, source, k)
+    answer_ids = token_ids(batch, tokenizer, "answers")
     # Only words of answers matter; what is numbered by now holds them all.
     documents = batch.feature(
-        ("known words", rule.byte_tokenizer.name, source, k), lambda b: _vocabulary(b, rule).lookup(found.texts)
+        ("known words", tokenizer.byte_tokenizer.name, source, k),
+        lambda b: _vocabulary(b, tokenizer).lookup(evidence.texts),
     )
-    if not (len(found.uses) == len(found.texts) and (np.diff(found.uses) == 1).all()):
-        documents = documents.take(found.uses)  # some text serves several answers: its words are shared, not cut again
-    return NgramSupport(given, documents, found.owners)
+    if not (len(evidence.uses) == len(evidence.texts) and (np.diff(evidence.uses) == 1).all()):
+        documents = documents.take(
+            evidence.uses
+        )  # some text serves several answers: its words are shared, not cut again
+    return NgramSupport(answer_ids, documents, evidence.owners)

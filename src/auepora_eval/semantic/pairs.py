@@ -83,7 +83,7 @@ class PairModel:
 
 def pair_logits(batch: Batch, model: PairModel, rows: Sequence[Sequence[Pair]]) -> PairLogits:
     """The numbers of every pair of each row of a batch; each different pair is asked about once."""
-    return cached_inference(batch, ("pairs", model), rows, model.logits, numbers=lambda found: len(found[0]))
+    return cached_inference(batch, ("pairs", model), rows, model.logits, count_numbers=lambda found: len(found[0]))
 
 
 def _sigmoid(numbers: Floats) -> Floats:

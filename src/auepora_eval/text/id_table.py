@@ -37,49 +37,49 @@ class IdTable:
         """The number of each key."""
         if self._tables and 2 * self.count > len(self._tables[0]):
             self._rehash()
-        numbers, pending, level = np.empty(len(keys), np.int32), None, 0
+        result, pending, level = np.empty(len(keys), np.int32), None, 0
         while True:
-            wanted = keys if pending is None else keys[pending]
-            if not len(wanted):
-                return numbers
+            chunk = keys if pending is None else keys[pending]
+            if not len(chunk):
+                return result
             if level == len(self._tables):
-                self._tables.append(_empty_table(len(wanted)))
+                self._tables.append(_empty_table(len(chunk)))
             table = self._tables[level]
-            slots = _slots(wanted, level, table)
-            held = self._claim_slots(table, slots, wanted)
-            pending = _assign(numbers, held, self._keys.take(held) == wanted, pending)
+            slots = _slots(chunk, level, table)
+            ids = self._claim_slots(table, slots, chunk)
+            pending = _assign(result, ids, self._keys.take(ids) == chunk, pending)
             level += 1
 
     def find(self, keys: Keys) -> Ids:
         """The number of each key, -1 for one that has none."""
-        numbers, pending = np.full(len(keys), _FREE, np.int32), None
+        result, pending = np.full(len(keys), _FREE, np.int32), None
         for level, table in enumerate(self._tables):
-            wanted = keys if pending is None else keys[pending]
-            held = table.take(_slots(wanted, level, table))
+            chunk = keys if pending is None else keys[pending]
+            ids = table.take(_slots(chunk, level, table))
             # A free slot ends the search, since a key that had come this way would have taken it: not found, -1.
-            pending = _assign(numbers, held, (self._keys.take(held) == wanted) | (held == _FREE), pending)
+            pending = _assign(result, ids, (self._keys.take(ids) == chunk) | (ids == _FREE), pending)
         if pending is not None:
-            numbers[pending] = _FREE
-        return numbers
+            result[pending] = _FREE
+        return result
 
     def _rehash(self) -> None:
         """Start over with a larger first table, for a numbering that has grown: every key keeps its number."""
-        numbers = np.arange(self.count, dtype=np.int32)
+        result = np.arange(self.count, dtype=np.int32)
         self._tables = []
-        while len(numbers):
-            table = _empty_table(2 * len(numbers))
-            keys = self._keys.take(numbers)
+        while len(result):
+            table = _empty_table(2 * len(result))
+            keys = self._keys.take(result)
             slots = _slots(keys, len(self._tables), table)
-            table[slots] = numbers
+            table[slots] = result
             self._tables.append(table)
-            numbers = numbers[table.take(slots) != numbers]
+            result = result[table.take(slots) != result]
 
-    def _claim_slots(self, table: Ids, slots: npt.NDArray[np.int64], wanted: Keys) -> Ids:
+    def _claim_slots(self, table: Ids, slots: npt.NDArray[np.int64], chunk: Keys) -> Ids:
         """Who holds each slot, after the free ones were given to a key that wants them; of several keys, to any."""
-        held = table.take(slots)
-        candidates = np.flatnonzero(held == _FREE)
+        ids = table.take(slots)
+        candidates = np.flatnonzero(ids == _FREE)
         if not len(candidates):
-            return held
+            return ids
         contested = slots.take(candidates)
         table[contested] = candidates  # the last to write stays
         winners = candidates[table.take(contested) == candidates]
@@ -87,21 +87,21 @@ class IdTable:
         self.count += len(winners)
         if self.count > len(self._keys):
             self._keys = np.resize(self._keys, max(2 * len(self._keys), self.count, 1 << _MIN_BITS))
-        self._keys[first : self.count] = wanted.take(winners)
+        self._keys[first : self.count] = chunk.take(winners)
         table[slots.take(winners)] = np.arange(first, self.count, dtype=np.int32)
-        held[candidates] = table.take(contested)
-        return held
+        ids[candidates] = table.take(contested)
+        return ids
 
 
 def _assign(
-    numbers: Ids, held: Ids, same: npt.NDArray[np.bool_], pending: npt.NDArray[np.int64] | None
+    result: Ids, ids: Ids, same: npt.NDArray[np.bool_], pending: npt.NDArray[np.int64] | None
 ) -> npt.NDArray[np.int64]:
     """Write down what was found and return where it was somebody else's; a later table overwrites those."""
     wrong = np.flatnonzero(~same)
     if pending is None:
-        numbers[:] = held
+        result[:] = ids
         return wrong
-    numbers[pending] = held
+    result[pending] = ids
     return pending[wrong]
 
 

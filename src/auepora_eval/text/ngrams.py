@@ -35,26 +35,26 @@ def ngram_counts(texts: TokenIds, n: int) -> Integers:
     return np.maximum(texts.counts - (n - 1), 0)
 
 
-def count_shared_ngrams(given: TokenIds, wanted: TokenIds, n: int) -> Integers:
+def count_shared_ngrams(answers: TokenIds, references: TokenIds, n: int) -> Integers:
     """Per row the number of n-grams its two texts share, each as often as in the text that has it less often.
 
     Short n-grams fit into one number together with their row: sorted, equal ones are neighbours.
     """
-    bits = max(int(texts.ids.max(initial=0)) for texts in (given, wanted)).bit_length()
-    if len(given).bit_length() + n * bits > 62:
-        return next(islice(iter_shared_ngrams(given, wanted), n - 1, None))
-    keys = np.concatenate((_pack_ngrams(given, n, bits) << 1, _pack_ngrams(wanted, n, bits) << 1 | 1))
+    bits = max(int(texts.ids.max(initial=0)) for texts in (answers, references)).bit_length()
+    if len(answers).bit_length() + n * bits > 62:
+        return next(islice(iter_shared_ngrams(answers, references), n - 1, None))
+    keys = np.concatenate((_pack_ngrams(answers, n, bits) << 1, _pack_ngrams(references, n, bits) << 1 | 1))
     keys.sort()
-    from_wanted = keys & 1
+    from_references = keys & 1
     keys >>= 1
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
     if not len(starts):
-        return np.zeros(len(given), np.int64)
-    want = np.add.reduceat(from_wanted, starts)
+        return np.zeros(len(answers), np.int64)
+    want = np.add.reduceat(from_references, starts)
     have = np.diff(starts, append=len(keys)) - want
     # Counts are far below 2**53, where floating point begins to lose whole numbers.
     rows, shared = keys.take(starts) >> (n * bits), np.minimum(have, want)
-    return np.bincount(rows, weights=shared, minlength=len(given)).astype(np.int64)
+    return np.bincount(rows, weights=shared, minlength=len(answers)).astype(np.int64)
 
 
 def _pack_ngrams(texts: TokenIds, n: int, bits: int) -> Integers:
@@ -66,33 +66,33 @@ def _pack_ngrams(texts: TokenIds, n: int, bits: int) -> Integers:
     return keys if n == 1 else keys[_remaining_tokens(texts)[: max(last, 0)] >= n]
 
 
-def iter_shared_ngrams(given: TokenIds, wanted: TokenIds, owners: Integers | None = None) -> Iterator[Integers]:
+def iter_shared_ngrams(answers: TokenIds, references: TokenIds, owners: Integers | None = None) -> Iterator[Integers]:
     """``count_shared_ngrams`` for n = 1, 2, ... in turn, and for several wanted texts for one that is given.
 
     ``owners`` says for every wanted text to which given one it belongs (default: one each, in order); an n-gram counts
     at most as often as in the wanted text that has it most often.
     """
-    owners = np.arange(len(given)) if owners is None else owners
+    owners = np.arange(len(answers)) if owners is None else owners
     several = len(np.unique(owners)) < len(owners)
-    chains = _NgramTable(
-        np.concatenate((given.ids, wanted.ids)),
-        np.concatenate((given.rows, np.repeat(owners, wanted.counts))),
-        np.concatenate((_remaining_tokens(given), _remaining_tokens(wanted))),
+    ngrams = _NgramTable(
+        np.concatenate((answers.ids, references.ids)),
+        np.concatenate((answers.rows, np.repeat(owners, references.counts))),
+        np.concatenate((_remaining_tokens(answers), _remaining_tokens(references))),
     )
     while True:
         # The places are in ascending order, and the given texts come first.
-        split = int(np.searchsorted(chains.places, len(given.ids)))
-        have, want = chains.numbers[:split], chains.numbers[split:]
+        split = int(np.searchsorted(ngrams.places, len(answers.ids)))
+        have, want = ngrams.numbers[:split], ngrams.numbers[split:]
         if several:
-            most = _max_per_text(want, wanted.rows.take(chains.places[split:] - len(given.ids)), chains.count)
+            most = _max_per_text(want, references.rows.take(ngrams.places[split:] - len(answers.ids)), ngrams.count)
         else:
-            most = np.bincount(want, minlength=chains.count)
-        shared = np.minimum(np.bincount(have, minlength=chains.count), most)
-        row = np.zeros(chains.count, np.int64)
-        row[have] = chains.rows[:split]
+            most = np.bincount(want, minlength=ngrams.count)
+        shared = np.minimum(np.bincount(have, minlength=ngrams.count), most)
+        row = np.zeros(ngrams.count, np.int64)
+        row[have] = ngrams.rows[:split]
         # Counts are far below 2**53, where floating point begins to lose whole numbers.
-        yield np.bincount(row, weights=shared, minlength=len(given)).astype(np.int64)
-        chains = chains.extend(shared > 0)
+        yield np.bincount(row, weights=shared, minlength=len(answers)).astype(np.int64)
+        ngrams = ngrams.extend(shared > 0)
 
 
 def _max_per_text(numbers: Ids, texts: Integers, count: int) -> Integers:
@@ -125,14 +125,14 @@ class _NgramTable:
 
     def extend(self, keep: npt.NDArray[np.bool_]) -> _NgramTable:
         """The n-grams that are longer by one, of those whose number is kept and that have a word after them."""
-        chains = object.__new__(_NgramTable)
-        chains._ids, chains._room, chains._order = self._ids, self._room, self._order + 1
+        ngrams = object.__new__(_NgramTable)
+        ngrams._ids, ngrams._room, ngrams._order = self._ids, self._room, self._order + 1
         going = np.flatnonzero(keep.take(self.numbers) & (self._room.take(self.places) > self._order))
-        chains.places, chains.rows = self.places.take(going), self.rows.take(going)
-        chains._numbering = IdTable()
-        last = self._ids.take(chains.places + self._order)
-        chains.numbers = chains._numbering.get_or_add(_pairs(self.numbers.take(going), last))
-        return chains
+        ngrams.places, ngrams.rows = self.places.take(going), self.rows.take(going)
+        ngrams._numbering = IdTable()
+        last = self._ids.take(ngrams.places + self._order)
+        ngrams.numbers = ngrams._numbering.get_or_add(_pairs(self.numbers.take(going), last))
+        return ngrams
 
 
 def _pairs(first: npt.NDArray[np.integer], second: npt.NDArray[np.integer]) -> Keys:
@@ -151,18 +151,18 @@ def _remaining_tokens(texts: TokenIds) -> Integers:
 class NgramSupport:
     """Which n-grams of given texts occur in the evidence of their row, worked out order by order as it is asked for."""
 
-    def __init__(self, given: TokenIds, evidence: TokenIds, owners: Integers) -> None:
+    def __init__(self, answers: TokenIds, evidence: TokenIds, owners: Integers) -> None:
         """``owners`` says for every evidence text to which given text it belongs. A word of it may be unknown (-1)."""
-        self._given, self._evidence = given, evidence
+        self._given, self._evidence = answers, evidence
         # Most evidence does not matter: words that stand in no given text at all go first. The last entry is for -1.
-        wanted = np.zeros(max(given.ids.max(initial=-1), evidence.ids.max(initial=-1)) + 2, np.bool_)
-        wanted[given.ids] = True
-        places = np.flatnonzero(wanted[evidence.ids])
+        occurring = np.zeros(max(answers.ids.max(initial=-1), evidence.ids.max(initial=-1)) + 2, np.bool_)
+        occurring[answers.ids] = True
+        places = np.flatnonzero(occurring[evidence.ids])
         rows = np.repeat(owners, evidence.counts).take(places)
         self._orders = [
             _NgramMatches.of(
-                np.arange(len(given.ids)),
-                _pairs(given.rows, given.ids),
+                np.arange(len(answers.ids)),
+                _pairs(answers.rows, answers.ids),
                 places,
                 _pairs(rows, evidence.ids.take(places)),
             )
@@ -183,13 +183,13 @@ class NgramSupport:
     def _longer(self, order: _NgramMatches, n: int) -> _NgramMatches:
         going = np.flatnonzero(order.matches & (_remaining_tokens(self._given).take(order.places) > n))
         places = order.places.take(going)
-        there = np.flatnonzero(_remaining_tokens(self._evidence).take(order.evidence_places) > n)
-        evidence_places = order.evidence_places.take(there)
+        known = np.flatnonzero(_remaining_tokens(self._evidence).take(order.evidence_places) > n)
+        evidence_places = order.evidence_places.take(known)
         return _NgramMatches.of(
             places,
             _pairs(order.numbers.take(going), self._given.ids.take(places + n)),
             evidence_places,
-            _pairs(order.evidence_numbers.take(there), self._evidence.ids.take(evidence_places + n)),
+            _pairs(order.evidence_numbers.take(known), self._evidence.ids.take(evidence_places + n)),
         )
 
 
@@ -208,20 +208,20 @@ class _NgramMatches:
         numbering = IdTable()
         numbers = numbering.get_or_add(keys)
         evidence_numbers = numbering.find(evidence_keys)
-        there = np.flatnonzero(evidence_numbers >= 0)
-        evidence_numbers = evidence_numbers.take(there)
+        known = np.flatnonzero(evidence_numbers >= 0)
+        evidence_numbers = evidence_numbers.take(known)
         seen = np.zeros(numbering.count, np.bool_)
         seen[evidence_numbers] = True
-        return cls(places, numbers, seen.take(numbers), evidence_places.take(there), evidence_numbers)
+        return cls(places, numbers, seen.take(numbers), evidence_places.take(known), evidence_numbers)
 
 
 def distinct_ngrams(texts: TokenIds, n: int) -> Integers:
     """How many different n-grams each text has."""
-    chains = _NgramTable(texts.ids, texts.rows, _remaining_tokens(texts))
+    ngrams = _NgramTable(texts.ids, texts.rows, _remaining_tokens(texts))
     for _ in range(n - 1):
-        chains = chains.extend(np.ones(chains.count, np.bool_))
-    row = np.zeros(chains.count, np.int64)
-    row[chains.numbers] = chains.rows
+        ngrams = ngrams.extend(np.ones(ngrams.count, np.bool_))
+    row = np.zeros(ngrams.count, np.int64)
+    row[ngrams.numbers] = ngrams.rows
     return np.bincount(row, minlength=len(texts))
 
 

@@ -133,15 +133,17 @@ def word_tokenizer(*, case: bool = True, punctuation: bool = True, articles: boo
     """Words by white space; ``case``, ``punctuation`` and ``articles`` say what is ignored."""
     options = f"{'lower' if case else 'cased'},{'bare' if punctuation else 'punctuated'}"
     dropped = _PUNCTUATION.encode() if punctuation else b""
-    cut = ByteTokenizer(f"words[{options}]", _table(lower=case), dropped, lower=case)
+    byte_tokenizer = ByteTokenizer(f"words[{options}]", _table(lower=case), dropped, lower=case)
 
     if not articles:
-        return Tokenizer(cut.name, lambda text: plain_words(text, case=case, punctuation=punctuation), cut)
+        return Tokenizer(
+            byte_tokenizer.name, lambda text: plain_words(text, case=case, punctuation=punctuation), byte_tokenizer
+        )
     spellings = [word for article in ARTICLES for word in (_case_variants(article) if not case else [article])]
     return Tokenizer(
-        f"{cut.name} without articles",
+        f"{byte_tokenizer.name} without articles",
         lambda text: squad_words(text, case=case, punctuation=punctuation),
-        cut,
+        byte_tokenizer,
         transform=_without_articles,
         changeable_bytes=_ARTICLE_NEIGHBOURS,
         exceptions=dict.fromkeys(spellings, ()),
@@ -244,16 +246,22 @@ def bleu_tokenizer(*, tokenize: str = "13a", lowercase: bool = False) -> Tokeniz
 
     if tokenize == "none":
         return Tokenizer(name, lambda text: cased(text).split(), ByteTokenizer(name, table, lower=lowercase))
-    cut = ByteTokenizer(name, table, lower=lowercase, prepare=lambda text: _join_lines(cased(text)))
+    byte_tokenizer = ByteTokenizer(name, table, lower=lowercase, prepare=lambda text: _join_lines(cased(text)))
     return Tokenizer(
-        name, lambda text: tokenize_13a(cased(text)), cut, transform=_tokenize_13a_word, changeable_bytes=_ASCII_SYMBOLS
+        name,
+        lambda text: tokenize_13a(cased(text)),
+        byte_tokenizer,
+        transform=_tokenize_13a_word,
+        changeable_bytes=_ASCII_SYMBOLS,
     )
 
 
 def custom_tokenizer(name: str, words: Callable[[str], list[str]]) -> Tokenizer:
     """A rule whose words come from somebody else's function, text by text."""
-    cut = ByteTokenizer(name, _table(lower=False), prepare=lambda text: " ".join(words(text)), only_lines=False)
-    return Tokenizer(name, words, cut)
+    byte_tokenizer = ByteTokenizer(
+        name, _table(lower=False), prepare=lambda text: " ".join(words(text)), only_lines=False
+    )
+    return Tokenizer(name, words, byte_tokenizer)
 
 
 @lru_cache
@@ -264,8 +272,8 @@ def chrf_tokenizer(*, lowercase: bool = False) -> Tokenizer:
     def plain(text: str) -> list[str]:
         return [part for word in (text.lower() if lowercase else text).split() for part in _split_punctuation(word)]
 
-    cut = ByteTokenizer(name, _table(lower=lowercase), lower=lowercase)
-    return Tokenizer(name, plain, cut, transform=_split_punctuation, changeable_bytes=_PUNCTUATION.encode())
+    byte_tokenizer = ByteTokenizer(name, _table(lower=lowercase), lower=lowercase)
+    return Tokenizer(name, plain, byte_tokenizer, transform=_split_punctuation, changeable_bytes=_PUNCTUATION.encode())
 
 
 @lru_cache(maxsize=_CACHED_WORDS)

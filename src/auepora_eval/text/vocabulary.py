@@ -66,9 +66,9 @@ class TokenIds:
         return TokenIds.of(self.ids.take(_concatenate_ranges(starts, ends)), ends - starts)
 
 
-def character_ids(texts: Sequence[str], rule: CharacterTokenizer) -> TokenIds:
+def character_ids(texts: Sequence[str], tokenizer: CharacterTokenizer) -> TokenIds:
     """The characters of each text, numbered as Unicode does."""
-    chosen = [rule.text(text) for text in texts]
+    chosen = [tokenizer.text(text) for text in texts]
     data = "".join(chosen).encode("utf-32-le", "surrogatepass")
     return TokenIds.of(np.frombuffer(data, np.dtype("<i4")), np.fromiter(map(len, chosen), np.int64, len(chosen)))
 
@@ -76,9 +76,9 @@ def character_ids(texts: Sequence[str], rule: CharacterTokenizer) -> TokenIds:
 class Vocabulary:
     """Numbers raw words: what a cut leaves between blanks."""
 
-    def __init__(self, cut: ByteTokenizer, *, remember: bool = True) -> None:
+    def __init__(self, byte_tokenizer: ByteTokenizer, *, remember: bool = True) -> None:
         """One that does not ``remember`` numbers alike but cannot say which word a number stands for."""
-        self.byte_tokenizer = cut
+        self.byte_tokenizer = byte_tokenizer
         self._remember = remember
         self._words = IdTable()
         self._prefixes: list[IdTable] = []
@@ -93,20 +93,20 @@ class Vocabulary:
 
     def encode(self, texts: Sequence[str]) -> TokenIds:
         """The words of each text."""
-        cut = _TokenizedBytes.of(self.byte_tokenizer, texts)
+        tokenized = _TokenizedBytes.of(self.byte_tokenizer, texts)
         before = self.count
-        ids = self._words.get_or_add(self._keys(cut, IdTable.get_or_add))
+        ids = self._words.get_or_add(self._keys(tokenized, IdTable.get_or_add))
         if self._remember and self.count > before:
             place = np.zeros(self.count - before, np.int64)
             fresh = np.flatnonzero(ids >= before)
             place[ids[fresh] - before] = fresh
-            self._store.add(cut.data, cut.starts[place], cut.ends[place])
-        return TokenIds(ids, cut.bounds)
+            self._store.add(tokenized.data, tokenized.starts[place], tokenized.ends[place])
+        return TokenIds(ids, tokenized.bounds)
 
     def lookup(self, texts: Sequence[str]) -> TokenIds:
         """The words of each text, -1 for those that have no number: cheaper where only known words matter."""
-        cut = _TokenizedBytes.of(self.byte_tokenizer, texts)
-        return TokenIds(self._words.find(self._keys(cut, IdTable.find)), cut.bounds)
+        tokenized = _TokenizedBytes.of(self.byte_tokenizer, texts)
+        return TokenIds(self._words.find(self._keys(tokenized, IdTable.find)), tokenized.bounds)
 
     def words(self, ids: Positions) -> list[str]:
         """The words of these numbers."""
@@ -116,25 +116,27 @@ class Vocabulary:
         """Those of these numbers whose words hold any of some bytes."""
         return self._store.containing_bytes(ids, some)
 
-    def _keys(self, cut: _TokenizedBytes, numbers: _Numbers) -> Keys:
+    def _keys(self, tokenized: _TokenizedBytes, numbers: _Numbers) -> Keys:
         """The key of every word; 0, which no word has, for a long one that ``numbers`` does not find."""
-        lengths = cut.ends - cut.starts
-        eights = cut.eights
-        keys: Keys = eights[cut.starts]
+        lengths = tokenized.ends - tokenized.starts
+        eights = tokenized.eights
+        keys: Keys = eights[tokenized.starts]
         keys &= _LOW_BYTES.take(np.minimum(lengths, _HEAD))
         long = np.flatnonzero(lengths > _HEAD)
         if len(long):
-            starts, rest, heads = cut.starts[long], lengths[long] - _HEAD, keys[long]
+            starts, rest, heads = tokenized.starts[long], lengths[long] - _HEAD, keys[long]
             tails = eights[starts + _HEAD] & _LOW_BYTES.take(np.minimum(rest, _HEAD))
             found = self._medium.keys(heads, tails, numbers)
             others = np.flatnonzero((rest > _HEAD) | (found == _COLLISION))
             if len(others):
-                found[others] = self._long_keys(cut, heads[others], starts[others], lengths[long[others]], numbers)
+                found[others] = self._long_keys(
+                    tokenized, heads[others], starts[others], lengths[long[others]], numbers
+                )
             keys[long] = found
         return keys
 
     def _long_keys(
-        self, cut: _TokenizedBytes, heads: Keys, starts: Positions, lengths: Positions, numbers: _Numbers
+        self, tokenized: _TokenizedBytes, heads: Keys, starts: Positions, lengths: Positions, numbers: _Numbers
     ) -> Keys:
         """The keys of words of any length, four bytes at a time."""
         keys = np.zeros(len(heads), np.uint64)
@@ -145,7 +147,7 @@ class Vocabulary:
             if not len(pending):
                 return keys
             rest = lengths[pending] - at
-            following = cut.eights[starts[pending] + at] & _LOW_BYTES.take(np.minimum(rest, _STEP))
+            following = tokenized.eights[starts[pending] + at] & _LOW_BYTES.take(np.minimum(rest, _STEP))
             node = numbers(self._prefix(depth), (node.astype(np.uint64) << np.uint64(32)) | following)
             done = np.flatnonzero((rest <= _STEP) & (node >= 0))
             # The depth tells words that end here from those that end elsewhere.
@@ -154,7 +156,7 @@ class Vocabulary:
             pending, node = pending[going], node[going]
         # What is longer still is hardly a word of any language: one by one will do.
         for place in pending.tolist():
-            word = cut.buffer[starts[place] : starts[place] + lengths[place]]
+            word = tokenized.buffer[starts[place] : starts[place] + lengths[place]]
             if numbers is IdTable.get_or_add:
                 self._tails.setdefault(word, len(self._tails))
             if word in self._tails:
@@ -178,8 +180,8 @@ class _TokenizedBytes:
     bounds: Positions
 
     @classmethod
-    def of(cls, cut: ByteTokenizer, texts: Sequence[str]) -> _TokenizedBytes:
-        buffer = b"".join((_PAD[:1], cut(texts), _PAD))
+    def of(cls, byte_tokenizer: ByteTokenizer, texts: Sequence[str]) -> _TokenizedBytes:
+        buffer = b"".join((_PAD[:1], byte_tokenizer(texts), _PAD))
         data = np.frombuffer(buffer, np.uint8)
         between = data <= NEXT_TEXT
         edges = np.flatnonzero(between[1:] != between[:-1])
@@ -304,66 +306,66 @@ def _grow(array: Array, size: int) -> Array:
 class TokenFilter:
     """Turns raw words into the words of a rule. Both are numbered by the same coder, so that equal stays equal."""
 
-    def __init__(self, rule: Tokenizer, raw: Vocabulary) -> None:
-        self._rule = rule
-        self.raw = raw
-        self._how_many = np.empty(0, np.int32)
+    def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary) -> None:
+        self._tokenizer = tokenizer
+        self.vocabulary = vocabulary
+        self._counts = np.empty(0, np.int32)
         """Per raw word how many words it becomes; -1 while that is not known."""
         self._first = np.empty(0, np.int32)
-        """Per raw word where those stand among ``_becomes``."""
-        self._becomes = np.empty(0, np.int32)
-        if rule.exceptions:
-            ids = raw.encode([" ".join(rule.exceptions)]).ids
+        """Per raw word where those stand among ``_replacements``."""
+        self._replacements = np.empty(0, np.int32)
+        if tokenizer.exceptions:
+            ids = vocabulary.encode([" ".join(tokenizer.exceptions)]).ids
             self._extend()
-            self._set(ids, list(rule.exceptions.values()))
+            self._set(ids, list(tokenizer.exceptions.values()))
 
-    def transform(self, raw: TokenIds) -> TokenIds:
+    def transform(self, raw_ids: TokenIds) -> TokenIds:
         """The words of texts whose raw words are given."""
-        if self._rule.transform is None:
-            return raw
-        self._learn(raw.ids)
-        counts = self._how_many.take(raw.ids)
-        first = self._first.take(raw.ids)
+        if self._tokenizer.transform is None:
+            return raw_ids
+        self._learn(raw_ids.ids)
+        counts = self._counts.take(raw_ids.ids)
+        first = self._first.take(raw_ids.ids)
         if counts.min(initial=1) == counts.max(initial=1) == 1:
-            return TokenIds(self._becomes.take(first), raw.bounds)
+            return TokenIds(self._replacements.take(first), raw_ids.bounds)
         ends = np.cumsum(counts, dtype=np.int64)
-        bounds = np.concatenate(([0], ends))[raw.bounds]
+        bounds = np.concatenate(([0], ends))[raw_ids.bounds]
         if counts.max() == 1:  # words are dropped, none becomes several
-            return TokenIds(self._becomes.take(first[counts == 1]), bounds)
+            return TokenIds(self._replacements.take(first[counts == 1]), bounds)
         within = np.arange(bounds[-1]) - np.repeat(ends - counts, counts)
-        return TokenIds(self._becomes.take(np.repeat(first, counts) + within), bounds)
+        return TokenIds(self._replacements.take(np.repeat(first, counts) + within), bounds)
 
     def _learn(self, ids: Ids) -> None:
         """Find out what those words become that were not seen before."""
         self._extend()
-        seen = np.zeros(len(self._how_many), np.bool_)
+        seen = np.zeros(len(self._counts), np.bool_)
         seen[ids] = True
-        fresh = np.flatnonzero(seen & (self._how_many < 0))
+        fresh = np.flatnonzero(seen & (self._counts < 0))
         if not len(fresh):
             return
         changing = (
             fresh
-            if self._rule.changeable_bytes is None
-            else self.raw.containing_bytes(fresh, self._rule.changeable_bytes)
+            if self._tokenizer.changeable_bytes is None
+            else self.vocabulary.containing_bytes(fresh, self._tokenizer.changeable_bytes)
         )
         same = fresh if not len(changing) else np.setdiff1d(fresh, changing, assume_unique=True)
-        self._how_many[same] = 1
-        self._first[same] = np.arange(len(self._becomes), len(self._becomes) + len(same))
-        self._becomes = np.concatenate((self._becomes, same.astype(np.int32)))
-        if len(changing) and self._rule.transform is not None:
-            self._set(changing, list(map(self._rule.transform, self.raw.words(changing))))
+        self._counts[same] = 1
+        self._first[same] = np.arange(len(self._replacements), len(self._replacements) + len(same))
+        self._replacements = np.concatenate((self._replacements, same.astype(np.int32)))
+        if len(changing) and self._tokenizer.transform is not None:
+            self._set(changing, list(map(self._tokenizer.transform, self.vocabulary.words(changing))))
 
     def _set(self, ids: npt.NDArray[np.integer[Any]], becomes: list[tuple[str, ...]]) -> None:
         counts = np.fromiter(map(len, becomes), np.int32, len(becomes))
-        self._how_many[ids] = counts
-        self._first[ids] = len(self._becomes) + np.cumsum(counts) - counts
-        words = self.raw.encode([" ".join(chain.from_iterable(becomes))])
+        self._counts[ids] = counts
+        self._first[ids] = len(self._replacements) + np.cumsum(counts) - counts
+        words = self.vocabulary.encode([" ".join(chain.from_iterable(becomes))])
         assert len(words.ids) == counts.sum(), "a refined word is cut again"
-        self._becomes = np.concatenate((self._becomes, words.ids))
+        self._replacements = np.concatenate((self._replacements, words.ids))
 
     def _extend(self) -> None:
-        known = len(self._how_many)
-        if self.raw.count > known:
-            self._first = _grow(self._first, self.raw.count)
-            self._how_many = _grow(self._how_many, self.raw.count)
-            self._how_many[known:] = -1
+        known = len(self._counts)
+        if self.vocabulary.count > known:
+            self._first = _grow(self._first, self.vocabulary.count)
+            self._counts = _grow(self._counts, self.vocabulary.count)
+            self._counts[known:] = -1

@@ -45,7 +45,7 @@ def assert_gates(
     results = result if isinstance(result, list) else result.results
     if results is None:
         message = outcome.message if outcome is not None else ""
-        raise AssertionError(f"the run did not come to scoring: {message or 'it ended early'}")
+        raise AssertionError(f"the run was not scored: {message or 'it ended early'}")
     report = outcome.gates if outcome is not None and not gates and against is None else None
     if report is None:
         if not gates and outcome is not None:

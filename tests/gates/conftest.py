@@ -1,4 +1,4 @@
-"""A user's project whose runs are held against gates, and the command line as a function."""
+"""A user's project whose runs are checked against gates, and the command line as a function."""
 
 import sys
 from collections.abc import Iterator

@@ -76,11 +76,11 @@ VALUES: list[tuple[str, GateStatus, str, str]] = [  # gate, status, part of the 
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("gate", "status", "said"), [row[:3] for row in VALUES], ids=[row[3] for row in VALUES])
-def test_values(gate: str, status: GateStatus, said: str) -> None:
+@pytest.mark.parametrize(("gate", "status", "message"), [row[:3] for row in VALUES], ids=[row[3] for row in VALUES])
+def test_values(gate: str, status: GateStatus, message: str) -> None:
     one = only(check_gates([gate], RESULTS))
     assert one.status == status, one.reason
-    assert said in one.reason
+    assert message in one.reason
 
 
 MEASURES: DowngradeReason = "measure_failures"
@@ -132,7 +132,7 @@ DIFFERENCES: list[tuple[str, MetricComparison, GateStatus, str, str]] = [
      "inconclusive", "could turn it", "slower, or open"),
     ("not worse(mean_latency[end_to_end])", compared("mean_latency[end_to_end]", -0.1, bounds=(-0.2, 0.0), doubt=MEASURES),
      "passed", "", "faster, or open"),
-    ("not worse(mrr)", compared("mrr", 0.1, doubt=MEASURES), "inconclusive", "could turn it", "nobody knows by how much"),
+    ("not worse(mrr)", compared("mrr", 0.1, doubt=MEASURES), "inconclusive", "could turn it", "unknown bounds"),
     ("better(mrr)", compared("mrr", 0.1, p=0.01, bounds=(-0.1, 0.2), doubt=MEASURES), "inconclusive", "could turn it", "better but for failures"),
     ("low(delta(mrr)) > -0.01", compared("mrr", 0.01, (0.0, 0.02), bounds=(-0.04, 0.03)), "inconclusive",
      "measurements that failed could put it on either side of -0.01", "the end moves"),
@@ -157,38 +157,38 @@ DIFFERENCES: list[tuple[str, MetricComparison, GateStatus, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("gate", "one", "status", "said"),
+    ("gate", "one", "status", "message"),
     [row[:4] for row in DIFFERENCES],
     ids=[f"{row[0]}: {row[4]}" for row in DIFFERENCES],
 )
-def test_differences(gate: str, one: MetricComparison, status: GateStatus, said: str) -> None:
+def test_differences(gate: str, one: MetricComparison, status: GateStatus, message: str) -> None:
     report = check_gates([gate], RESULTS, comparison={one.name: one}, refused={"recall@5": "computed differently"})
     found = only(report)
     assert found.status == status, found.reason
-    assert said in found.reason
+    assert message in found.reason
 
 
-def test_the_bare_difference_is_warned_of() -> None:
+def test_bare_difference_gives_warning() -> None:
     comparison = {"mrr": compared("mrr", 0.01, (-0.1, 0.1))}
     (warning,) = check_gates(["point(delta(mrr)) > 0"], RESULTS, comparison=comparison).warnings
     assert "chance moves both ways; delta(mrr) goes by its interval" in warning
     assert not check_gates(["delta(mrr) > 0"], RESULTS, comparison=comparison).warnings
 
 
-def test_failed_measurements_that_could_turn_a_value_are_warned_of() -> None:
+def test_failed_measurements_that_could_change_a_value_give_warning() -> None:
     judged = result("mrr", 0.8, scored=98, failed=2, details={"bounds": [0.784, 0.804], "num_measure_failed": 2})
     (warning,) = check_gates(["mrr >= 0.79"], Results([judged])).warnings
     assert "2 failed measurements the value may lie anywhere from 0.7840 to 0.8040" in warning
     assert not check_gates(["mrr >= 0.78", "mrr < 0.81"], Results([judged])).warnings
 
 
-def test_an_interval_that_may_claim_too_much_says_so() -> None:
+def test_unreliable_interval_is_mentioned() -> None:
     few = result("mrr", 0.8, interval=(0.7, 0.9), details={"interval": {"flags": ["few_samples"]}})
     (one,) = check_gates(["low(mrr) >= 0.7"], [few]).visible_outcomes
     assert one.reason.endswith("at least 0.7; the interval may claim too much (few_samples)")
 
 
-def test_direction_is_that_of_the_comparison() -> None:
+def test_direction_comes_from_the_comparison() -> None:
     """The comparison knows which way a metric is better, under whatever name a plan has it."""
     less = compared("mrr", -0.3, (-0.5, -0.2))
     for one, status in ((less, "failed"), (replace(less, higher_is_better=False), "passed")):
@@ -196,7 +196,7 @@ def test_direction_is_that_of_the_comparison() -> None:
 
 
 class TestCoverage:
-    def test_every_metric_named_in_a_gate_must_be_scored_nearly_everywhere(self) -> None:
+    def test_implied_coverage_of_gated_metrics(self) -> None:
         results = Results([result("mrr", 0.9, scored=94, failed=6), result("bleu", 30.0, scored=10, failed=90)])
         report = check_gates(["mrr >= 0.5", "point(mrr) >= 0.4"], results)
         assert [(one.gate, one.status, one.implied) for one in report] == [
@@ -207,7 +207,7 @@ class TestCoverage:
         assert report.outcomes[2].reason == "94 of 100 answers were scored by mrr, 0.9400, below 0.95"
         assert report.exit_code == 1
 
-    def test_what_is_skipped_is_not_missing(self) -> None:
+    def test_skipped_samples_are_not_missing(self) -> None:
         report = check_gates(["mrr >= 0.5"], Results([result("mrr", scored=19, failed=1, skipped=80)]))
         assert [one.status for one in report] == ["passed", "passed"]
         assert len(report.visible_outcomes) == 1  # what is implied is not shown where it passed
@@ -226,18 +226,18 @@ class TestCoverage:
         ],
         ids=lambda value: ", ".join(value) if isinstance(value, list) else "",
     )  # fmt: skip
-    def test_gates_may_set_it(self, gates: list[str], want: dict[str, str]) -> None:
+    def test_gates_may_set_coverage(self, gates: list[str], want: dict[str, str]) -> None:
         results = Results([result("mrr", 0.9, scored=94, failed=6), result("bleu", 30.0, scored=10, failed=90)])
         assert {one.gate: one.status for one in check_gates(gates, results) if one.gate.startswith("cov")} == want
 
-    def test_a_metric_that_does_not_tell_is_not_asked(self) -> None:
+    def test_metric_without_counts_has_no_coverage_gate(self) -> None:
         own = Results([MetricResult("own", RELEVANCE, 0.9, {})])
         assert [one.status for one in check_gates(["own > 0.5"], own)] == ["passed"]
         assert check_gates(["own > 0.5", "coverage > 0.5"], own).status == "inconclusive"
 
 
 class TestReport:
-    def test_a_failure_wins_over_what_cannot_be_told(self) -> None:
+    def test_failed_wins_over_inconclusive(self) -> None:
         def report(*statuses: GateStatus) -> GateReport:
             return GateReport(tuple(GateOutcome("g", status, "r") for status in statuses))
 
@@ -247,7 +247,7 @@ class TestReport:
         assert report("inconclusive", "failed", "passed").exit_code == 1
         assert report("passed", "failed", "failed").headline == "3 gates: 1 passed, 2 failed"
 
-    def test_it_is_json(self) -> None:
+    def test_report_is_json(self) -> None:
         results = Results([result("mrr", 0.5)], run_id="run_1")
         document = json.loads(check_gates(["mrr >= 0.5"], results, against="run_0").to_json())
         assert (document["run_id"], document["against"], document["status"]) == ("run_1", "run_0", "passed")

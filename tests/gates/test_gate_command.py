@@ -43,7 +43,7 @@ MISTAKES = [  # arguments, part of the message, why
 class TestRun:
     def test_exit_codes(self, project: Project, auepora: Run) -> None:
         # One sample in three has its document among those found.
-        for gates, code, said in [
+        for gates, code, message in [
             (["recall@5 >= 0.33"], 0, "1 gate: 1 passed"),
             (["recall@5 >= 0.33", "mrr >= 0.9"], 1, "2 gates: 1 passed, 1 failed"),
             (["recall@5 >= 0.33", "low(bleu) > 0"], 3, "2 gates: 1 passed, 1 inconclusive"),
@@ -51,14 +51,14 @@ class TestRun:
         ]:
             project.plan(more=gated(*gates))
             found, out, err = auepora("run", "plan.yaml", "--name", gates[-1])
-            assert (found, said in out) == (code, True), (out, err)
+            assert (found, message in out) == (code, True), (out, err)
 
-    def test_a_plan_without_gates_says_nothing_of_them(self, project: Project, auepora: Run) -> None:
+    def test_plan_without_gates_prints_no_report(self, project: Project, auepora: Run) -> None:
         code, out, _ = auepora("run", "plan.yaml")
         assert code == 0
         assert "gate" not in out
 
-    def test_the_report_goes_where_results_go(self, project: Project, auepora: Run) -> None:
+    def test_report_goes_where_results_go(self, project: Project, auepora: Run) -> None:
         project.plan(more=gated("recall@5 >= 0.9"))
         code, out, err = auepora("run", "plan.yaml", "--json")
         assert code == 1
@@ -73,13 +73,13 @@ class TestRun:
         auepora("run", "plan.yaml", "-o", "r.md")
         assert "| recall@5 &gt;= 0.9 | **failed** |" in Path("r.md").read_text()
 
-    def test_failures_of_the_system_fail_the_coverage_too(self, project: Project, auepora: Run) -> None:
+    def test_system_failures_fail_coverage(self, project: Project, auepora: Run) -> None:
         project.plan(args=BROKEN, more=gated("recall@5 >= 0"))
         code, out, _ = auepora("run", "plan.yaml")
         assert code == 1
         assert "40 of 60 answers were scored by recall@5, 0.6667, below 0.95" in out
 
-    def test_gates_can_be_left_out(self, project: Project, auepora: Run) -> None:
+    def test_no_gates_option(self, project: Project, auepora: Run) -> None:
         project.plan(more=gated("recall@5 >= 0.9"))
         assert auepora("run", "plan.yaml", "--no-gates")[0] == 0
         code, _, err = auepora("run", "plan.yaml", "-m", "mrr")
@@ -88,7 +88,7 @@ class TestRun:
         assert auepora("run", "plan.yaml", "-m", "mrr", "--no-gates")[0] == 0
         assert auepora("run", "plan.yaml", "--no-gates", "--junit", "x.xml")[0] == 2
 
-    def test_junit_needs_gates_and_says_so_before_anything_is_asked(self, project: Project, auepora: Run) -> None:
+    def test_junit_without_gates_is_rejected_before_the_run(self, project: Project, auepora: Run) -> None:
         code, _, err = auepora("run", "plan.yaml", "--junit", "x.xml")
         assert code == 2
         assert "has none; write them under 'gates:'" in err
@@ -96,7 +96,7 @@ class TestRun:
         assert project.calls() == []
 
     @pytest.mark.parametrize("path", ["runs.sqlite", "plan.yaml", "data.jsonl"])
-    def test_junit_does_not_overwrite_what_is_read(self, project: Project, auepora: Run, path: str) -> None:
+    def test_junit_does_not_overwrite_inputs(self, project: Project, auepora: Run, path: str) -> None:
         project.plan(more=gated("mrr > 0"))
         before = Path(path).read_bytes() if Path(path).exists() else None
         code, _, err = auepora("run", "plan.yaml", "--junit", path)
@@ -105,9 +105,7 @@ class TestRun:
         assert (Path(path).read_bytes() if Path(path).exists() else None) == before
         assert project.calls() == []
 
-    def test_the_run_to_compare_with_is_looked_up_before_anything_is_asked(
-        self, project: Project, auepora: Run
-    ) -> None:
+    def test_baseline_is_looked_up_before_the_run(self, project: Project, auepora: Run) -> None:
         project.plan(more=gated("better(mrr)"))
         assert auepora("run", "plan.yaml", "--against", "nobody")[0] == 2
         project.plan(more=gated("mrr > 0"))
@@ -116,7 +114,7 @@ class TestRun:
         assert "no gate of plan.yaml compares runs" in err
         assert project.calls() == []
 
-    def test_a_run_is_compared_with_the_one_before_it(self, project: Project, auepora: Run) -> None:
+    def test_run_is_compared_with_the_previous_one(self, project: Project, auepora: Run) -> None:
         project.plan(more=gated("not worse(recall@5)", "delta(recall@5) > -0.2", "coverage >= 0"))
         code, out, _ = auepora("run", "plan.yaml")
         assert code == 3
@@ -132,7 +130,7 @@ class TestRun:
         assert "recall@5 is worse: -0.3333" in out
         assert "none of the interval is above -0.2" in out
 
-    def test_a_run_that_failed_its_gates_is_nothing_to_compare_with(self, project: Project, auepora: Run) -> None:
+    def test_run_that_failed_its_gates_is_no_baseline(self, project: Project, auepora: Run) -> None:
         gates = gated("not worse(recall@5)", "coverage >= 0")
         project.plan(more=gates)
         assert auepora("run", "plan.yaml")[0] == 3  # the first has nothing to compare with, and is let be compared with
@@ -143,13 +141,13 @@ class TestRun:
             assert "recall@5 is worse: -0.3333" in out
         with RunStore.open("runs.sqlite") as store:
             assert [one.tags for one in store.runs()] == [("gates-failed",), ("gates-failed",), ("gates-open",)]
-            store.untag(store.find("latest").run_id, "gates-failed")  # whoever accepts it says so
+            store.untag(store.find("latest").run_id, "gates-failed")  # the user accepts it
         code, out, _ = auepora("run", "plan.yaml")
         assert code == 0, out
         with RunStore.open("runs.sqlite") as store:
             assert store.find("latest").tags == ("gates-passed",)
 
-    def test_where_all_runs_before_failed_it_cannot_be_told(self, project: Project, auepora: Run) -> None:
+    def test_inconclusive_when_all_earlier_runs_failed(self, project: Project, auepora: Run) -> None:
         project.plan(more=gated("mrr >= 0.9"))
         assert auepora("run", "plan.yaml")[0] == 1
         project.plan(more=gated("not worse(recall@5)"))
@@ -157,7 +155,7 @@ class TestRun:
         assert code == 3
         assert "the one earlier run called 'nightly' on the same samples failed its gates" in out
 
-    def test_scripts_get_the_report_with_the_outcome(self, project: Project) -> None:
+    def test_run_outcome_has_the_gate_report(self, project: Project) -> None:
         outcome = run_plan(project.plan(more=gated("recall@5 >= 0.9")))
         assert outcome.gates is not None
         assert outcome.gates.exit_code == 1
@@ -175,7 +173,7 @@ class TestGate:
         plan = project.plan(args=BROKEN, more=gated("recall@5 >= 0.2", "coverage >= 0.5"))
         return good, run_plan(plan, changes={"name": "bad"}).record.run_id
 
-    def test_stored_runs_are_held_against_gates(self, runs: tuple[str, str], auepora: Run) -> None:
+    def test_stored_runs_are_checked(self, runs: tuple[str, str], auepora: Run) -> None:
         assert auepora("gate", "good", "-g", "recall@5 >= 0.3", "-g", "mrr <= 1")[0] == 0
         assert auepora("gate", "good", "-g", "recall@5 >= 0.4")[0] == 1
         assert auepora("gate", "good", "-g", "low(bleu) >= 0.4")[0] == 3
@@ -183,7 +181,7 @@ class TestGate:
         assert code == 0
         assert json.loads(out)["run_id"] == runs[0]
 
-    def test_without_gates_those_of_the_runs_own_plan_count(self, runs: tuple[str, str], auepora: Run) -> None:
+    def test_gates_default_to_the_runs_plan(self, runs: tuple[str, str], auepora: Run) -> None:
         code, out, _ = auepora("gate")
         assert code == 1
         assert "recall@5 is 0.0000, below 0.2" in out
@@ -191,9 +189,7 @@ class TestGate:
         assert code == 2
         assert "there is no gate to check" in err
 
-    def test_a_check_by_the_gates_of_a_plan_is_noted(
-        self, runs: tuple[str, str], project: Project, auepora: Run
-    ) -> None:
+    def test_plan_gate_check_tags_the_run(self, runs: tuple[str, str], project: Project, auepora: Run) -> None:
         def tags(run: str) -> list[str]:
             with RunStore.open("runs.sqlite") as store:
                 return list(store.get(run).tags)
@@ -212,9 +208,7 @@ class TestGate:
         assert auepora("gate", "bad")[0] == 1
         assert tags(bad) == ["gates-failed"]
 
-    def test_a_store_that_cannot_be_written_to_changes_nothing(
-        self, runs: tuple[str, str], auepora: Run, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_read_only_store(self, runs: tuple[str, str], auepora: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("auepora_eval.store.connect.is_writable", lambda path: False)
         code, out, err = auepora("gate", "good", "-g", "recall@5 >= 0.9")
         assert code == 1
@@ -222,7 +216,7 @@ class TestGate:
         assert f"Warning: how the gates went is not noted with {runs[0]}: store" in err
         assert "is read-only" in err
 
-    def test_gates_of_a_plan(self, runs: tuple[str, str], project: Project, auepora: Run) -> None:
+    def test_gates_from_plan_file(self, runs: tuple[str, str], project: Project, auepora: Run) -> None:
         project.plan("other.yaml", more=gated("recall@5 >= 0.3"))
         assert auepora("gate", "good", "--plan", "other.yaml")[0] == 0
         assert auepora("gate", "good", "--plan", "other.yaml", "-g", "mrr > 0.9")[0] == 1
@@ -231,7 +225,7 @@ class TestGate:
         assert code == 2
         assert "bare.yaml has no gates" in err
 
-    def test_two_runs_are_compared(self, runs: tuple[str, str], auepora: Run) -> None:
+    def test_comparison_of_two_runs(self, runs: tuple[str, str], auepora: Run) -> None:
         gates = ["-g", "not worse(recall@5, by=0.1)", "-g", "coverage >= 0"]
         code, out, _ = auepora("gate", "bad", "--against", "good", *gates)
         assert code == 1
@@ -242,7 +236,7 @@ class TestGate:
         assert code == 0
         assert "Warning: 'point(delta(recall@5)) > 0' goes by the bare difference" in err
 
-    def test_only_the_metrics_of_gates_share_the_error(
+    def test_only_gated_metrics_share_the_error_rate(
         self, runs: tuple[str, str], project: Project, auepora: Run
     ) -> None:
         """A metric that the plan does not call primary has a verdict all the same once a gate asks for it."""
@@ -251,7 +245,7 @@ class TestGate:
         assert code == 1
         assert "recall@5 is worse" in out
 
-    def test_reports(self, runs: tuple[str, str], auepora: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_report_files(self, runs: tuple[str, str], auepora: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
         code, out, _ = auepora("gate", "good", "-g", "recall@5 >= 0.4", "--junit", "gates.xml", "-o", "gates.md")
         assert (code, out) == (1, "")
@@ -265,13 +259,13 @@ class TestGate:
         assert code == 0  # what the gates say stands
         assert "Warning: no/such/folder.md" in err
 
-    @pytest.mark.parametrize(("arguments", "said"), [row[:2] for row in MISTAKES], ids=[row[2] for row in MISTAKES])
-    def test_mistakes(self, runs: tuple[str, str], auepora: Run, arguments: list[str], said: str) -> None:
+    @pytest.mark.parametrize(("arguments", "message"), [row[:2] for row in MISTAKES], ids=[row[2] for row in MISTAKES])
+    def test_mistakes(self, runs: tuple[str, str], auepora: Run, arguments: list[str], message: str) -> None:
         code, out, err = auepora("gate", "good", *arguments)
         assert (code, out) == (2, "")
-        assert said in err
+        assert message in err
 
-    def test_nothing_that_is_read_is_appended_to(
+    def test_input_files_are_not_appended_to(
         self, runs: tuple[str, str], auepora: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         before = {name: Path(name).read_bytes() for name in ("plan.yaml", "data.jsonl", "my_rag.py")}
@@ -289,16 +283,14 @@ class TestGate:
         with RunStore.open("runs.sqlite") as store:
             assert len(store.runs()) == 2
 
-    def test_a_run_to_compare_with_that_no_gate_asks_for_is_warned_of(
-        self, runs: tuple[str, str], auepora: Run
-    ) -> None:
+    def test_unused_baseline_gives_warning(self, runs: tuple[str, str], auepora: Run) -> None:
         code, out, err = auepora("gate", "good", "--against", "bad", "-g", "recall@5 >= 0.3")
         assert code == 0
         assert "1 gate: 1 passed" in out
         assert "Warning: no gate compares runs, so --against bad changes nothing" in err
         assert auepora("gate", "good", "--against", "bad", "-g", "recall@5 >= 0.9")[0] == 1
 
-    def test_another_dataset_is_refused_unless_told(
+    def test_other_dataset_is_rejected_unless_allowed(
         self, runs: tuple[str, str], project: Project, auepora: Run
     ) -> None:
         run_plan(project.plan(), changes={"name": "half"}, limit=30)
@@ -308,23 +300,23 @@ class TestGate:
         assert "different datasets" in err
         assert auepora(*arguments, "--other-dataset")[0] == 0
 
-    def test_a_run_that_has_not_ended_is_refused(self, runs: tuple[str, str], project: Project, auepora: Run) -> None:
+    def test_unfinished_baseline_is_rejected(self, runs: tuple[str, str], project: Project, auepora: Run) -> None:
         with RunStore.open("runs.sqlite") as store:
             samples = store.samples(runs[0])
             going = store.create_run("going", samples, dataset_name="d", plan={})
             stopped = store.create_run("stopped", samples, dataset_name="d", plan={})
             store.finish(stopped.run_id, RunStatus.STOPPED)
-        for arguments, said in [
+        for arguments, message in [
             (("going", "-g", "mrr > 0"), f"{going.run_id} is still running, or was killed"),
             (("stopped", "-g", "mrr > 0"), f"{stopped.run_id} has no results"),
             (("good", "-g", "better(mrr)", "--against", "going"), f"{going.run_id} is running, not finished"),
         ]:
             code, _, err = auepora("gate", *arguments)
             assert code == 2
-            assert said in err
+            assert message in err
 
 
-def test_the_run_before_is_one_of_the_same_name_and_samples(project: Project) -> None:
+def test_baseline_has_same_name_and_samples(project: Project) -> None:
     plan = project.plan()
     first = run_plan(plan).record
     run_plan(plan, changes={"name": "other"})

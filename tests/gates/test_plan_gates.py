@@ -1,4 +1,4 @@
-"""Gates in plans: read with their line and key, stored, and of no account to whoever resumes a run."""
+"""Gates in plans: read with line and key, stored, and ignored on resume."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def written(folder: Path, text: str, name: str = "plan.yaml") -> Path:
     return path
 
 
-def test_texts_and_mappings_are_gates(tmp_path: Path) -> None:
+def test_gates_as_strings_and_mappings(tmp_path: Path) -> None:
     text = METRICS + (
         "gates:\n"
         "- recall@5 >= 0.80\n"
@@ -42,7 +42,7 @@ def test_texts_and_mappings_are_gates(tmp_path: Path) -> None:
     assert plan.resolved["gates"] == texts
 
 
-def test_they_do_not_count_as_a_change(tmp_path: Path) -> None:
+def test_gates_do_not_change_the_plan_digest(tmp_path: Path) -> None:
     bare = read_plan(written(tmp_path, METRICS))
     gated = read_plan(written(tmp_path, METRICS + "gates: [recall@5 >= 0.8]\n"))
     assert bare.resolved["gates"] is None
@@ -62,26 +62,26 @@ ROWS = [  # what follows, line, key, part of the message, why
     ("gates:\n- {mrr: 0.8}", 6, "gates[0]", "must be a text such as '>= 0.8', not the number 0.8", "no sign"),
     ("gates:\n- {mrr: }", 6, "gates[0]", "has no condition; write {'mrr': '>= 0.8'}", "no condition"),
     ("gates:\n- {mrr: '> 0', recall@5: '> 0'}", 6, "gates[0]", "not 2 keys", "two in one"),
-    ("gates: [not worse(mrr, by=0.02)]", 5, "gates[0]", "needs quotes where it stands in a list", "YAML's comma"),
+    ("gates: [not worse(mrr, by=0.02)]", 5, "gates[0]", "needs quotes inside a list", "YAML's comma"),
     ("gates: [coverage > 0, coverage > 0.1]", 5, "gates", "two gates set the same coverage", "coverage twice"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("more", "line", "key", "said"), [row[:4] for row in ROWS], ids=[row[4] for row in ROWS])
-def test_mistakes_are_said_with_line_and_key(tmp_path: Path, more: str, line: int, key: str, said: str) -> None:
+@pytest.mark.parametrize(("more", "line", "key", "message"), [row[:4] for row in ROWS], ids=[row[4] for row in ROWS])
+def test_errors_have_line_and_key(tmp_path: Path, more: str, line: int, key: str, message: str) -> None:
     found = plan_problems(written(tmp_path, METRICS + more))[0]
     assert isinstance(found, PlanError)
     assert (found.line, found.key) == (line, key)
-    assert said in str(found)
+    assert message in str(found)
 
 
-def test_without_metrics_a_gate_names_any_there_is(tmp_path: Path) -> None:
+def test_gate_in_plan_without_metrics(tmp_path: Path) -> None:
     assert read_plan(written(tmp_path, HEAD + "gates: [bleu > 0]")).gates[0].metric == "bleu"
     (found,) = plan_problems(written(tmp_path, HEAD + "gates: [blue > 0]"))
     assert "unknown metric 'blue'; did you mean 'bleu'?" in str(found)
 
 
-def test_other_syntaxes(tmp_path: Path) -> None:
+def test_json_and_toml_plans(tmp_path: Path) -> None:
     toml = 'dataset = "d"\noutputs = "o"\nmetrics = ["mrr"]\ngates = ["mrr > 0.5"]\n'
     json = '{"dataset": "d", "outputs": "o", "metrics": ["mrr"], "gates": ["mrr > 0.5"]}'
     for name, text in (("p.toml", toml), ("p.json", json)):

@@ -24,7 +24,7 @@ SAMPLES = [EvaluationSample(str(n), f"question {n}", relevant_docs=[Document(f"d
 
 
 def answering(right: int) -> RunOutcome:
-    """A run of a system that finds the documents of the first so many samples."""
+    """A run of a system that finds the documents of the first samples."""
 
     def system(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
         found = f"d{sample.sample_id}" if int(sample.sample_id) < right else "nothing"
@@ -44,28 +44,28 @@ class TestAssertGates:
         outputs = [SystemOutputs([RetrievedDocument(Document(f"d{n}"), 1.0, 1)]) for n in range(0, 80, 2)]
         return evaluate(SAMPLES, outputs, ["recall@5"])  # right for the first alone: 1/40
 
-    def test_results_are_enough_for_values(self) -> None:
+    def test_value_gates_on_results(self) -> None:
         report = assert_gates(self.results(), "recall@5 >= 0.02", "recall@5 < 0.5")
         assert report.status == "passed"
 
-    def test_the_error_is_a_table(self) -> None:
+    def test_assertion_error_is_a_table(self) -> None:
         with pytest.raises(AssertionError) as caught:
             assert_gates(self.results(), "recall@5 >= 0.02", "recall@5 >= 0.5")
-        told = str(caught.value)
-        assert told.startswith("2 gates: 1 passed, 1 failed\n")
-        assert "failed   recall@5 >= 0.5   recall@5 is 0.0250, below 0.5" in told
+        message = str(caught.value)
+        assert message.startswith("2 gates: 1 passed, 1 failed\n")
+        assert "failed   recall@5 >= 0.5   recall@5 is 0.0250, below 0.5" in message
 
-    def test_what_cannot_be_told_does_not_pass(self) -> None:
+    def test_inconclusive_does_not_pass(self) -> None:
         with pytest.raises(AssertionError, match="results alone cannot be compared"):
             assert_gates(self.results(), "better(recall@5)")
 
-    def test_mistakes_are_not_failed_assertions(self) -> None:
+    def test_input_errors_are_not_assertion_errors(self) -> None:
         with pytest.raises(BadValueError, match="did you mean 'recall@5'"):
             assert_gates(self.results(), "recal@5 > 0")
         with pytest.raises(BadValueError, match="there is no gate to check"):
             assert_gates(self.results())
 
-    def test_runs_are_compared(self) -> None:
+    def test_comparison_of_stored_runs(self) -> None:
         before, after = answering(20), answering(40)
         assert assert_gates(after, "better(recall@5)", "delta(mrr) > 0.2").against == before.record.run_id
         assert_gates(after, "better(recall@5)", against=before)
@@ -75,7 +75,7 @@ class TestAssertGates:
         with pytest.raises(AssertionError, match=r"recall@5 is worse: -0\.5000"):
             assert_gates(before, "not worse(recall@5)", against=after)
 
-    def test_without_gates_those_of_the_plan_count_against_another_run_too(self) -> None:
+    def test_plan_gates_with_baseline(self) -> None:
         before, after = answering(40), answering(20)
         planned = replace(after.record, plan={**after.record.plan, "gates": ["not worse(recall@5)", "mrr >= 0.4"]})
         with pytest.raises(AssertionError, match=r"recall@5 is worse: -0\.5000") as caught:
@@ -84,15 +84,15 @@ class TestAssertGates:
         with pytest.raises(BadValueError, match="there is no gate to check"):
             assert_gates(after, against=before)
 
-    def test_the_bare_difference_warns(self) -> None:
+    def test_bare_difference_warns(self) -> None:
         before, after = answering(20), answering(40)
         with pytest.warns(AueporaWarning, match="the bare difference"):
             assert_gates(after, "point(delta(recall@5)) > 0", against=before)
 
-    def test_a_run_that_did_not_come_to_scoring(self) -> None:
+    def test_unscored_run_is_rejected(self) -> None:
         outcome = answering(40)
         stopped = RunOutcome(outcome.record, "failed", None, message="it hangs")
-        with pytest.raises(AssertionError, match="did not come to scoring: it hangs"):
+        with pytest.raises(AssertionError, match="was not scored: it hangs"):
             assert_gates(stopped, "recall@5 > 0")
 
 
@@ -147,7 +147,7 @@ def pytest_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.slow
-def test_the_fixture_carries_out_a_plan(tmp_path: Path) -> None:
+def test_fixture_runs_a_plan(tmp_path: Path) -> None:
     folder = tmp_path / "user_folder"
     folder.mkdir()
     Project(folder, 60).plan(more="gates: [recall@5 >= 0.3]\n")
@@ -160,7 +160,7 @@ def test_the_fixture_carries_out_a_plan(tmp_path: Path) -> None:
     assert not (folder / "runs.sqlite").exists()
 
 
-def test_loading_the_plugin_loads_nothing_else(tmp_path: Path) -> None:
+def test_plugin_import_is_light(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(
         "import sys\n"
         "def test_it():\n"
@@ -175,12 +175,12 @@ def test_loading_the_plugin_loads_nothing_else(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_entry_point_is_declared() -> None:
+def test_entry_point_is_declared() -> None:
     project = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["entry-points"]["pytest11"] == {"auepora": "auepora_eval.pytest_plugin"}
 
 
-def test_no_warning_where_all_is_well() -> None:
+def test_no_warning_when_all_gates_pass() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_gates(answering(40), "recall@5 >= 1")

@@ -1,4 +1,4 @@
-"""Trackers that keep everything in a folder and speak to nobody."""
+"""Trackers that write to a local folder, without network."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("trackers")  # slow to import: one worker d
 PAGE = (REPO / "docs" / "exporting.md").read_text(encoding="utf-8")
 
 
-def test_the_documented_script_logs_to_both(
+def test_documented_script_logs_to_both(
     mlflow: Any, wandb: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -29,7 +29,7 @@ def test_the_documented_script_logs_to_both(
     assert len(list(tmp_path.rglob("*.wandb"))) == 1
 
 
-def test_the_documented_names_are_those_logged() -> None:
+def test_documented_names_are_logged() -> None:
     rows = re.findall(r"^\| `(.+?)` \| `(.+?)` \| .* \|$", PAGE, re.MULTILINE)
     assert len(rows) == 4
     assert [legal_name(name) for name, _ in rows] == [logged for _, logged in rows]

@@ -33,22 +33,22 @@ def outcome(tmp_path: Path) -> RunOutcome:
     )
 
 
-def assert_numbers(held: Mapping[str, Any], outcome: RunOutcome, prefix: str = "") -> None:
+def assert_numbers(logged: Mapping[str, Any], outcome: RunOutcome, prefix: str = "") -> None:
     assert outcome.results is not None
     recall = outcome.results.by_name["recall@5"]
     assert recall.interval is not None
-    assert held[f"{prefix}recall_at_5"] == recall.value == 0.5
-    assert (held[f"{prefix}recall_at_5_low"], held[f"{prefix}recall_at_5_high"]) == recall.interval
-    assert held[f"{prefix}recall_at_5_n"] == 6
-    assert held[f"{prefix}mean_latency_end_to_end"] == outcome.results.by_name["mean_latency[end_to_end]"].value
-    assert f"{prefix}counterfactual_consistency" not in held
-    assert held[f"{prefix}counterfactual_consistency_n"] == 0
+    assert logged[f"{prefix}recall_at_5"] == recall.value == 0.5
+    assert (logged[f"{prefix}recall_at_5_low"], logged[f"{prefix}recall_at_5_high"]) == recall.interval
+    assert logged[f"{prefix}recall_at_5_n"] == 6
+    assert logged[f"{prefix}mean_latency_end_to_end"] == outcome.results.by_name["mean_latency[end_to_end]"].value
+    assert f"{prefix}counterfactual_consistency" not in logged
+    assert logged[f"{prefix}counterfactual_consistency_n"] == 0
 
 
 # --- MLflow -------------------------------------------------------------------------------------------------------------
 
 
-def test_mlflow_holds_a_run(mlflow: Any, outcome: RunOutcome) -> None:
+def test_mlflow_run(mlflow: Any, outcome: RunOutcome) -> None:
     run_id = log_to_mlflow(outcome, tags={"team": "search"})
     run = mlflow.get_run(run_id)
     assert (run.info.run_name, run.info.status) == ("nightly", "FINISHED")
@@ -66,7 +66,7 @@ def test_mlflow_holds_a_run(mlflow: Any, outcome: RunOutcome) -> None:
     assert run.data.tags["team"] == "search"
 
 
-def test_mlflow_takes_the_active_run_or_the_one_named(mlflow: Any, outcome: RunOutcome) -> None:
+def test_mlflow_uses_active_or_given_run(mlflow: Any, outcome: RunOutcome) -> None:
     with mlflow.start_run() as active:
         assert log_to_mlflow(outcome, prefix="dev/") == active.info.run_id
         assert mlflow.active_run() is not None  # it is the user's to end
@@ -83,7 +83,7 @@ def test_mlflow_takes_the_active_run_or_the_one_named(mlflow: Any, outcome: RunO
     assert point.step == 3
 
 
-def test_mlflow_from_a_store(mlflow: Any, outcome: RunOutcome, tmp_path: Path) -> None:
+def test_mlflow_with_stored_results(mlflow: Any, outcome: RunOutcome, tmp_path: Path) -> None:
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         record = store.find("nightly")
         run_id = log_to_mlflow(store.results(record.run_id), record=record)
@@ -92,7 +92,7 @@ def test_mlflow_from_a_store(mlflow: Any, outcome: RunOutcome, tmp_path: Path) -
     assert data.params["config.model"] == "parrot"
 
 
-def test_mlflow_takes_more_than_fits_one_request(mlflow: Any) -> None:
+def test_mlflow_splits_large_batches(mlflow: Any) -> None:
     many = [
         MetricResult(f"m@{k}", TargetCategory.LATENCY, k / 7, interval=(0.0, 1.0), signature=f"m@{k}|{'x' * 6000}")
         for k in range(400)
@@ -104,7 +104,7 @@ def test_mlflow_takes_more_than_fits_one_request(mlflow: Any) -> None:
     assert data.tags["auepora.signature.m_at_7"].endswith("x…")
 
 
-def test_mlflow_refuses_params_that_would_hide_each_other(mlflow: Any) -> None:
+def test_mlflow_rejects_colliding_params(mlflow: Any) -> None:
     one = [MetricResult("m", TargetCategory.LATENCY, 1.0)]
     with pytest.raises(BadValueError, match="two parameters would be logged as 'a_b'"):
         log_to_mlflow(one, params={"a:b": 1, "a?b": 2})
@@ -113,7 +113,7 @@ def test_mlflow_refuses_params_that_would_hide_each_other(mlflow: Any) -> None:
 # --- Weights & Biases ---------------------------------------------------------------------------------------------------
 
 
-def test_wandb_holds_a_run(wandb: Any, outcome: RunOutcome) -> None:
+def test_wandb_run(wandb: Any, outcome: RunOutcome) -> None:
     run = wandb.init(project="p", mode="offline")
     assert log_to_wandb(outcome, run=run) == run.id
     assert_numbers(dict(run.summary), outcome)
@@ -128,7 +128,7 @@ def test_wandb_holds_a_run(wandb: Any, outcome: RunOutcome) -> None:
     run.finish()
 
 
-def test_wandb_takes_the_active_run_and_a_prefix(wandb: Any, outcome: RunOutcome) -> None:
+def test_wandb_uses_active_run_and_prefix(wandb: Any, outcome: RunOutcome) -> None:
     run = wandb.init(project="p", mode="offline")
     log_to_wandb(outcome, prefix="dev/", step=1)
     assert outcome.results is not None
@@ -141,19 +141,19 @@ def test_wandb_takes_the_active_run_and_a_prefix(wandb: Any, outcome: RunOutcome
     run.finish()
 
 
-def test_wandb_starts_a_run_of_its_own_and_finishes_it(wandb: Any, outcome: RunOutcome, tmp_path: Path) -> None:
+def test_wandb_starts_and_finishes_new_run(wandb: Any, outcome: RunOutcome, tmp_path: Path) -> None:
     run_id = log_to_wandb(outcome, project="p")
     assert wandb.run is None
-    wandb.teardown()  # its service, which writes the file, has come to its end
+    wandb.teardown()  # its service, which writes the file, has stopped
     (written,) = tmp_path.rglob(f"run-{run_id}.wandb")
-    held = written.read_bytes()
-    assert b"recall_at_5_low" in held
-    assert b"nightly" in held
-    assert b"sk-hidden" not in held
+    content = written.read_bytes()
+    assert b"recall_at_5_low" in content
+    assert b"nightly" in content
+    assert b"sk-hidden" not in content
 
 
 @pytest.mark.parametrize(("package", "log"), [("mlflow", log_to_mlflow), ("wandb", log_to_wandb)])
-def test_a_package_that_is_not_there_is_named(package: str, log: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named(package: str, log: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingDependencyError, match=f"needs the package '{package}': pip install {package}"):
         log([MetricResult("m", TargetCategory.LATENCY, 1.0)])

@@ -1,4 +1,4 @@
-"""What a stored run is compared with, and the whole check of one: its results, its baseline, its gates."""
+"""The baseline of a stored run, and the check of a run against its gates."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["FAILED_TAG", "check_run", "find_baseline", "get_baseline", "tag_gate
 
 _TAGS: dict[GateStatus, str] = {"passed": "gates-passed", "failed": "gates-failed", "inconclusive": "gates-open"}
 FAILED_TAG = _TAGS["failed"]
-"""A run with this tag is compared with only where somebody names it."""
+"""A run with this tag becomes a baseline only if it is named explicitly."""
 
 
 def tag_gate_outcome(store: RunStore, run_id: str, report: GateReport) -> RunRecord:
-    """Tag a run with how its gates went: ``gates-passed``, ``gates-failed`` or ``gates-open``; gives the run."""
-    tag, held = _TAGS[report.status], store.get(run_id).tags
-    others = [one for one in _TAGS.values() if one != tag and one in held]
-    if tag not in held:
+    """Tag a run with its gate status: ``gates-passed``, ``gates-failed`` or ``gates-open``; returns the run."""
+    tag, tags = _TAGS[report.status], store.get(run_id).tags
+    others = [one for one in _TAGS.values() if one != tag and one in tags]
+    if tag not in tags:
         store.tag(run_id, tag)
     if others:
         store.untag(run_id, *others)
@@ -35,7 +35,7 @@ def tag_gate_outcome(store: RunStore, run_id: str, report: GateReport) -> RunRec
 
 
 def get_baseline(store: RunStore, against: str) -> RunRecord:
-    """The run that is named as the one to compare with; it must have ended."""
+    """The run with this name as the baseline; it must be finished."""
     record = store.find(against)
     if record.status != "finished":
         raise BadValueError(
@@ -45,16 +45,15 @@ def get_baseline(store: RunStore, against: str) -> RunRecord:
 
 
 def find_baseline(store: RunStore, record: RunRecord) -> RunRecord | None:
-    """What a run is compared with where nobody names another: the latest finished one before it.
+    """The default baseline of a run: the latest finished run before it with the same name and samples.
 
-    It has the same name and the same samples, and did not fail its gates: else whoever runs a failed plan again would
-    compare it with itself, and find nothing worse.
+    It did not fail its gates: otherwise a failed plan that is run again would be compared with its own failure.
     """
     return next((one for one in _earlier_runs(store, record) if FAILED_TAG not in one.tags), None)
 
 
 def _earlier_runs(store: RunStore, record: RunRecord) -> Iterator[RunRecord]:
-    """The finished runs before one, of its name and on its samples, newest first."""
+    """The finished runs before a run with its name and samples, newest first."""
     for one in store.runs(name=record.name, status="finished"):
         earlier = (one.created_at, one.run_id) < (record.created_at, record.run_id)
         if earlier and one.fingerprint == record.fingerprint:
@@ -62,7 +61,7 @@ def _earlier_runs(store: RunStore, record: RunRecord) -> Iterator[RunRecord]:
 
 
 def _missing_baseline_message(store: RunStore, record: RunRecord) -> str:
-    """Why there is nothing to compare a run with."""
+    """Why a run has no baseline."""
     failed = sum(1 for _ in _earlier_runs(store, record))
     if not failed:
         return (
@@ -86,11 +85,12 @@ def check_run(
     strict: bool = False,
     other_dataset: bool = False,
 ) -> GateReport:
-    """Hold a stored run against gates. Those that speak of another run are decided by the ``baseline``.
+    """Check a stored run against gates. Gates on a comparison use the ``baseline``.
 
-    Without one it is ``find_baseline`` the run. Where two runs cannot be compared, that is why such gates are
-    inconclusive; with ``strict`` it is an error. Runs on different datasets cannot, unless ``other_dataset`` says that
-    this is meant. The metrics whose verdict a gate asks for share one 5 %, whatever else the plan calls primary.
+    Without one it is ``find_baseline`` the run. Where two runs cannot be compared, such gates
+    are inconclusive; with ``strict`` it is an error. Runs on different datasets are compared only with
+    ``other_dataset``. The metrics whose verdict a gate uses share one 5 % error rate; the plan's primary metrics are
+    ignored.
     """
     gates = resolve_names(gates, [one.name for one in results])
     if not any(map(needs_baseline, gates)):
@@ -105,13 +105,15 @@ def check_run(
         return check_gates(gates, results, without=problem)
     from ..compare.metric_comparisons import compare_metrics
 
-    have = {one.name for one in results}
-    asked = [one for one in gates if needs_baseline(one) and one.metric in have]
-    names = list(dict.fromkeys(str(one.metric) for one in asked))
-    judged = list(dict.fromkeys(one.metric for one in asked if isinstance(one, VerdictGate) and one.by is None))
+    computed = {one.name for one in results}
+    comparison_gates = [one for one in gates if needs_baseline(one) and one.metric in computed]
+    names = list(dict.fromkeys(str(one.metric) for one in comparison_gates))
+    verdict_metrics = list(
+        dict.fromkeys(one.metric for one in comparison_gates if isinstance(one, VerdictGate) and one.by is None)
+    )
     try:
         compared = compare_metrics(
-            store, other, record, metrics=names, primary=judged or None, other_dataset=other_dataset
+            store, other, record, metrics=names, primary=verdict_metrics or None, other_dataset=other_dataset
         )
     except AueporaError as error:
         if strict:

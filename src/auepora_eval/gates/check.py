@@ -1,4 +1,4 @@
-"""Results and a comparison held against gates: each passes, fails, or cannot be told."""
+"""The check of results and a comparison against gates: passed, failed or inconclusive."""
 
 from __future__ import annotations
 
@@ -28,37 +28,41 @@ def check_gates(
     without: str = NO_BASELINE,
     against: str | None = None,
 ) -> GateReport:
-    """Hold results against gates. Those that speak of another run are decided by the ``comparison`` with it.
+    """Check results against gates. Gates on a difference or verdict use the ``comparison`` with a baseline.
 
-    ``refused`` says why metrics cannot be compared, ``without`` why there is no comparison at all, ``against`` which
-    run it is with. Nothing is raised over a metric that was not computed: its gate is inconclusive.
+    ``refused`` says why metrics cannot be compared, ``without`` why there is no comparison at all, ``against`` is the
+    run id of the baseline. A metric that was not computed raises nothing: its gate is inconclusive.
     """
-    found = {one.name: one for one in results}
-    parsed = resolve_names(parse_gates(gates), found)
+    results_by_name = {one.name: one for one in results}
+    parsed = resolve_names(parse_gates(gates), results_by_name)
     compared = _ComparisonChecker(comparison, refused or {}, without)
-    covered = coverage_gates(parsed, found)
+    coverage = coverage_gates(parsed, results_by_name)
     outcomes: list[GateOutcome] = []
     for gate in parsed:
         if isinstance(gate, CoverageGate):
-            chosen = [one for one, implied in covered if not implied and gate.metric in (None, one.metric)]
+            matching = [one for one, implied in coverage if not implied and gate.metric in (None, one.metric)]
             texts = {one.gate for one in outcomes}
             outcomes += [
-                coverage_outcome(one, found.get(str(one.metric)), implied=False)
-                for one in chosen
+                coverage_outcome(one, results_by_name.get(str(one.metric)), implied=False)
+                for one in matching
                 if one.text not in texts
             ]
         elif isinstance(gate, ValueGate):
-            outcomes.append(_check_value(gate, found.get(gate.metric)))
+            outcomes.append(_check_value(gate, results_by_name.get(gate.metric)))
         elif isinstance(gate, DeltaGate):
             outcomes.append(compared.delta(gate))
         else:
             outcomes.append(compared.verdict(gate))
-    outcomes += [coverage_outcome(one, found.get(str(one.metric)), implied=True) for one, implied in covered if implied]
+    outcomes += [
+        coverage_outcome(one, results_by_name.get(str(one.metric)), implied=True)
+        for one, implied in coverage
+        if implied
+    ]
     return GateReport(tuple(outcomes), getattr(results, "run_id", None), against)
 
 
 def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
-    """A gate on the value of a metric, or on an end of its interval."""
+    """The outcome of a gate on a metric's value or on an end of its interval."""
     if whole is None:
         return _inconclusive(gate, f"{gate.metric} was not computed")
     result, name = whole, gate.metric
@@ -96,7 +100,7 @@ def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
 
 
 def _failure_warning(gate: ValueGate, result: MetricResult, status: GateStatus) -> str | None:
-    """What to say where measurements failed that could have turned the decision."""
+    """A warning where failed measurements could have changed the decision."""
     bounds = result.details.get("bounds")
     if (
         gate.part != "point"
@@ -117,7 +121,7 @@ def _flags_note(flags: Iterable[str]) -> str:
 
 
 class _ComparisonChecker:
-    """Gates that speak of another run."""
+    """Checks gates on a comparison with a baseline."""
 
     def __init__(
         self, comparison: Mapping[str, MetricComparison] | None, refused: Mapping[str, str], without: str
@@ -125,7 +129,7 @@ class _ComparisonChecker:
         self._comparison, self._refused, self._without = comparison, refused, without
 
     def delta(self, gate: DeltaGate) -> GateOutcome:
-        """A gate on a difference: by its whole interval, or by the one number the gate names."""
+        """The outcome of a gate on a difference, by its whole interval or by the number the gate names."""
         one = self._comparison_or_reason(gate.metric)
         if isinstance(one, str):
             return _inconclusive(gate, one)
@@ -134,7 +138,7 @@ class _ComparisonChecker:
         return _decide_by_number(gate, one)
 
     def verdict(self, gate: VerdictGate) -> GateOutcome:
-        """A gate on the verdict of the comparison, or on a margin that its interval must keep."""
+        """The outcome of a gate on a verdict, or on a margin that the interval must keep."""
         one = self._comparison_or_reason(gate.metric)
         if isinstance(one, str):
             return _inconclusive(gate, one)
@@ -163,7 +167,7 @@ class _ComparisonChecker:
         return GateOutcome(gate.text, "passed", reason, gate.metric, one.delta)
 
     def _comparison_or_reason(self, name: str) -> MetricComparison | str:
-        """The comparison of a metric; or why there is none, or none that a gate could go by."""
+        """The comparison of a metric, or the reason why a gate cannot use it."""
         if self._comparison is None:
             return self._without
         if name not in self._comparison:
@@ -181,7 +185,7 @@ class _ComparisonChecker:
 
 
 def _decide_by_number(gate: DeltaGate, one: MetricComparison) -> GateOutcome:
-    """Decide by an end of the interval of a difference, or by the bare difference, wherever failures may put it."""
+    """Decide by one end of a difference's interval, or by the bare difference, allowing for failed measurements."""
     assert one.delta is not None
     warning = None
     value, what = one.delta, f"the difference in {gate.metric}"
@@ -205,7 +209,7 @@ def _decide_by_number(gate: DeltaGate, one: MetricComparison) -> GateOutcome:
 
 
 def _decide_by_interval(gate: Gate, one: MetricComparison, operator: Operator, threshold: float) -> GateOutcome:
-    """Decide by the whole interval of a difference, wherever failed measurements may put it."""
+    """Decide by the whole interval of a difference, allowing for failed measurements."""
     assert one.delta is not None
     if one.interval is None:
         return _inconclusive(gate, _no_interval_message(one), one.delta)
@@ -225,20 +229,20 @@ def _decide_by_interval(gate: Gate, one: MetricComparison, operator: Operator, t
 
 
 def _shifts(one: MetricComparison) -> tuple[float, ...]:
-    """By how much failed measurements may have moved a difference."""
+    """The shifts that failed measurements may have caused in a difference."""
     assert one.delta is not None
     return (0.0,) if one.bounds is None else (0.0, *(bound - one.delta for bound in one.bounds))
 
 
-def _failure_note(one: MetricComparison, threshold: float, found: set[GateStatus]) -> str | None:
-    """Why failed measurements leave a gate open that comes to these outcomes; ``None`` where they do not."""
+def _failure_note(one: MetricComparison, threshold: float, statuses: set[GateStatus]) -> str | None:
+    """Why failed measurements make a gate inconclusive; ``None`` where all ``statuses`` agree."""
     if one.doubt == "measure_failures" and one.bounds is None:
         return "measurements that failed could move it, and how far is unknown"
-    return f"measurements that failed could put it on either side of {threshold:g}" if len(found) > 1 else None
+    return f"measurements that failed could put it on either side of {threshold:g}" if len(statuses) > 1 else None
 
 
 def _may_be_worse(one: MetricComparison) -> bool:
-    """Whether failed measurements leave room for a difference to the bad side; unknown bounds do."""
+    """Whether failed measurements allow a difference in the worse direction; unknown bounds do."""
     if one.bounds is None:
         return True
     return one.bounds[0] < 0 if one.higher_is_better else one.bounds[1] > 0
@@ -252,9 +256,9 @@ def _difference_text(one: MetricComparison) -> str:
 
 def _verdict_text(one: MetricComparison) -> str:
     p = one.p_value if one.p_adjusted is None else one.p_adjusted
-    told = "" if p is None else f", p {p:.3g}"
+    p_text = "" if p is None else f", p {p:.3g}"
     words = {"inconclusive": "neither better nor worse for sure"}.get(one.verdict, one.verdict)
-    return f"{words}: {_difference_text(one)}{told}"
+    return f"{words}: {_difference_text(one)}{p_text}"
 
 
 def _mde_note(one: MetricComparison) -> str:

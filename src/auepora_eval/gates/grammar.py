@@ -1,4 +1,4 @@
-"""The grammar of gates: a text as a gate, or what is wrong with it and where.
+"""The parser of gates: a gate from its text, or a syntax error with its position.
 
 .. code-block:: text
 
@@ -31,51 +31,51 @@ _SIGN_TYPOS = {"=>": ">=", "=<": "<="}
 
 
 def parse_gate(text: str) -> Gate:
-    """The gate that a text stands for; ``BadValueError`` says at which character it cannot be read, and why."""
+    """Parse a gate; a ``BadValueError`` gives the position and the reason of a syntax error."""
     if not isinstance(text, str):
-        raise BadTypeError(f"a gate is a text such as 'recall@5 >= 0.80', not {text!r}")
+        raise BadTypeError(f"a gate is a string such as 'recall@5 >= 0.80', not {text!r}")
     if not text.strip():
-        raise BadValueError("a gate is a text such as 'recall@5 >= 0.80'; this one is empty")
+        raise BadValueError("a gate is a string such as 'recall@5 >= 0.80'; this one is empty")
     return _Parser(text.strip()).gate()
 
 
 def parse_gates(texts: Iterable[str | Gate]) -> list[Gate]:
-    """The gates that texts stand for; what is a gate already stays. Two gates on the same coverage are refused."""
+    """Parse gates; ``Gate`` objects are kept. Two gates on the same coverage are an error."""
     gates = [one if isinstance(one, Gate) else parse_gate(one) for one in texts]
     covered: dict[str | None, str] = {}
     for one in gates:
         if isinstance(one, CoverageGate):
             if one.metric in covered:
                 raise BadValueError(
-                    f"two gates set the same coverage, {covered[one.metric]!r} and {one.text!r}; leave one out"
+                    f"two gates set the same coverage, {covered[one.metric]!r} and {one.text!r}; remove one"
                 )
             covered[one.metric] = one.text
     return gates
 
 
 class _Parser:
-    """Reads the tokens of one gate from left to right."""
+    """Recursive descent parser of one gate."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens = tokenize(text)
-        self._place = 0
+        self._position = 0
 
     # --- the grammar -------------------------------------------------------------------------------------------------
 
     def gate(self) -> Gate:
-        made = self._statement()
+        parsed = self._statement()
         more = "; write each condition as a gate of its own" if self._current.text in ("and", "or", ",") else ""
         self._require("end", "", f"nothing after {self._text[: self._current.start].strip()!r}", more)
-        return made
+        return parsed
 
     def _statement(self) -> Gate:
-        if self._is_word("not") and self._tokens[self._place + 1].kind == "word":
+        if self._is_word("not") and self._tokens[self._position + 1].kind == "word":
             self._next()
             self._require("word", "worse", "'worse', as in not worse(token_f1, by=0.02)")
             return self._verdict("not worse")
         if self._is_function("worse"):
-            raise syntax_error(self._text, self._current.start, "nobody asks for a worse run; write not worse(...)")
+            raise syntax_error(self._text, self._current.start, "worse(...) is not a gate; write not worse(...)")
         if self._is_function("better"):
             self._next()
             return self._verdict("better")
@@ -85,11 +85,11 @@ class _Parser:
             if self._is_function(part):
                 self._next()
                 self._open()
-                return self._compared(part, inner=True)
-        return self._compared(None, inner=False)
+                return self._comparison(part, inner=True)
+        return self._comparison(None, inner=False)
 
-    def _compared(self, part: IntervalPart | None, *, inner: bool) -> ValueGate | DeltaGate:
-        """A value or a difference, held against a number; ``inner``: the parentheses of a part are still open."""
+    def _comparison(self, part: IntervalPart | None, *, inner: bool) -> ValueGate | DeltaGate:
+        """A gate on a value or a difference; ``inner``: the parentheses of a part are still open."""
         where = None
         is_delta = self._is_function("delta")
         if is_delta:
@@ -107,7 +107,7 @@ class _Parser:
             return DeltaGate(self._text, metric, sign, threshold, part)
         return ValueGate(self._text, metric, sign, threshold, part or "point", where)
 
-    def _verdict(self, wanted: str) -> VerdictGate:
+    def _verdict(self, expected: str) -> VerdictGate:
         self._open()
         metric = self._metric()
         by = None
@@ -118,9 +118,9 @@ class _Parser:
             start = self._current
             by = self._number()
             if by < 0:
-                raise syntax_error(self._text, start.start, f"'by' is a distance, from 0 up; found {start}")
-        self._close(f"{wanted}(...)")
-        return VerdictGate(self._text, metric, "better" if wanted == "better" else "not worse", by)
+                raise syntax_error(self._text, start.start, f"'by' must be at least 0; found {start}")
+        self._close(f"{expected}(...)")
+        return VerdictGate(self._text, metric, "better" if expected == "better" else "not worse", by)
 
     def _coverage(self) -> CoverageGate:
         self._next()
@@ -132,9 +132,11 @@ class _Parser:
         start = self._current
         sign, threshold = self._condition()
         if sign not in (">=", ">"):
-            raise syntax_error(self._text, start.start, f"a coverage is a least one: expected >= or >, found {start}")
+            raise syntax_error(
+                self._text, start.start, f"a coverage gate sets a minimum: expected >= or >, found {start}"
+            )
         if not 0 <= threshold <= 1:
-            raise syntax_error(self._text, start.start, f"a coverage is a share from 0 to 1, not {threshold:g}")
+            raise syntax_error(self._text, start.start, f"a coverage is a proportion from 0 to 1, not {threshold:g}")
         return CoverageGate(self._text, metric, sign, threshold)
 
     def _where(self) -> SliceFilter | None:
@@ -164,23 +166,23 @@ class _Parser:
             raise self._error("expected a number", f"; write {float(bare) / 100:g}" if percent else "")
         value = float(token.text)
         if not math.isfinite(value):
-            raise self._error("expected a number that is finite")
+            raise self._error("expected a finite number")
         self._next()
         return value
 
     def _metric(self) -> str:
-        token, after = self._current, self._tokens[min(self._place + 1, len(self._tokens) - 1)]
+        token, after = self._current, self._tokens[min(self._position + 1, len(self._tokens) - 1)]
         if token.kind == "word" and after.kind == "mark" and after.text == "(":
             if token.text in (*FUNCTIONS, "worse"):
                 raise self._error("expected a metric", "(")
-            known = f"; there are {', '.join(FUNCTIONS)}"
+            known = f"; the functions are {', '.join(FUNCTIONS)}"
             raise syntax_error(
                 self._text,
                 token.start,
                 f"there is no function {token}{did_you_mean(token.text, FUNCTIONS, otherwise=known)}",
             )
         if token.kind == "word" and _NUMBER.fullmatch(token.text):
-            raise self._error("expected a metric", "; the metric stands first, as in recall@5 >= 0.8")
+            raise self._error("expected a metric", "; the metric comes first, as in recall@5 >= 0.8")
         if token.kind not in ("word", "quoted") or not token.text.strip():
             raise self._error("expected a metric")
         return self._next().text
@@ -189,31 +191,31 @@ class _Parser:
 
     @property
     def _current(self) -> GateToken:
-        return self._tokens[self._place]
+        return self._tokens[self._position]
 
     def _next(self) -> GateToken:
         token = self._current
-        self._place += token.kind != "end"
+        self._position += token.kind != "end"
         return token
 
     def _is_word(self, text: str) -> bool:
         return self._current.kind == "word" and self._current.text == text
 
     def _is_function(self, name: str) -> bool:
-        return self._is_word(name) and self._tokens[self._place + 1].text == "("
+        return self._is_word(name) and self._tokens[self._position + 1].text == "("
 
     def _open(self) -> None:
         self._require("mark", "(", "'('")
 
     def _close(self, what: str) -> None:
         hint = ""
-        if self._current.kind == "end":  # as a bare text in [a, b] of YAML, which ends at the comma
-            hint = "; a gate with a comma in it needs quotes where it stands in a list in brackets"
+        if self._current.kind == "end":  # an unquoted string in a YAML list [a, b] ends at the comma
+            hint = "; a gate with a comma needs quotes inside a list in brackets"
         self._require("mark", ")", f"')' to close {what}", hint)
 
-    def _require(self, kind: str, text: str | None, wanted: str, hint: str = "") -> GateToken:
+    def _require(self, kind: str, text: str | None, expectation: str, hint: str = "") -> GateToken:
         if self._current.kind != kind or (text is not None and self._current.text != text):
-            raise self._error(f"expected {wanted}", hint)
+            raise self._error(f"expected {expectation}", hint)
         return self._next()
 
     def _error(self, problem: str, hint: str = "") -> BadValueError:
@@ -223,5 +225,5 @@ class _Parser:
         if sign.text in _SIGN_TYPOS:
             return f"; did you mean {_SIGN_TYPOS[sign.text]}?"
         if sign.text in ("=", "==", "!="):
-            return "; a measured number is hardly ever equal to another: say how far it may lie"
+            return "; measured numbers are hardly ever equal: use >= or <="
         return ""

@@ -1,4 +1,4 @@
-"""A report of gates as JUnit XML: a test case per gate, so that every CI service can show it."""
+"""The gate report as JUnit XML: a test case per gate, for CI services."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .report import GateReport
 
 __all__ = ["junit_xml"]
 
-# What XML 1.0 cannot hold, not even escaped.
+# Characters that XML 1.0 does not allow, not even escaped.
 _INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit_xml(report: GateReport, *, name: str) -> str:
-    """The report as JUnit XML. A gate that failed is a failure; one that is inconclusive is an error, not a skip.
+    """The report as JUnit XML. A failed gate is a failure; an inconclusive one is an error, not a skip.
 
-    A skipped test is a green one nearly everywhere, and nobody shall take what could not be told for a pass.
+    Nearly every CI service shows a skipped test as green, and an inconclusive gate is not a pass.
     """
     outcomes = report.outcomes
     counts = {

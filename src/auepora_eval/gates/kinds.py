@@ -1,4 +1,4 @@
-"""The kinds of gates, as values: what ``grammar`` makes of a text, and ``check`` decides."""
+"""The kinds of gates, as dataclasses: ``grammar`` parses them, ``check`` decides them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 Operator = Literal[">=", ">", "<=", "<"]
 IntervalPart = Literal["low", "high", "point"]
-"""Which number of a value or a difference decides: an end of its 95 % interval, or itself."""
+"""The number that decides: an end of the 95 % interval, or the value itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class VerdictGate:
 
 @dataclass(frozen=True, slots=True)
 class CoverageGate:
-    """``coverage >= 0.99``, ``coverage(recall@5) >= 0.9``: the share of answers that must have been scored."""
+    """``coverage >= 0.99``, ``coverage(recall@5) >= 0.9``: the required proportion of scored answers."""
 
     text: str
     metric: str | None
@@ -81,5 +81,5 @@ Gate = ValueGate | DeltaGate | VerdictGate | CoverageGate
 
 
 def needs_baseline(gate: Gate) -> bool:
-    """Whether the gate speaks of another run."""
+    """Whether the gate needs a comparison with a baseline."""
     return isinstance(gate, DeltaGate | VerdictGate)

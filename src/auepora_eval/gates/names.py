@@ -1,4 +1,4 @@
-"""The metrics and slices that gates name, found among those there are."""
+"""Lookup of the metrics and slices that gates name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["canonical_name", "require_known_names", "resolve_names"]
 
 
 def canonical_name(name: str, known: Collection[str]) -> str | None:
-    """The metric among ``known`` that is meant by a name: itself, or in another spelling (``nDCG@10``)."""
+    """The metric in ``known`` that a name or an alias of it (``nDCG@10``) stands for; ``None`` if there is none."""
     if name in known:
         return name
     from ..core.registry import metric
@@ -25,23 +25,22 @@ def canonical_name(name: str, known: Collection[str]) -> str | None:
 
 
 def resolve_names(gates: Iterable[Gate], known: Collection[str]) -> list[Gate]:
-    """The gates, with every metric by the name it has among ``known``; one that is not there stays as it is written."""
-    settled: list[Gate] = []
+    """The gates with canonical metric names; a name that is not in ``known`` stays unchanged."""
+    resolved: list[Gate] = []
     for gate in gates:
         found = None if gate.metric is None else canonical_name(gate.metric, known)
-        settled.append(gate if found is None else replace(gate, metric=found))
-    return settled
+        resolved.append(gate if found is None else replace(gate, metric=found))
+    return resolved
 
 
 def require_known_names(
     gates: Iterable[Gate], known: Collection[str], *, slices: Collection[str] | None = None, otherwise: str = ""
 ) -> list[Gate]:
-    """The gates, with every metric by the name it has among ``known``; one that is not there is a ``BadValueError``.
+    """The gates with canonical metric names; a name that is not in ``known`` is a ``BadValueError``.
 
-    ``otherwise`` ends the error where no name is near. Where ``slices`` are given, those that gates name must be among
-    them.
+    ``otherwise`` ends the error where no name is similar. Where ``slices`` are given, gates may name only these.
     """
-    settled: list[Gate] = []
+    resolved: list[Gate] = []
     for one in gates:
         gate = one
         if gate.metric is not None:
@@ -55,8 +54,8 @@ def require_known_names(
             gate = replace(gate, metric=found)
         if isinstance(gate, ValueGate) and gate.where is not None and slices is not None:
             _require_slice(gate, gate.where.slice, slices)
-        settled.append(gate)
-    return settled
+        resolved.append(gate)
+    return resolved
 
 
 def _require_slice(gate: ValueGate, name: str, slices: Collection[str]) -> None:

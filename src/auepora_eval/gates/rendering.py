@@ -1,4 +1,4 @@
-"""A report of gates for people: as a plain table, as Markdown, and at the end of ``$GITHUB_STEP_SUMMARY``."""
+"""The gate report as a plain table and as Markdown, also appended to ``$GITHUB_STEP_SUMMARY``."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]+")
 
 
 def gates_table(report: GateReport) -> str:
-    """A line per gate, what is implied only where it did not pass."""
+    """A line per gate; implied gates only where they did not pass."""
     rows = [[one.status, _line(one.gate), _line(one.reason)] for one in report.visible_outcomes]
     text = table(rows, headers=["outcome", "gate", "because"]) if rows else ""
     return "\n\n".join(filter(None, [text, _closing(report)]))
 
 
 def gates_markdown(report: GateReport, *, heading: str | None = None) -> str:
-    """The same as Markdown. Whatever a gate or a name holds is shown as text, never taken for Markdown or HTML."""
+    """The same as Markdown. Gates and names are escaped."""
     lines = ["| Gate | Outcome | Because |", "|------|---------|---------|"]
     for one in report.visible_outcomes:
         status = one.status if one.status == "passed" else f"**{one.status}**"
         lines.append(f"| {escape_markdown(one.gate)} | {status} | {escape_markdown(one.reason)} |")
     head = [] if heading is None else [f"### {escape_markdown(heading)}"]
-    remarks = [f"Warning: {escape_markdown(one)}" for one in report.warnings]
+    warnings = [f"Warning: {escape_markdown(one)}" for one in report.warnings]
     return "\n\n".join(
-        [*head, *(["\n".join(lines)] if report.visible_outcomes else []), *remarks, escape_markdown(_closing(report))]
+        [*head, *(["\n".join(lines)] if report.visible_outcomes else []), *warnings, escape_markdown(_closing(report))]
     )
 
 
 def append_step_summary(report: GateReport, *, heading: str) -> str | None:
-    """Append the report to the file that ``$GITHUB_STEP_SUMMARY`` names; its path, or ``None`` where it names none."""
+    """Append the report to the file ``$GITHUB_STEP_SUMMARY``; returns its path, or ``None`` where it is not set."""
     path = os.environ.get(SUMMARY_VARIABLE)
     if not path:
         return None

@@ -1,4 +1,4 @@
-"""How gates went: each outcome with its reason, and all of them as a report with an exit code."""
+"""Gate outcomes with reasons, and the gate report with its exit code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXIT_CODES: dict[GateStatus, int] = {"passed": 0, "failed": 1, "inconclusive": 
 
 @dataclass(frozen=True, slots=True)
 class GateOutcome:
-    """How one gate went."""
+    """The outcome of one gate."""
 
     gate: str
     """Its text."""
@@ -26,16 +26,16 @@ class GateOutcome:
     """One sentence with the numbers."""
     metric: str | None = None
     value: float | None = None
-    """The number that was looked at: a value, a difference, a share."""
+    """The number that decided: a value, a difference, a proportion."""
     implied: bool = False
-    """Whether nobody wrote it: the coverage that every metric named in a gate must have."""
+    """Whether it is the default coverage gate of a gated metric, which the user did not write."""
     warning: str | None = None
-    """What to think of before relying on it."""
+    """A caveat of the outcome."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateReport:
-    """How all gates of a run went."""
+    """The outcomes of all gates of a run."""
 
     outcomes: tuple[GateOutcome, ...]
     run_id: str | None = None
@@ -48,8 +48,8 @@ class GateReport:
     @property
     def status(self) -> GateStatus:
         """``failed`` where any gate failed, else ``inconclusive`` where any is, else ``passed``."""
-        held = {one.status for one in self.outcomes}
-        return "failed" if "failed" in held else "inconclusive" if "inconclusive" in held else "passed"
+        statuses = {one.status for one in self.outcomes}
+        return "failed" if "failed" in statuses else "inconclusive" if "inconclusive" in statuses else "passed"
 
     @property
     def exit_code(self) -> int:
@@ -58,24 +58,24 @@ class GateReport:
 
     @property
     def visible_outcomes(self) -> list[GateOutcome]:
-        """What is worth showing: all that was written, and what is implied where it did not pass."""
+        """The outcomes to show: all written gates, and implied ones that did not pass."""
         return [one for one in self.outcomes if not one.implied or one.status != "passed"]
 
     @property
     def warnings(self) -> list[str]:
-        """What to think of, once each."""
+        """The distinct warnings."""
         return list(dict.fromkeys(one.warning for one in self.outcomes if one.warning is not None))
 
     @property
     def headline(self) -> str:
         """``3 gates: 2 passed, 1 failed``."""
         counts = {status: sum(one.status == status for one in self.visible_outcomes) for status in _EXIT_CODES}
-        told = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
+        summary = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
         n = len(self.visible_outcomes)
-        return f"{n} gate{'s' * (n != 1)}: {told}" if n else "no gates"
+        return f"{n} gate{'s' * (n != 1)}: {summary}" if n else "no gates"
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON holds it (schema 1)."""
+        """The report as a JSON-compatible dictionary (schema 1)."""
         return {
             "schema": SCHEMA,
             "run_id": self.run_id,

@@ -1,4 +1,4 @@
-"""The text of a gate, cut into words; and the error that says where it cannot be read."""
+"""The tokenizer of gates, and syntax errors with their position."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_SHOWN = 120
 
 @dataclass(frozen=True, slots=True)
 class GateToken:
-    """A piece of a gate, and where it begins."""
+    """A token of a gate, and its position."""
 
     kind: Kind
     text: str
@@ -37,23 +37,23 @@ class GateToken:
 
 
 def tokenize(text: str) -> list[GateToken]:
-    """The pieces of a gate; the last one is its end."""
-    found: list[GateToken] = []
-    place = _BLANK.match(text).end()  # type: ignore[union-attr]  # it matches everywhere
-    while place < len(text):
-        match = _TOKEN.match(text, place)
+    """The tokens of a gate; the last one marks its end."""
+    tokens: list[GateToken] = []
+    position = _BLANK.match(text).end()  # type: ignore[union-attr]  # it matches everywhere
+    while position < len(text):
+        match = _TOKEN.match(text, position)
         if match is None:
             what = {"'": "a quote that is not closed", '"': "a quote that is not closed"}
-            held = what.get(text[place], f"a {text[place]!r} without its partner")
-            raise syntax_error(text, place, f"there is {held}")
+            problem = what.get(text[position], f"a {text[position]!r} without its partner")
+            raise syntax_error(text, position, f"there is {problem}")
         kind: Kind = match.lastgroup  # type: ignore[assignment]  # the groups are the kinds
-        held = match[0]
-        found.append(GateToken(kind, held[1:-1] if kind == "quoted" else held, place))
-        place = _BLANK.match(text, match.end()).end()  # type: ignore[union-attr]
-    return [*found, GateToken("end", "", len(text))]
+        value = match[0]
+        tokens.append(GateToken(kind, value[1:-1] if kind == "quoted" else value, position))
+        position = _BLANK.match(text, match.end()).end()  # type: ignore[union-attr]
+    return [*tokens, GateToken("end", "", len(text))]
 
 
-def syntax_error(text: str, place: int, problem: str) -> BadValueError:
-    """The error that a gate cannot be read from a place on."""
+def syntax_error(text: str, position: int, problem: str) -> BadValueError:
+    """The error for a syntax error at a position."""
     shown = text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
-    return BadValueError(f"cannot read the gate {shown!r}: at character {place + 1} {problem}")
+    return BadValueError(f"cannot read the gate {shown!r}: at character {position + 1} {problem}")

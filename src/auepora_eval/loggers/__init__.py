@@ -1,7 +1,7 @@
-"""Results written to the experiment trackers people have: MLflow, Weights & Biases.
+"""Logging of results to experiment trackers: MLflow, Weights & Biases.
 
-names            metric names as trackers take them: ``recall@5`` is ``recall_at_5``
-entries          what is logged of results: numbers, parameters, signatures
+names            metric names that trackers accept: ``recall@5`` is ``recall_at_5``
+entries          the logged entries: numbers, parameters, signatures
 mlflow_logger    ``log_to_mlflow``
 wandb_logger     ``log_to_wandb``
 """

@@ -1,4 +1,4 @@
-"""What is logged of results: numbers that are defined, what they were computed by, what the run was made of."""
+"""Log entries of results: defined numbers, signatures, and the parameters of the run."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ __all__ = ["LogEntries", "build_entries", "flatten"]
 
 @dataclass(frozen=True, slots=True)
 class LogEntries:
-    """What a tracker is told; every name is legal, and has the prefix where it is a key of its own."""
+    """The entries for a tracker; every name is legal, and every key has the prefix."""
 
     name: str | None
-    """What the run is called, where that is known."""
+    """The name of the run, where it is known."""
     metrics: dict[str, float]
     params: dict[str, Any]
     names: dict[str, str]
-    """Per logged name that of the metric."""
+    """The metric name of each logged name."""
     signatures: dict[str, str]
-    """Per logged name by which rules it was computed."""
+    """The signature of each logged name."""
     undefined: list[str]
-    """The metrics that have no value here: nothing is logged for them, least of all a 0."""
+    """The metrics without a value; nothing is logged for them."""
     facts: dict[str, str]
-    """Version of this library, and id of the run where it is stored."""
+    """Version of this library, and the id of a stored run."""
 
 
 def build_entries(
-    given: Loggable, *, prefix: str = "", record: RunRecord | None = None, params: Mapping[str, Any] | None = None
+    loggable: Loggable, *, prefix: str = "", record: RunRecord | None = None, params: Mapping[str, Any] | None = None
 ) -> LogEntries:
-    """What there is to log of results, of a run's outcome or of a client's report."""
+    """Build the log entries of results, of a run's outcome or of a client's report."""
     require_prefix(prefix)
-    results, own_record = _results_and_record(given)
+    results, own_record = _results_and_record(loggable)
     record = record if record is not None else own_record
-    names = {name: f"{prefix}{made}" for name, made in legal_names(result.name for result in results).items()}
+    names = {name: f"{prefix}{legal}" for name, legal in legal_names(result.name for result in results).items()}
     metrics: dict[str, float] = {}
     for result in results:
         for key, value in _numbers(result, names[result.name]):
@@ -64,24 +64,24 @@ def build_entries(
         name=None if record is None else record.name,
         metrics=metrics,
         params=_params(record, params),
-        names={made: name for name, made in names.items()},
+        names={legal: name for name, legal in names.items()},
         signatures={names[result.name]: result.signature for result in results if result.signature},
         undefined=[result.name for result in results if not _is_defined(result)],
         facts={"version": __version__, **({} if run_id is None else {"run_id": run_id})},
     )
 
 
-def _results_and_record(given: Any) -> tuple[Results, RunRecord | None]:
-    """The results, and what the store knows of their run where that comes with them."""
-    if isinstance(given, Results):
-        return given, None
-    if hasattr(given, "results"):
-        if given.results is None:
-            raise BadValueError("there are no results to log: the run did not come to scoring")
-        return given.results, getattr(given, "record", None)
-    listed = list(given) if isinstance(given, Iterable) else [given]
+def _results_and_record(loggable: Any) -> tuple[Results, RunRecord | None]:
+    """The results, and the stored record of their run where there is one."""
+    if isinstance(loggable, Results):
+        return loggable, None
+    if hasattr(loggable, "results"):
+        if loggable.results is None:
+            raise BadValueError("there are no results to log: the run was not scored")
+        return loggable.results, getattr(loggable, "record", None)
+    listed = list(loggable) if isinstance(loggable, Iterable) else [loggable]
     if not all(isinstance(one, MetricResult) for one in listed):
-        raise BadTypeError(f"log the results of an evaluation or of a run, not a {type(given).__name__}")
+        raise BadTypeError(f"log the results of an evaluation or of a run, not a {type(loggable).__name__}")
     return Results(listed), None
 
 
@@ -90,7 +90,7 @@ def _is_defined(result: MetricResult) -> bool:
 
 
 def _numbers(result: MetricResult, name: str) -> Iterable[tuple[str, float]]:
-    """The value, its interval and counts, as far as they are there; failures and skips where there are any."""
+    """The value, its interval and its counts where present; failures and skips only if there are any."""
     if _is_defined(result):
         yield name, float(result.value)
         for end, value in zip(("low", "high"), result.interval or (), strict=False):
@@ -103,7 +103,7 @@ def _numbers(result: MetricResult, name: str) -> Iterable[tuple[str, float]]:
 
 
 def _params(record: RunRecord | None, params: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What the run was made of; values that are secret by their name are not shown."""
+    """The parameters of the run; values whose name marks a secret are hidden."""
     known: dict[str, Any] = {}
     if record is not None:
         conventions = record.plan.get("conventions") or "auepora"
@@ -122,10 +122,10 @@ def _params(record: RunRecord | None, params: Mapping[str, Any] | None) -> dict[
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested values under dotted keys: ``{"config": {"model": "m"}}`` is ``{"config.model": "m"}``."""
-    made: dict[str, Any] = {}
+    flattened: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
-            made |= flatten(value, f"{prefix}{key}.")
+            flattened |= flatten(value, f"{prefix}{key}.")
         else:
-            made[f"{prefix}{key}"] = value
-    return made
+            flattened[f"{prefix}{key}"] = value
+    return flattened

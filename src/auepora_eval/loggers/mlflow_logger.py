@@ -1,4 +1,4 @@
-"""Results to MLflow."""
+"""Logging of results to MLflow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["log_to_mlflow"]
 
-# What MLflow takes in one request, and how long a text may be (since 2.10).
+# MLflow's limits for one request, and for the length of values (since 2.10).
 MAX_METRICS, MAX_PARAMS, MAX_TAGS = 1000, 100, 100
 MAX_PARAM_LENGTH, MAX_TAG_LENGTH, MAX_KEY_LENGTH = 6000, 5000, 250
 _ILLEGAL_KEY_CHARACTERS = re.compile(r"[^A-Za-z0-9_./ -]")
@@ -34,16 +34,15 @@ def log_to_mlflow(
     params: Mapping[str, Any] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> str:
-    """Log results to an MLflow run; gives its id.
+    """Log results to an MLflow run; returns its id.
 
     ``results`` are those of an evaluation, the outcome of ``run_plan`` or ``run_system``, or a client's report.
-    ``run`` is an MLflow run or its id; without, the active one, or else a new one that is ended again. A defined value
-    is logged as ``recall_at_5``, its interval as ``…_low`` and ``…_high``, counts as ``…_n``, ``…_skipped``,
-    ``…_failed``. What is not defined is left out and named in the tag ``auepora.undefined``.
+    ``run`` is an MLflow run or its id; by default the active one, or a new one that is ended afterwards.
+    A defined value is logged as ``recall_at_5``, its interval as ``…_low`` and ``…_high``, counts as ``…_n``, ``…_skipped``,
+    ``…_failed``. Undefined metrics are left out and listed in the tag ``auepora.undefined``.
 
-    A run's dataset and configuration become params, with whatever ``params`` adds; of results from a store, ``record``
-    brings them along. ``prefix``, such as ``"dev/"``, stands before every key, so that one run can hold several
-    evaluations.
+    A run's dataset and configuration become params, together with ``params``; for results from a store, give the
+    ``record``. ``prefix``, such as ``"dev/"``, is put before every key, so that one run can hold several evaluations.
     """
     try:
         import mlflow
@@ -57,7 +56,7 @@ def log_to_mlflow(
 
 @contextmanager
 def _run_id(mlflow: Any, run: Any, entries: LogEntries) -> Iterator[str]:
-    """The id of the run that is meant; one that is started here is ended again."""
+    """The id of the run to log to; a run that is started here is ended afterwards."""
     run = mlflow.active_run() if run is None else run
     if run is None:
         with mlflow.start_run(run_name=entries.name) as started:
@@ -75,35 +74,35 @@ def _log(mlflow: Any, run_id: str, entries: LogEntries, *, prefix: str, step: in
         Param(key, _truncate(str(value), MAX_PARAM_LENGTH))
         for key, value in _keys(flatten(entries.params), prefix).items()
     ]
-    own = {
+    auepora_tags = {
         **{f"auepora.name.{key}": name for key, name in entries.names.items()},
         **{f"auepora.signature.{key}": signature for key, signature in entries.signatures.items()},
         **{f"auepora.{prefix}{key}": value for key, value in entries.facts.items()},
-        # There even where it is empty: it takes back what an earlier evaluation of the same run said.
+        # Written even if empty: it replaces the tag of an earlier evaluation of the same run.
         f"auepora.{prefix}undefined": ", ".join(entries.undefined),
         **tags,
     }
-    listed = [RunTag(key, _truncate(str(value), MAX_TAG_LENGTH)) for key, value in _keys(own, "").items()]
+    run_tags = [RunTag(key, _truncate(str(value), MAX_TAG_LENGTH)) for key, value in _keys(auepora_tags, "").items()]
     client = mlflow.MlflowClient()
-    # Params first: MLflow refuses those that contradict the run they go to, and then nothing else is there yet.
+    # Params first: MLflow rejects params that contradict the run, and then nothing else has been logged.
     for kind, values, size in (
         ("params", params, MAX_PARAMS),
-        ("tags", listed, MAX_TAGS),
+        ("tags", run_tags, MAX_TAGS),
         ("metrics", metrics, MAX_METRICS),
     ):
-        for some in _batches(values, size):
-            client.log_batch(run_id, **{kind: some})
+        for batch in _batches(values, size):
+            client.log_batch(run_id, **{kind: batch})
 
 
 def _keys(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """The values under keys that MLflow takes; two that would have the same are refused."""
-    made: dict[str, Any] = {}
+    """The values under keys that MLflow accepts; two values with the same key are an error."""
+    legal_values: dict[str, Any] = {}
     for key, value in values.items():
         legal = _ILLEGAL_KEY_CHARACTERS.sub("_", f"{prefix}{key}")[:MAX_KEY_LENGTH]
-        if legal in made:
+        if legal in legal_values:
             raise BadValueError(f"two parameters would be logged as '{legal}', one of them '{key}'; rename one of them")
-        made[legal] = value
-    return made
+        legal_values[legal] = value
+    return legal_values
 
 
 def _truncate(text: str, longest: int) -> str:
@@ -111,6 +110,6 @@ def _truncate(text: str, longest: int) -> str:
 
 
 def _batches(values: Sequence[Any], size: int) -> Iterator[list[Any]]:
-    coming = iter(values)
-    while some := list(islice(coming, size)):
-        yield some
+    remaining = iter(values)
+    while batch := list(islice(remaining, size)):
+        yield batch

@@ -1,4 +1,4 @@
-"""Results to Weights & Biases."""
+"""Logging of results to Weights & Biases."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def log_to_wandb(
     record: RunRecord | None = None,
     params: Mapping[str, Any] | None = None,
 ) -> str:
-    """Log results to a run of Weights & Biases; gives its id.
+    """Log results to a Weights & Biases run; returns its id.
 
-    ``run`` is what ``wandb.init`` gave; without, the active one, or else a new one in ``project`` that is finished
-    again. Numbers are named as in ``log_to_mlflow``. A run's dataset and configuration go into its config, with
-    ``params``; so do, under ``auepora``, the names and signatures of the metrics and which of them are not defined.
+    ``run`` is what ``wandb.init`` returned; by default the active one, or a new one in ``project`` that is finished
+    afterwards. Numbers are named as in ``log_to_mlflow``. A run's dataset and configuration go into its config, with
+    ``params``; so do, under ``auepora``, the names and signatures of the metrics and the list of undefined ones.
     """
     try:
         import wandb
@@ -38,13 +38,13 @@ def log_to_wandb(
         raise MissingDependencyError("wandb", purpose="log_to_wandb()", install="wandb") from error
     entries = build_entries(results, prefix=prefix, record=record, params=params)
     with _open_run(wandb, run, project, entries) as opened:
-        own = {
+        auepora_config = {
             **entries.facts,
             "names": entries.names,
             "signatures": entries.signatures,
             "undefined": entries.undefined,
         }
-        config = {f"{prefix}{key}": value for key, value in {**entries.params, "auepora": own}.items()}
+        config = {f"{prefix}{key}": value for key, value in {**entries.params, "auepora": auepora_config}.items()}
         opened.config.update(config, allow_val_change=True)
         if entries.metrics:
             opened.log(entries.metrics, step=step)
@@ -53,7 +53,7 @@ def log_to_wandb(
 
 @contextmanager
 def _open_run(wandb: Any, run: Any, project: str | None, entries: LogEntries) -> Iterator[Any]:
-    """The run that is meant; one that is started here is finished again."""
+    """The run to log to; a run that is started here is finished afterwards."""
     run = wandb.run if run is None else run
     if run is None:
         with wandb.init(project=project, name=entries.name) as started:

@@ -31,7 +31,7 @@ def result(name: str, value: float = 0.5, **more: Any) -> MetricResult:
     return MetricResult(name, TargetCategory.LATENCY, value, **more)
 
 
-def test_numbers_are_what_is_defined() -> None:
+def test_only_defined_numbers_are_logged() -> None:
     entries = build_entries(
         [
             result("recall@5", interval=(0.25, 0.75), details={"num_samples": 8, "num_skipped": 0, "num_failed": 2}),
@@ -74,20 +74,20 @@ BAD: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         BadValueError,
         "two numbers would be logged as 'a_low', one of them of 'a_low'",
     ),
-    ([result("???")], {}, BadValueError, "has no letter of a to z and no digit"),
-    ([result("a")], {"prefix": "dev set:"}, BadValueError, "the prefix 'dev set:' may hold"),
+    ([result("???")], {}, BadValueError, "has no letter a to z and no digit"),
+    ([result("a")], {"prefix": "dev set:"}, BadValueError, "the prefix 'dev set:' may contain"),
     ([0.5], {}, BadTypeError, "log the results of an evaluation or of a run, not a list"),
     (0.5, {}, BadTypeError, "not a float"),
-    (type("Outcome", (), {"results": None})(), {}, BadValueError, "did not come to scoring"),
+    (type("Outcome", (), {"results": None})(), {}, BadValueError, "was not scored"),
 ]
 
 
 @pytest.mark.parametrize(("given", "options", "error", "message"), BAD, ids=[row[3] for row in BAD])
-def test_what_cannot_be_logged(given: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_invalid_input(given: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message.replace("?", r"\?")):
         build_entries(given, **options)
 
 
-def test_results_of_a_store_say_which_run_they_are_of() -> None:
+def test_stored_results_log_their_run_id() -> None:
     assert build_entries(Results([result("m")], run_id="r1")).facts["run_id"] == "r1"
     assert "run_id" not in build_entries(Results([result("m")])).facts

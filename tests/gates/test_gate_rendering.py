@@ -26,7 +26,7 @@ REPORT = GateReport(
 )
 
 
-def test_junit_has_a_case_per_gate() -> None:
+def test_junit_case_per_gate() -> None:
     suite = ElementTree.fromstring(junit_xml(REPORT, name=HOSTILE)).find("testsuite")
     assert suite is not None
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("4", "1", "1")
@@ -43,7 +43,7 @@ def test_junit_has_a_case_per_gate() -> None:
 
 
 @given(st.text(st.characters(), max_size=40))
-def test_any_text_makes_well_formed_xml_and_one_row(text: str) -> None:
+def test_any_text_gives_well_formed_xml_and_one_row(text: str) -> None:
     report = GateReport((GateOutcome(text, "failed", text, text),), text, text)
     xml = junit_xml(report, name=text)
     ElementTree.fromstring(xml.encode())
@@ -52,7 +52,7 @@ def test_any_text_makes_well_formed_xml_and_one_row(text: str) -> None:
     gates_markdown(report, heading=text).encode()
 
 
-def test_markdown_shows_text_as_text() -> None:
+def test_markdown_escapes_text() -> None:
     shown = escape_markdown(HOSTILE)
     assert r"a \| b \# title &lt;script&gt;" in shown
     assert r"\*\*y\*\* \[l\](http:\//evil) \$x\$" in shown
@@ -65,7 +65,7 @@ def test_markdown_shows_text_as_text() -> None:
     assert "3 gates: 1 passed, 1 failed, 1 inconclusive, compared with" in text
 
 
-def test_the_step_summary_is_appended_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_step_summary_is_appended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     assert append_step_summary(REPORT, heading="x") is None
     page = tmp_path / "summary.md"

@@ -50,7 +50,7 @@ LONGEST = (
     "test_label_form",
     "test_report_page",
     "test_sharded",
-    "test_paired_runs",
+    "test_metric_comparisons",
     "test_document_sweeps",
 )
 _DATABASES = itertools.count(1)

@@ -314,7 +314,7 @@ class TestWholeRuns:
             ("q5", Cause.FOUND),
         ]
 
-    def test_better_is_worse_seen_from_the_other_side(self, run: Callable[..., RunRecord], store: RunStore) -> None:
+    def test_better_mirrors_worse(self, run: Callable[..., RunRecord], store: RunStore) -> None:
         rows = [row for row in CASES if row[4] == "token_f1" and row[1]]
         samples = [sample(row[1], sample_id=row[0], answer=RIGHT) for row in rows]
         first = run(samples, {row[0]: row[2] for row in rows})
@@ -336,7 +336,7 @@ class TestWholeRuns:
         with pytest.raises(BadValueError, match="no sample in common"):
             explain_changes(store, run([old], {"old": good}), run([new], {"new": bad}))
 
-    def test_repeats_fail_and_decline_by_their_share(self, run: Callable[..., RunRecord], store: RunStore) -> None:
+    def test_proportion_of_failed_and_refused_repeats(self, run: Callable[..., RunRecord], store: RunStore) -> None:
         good, no = output(["g"], answer=RIGHT), output(["g"], answer="I don't know.")
         samples = [sample(["g"], sample_id=name, answer=RIGHT) for name in ("fails", "declines", "differs")]
         first = run(samples, {"fails": good, "declines": good, "differs": good}, repeats=2)
@@ -451,14 +451,14 @@ class TestWhichMetric:
     ) -> None:
         assert self.changes(run, store, metrics, primary=primary) == changed
 
-    def test_lower_is_better_where_the_metric_says_so(self, run: Callable[..., RunRecord], store: RunStore) -> None:
+    def test_metric_where_lower_is_better(self, run: Callable[..., RunRecord], store: RunStore) -> None:
         metrics = [{"mean_latency[end_to_end]": {"as": "speed"}}]
         first = run([one(["g"])], {"q": output(["g"], answer=RIGHT, timings={"end_to_end": 1.0})}, metrics=metrics)
         second = run([one(["g"])], {"q": output(["g"], answer=RIGHT, timings={"end_to_end": 2.0})}, metrics=metrics)
         assert len(explain_changes(store, first, second)) == 1
         assert not explain_changes(store, second, first)
 
-    def test_what_cannot_be_meant(self, run: Callable[..., RunRecord], store: RunStore) -> None:
+    def test_bad_arguments(self, run: Callable[..., RunRecord], store: RunStore) -> None:
         good = output(["g"], answer=RIGHT)
         first = run([one(["g"])], {"q": good}, metrics=["map@3"])
         second = run([one(["g"])], {"q": good}, metrics=[{"map@3": {"conventions": "trec"}}])

@@ -108,7 +108,7 @@ def test_failed_and_empty_queries_are_counted_over_all(store: RunStore) -> None:
     assert agg.hit_at_k[1] == 8 / 10
 
 
-def test_what_no_query_enters_is_null_in_json(store: RunStore) -> None:
+def test_undefined_metrics_are_null_in_json(store: RunStore) -> None:
     bare = [EvaluationSample("q", "why?")]
     agg = aggregate(store, bare, [found("a")])
     assert agg.hit_at_k == dict.fromkeys((1, 3, 5, 10))
@@ -128,11 +128,11 @@ def test_computing_twice_gives_the_same(store: RunStore) -> None:
 def test_the_stored_aggregate_has_four_decimals_and_is_replaced(store: RunStore) -> None:
     agg = aggregate(store, THREE, RANKS)
     store_aggregate("run_on", agg, store=store)  # the beginning of an id will do
-    held = store.get("run_only").aggregate
-    assert held is not None
-    assert held["hit_at_k"] == {"1": 0.3333, "3": 0.3333, "5": 0.6667, "10": 0.6667}
-    assert held["mrr"] == 0.4167
-    assert AggregateMetrics.from_dict(held).hit_at_k[5] == 0.6667
+    stored = store.get("run_only").aggregate
+    assert stored is not None
+    assert stored["hit_at_k"] == {"1": 0.3333, "3": 0.3333, "5": 0.6667, "10": 0.6667}
+    assert stored["mrr"] == 0.4167
+    assert AggregateMetrics.from_dict(stored).hit_at_k[5] == 0.6667
     store_aggregate("only", replace(agg, mrr=1.0), store=store)
     assert (store.get("run_only").aggregate or {})["mrr"] == 1.0
 
@@ -159,14 +159,14 @@ def test_expectations_come_from_the_golden_file(store: RunStore, tmp_path: Path)
 def test_unknown_ids_are_listed_and_left_out(store: RunStore) -> None:
     put_run(store, "only", THREE, RANKS)
     strange = [golden("first", "gold"), *(golden(f"strange-{n:02}", "gold") for n in range(12))]
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         agg = compute_aggregate("only", store=store, golden=strange)
-    said = [str(one.message) for one in told if one.category is AueporaWarning]
-    assert len(said) == 2
-    assert said[0].startswith("12 golden queries are unknown to run_only, left out: 'strange-00', 'strange-01'")
-    assert said[0].endswith("'strange-09' and 2 more")
-    assert said[1] == "2 queries are in run_only and not among the golden ones, left out: 'fourth', 'miss'"
+    messages = [str(one.message) for one in caught if one.category is AueporaWarning]
+    assert len(messages) == 2
+    assert messages[0].startswith("12 golden queries are unknown to run_only, left out: 'strange-00', 'strange-01'")
+    assert messages[0].endswith("'strange-09' and 2 more")
+    assert messages[1] == "2 queries are in run_only and not among the golden ones, left out: 'fourth', 'miss'"
     assert (agg.total_queries, agg.mrr) == (1, 1.0)
 
 
@@ -189,14 +189,14 @@ def test_bad_golden_queries(store: RunStore, tmp_path: Path) -> None:
 # --- the run ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_still_goes_on_says_so(store: RunStore) -> None:
+def test_warning_about_a_running_run(store: RunStore) -> None:
     put_run(store, "only", THREE, [RANKS[0], None, None], status=RunStatus.STOPPED)
     with pytest.warns(AueporaWarning, match="run_only is stopped and lacks 2 answers; they count as failed"):
         agg = compute_aggregate("only", store=store)
     assert (agg.failed_queries, agg.hit_at_k[1], agg.empty_result_rate) == (2, 1 / 3, 2 / 3)
 
 
-def test_a_run_or_store_that_is_not_there(store: RunStore, tmp_path: Path) -> None:
+def test_missing_run_or_store(store: RunStore, tmp_path: Path) -> None:
     with pytest.raises(UnknownRunError, match="nobody"):
         compute_aggregate("nobody", store=store)
     with pytest.raises(StoreError, match=r"nothing\.sqlite"):

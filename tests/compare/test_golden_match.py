@@ -62,7 +62,7 @@ PLACES: list[tuple[list[Document], list[Document], Rank, str]] = [
 
 
 @pytest.mark.parametrize(("gold", "hits", "want", "why"), PLACES, ids=[row[3] for row in PLACES])
-def test_rank_by_place(gold: list[Document], hits: list[Document], want: Rank, why: str) -> None:
+def test_rank_by_location(gold: list[Document], hits: list[Document], want: Rank, why: str) -> None:
     assert rank(gold, list(hits), "place") == want
 
 
@@ -84,7 +84,7 @@ def test_rank_by_id_or_span(gold: list[Document], hits: list[Document], want: Ra
     assert rank(gold, list(hits), "id_or_span") == want
 
 
-def test_one_id_that_is_returned_says_that_ids_decide() -> None:
+def test_one_returned_gold_id_makes_ids_decide() -> None:
     gold = [GOLD, chunk("d", "B", (0, 50))]
     hits: list[str | Document] = [chunk("n", "A", (0, 100)), chunk("d", "B", (0, 50))]
     assert rank(gold, hits, "id_or_span") == Rank(2)

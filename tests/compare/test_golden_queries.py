@@ -124,7 +124,7 @@ def test_every_query_has_one_kind_and_swapping_the_runs_mirrors_them(
 # --- what is left out, and notes -------------------------------------------------------------------------------------
 
 
-def test_a_failed_query_has_no_rank_and_says_so(store: RunStore) -> None:
+def test_failed_query_has_no_rank_and_a_note(store: RunStore) -> None:
     queries = [golden("q", "gold"), golden("r", "gold"), golden("s", "gold")]
     a = put_run(store, "a", queries, [found_at(1), found("gold", error="timeout: 30 s\n| more"), found_at(2)])
     b = put_run(store, "b", queries, [found("gold", error="raised: ValueError"), found_at(3), None])
@@ -195,7 +195,7 @@ def test_golden_queries_given_decide_for_both_runs(store: RunStore) -> None:
     assert (compared.only_in_a, compared.only_in_b) == (0, 0)
 
 
-def test_datasets_that_expect_other_chunks_are_held_against_those_of_b(store: RunStore) -> None:
+def test_different_expected_chunks_use_those_of_b(store: RunStore) -> None:
     a = put_run(store, "a", [golden("q", "old"), golden("r", "same")], [found("old", "new"), found("same")])
     b = put_run(store, "b", [golden("q", "new"), golden("r", "same")], [found("new"), found("same")])
     compared = compare_queries(store, a, b)
@@ -225,7 +225,7 @@ def cut(document: str, size: int, prefix: str) -> list[Any]:
     return [chunk(f"{prefix}{document}{n}", document, (n, min(n + size, TEXT))) for n in range(0, TEXT, size)]
 
 
-def test_a_corpus_cut_anew_is_compared_by_place_although_the_old_chunks_are_gone(store: RunStore) -> None:
+def test_rechunked_corpus_is_compared_by_location(store: RunStore) -> None:
     old = {one.doc_id: one for document in "ABC" for one in cut(document, 100, "old-")}
     new = {one.doc_id: one for document in "ABC" for one in cut(document, 250, "new-")}
     assert not old.keys() & new.keys()
@@ -260,7 +260,7 @@ def test_a_corpus_cut_anew_is_compared_by_place_although_the_old_chunks_are_gone
     assert [one.kind for one in mirrored] == [DRAW, LOSS, WIN, WIN]
 
 
-def test_a_different_chunker_is_refused_where_that_is_wished(store: RunStore) -> None:
+def test_different_chunker_is_refused_if_strict(store: RunStore) -> None:
     queries = [golden("q", "gold")]
     a = put_run(store, "a", queries, [found_at(1)], config=OLD)
     b = put_run(store, "b", queries, [found_at(1)], config=NEW)
@@ -268,7 +268,7 @@ def test_a_different_chunker_is_refused_where_that_is_wished(store: RunStore) ->
         compare_queries(store, a, b, strict_chunker_version=True)
 
 
-def test_a_version_that_is_not_said_is_matched_by_id(store: RunStore) -> None:
+def test_unknown_version_is_matched_by_id(store: RunStore) -> None:
     queries = [golden("q", "gold")]
     a = put_run(store, "a", queries, [found_at(1)], config=OLD)
     b = put_run(store, "b", queries, [found_at(1)])
@@ -370,7 +370,7 @@ PLACES: list[tuple[EvaluationSample, SystemOutputs, SystemOutputs, tuple[int | N
 
 
 @pytest.mark.parametrize(("query", "a", "b", "want", "why"), PLACES, ids=[row[4] for row in PLACES])
-def test_places(
+def test_locations(
     query: EvaluationSample,
     a: SystemOutputs,
     b: SystemOutputs,
@@ -382,7 +382,7 @@ def test_places(
     assert ("document only" in (note or "")) is want[2]
 
 
-def test_what_is_not_known_of_places_is_said() -> None:
+def test_note_on_unknown_locations() -> None:
     unknown = by_place(golden("q", "c", expected_doc_ids=["A"]), found(chunk("n", "A", (0, 9))), found("x"))
     assert unknown.notes == ["where these expected chunks lie is not known, so any chunk of their document counts: 'c'"]
     moved = by_place(golden("q", "c"), found(chunk("c", "A", (0, 9))), found(chunk("c", "A", (10, 19))))

@@ -88,15 +88,15 @@ def test_the_document_of_a_fixed_pair_of_runs_is_stable(store: RunStore) -> None
 
 def test_the_snapshot_by_hand() -> None:
     """What the snapshot must say, so that it cannot be renewed into something wrong."""
-    held = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
-    assert [(one["query_id"], one["kind"]) for one in held["per_query"]] == [
+    snapshot = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
+    assert [(one["query_id"], one["kind"]) for one in snapshot["per_query"]] == [
         ("win", "Win"),
         ("loss", "Loss"),
         ("draw", "Draw"),
         ("regression", "Regression"),
         ("failed", "Regression"),
     ]
-    a, b, deltas = held["aggregate_a"], held["aggregate_b"], held["deltas"]
+    a, b, deltas = snapshot["aggregate_a"], snapshot["aggregate_b"], snapshot["deltas"]
     assert a["hit_at_k"] == {"1": 4 / 5, "3": 1.0, "5": 1.0, "10": 1.0}
     assert b["hit_at_k"] == {"1": 2 / 5, "3": 3 / 5, "5": 3 / 5, "10": 3 / 5}
     assert (a["mrr"], b["mrr"]) == ((1 / 2 + 4) / 5, (1 + 1 / 2 + 1) / 5)
@@ -108,7 +108,7 @@ def test_the_snapshot_by_hand() -> None:
     assert (a["failed_queries"], b["failed_queries"]) == (0, 1)
     assert deltas["chunker_version_match"] == "fallback_doc_span"
     assert (deltas["only_in_a"], deltas["only_in_b"], deltas["without_expected_chunk"]) == (0, 0, 1)
-    assert held["notes"] == ["chunker_version: 1 in A, 2 in B", "prompt_version: 1 in A, 2 in B"]
+    assert snapshot["notes"] == ["chunker_version: 1 in A, 2 in B", "prompt_version: 1 in A, 2 in B"]
 
 
 def test_stored_aggregates_stay_as_they_are(store: RunStore) -> None:
@@ -301,7 +301,7 @@ def test_an_id_that_is_no_folder_is_refused(tmp_path: Path, run_id: str) -> None
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BadValueError, match="cannot make the folder"):
         write_report(report_of(), tmp_path / "file")

@@ -74,26 +74,26 @@ class TestCommands:
         assert found["missing_outputs"] == report["missing_outputs"] == {"a": 0, "b": 20}
         assert found["delta_completed"] == 0
 
-    def test_tables_say_how_many_are_missing(self, trec: Run) -> None:
+    def test_tables_count_missing_outputs(self, trec: Run) -> None:
         for options in ((), ("-o", "page.md")):
             page = trec("compare", "a", "b", *options)[1] or Path("page.md").read_text()
             assert "missing outputs: 0 in A, 20 in B" in page
 
     def test_a_relative_gate_fails(self, trec: Run) -> None:
-        code, told, _ = trec("gate", "b", "--against", "a", "-g", "not worse(map)")
-        assert (code, "map is worse" in told) == (1, True)
+        code, output, _ = trec("gate", "b", "--against", "a", "-g", "not worse(map)")
+        assert (code, "map is worse" in output) == (1, True)
 
     def test_an_absolute_gate_is_inconclusive_where_the_convention_skips(self, trec: Run) -> None:
-        code, told, _ = trec("gate", "b", "-g", "map >= 0.5")
+        code, output, _ = trec("gate", "b", "-g", "map >= 0.5")
         assert code == 3
-        assert "without 20 missing outputs, which its conventions skip" in told
+        assert "without 20 missing outputs, which its conventions skip" in output
         assert trec("gate", "a", "-g", "map >= 0.5")[0] == 0
         # Counted as failures they have a value, and the gate decides by it.
         assert trec("rescore", "b", "-m", "map:missing=fail")[0] == 0
-        code, told, _ = trec("gate", "b", "-g", "map >= 0.7", "-g", "coverage >= 0.5")
-        assert (code, "map is 0.6000, below 0.7" in told) == (1, True)
+        code, output, _ = trec("gate", "b", "-g", "map >= 0.7", "-g", "coverage >= 0.5")
+        assert (code, "map is 0.6000, below 0.7" in output) == (1, True)
 
-    def test_a_leaderboard_counts_them_too(self, trec: Run) -> None:
+    def test_leaderboard_counts_missing_outputs(self, trec: Run) -> None:
         Path("c.yaml").write_text(PLAN.format(name="a").replace("name: a", "name: c"))
         assert trec("run", "c.yaml")[0] == 0
         made = json.loads(trec("compare", "a", "b", "c", "--json")[1])
@@ -143,7 +143,7 @@ class TestValues:
         assert found.b == pytest.approx((9 * worst + 3 * found.a) / 12)
         assert (found.verdict, found.missing) == ("worse", (0, 9))
 
-    def test_part_of_the_repeats(self, store: RunStore) -> None:
+    def test_missing_part_of_the_repeats(self, store: RunStore) -> None:
         one = metric("recall@5", conventions="trec")
         full, half = [self.GOOD] * 12, [None] * 6 + [self.GOOD] * 6
         a = stored(store, "a", self.QUERIES, full, full, metrics=[one], conventions="trec")

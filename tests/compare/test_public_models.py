@@ -97,7 +97,7 @@ def test_two_models(store: RunStore, records: list[RunRecord]) -> None:
     assert found["bleu"].interval is not None
 
 
-def test_a_league_of_models(store: RunStore, records: list[RunRecord]) -> None:
+def test_leaderboard_of_models(store: RunStore, records: list[RunRecord]) -> None:
     found = {one.name: one for one in build_leaderboard(store, records, primary=["exact_match", "token_f1"]).metrics}
     exact = found["exact_match"]
     # A model of 0.6 billion parameters is surely behind the larger ones, whichever of those is ahead.

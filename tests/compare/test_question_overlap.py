@@ -61,7 +61,7 @@ def test_no_verdict_without_gold(auepora: Cli, folder: Path, other: dict[str, fl
         assert "no verdict by word overlap" in out
 
 
-def test_a_verdict_beside_gold(auepora: Cli, folder: Path) -> None:
+def test_verdict_if_other_metrics_have_gold(auepora: Cli, folder: Path) -> None:
     runs(folder, samples(N), token_f1=0.5)
     for options in ((), ("-m", "answer_relevance")):
         found = compared(auepora, *options)

@@ -118,7 +118,9 @@ CUTS: list[tuple[dict[str, object], bool, str, str]] = [
 
 
 @pytest.mark.parametrize(("cut", "placed", "reason", "why"), CUTS, ids=[row[3] for row in CUTS])
-def test_what_is_stored_tells(store: RunStore, cut: dict[str, object], placed: bool, reason: str, why: str) -> None:
+def test_stored_outputs_show_different_chunks(
+    store: RunStore, cut: dict[str, object], placed: bool, reason: str, why: str
+) -> None:
     a, b = put(store, "a", queries(placed=placed), 200), put(store, "b", queries(placed=placed), 300, **cut)
     compared = compare_queries(store, a, b)
     assert compared.chunker_version_match == "fallback_doc_span"
@@ -141,7 +143,7 @@ def test_gold_with_parents_is_compared_by_documents(store: RunStore) -> None:
     }
 
 
-def test_without_a_place_nothing_is_compared_by_id(store: RunStore, tmp_path: Path, auepora: Call) -> None:
+def test_unknown_locations_are_not_compared_by_id(store: RunStore, tmp_path: Path, auepora: Call) -> None:
     put(store, "a", queries(), 200, parents=False, spans=False)
     put(store, "b", queries(), 300, parents=False, spans=False)
     code, out, _ = auepora("compare", "a", "b", "--store", str(tmp_path / "runs.sqlite"), "--json")
@@ -197,7 +199,7 @@ def test_snippets_that_vary_by_query_are_no_new_chunks(store: RunStore) -> None:
     assert compare_queries(store, a, b).chunks_changed is None
 
 
-def test_why_goes_by_place_too(store: RunStore) -> None:
+def test_causes_match_by_location(store: RunStore) -> None:
     asked = queries(placed=True)
 
     def worse(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:

@@ -150,7 +150,7 @@ class TestTheParts:
         assert (split.n, split.units) == (12, 3)
         assert split.retrieval.p_value == 0.25  # three clusters have eight flips, two of them as extreme
 
-    def test_what_is_no_mean_adds_up_as_a_whole(self, run: Run, store: RunStore) -> None:
+    def test_metrics_that_are_not_means_add_up_in_total(self, run: Run, store: RunStore) -> None:
         long = Document("long", "the cat sat on the mat and slept"), Document("cut", "the cat sat on a chair and slept")
         samples = [
             EvaluationSample(f"q{n}", f"query {n}", reference_answer=Response("the cat sat on the mat and slept"))
@@ -307,7 +307,7 @@ def test_a_system_replayed_on_its_own_documents_answers_as_before(store: RunStor
 
 
 class TestTheReplayAsARun:
-    def test_it_says_what_it_is_made_of(self, run: Run, store: RunStore) -> None:
+    def test_replayed_run_names_its_sources(self, run: Run, store: RunStore) -> None:
         first = run("a", [UP], Quoting(), config={"chunker_version": "1", "model": "old", "embedding": "small"})
         second = run("b", [UP], Quoting(), config={"chunker_version": "2", "model": "new"})
         record = swap_replay(Quoting(), store, first, second).outcome.record
@@ -317,7 +317,7 @@ class TestTheReplayAsARun:
         assert record.plan["system"] == {"replay": replayed}
         assert record.fingerprint == first.fingerprint
 
-    def test_one_that_stopped_goes_on_and_a_finished_one_is_not_asked_again(self, run: Run, store: RunStore) -> None:
+    def test_stopped_replay_resumes_and_a_finished_one_makes_no_calls(self, run: Run, store: RunStore) -> None:
         contexts = [UP] * 5
         first, second = run("a", contexts, Quoting()), run("b", contexts, Quoting())
         broken = Quoting(broken={"query 2"})
@@ -365,7 +365,7 @@ class TestWhatAIsLike:
         assert "no documents for 1 of 3 samples" in report.notes[0]
         assert "q2" in report.notes[0]
 
-    def test_failed_once_it_had_them(self, run: Run, store: RunStore) -> None:
+    def test_failed_after_it_had_documents(self, run: Run, store: RunStore) -> None:
         first = run("a", [UP] * 2, Quoting(broken={"query 1"}))
         second = run("b", [UP] * 2, Quoting())
         report = swap_replay(Quoting(), store, first, second)
@@ -380,7 +380,7 @@ class TestWhatAIsLike:
         some = run("some", [[RIGHT, Document("wrong")]], Quoting())
         assert swap_replay(Quoting(), store, some, second).notes == ["1 of the replayed documents have an empty text"]
 
-    def test_nothing_found_is_a_context_too(self, run: Run, store: RunStore) -> None:
+    def test_empty_ranking_is_a_context(self, run: Run, store: RunStore) -> None:
         first, second = run("a", [[]], Quoting()), run("b", [UP], Quoting())
         split = swap_replay(Quoting(), store, first, second).by_name["exact_match"]
         assert split.scores["q0"] == (0.0, 0.0, 1.0)
@@ -423,19 +423,19 @@ class Length(SampleMetric):
 
 
 class TestMetrics:
-    def test_one_that_was_not_stored_is_computed(self, run: Run, store: RunStore) -> None:
+    def test_metric_that_was_not_stored_is_computed(self, run: Run, store: RunStore) -> None:
         first, second = run("a", [UP] * 2, Quoting(FIRST)), run("b", [UP] * 2, Quoting(LAST))
         split = swap_replay(Quoting(LAST), store, first, second, [Length()]).by_name["length"]
         assert (split.a, split.replayed, split.b, split.generation.value) == (5.0, 6.0, 6.0, 1.0)
 
-    def test_without_a_plan_those_of_the_results(self, run: Run, store: RunStore) -> None:
+    def test_without_a_plan_the_metrics_of_the_results(self, run: Run, store: RunStore) -> None:
         first = run("a", [UP] * 2, Quoting(), metrics=())
         second = run("b", [UP] * 2, Quoting(), metrics=())
         report = swap_replay(Quoting(), store, first, second)
         assert {"exact_match", "token_f1", "bleu"} <= set(report.by_name)
         assert report.refused["throughput"] == "the time a replay takes is neither run's"
 
-    def test_what_was_measured_otherwise_is_refused(self, run: Run, store: RunStore) -> None:
+    def test_other_signatures_are_refused(self, run: Run, store: RunStore) -> None:
         first = run("a", [UP] * 2, Quoting(), metrics=["recall@5", "exact_match"], top_k=2)
         second = run("b", [UP] * 2, Quoting(), metrics=["recall@5", "exact_match"], top_k=5)
         report = swap_replay(Quoting(), store, first, second)
@@ -471,7 +471,7 @@ class TestTheSystemMustBeRunBs:
         assert len(store.runs()) == 2
         assert not swap_replay(Configured(config={"model": "old"}), store, first, second).notes
 
-    def test_what_cannot_be_told_is_a_note(self, run: Run, store: RunStore) -> None:
+    def test_unknown_system_version_is_a_note(self, run: Run, store: RunStore) -> None:
         first = run("a", [UP], Quoting())
         whole = Whole(table([UP]), Quoting())  # type: ignore[arg-type]
         second = run_system(whole, questions(1), METRICS, store=store, name="b").record
@@ -488,7 +488,7 @@ class TestTheSystemMustBeRunBs:
             swap_replay(Quoting(), store, first, second, planned=other)
         assert not swap_replay(Quoting(), store, first, second, planned=plan).notes
 
-    def test_answers_of_another_system_are_not_taken_for_its_own(self, run: Run, store: RunStore) -> None:
+    def test_outputs_of_another_system_are_refused(self, run: Run, store: RunStore) -> None:
         """The same two runs, and a replay of them that is stored: by a system that the plan says is another."""
         first, made = run("a", [UP], Quoting()), run("b", [UP], Quoting())
         generator = Quoting()
@@ -520,7 +520,7 @@ class Deaf(SimpleRAGSystem):
         return super().run(sample, top_k=top_k)
 
 
-def test_a_retriever_that_is_not_asked(run: Run, store: RunStore) -> None:
+def test_retriever_that_is_not_called(run: Run, store: RunStore) -> None:
     system = Deaf(table([UP] * 3), Quoting())  # type: ignore[arg-type]
     first = run("a", [UP] * 3, Quoting())
     second = run_system(system, questions(3), METRICS, store=store, name="b").record
@@ -542,13 +542,13 @@ def test_written_down(run: Run, store: RunStore) -> None:
     assert np.isfinite(document["metrics"]["exact_match"]["delta"]["interval"]).all()
 
 
-def test_what_was_left_out_and_refused_is_told(run: Run, store: RunStore) -> None:
+def test_output_lists_excluded_and_refused(run: Run, store: RunStore) -> None:
     first, second = run("a", [UP, DOWN], Quoting()), run("b", [UP, UP], Quoting())
     report = swap_replay(Quoting(), store, first, second)
     assert "Left out" not in report.to_markdown()
     partial = replace(report.splits[0], name="a|b", left_out=7)
-    told = replace(report, splits=[partial], refused={"x|y": "<why>"}, notes=["*note*"])
-    page = told.to_markdown()
+    changed = replace(report, splits=[partial], refused={"x|y": "<why>"}, notes=["*note*"])
+    page = changed.to_markdown()
     assert page.splitlines()[2].startswith("| a\\|b | ")
     assert page.splitlines()[2].endswith("| 2 | 7 |")
     assert "\n- \\*note\\*\n- left out: samples without a score" in page

@@ -57,6 +57,6 @@ def test_a_margin_is_a_positive_number(margin: object) -> None:
         require_margin(margin, ["recall@5"])  # type: ignore[arg-type]
 
 
-def test_a_margin_of_an_unknown_metric_is_answered_with_the_nearest() -> None:
+def test_margin_of_unknown_metric_suggests_the_nearest() -> None:
     with pytest.raises(UnknownMetricError, match="recall@5"):
         require_margin({"recal@5": 0.1}, ["recall@5"])

@@ -164,7 +164,7 @@ class TestSentence:
         b = scored(store, "second", data, moved, plan={"primary": ["token_f1"]})
         return compare_runs(a.run_id, b.run_id, store=store)
 
-    def test_it_speaks_of_the_primary_metrics(self, report: CompareReport) -> None:
+    def test_summary_covers_the_primary_metrics(self, report: CompareReport) -> None:
         found = comparison_summary(report, ("first", "second"))
         assert found.outcome == "worse"
         assert found.sentence.startswith(
@@ -184,7 +184,7 @@ class TestSentence:
         verdict = comparison_verdict(compare_stored_runs(*runs))
         assert (verdict.sentence, verdict.tone) == (comparison_summary(report, ("first", "second")).sentence, "bad")
 
-    def test_both_ways_is_open(self, report: CompareReport) -> None:
+    def test_better_and_worse_is_open(self, report: CompareReport) -> None:
         both = replace(report, metrics=[replace(one, primary=True) for one in report.metrics])
         verdicts = [replace(one, verdict=verdict) for one, verdict in zip(both.metrics, VERDICTS, strict=False)]
         found = comparison_summary(replace(both, metrics=verdicts))

@@ -21,8 +21,9 @@ from auepora_eval import (
     evaluate,
     metric,
 )
-from auepora_eval.compare import build_leaderboard, compare_metrics, compare_runs, compute_aggregate
+from auepora_eval.compare import compare_metrics, compare_runs, compute_aggregate
 from auepora_eval.compare.causes import explain_changes
+from auepora_eval.compare.leaderboard import build_leaderboard
 from auepora_eval.core.repeats import evaluate_repeats
 from auepora_eval.gates.check import check_gates
 from auepora_eval.store import StoredOutput

@@ -1,21 +1,21 @@
-"""Runs held against each other: query by query, metric by metric, with error bars and an honest verdict.
+"""Comparison of stored runs: query by query and metric by metric, with intervals, tests and a verdict.
 
-========= ============================================================================================
-module    what it holds
-========= ============================================================================================
-types     what a comparison is made of
-aggregate the golden-query metrics of one run: computed, stored, subtracted
-queries   two runs query by query
-match     where an expected chunk stands: by its id, or by its place
-golden    golden queries, and those that a run knows
-versions  what else differs between two runs
-report    both together, and where its page is written; ``markdown``: the page
-paired    two runs on every metric: differences, tests, ``verdict``; ``build_leaderboard``: more than two
-overlap   metrics of words that answers share with questions, and when they decide nothing
-doubt     what a verdict may owe to answers that were not given; ``missing``: outputs that are not there
-runs      everything of two runs in one report; ``sentence``: in short; ``tables``, ``remarks``: in a terminal
-stores    which store is read, and a run's queries and answers
-========= ============================================================================================
+======================= ================================================================================
+``types``               the comparison documents: aggregates, queries, metrics, ``CompareReport``
+``aggregate``           golden-query metrics of one run: compute, store, subtract
+``queries``             two runs query by query
+``match``               rank of an expected chunk: by its id, or by its location in the document
+``golden``              golden queries, and which of them a run contains
+``versions``            configuration and dataset differences between two runs
+``report``              the golden-query report of two runs and its file; ``markdown``: the page
+``metric_comparisons``  two runs on every metric: differences, tests, ``verdict``
+``leaderboard``         more than two runs; ``leaderboard_tables``: as tables
+``question_overlap``    metrics of word overlap between answer and question, and when they decide nothing
+``failure_sensitivity`` verdicts rechecked for failed outputs; ``missing_outputs``: for missing ones
+``runs``                the whole report on two runs; ``summary``: one sentence
+``tables``              terminal output; ``report_notes``: notes on failures
+``stores``              the store to read, and a run's samples and outputs
+======================= ================================================================================
 """
 
 from .aggregate import compute_aggregate, store_aggregate
@@ -28,21 +28,26 @@ from .runs import compare_runs
 from .types import AggregateMetrics, CompareReport, ComparisonKind, MetricComparison, QueryComparison
 from .versions import version_notes
 
+League = Leaderboard
+"""The public name of ``Leaderboard`` in this package."""
+league = build_leaderboard
+"""The public name of ``build_leaderboard`` in this package."""
+
 __all__ = [
     "AggregateMetrics",
     "CompareReport",
     "ComparisonKind",
-    "Leaderboard",
+    "League",
     "MetricComparison",
     "MetricComparisons",
     "QueryComparison",
     "QueryComparisons",
-    "build_leaderboard",
     "compare_metrics",
     "compare_queries",
     "compare_runs",
     "compute_aggregate",
     "golden_report",
+    "league",
     "render_report_md",
     "store_aggregate",
     "version_notes",

@@ -1,4 +1,4 @@
-"""The golden-query metrics of one run, computed from what is stored, by the conventions ``golden``."""
+"""The golden-query metrics of one stored run, computed by the conventions ``golden``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CorpusIds = str | Path | Iterable[str]
 
 GOLDEN_CONVENTIONS = Conventions.of("golden")
 DIGITS = 4
-"""So many decimals are stored."""
+"""How many decimals are stored."""
 _SCALAR_METRICS = ("mrr", "citation_coverage", "groundedness", "empty_result_rate", "refusal_correctness")
 
 
@@ -54,7 +54,7 @@ class RankMetrics:
 
     @classmethod
     def of(cls, ranks: Sequence[int | None]) -> RankMetrics:
-        """Those of ranks; ``None`` is a miss."""
+        """The metrics of these ranks; ``None`` is a miss."""
 
         def mean(values: list[float]) -> float | None:
             return math.fsum(values) / len(values) if values else None
@@ -67,28 +67,28 @@ class RankMetrics:
         )
 
     def put_into(self, aggregate: AggregateMetrics) -> AggregateMetrics:
-        """The aggregate with these in the place of its own."""
+        """The aggregate with its hit rates and MRR replaced by these."""
         return replace(aggregate, hit_at_k=self.hit_at_k, mrr=self.mrr)
 
 
 def compute_aggregate(
     run_id: str, *, store: Store = None, golden: Golden | None = None, corpus: CorpusIds | None = None
 ) -> AggregateMetrics:
-    """The golden-query metrics of a stored run, unrounded; ``None`` where no query enters one. Nothing is asked.
+    """The golden-query metrics of a stored run, unrounded; ``None`` where no query enters one. No system is called.
 
-    ``run_id`` is whatever ``RunStore.find`` takes: an id, the beginning of one, a name, ``latest``. What is expected is
-    read from ``golden``, a file or samples, else from the samples stored with the run. Golden queries that the run does
-    not know, and queries of the run that are not golden, are left out and named in a warning; if none is common, that
-    is an error. Citations must name documents of ``corpus``, else documents that were retrieved. Where queries were
-    asked several times, a query's value is the mean over its answers.
+    ``run_id`` is whatever ``RunStore.find`` takes: an id, the beginning of one, a name, ``latest``. Expected chunks are
+    read from ``golden``, a file or samples, else from the samples stored with the run. Golden queries that the run
+    lacks, and queries of the run that are not golden, are left out and named in a warning; if none is common, that
+    is an error. Citations must name documents of ``corpus``, else documents that were retrieved. If the run has
+    repeats, a query's value is the mean over its outputs.
     """
     with open_store(store) as opened:
         run = read_run_outputs(opened, opened.find(run_id))
     samples = run.samples
     if golden is not None:
-        samples, remarks = known_queries(golden_queries(golden), run.ids, where=run.record.run_id)
-        for remark in remarks:
-            warnings.warn(remark, AueporaWarning, stacklevel=2)
+        samples, messages = known_queries(golden_queries(golden), run.ids, where=run.record.run_id)
+        for message in messages:
+            warnings.warn(message, AueporaWarning, stacklevel=2)
     missing = run.unanswered
     if missing and run.record.status is not RunStatus.FINISHED:
         warnings.warn(
@@ -100,7 +100,7 @@ def compute_aggregate(
 
 
 def store_aggregate(run_id: str, agg: AggregateMetrics, *, store: Store = None) -> None:
-    """Write a run's aggregate into ``eval_runs.aggregate_json``: four decimals, ``null`` for what is undefined."""
+    """Write a run's aggregate into ``eval_runs.aggregate_json``: four decimals, ``null`` if undefined."""
     with open_store(store) as opened:
         opened.set_aggregate(opened.find(run_id).run_id, agg.to_dict(digits=DIGITS))
 
@@ -110,14 +110,14 @@ def store_missing_aggregate(
 ) -> None:
     """Store the aggregate of a run with expected chunks, unless it has one; ``again`` replaces it.
 
-    A run of which no answer says what was retrieved has none.
+    A run without any known ranking has none.
     """
     if record.aggregate is not None and not again:
         return
     run = read_run_outputs(store, record)
     answers = [output for outputs in run.outputs for output in outputs.values() if output.error is None]
-    unsaid = bool(answers) and all(isinstance(output.retrieved, UnknownRanking) for output in answers)
-    if any(map(expected_ids, run.samples)) and not unsaid:
+    unknown = bool(answers) and all(isinstance(output.retrieved, UnknownRanking) for output in answers)
+    if any(map(expected_ids, run.samples)) and not unknown:
         store_aggregate(record.run_id, aggregate_of(run, run.samples, corpus=corpus), store=store)
 
 
@@ -138,7 +138,7 @@ def aggregate_of(
     counts_only: bool = False,
     corpus: CorpusIds | None = None,
 ) -> AggregateMetrics:
-    """The metrics over these queries of a run; one that has no answer has failed.
+    """The metrics over these queries of a run; a query without an output counts as failed.
 
     With ``counts_only`` no metric is computed: they are ``None``.
     """
@@ -156,7 +156,7 @@ def aggregate_of(
 
 
 def _ranks_by_span(run: RunOutputs, samples: Sequence[EvaluationSample]) -> RankMetrics | None:
-    """Hit rates and MRR where an expected chunk is hit by its span; ``None`` where ids alone tell."""
+    """Hit rates and MRR where an expected chunk is hit by its span; ``None`` where ids alone decide."""
     if not any(map(has_spans, samples)):
         return None
     expected = {sample.sample_id: gold for sample in samples if (gold := gold_documents(sample))}
@@ -171,7 +171,7 @@ def _ranks_by_span(run: RunOutputs, samples: Sequence[EvaluationSample]) -> Rank
 
 
 def aggregate_deltas(a: AggregateMetrics, b: AggregateMetrics) -> dict[str, Any]:
-    """b - a for each metric, as JSON holds it; ``None`` where one of the two is undefined."""
+    """b - a for each metric, with JSON keys; ``None`` where one of the two is undefined."""
 
     def difference(first: Any, second: Any) -> Any:
         if isinstance(first, Mapping):
@@ -185,7 +185,7 @@ def aggregate_deltas(a: AggregateMetrics, b: AggregateMetrics) -> dict[str, Any]
 def _results(run: RunOutputs, samples: Sequence[EvaluationSample], corpus: CorpusIds | None) -> Results:
     annotated = any(sample.relevant_docs is not None for sample in samples)
     specs = [f"{name}@{k}" for name in ("hit_rate", "recall_doc") for k in GOLDEN_CONVENTIONS.k_values]
-    # A metric whose annotation no query has is undefined; the engine would take it for a mistake.
+    # A metric whose annotation no query has is undefined; the engine would raise an error.
     chosen = [
         one
         for one in resolve_metrics([*specs, *_SCALAR_METRICS], GOLDEN_CONVENTIONS)
@@ -205,6 +205,6 @@ def _align_outputs(
 
 
 def _has_failed(run: RunOutputs, sample_id: str) -> bool:
-    """Whether any of the answers to a query failed, or is not there."""
+    """Whether any output of a query failed or is missing."""
     answers = [outputs.get(sample_id) for outputs in run.outputs]
     return any(answer is None or answer.error is not None for answer in answers)

@@ -1,4 +1,4 @@
-"""Metrics of two runs, one beside the other: tests from the same swaps, intervals, and what they come to."""
+"""Statistical comparison of metrics of two runs: permutation tests, intervals, power and verdicts."""
 
 from __future__ import annotations
 
@@ -32,78 +32,78 @@ __all__ = ["Adjuster", "Adjustment", "compute_comparisons", "require_adjustment"
 Floats = npt.NDArray[np.float64]
 Adjustment = Literal["max-t", "holm"]
 Adjuster = Callable[[Sequence["ComparisonInput"], Sequence[RunPairScores]], Floats]
-"""Adjusted p-values of all questions by another way; NaN leaves one to max-T."""
+"""Computes adjusted p-values of all inputs by another method; NaN leaves an input to max-T."""
 
 _DRAWS = 10_000
 _FOLD_DRAWS = 1000
-"""Numbers that do not follow from sums are computed anew for each draw."""
+"""Statistics that are not functions of sums are recomputed for each draw, so there are fewer draws."""
 
 
 def require_adjustment(adjust: str, known: Sequence[str] = ("max-t", "holm")) -> None:
-    """Raise where there is no such way to adjust p-values."""
+    """Raise if there is no such method to adjust p-values."""
     if adjust not in known:
-        raise BadValueError(f"unknown way to adjust p-values {adjust!r}; choose one of: {', '.join(known)}")
+        raise BadValueError(f"unknown method to adjust p-values {adjust!r}; choose one of: {', '.join(known)}")
 
 
 def compute_comparisons(
-    questions: Sequence[ComparisonInput],
+    inputs: Sequence[ComparisonInput],
     clusters: Clusters | None,
     *,
     adjust: Adjustment | Adjuster = "max-t",
     seed: int = 0,
 ) -> list[MetricComparison]:
-    """Every metric's comparison. Those that are primary share one 5 %; all come from the same swaps of clusters."""
-    seen = _Analysis(questions, clusters, adjust, seed)
-    others = [
-        _Analysis(questions, clusters, adjust, seed, fill=fill, verdicts_only=True)
+    """The comparison of every metric. Primary metrics share one 5 %; all tests use the same swaps of clusters."""
+    analysis = _Analysis(inputs, clusters, adjust, seed)
+    bounds = [
+        _Analysis(inputs, clusters, adjust, seed, fill=fill, verdicts_only=True)
         for fill in ("low", "high")
-        if any(one.pair.measure_failures and one.pair.can_fill for one in questions)
+        if any(one.pair.measure_failures and one.pair.can_fill for one in inputs)
     ]
-    compared = [seen.comparison(place, others) for place in range(len(questions))]
-    compared = _downgrade_verdicts(seen, compared, recheck_with_missing)
-    return _downgrade_verdicts(seen, compared, recheck_with_failures)
+    compared = [analysis.comparison(index, bounds) for index in range(len(inputs))]
+    compared = _downgrade_verdicts(analysis, compared, recheck_with_missing)
+    return _downgrade_verdicts(analysis, compared, recheck_with_failures)
 
 
 def _downgrade_verdicts(
-    seen: _Analysis,
+    analysis: _Analysis,
     compared: list[MetricComparison],
-    held_against: Callable[[MetricPair, Verdict, str], FailureCheck | None],
+    recheck: Callable[[MetricPair, Verdict, str], FailureCheck | None],
 ) -> list[MetricComparison]:
-    """Take back a verdict that the winner owes to answers it did not give."""
-    hard = {
-        place: held
-        for place, (one, found) in enumerate(zip(seen.inputs, compared, strict=True))
-        if (held := held_against(one.pair, found.verdict, one.target)) is not None
+    """Downgrade verdicts to inconclusive that hold only because of failed or missing outputs of the winner."""
+    checks = {
+        index: check
+        for index, (one, before) in enumerate(zip(analysis.inputs, compared, strict=True))
+        if (check := recheck(one.pair, before.verdict, one.target)) is not None
     }
-    changed = list(seen.inputs)
-    for place, held in hard.items():
-        if held.pair is not None:
-            changed[place] = replace(changed[place], pair=held.pair)
-    if not hard:
+    changed = list(analysis.inputs)
+    for index, check in checks.items():
+        if check.pair is not None:
+            changed[index] = replace(changed[index], pair=check.pair)
+    if not checks:
         return compared
-    look = _Analysis(changed, seen.clusters, seen.adjust, seen.seed, verdicts_only=True)
-    for place, held in hard.items():
-        found = compared[place]
-        stands = held.pair is not None and look.verdict(place) == found.verdict
-        if not stands or (held.needs_bonferroni and not seen.passes_bonferroni(place)):
-            note = held.note if found.note is None else f"{found.note}; {held.note}"
-            compared[place] = replace(
-                found,
+    hard = _Analysis(changed, analysis.clusters, analysis.adjust, analysis.seed, verdicts_only=True)
+    for index, check in checks.items():
+        before = compared[index]
+        stands = check.pair is not None and hard.verdict(index) == before.verdict
+        if not stands or (check.needs_bonferroni and not analysis.passes_bonferroni(index)):
+            note = check.note if before.note is None else f"{before.note}; {check.note}"
+            compared[index] = replace(
+                before,
                 verdict="inconclusive",
                 negligible=False,
-                n_needed=seen.power(place, open_=True).n_needed,
-                doubt=held.doubt,
+                n_needed=analysis.power(index, open_=True).n_needed,
+                doubt=check.reason,
                 note=note,
             )
     return compared
 
 
 class _Analysis:
-    """All metrics under one reading of the failed measurements."""
+    """Tests and intervals of all metrics under one assumption about failed measurements (``fill``)."""
 
     def __init__(
         self,
-        questions: Sequence[ComparisonInput],
+        inputs: Sequence[ComparisonInput],
         clusters: Clusters | None,
         adjust: Adjustment | Adjuster,
         seed: int,
@@ -111,14 +111,14 @@ class _Analysis:
         fill: Fill | None = None,
         verdicts_only: bool = False,
     ) -> None:
-        self.inputs, self.clusters, self.adjust, self.seed = questions, clusters, adjust, seed
-        self.pairs = [pair_scores(one.pair, fill) for one in questions]
-        self.levels = np.full(len(questions), 1 - ALPHA)
+        self.inputs, self.clusters, self.adjust, self.seed = inputs, clusters, adjust, seed
+        self.pairs = [pair_scores(one.pair, fill) for one in inputs]
+        self.levels = np.full(len(inputs), 1 - ALPHA)
         self.p_values, self.p_adjusted = self._run_tests(adjust)
         self.intervals = self._intervals(0.95, () if verdicts_only else None)
         self.adjusted = self._adjusted_intervals(verdicts_only=verdicts_only)
-        wanted = [place for place, one in enumerate(questions) if one.margin is not None]
-        self.narrow = self._intervals(0.90, wanted) if wanted else [None] * len(questions)
+        selected = [place for place, one in enumerate(inputs) if one.margin is not None]
+        self.narrow = self._intervals(0.90, selected) if selected else [None] * len(inputs)
 
     def _run_tests(self, adjust: Adjustment | Adjuster) -> tuple[Floats, Floats]:
         readings = self.pairs
@@ -161,15 +161,15 @@ class _Analysis:
         return p_values, adjusted
 
     def _adjusted_intervals(self, *, verdicts_only: bool) -> list[Interval | None]:
-        """Of each primary metric the interval at its own level; where only verdicts are asked for, if one needs it."""
+        """The interval of each primary metric at its own level; with ``verdicts_only``, where a verdict needs it."""
         found: list[Interval | None] = [None] * len(self.inputs)
-        wanted = [
+        selected = [
             place
             for place, one in enumerate(self.inputs)
             if one.primary and (not verdicts_only or self.p_adjusted[place] < ALPHA)
         ]
-        for level in sorted({float(self.levels[place]) for place in wanted}):
-            places = [place for place in wanted if self.levels[place] == level]
+        for level in sorted({float(self.levels[place]) for place in selected}):
+            places = [place for place in selected if self.levels[place] == level]
             same = level == 1 - ALPHA and not verdicts_only
             intervals = self.intervals if same else self._intervals(level, places)
             for place in places:
@@ -200,7 +200,7 @@ class _Analysis:
         )
         for place, interval in zip(tables, drawn, strict=True):
             found[place] = interval
-        # Where every draw of what is no mean gives the same, one other sample could still move it any distance.
+        # If every draw of a metric that is not a mean gives the same, one other sample could still move it far.
         return [
             one
             if one is not None
@@ -212,7 +212,7 @@ class _Analysis:
         ]
 
     def verdict(self, place: int) -> Verdict:
-        """The verdict on one metric under this reading."""
+        """The verdict on one metric under this assumption."""
         if self.inputs[place].withheld_reason is not None:
             return "inconclusive"
         return verdict_of(
@@ -231,7 +231,7 @@ class _Analysis:
         return bool(self.p_values[place] * tested < ALPHA)
 
     def comparison(self, place: int, others: Sequence[_Analysis]) -> MetricComparison:
-        """One metric, with what failed measurements could make of it."""
+        """The comparison of one metric, with the bounds that failed measurements leave."""
         one, reading = self.inputs[place], self.pairs[place]
         pair, interval = one.pair, self.intervals[place]
         a, b = reading.a, reading.b
@@ -239,20 +239,20 @@ class _Analysis:
             a, b = one.stored
         flags, notes = list(() if interval is None else interval.flags), list(one.notes)
         verdict, bounds = self.verdict(place), None
-        doubt: DowngradeReason | None = None if one.withheld_reason is None else "question_overlap"
+        downgrade: DowngradeReason | None = None if one.withheld_reason is None else "question_overlap"
         if pair.measure_failures and pair.can_fill:
             ends = [look.pairs[place].delta for look in others]
             bounds = (min(ends), max(ends)) if all(map(math.isfinite, ends)) else None
             if any(look.verdict(place) != verdict for look in others):
                 notes.append(f"{pair.measure_failures} failed measurements could change the verdict from '{verdict}'")
-                verdict, doubt = "inconclusive", "measure_failures"
+                verdict, downgrade = "inconclusive", "measure_failures"
         elif pair.measure_failures:
             flags.append("unbounded")
             notes.append(f"{pair.measure_failures} failed measurements are left out; what they could change is unknown")
-            verdict, doubt = "inconclusive", "measure_failures"
+            verdict, downgrade = "inconclusive", "measure_failures"
         notes += metric_notes(one, reading, interval, self._units(place))
         power = self.power(place, open_=verdict == "inconclusive")
-        if power.enough and doubt is None and _straddles(self.intervals[place], one.margin):
+        if power.enough and downgrade is None and _straddles(self.intervals[place], one.margin):
             notes.append(
                 f"as many samples as would detect a difference of {one.margin:g}; the interval still straddles it"
             )
@@ -281,7 +281,7 @@ class _Analysis:
             negligible=verdict in ("better", "worse") and is_within(_bounded_ends(interval), one.margin),
             n_needed=power.n_needed,
             flags=tuple(dict.fromkeys(flags)),
-            doubt=doubt,
+            doubt=downgrade,
             higher_is_better=pair.definition.higher_is_better,
             note="; ".join(notes) or None,
             own_spread=one.own_spread,
@@ -303,7 +303,7 @@ class _Analysis:
         return int((apart > 0).sum()), int((apart < 0).sum()), int((apart == 0).sum())
 
     def power(self, place: int, *, open_: bool) -> _Power:
-        """What so many units can see; of what is no mean, from the width of its interval."""
+        """Effect size, MDE and samples needed; for metrics that are not means, from the width of the interval."""
         reading, interval, units = self.pairs[place], self.intervals[place], self._units(place)
         effect, sd = math.nan, math.nan
         if reading.values is not None:
@@ -317,12 +317,12 @@ class _Analysis:
         margin, needed, n = self.inputs[place].margin, None, int(reading.used.sum())
         if open_ and margin is not None:
             needed = required_n(margin, sd)
-            if needed is not None and units:  # of units; what the user can collect are samples
+            if needed is not None and units:  # a number of units; users collect samples
                 needed = math.ceil(needed * n / units)
         enough = needed is not None and needed <= n
         detects, (low, high) = _number(mde(sd, units)), self.inputs[place].pair.definition.range
         if detects is not None and detects > high - low:
-            detects = None  # no two runs differ by so much
+            detects = None  # no two runs can differ by that much
         return _Power(_number(effect), detects, None if enough else needed, enough)
 
 
@@ -332,7 +332,7 @@ class _Power:
     mde: float | None
     n_needed: int | None
     enough: bool = False
-    """Whether there are as many samples as the difference that matters needs."""
+    """Whether there are enough samples to detect the margin."""
 
 
 def _number(value: float) -> float | None:
@@ -345,7 +345,7 @@ def _ends(interval: Interval | None) -> tuple[float, float] | None:
 
 
 def _bounded_ends(interval: Interval | None) -> tuple[float, float] | None:
-    """The ends of an interval that says how far a difference may go: one of equal values without bounds does not."""
+    """The ends of an interval; ``None`` for an interval of equal values without bounds."""
     return None if is_unbounded(interval) else _ends(interval)
 
 

@@ -1,7 +1,7 @@
-"""Why a query got worse from one run to the next: exactly one cause, told from what both runs returned.
+"""Why a query got worse from one run to the next: exactly one cause, derived from the outputs of both runs.
 
-A cause is what can be seen to differ, and the first that applies in a fixed order. That it made the difference is
-likely, not proven; ``running.replay`` measures how much of a difference comes from retrieval and from generation.
+A cause is an observed difference, the first that applies in a fixed order. That it made the score worse is likely, not
+proven; ``running.replay`` measures how much of a difference comes from retrieval and from generation.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Cause(StrEnum):
     ANSWER_CHANGED = "answer_changed"
     """The same documents in the same order, and another answer."""
     IGNORED = "ignored"
-    """Gold stands as far up as before, among other documents, and the answer made less of it."""
+    """Gold is ranked as high as before, among other documents, and the answer is worse."""
     CONTEXT_CHANGED = "context_changed"
-    """Other documents; that gold has to do with it cannot be said."""
+    """Other documents; whether gold has to do with it is unknown."""
     UNEXPLAINED = "unexplained"
-    """Nothing that was looked at differs."""
+    """None of the compared properties differs."""
     RECOVERED = "recovered"
     """Better: the first run failed, the second did not."""
     ANSWERED = "answered"
@@ -51,9 +51,9 @@ class Cause(StrEnum):
     FOUND = "found"
     """Better: the second run returned more of the gold documents."""
     RANKED_HIGHER = "ranked_higher"
-    """Better: gold stands further up."""
+    """Better: gold is ranked higher."""
     USED = "used"
-    """Better: the first run had gold as far up, among other documents, and its answer made less of it."""
+    """Better: the first run ranked gold as high, among other documents, and its answer was worse."""
 
 
 _OPPOSITE = {
@@ -66,13 +66,13 @@ _OPPOSITE = {
 
 
 class MetricScope(StrEnum):
-    """What a metric looks at, and so where the cause of its change may lie."""
+    """What a metric scores, and so where the cause of a change may lie."""
 
     ANSWERS = "answers"
     RETRIEVAL = "retrieval"
-    """An answer changes nothing here."""
+    """The answer does not affect the score."""
     NEITHER = "neither"
-    """Time, say: a failure explains it, or nothing does."""
+    """Latency, for instance: only a failure can explain a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ class QueryChange:
     """``None`` where the run failed and the metric leaves failures out."""
     a_rank: int | None
     b_rank: int | None
-    """Where the first gold document stands; ``None`` where none was returned, or none is annotated."""
+    """The rank of the first gold document; ``None`` where none was returned, or none is annotated."""
     detail: str
-    """What was seen, in a sentence."""
+    """The evidence for the cause, as a sentence."""
 
 
 def explain_changes(
@@ -97,17 +97,17 @@ def explain_changes(
     """Every query that both runs have and that got worse from run A to run B, with its one cause, in dataset order.
 
     ``metric`` is the name of a stored result that both have; ``main_metric`` says which is taken without it. Without
-    ``worse_only``, queries that got better are told as well. A query that a run's metric skipped, or could not
-    measure, is not among them. Gold is run B's. No text of a document that was retrieved is read.
+    ``worse_only``, queries that got better are listed as well. A query that a run's metric skipped or could not
+    measure is left out. Gold is run B's. No text of a retrieved document is read.
     """
     results_a, results_b = store.results(record_a.run_id), store.results(record_b.run_id)
     scored = main_metric(record_a, results_a, record_b, results_b, metric)
-    changed = _score_changes(scored, results_a.sample_ids, results_b.sample_ids, worse_only=worse_only)
-    if not changed:
+    changes = _score_changes(scored, results_a.sample_ids, results_b.sample_ids, worse_only=worse_only)
+    if not changes:
         return []
-    looked = _scope_of(scored.target)
-    sides = paired_outputs(store, record_a, record_b, changed)
-    return [_explain(changed[sample_id], side_a, side_b, looked) for sample_id, side_a, side_b in sides]
+    scope = _scope_of(scored.target)
+    outputs = paired_outputs(store, record_a, record_b, changes)
+    return [_explain(changes[sample_id], output_a, output_b, scope) for sample_id, output_a, output_b in outputs]
 
 
 def cause_counts(changes: Iterable[QueryChange]) -> dict[Cause, int]:
@@ -116,12 +116,12 @@ def cause_counts(changes: Iterable[QueryChange]) -> dict[Cause, int]:
     return {cause: counts[cause] for cause in Cause if counts[cause]}
 
 
-def cause_of(before: QueryOutput, after: QueryOutput, looked: MetricScope = MetricScope.ANSWERS) -> Cause:
+def cause_of(before: QueryOutput, after: QueryOutput, scope: MetricScope = MetricScope.ANSWERS) -> Cause:
     """Why the query is worse ``after``: the first cause that applies."""
-    answers = looked is MetricScope.ANSWERS
+    answers = scope is MetricScope.ANSWERS
     if after.failed > before.failed:
         return Cause.FAILED
-    if looked is MetricScope.NEITHER:
+    if scope is MetricScope.NEITHER:
         return Cause.UNEXPLAINED
     if answers and after.refused > before.refused:
         return Cause.REFUSED
@@ -139,22 +139,22 @@ def cause_of(before: QueryOutput, after: QueryOutput, looked: MetricScope = Metr
 
 
 def _has_fewer_hits(before: GoldRanks | None, after: GoldRanks | None) -> bool:
-    """Whether there is less gold than before, of some level or above."""
+    """Whether fewer gold documents of some level or above were returned than before."""
     if before is None or after is None:
         return False
-    return any(len(ranks) < len(held) for held, ranks in zip(before.levels, after.levels, strict=True))
+    return any(len(ranks) < len(had) for had, ranks in zip(before.levels, after.levels, strict=True))
 
 
 def _first_lowered_rank(before: GoldRanks | None, after: GoldRanks | None) -> tuple[int, int] | None:
-    """The first rank at which gold stood, and the lower one at which its like stands after; ``None`` if there is none.
+    """The first rank of gold that got lower, before and after; ``None`` if no rank did.
 
-    The first gold document is held against the first, the second against the second: which of them it is does not
+    The first gold document is compared with the first, the second with the second: which document it is does not
     matter as long as they are of the same level.
     """
     if before is None or after is None:
         return None
-    for held, ranks in zip(before.levels, after.levels, strict=True):
-        for was, is_now in zip(held, ranks, strict=False):
+    for had, ranks in zip(before.levels, after.levels, strict=True):
+        for was, is_now in zip(had, ranks, strict=False):
             if is_now > was:
                 return was, is_now
     return None
@@ -184,7 +184,7 @@ def _score_changes(
             gain = (b - a) if scored.higher_is_better else (a - b)
             if abs(gain) <= _ROUNDING * max(1.0, abs(a), abs(b)):
                 continue
-        # No number on one side: a change only where the system failed there, and the metric leaves failures out.
+        # No score in one run: a change only if the system failed there and the metric leaves failures out.
         elif b is None and a is not None and scored.second.status[place_b] == Status.SYSTEM_FAILED:
             gain = -1.0
         elif a is None and b is not None and scored.first.status[place_a] == Status.SYSTEM_FAILED:
@@ -204,29 +204,29 @@ def _scope_of(target: TargetCategory) -> MetricScope:
     return MetricScope.RETRIEVAL if target.name.startswith("RETRIEVAL") else MetricScope.ANSWERS
 
 
-def _explain(changed: _ScoreChange, side_a: QueryOutput, side_b: QueryOutput, looked: MetricScope) -> QueryChange:
-    before, after, names = (side_a, side_b, "AB") if changed.worse else (side_b, side_a, "BA")
-    cause = cause_of(before, after, looked)
+def _explain(change: _ScoreChange, output_a: QueryOutput, output_b: QueryOutput, scope: MetricScope) -> QueryChange:
+    before, after, names = (output_a, output_b, "AB") if change.worse else (output_b, output_a, "BA")
+    cause = cause_of(before, after, scope)
     return QueryChange(
-        changed.sample_id,
-        cause if changed.worse else _OPPOSITE.get(cause, cause),
-        changed.a,
-        changed.b,
-        None if side_a.gold is None else side_a.gold.first,
-        None if side_b.gold is None else side_b.gold.first,
+        change.sample_id,
+        cause if change.worse else _OPPOSITE.get(cause, cause),
+        change.a,
+        change.b,
+        None if output_a.gold is None else output_a.gold.first,
+        None if output_b.gold is None else output_b.gold.first,
         _detail(cause, before, after, *names),
     )
 
 
 def _detail(cause: Cause, before: QueryOutput, after: QueryOutput, better: str, worse: str) -> str:
-    """The cause in a sentence; it holds whichever run came first."""
+    """The cause as a sentence that is true whichever run came first."""
     documents = len(after.context or ())
     first = None if before.gold is None else before.gold.first
     now = None if after.gold is None else after.gold.first
     match cause:
         case Cause.FAILED:
-            share = "" if after.failed == 1 else f" {after.failed:.0%} of the times it was asked"
-            return f"{worse} failed{share} ({after.error})"
+            proportion = "" if after.failed == 1 else f" {after.failed:.0%} of the times it was asked"
+            return f"{worse} failed{proportion} ({after.error})"
         case Cause.REFUSED:
             return f"{better} answered and {worse} declined to"
         case Cause.LOST:

@@ -1,4 +1,4 @@
-"""What is asked of a metric of two runs."""
+"""The input of the comparison of one metric of two runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ComparisonInput"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparisonInput:
-    """A metric of two runs, and what is asked of it."""
+    """One metric of two runs, with the options and notes of its comparison."""
 
     pair: MetricPair
     target: str
@@ -19,10 +19,10 @@ class ComparisonInput:
     margin: float | None = None
     notes: tuple[str, ...] = ()
     stored: tuple[float, float] | None = None
-    """The runs' own values, for a metric whose scores do not tell them; only where the runs have the same samples."""
+    """The stored values of the runs, for a metric without usable scores; only if the runs have the same samples."""
     own_spread: tuple[float | None, float | None] | None = None
     repeats: tuple[int, int] = (1, 1)
     runs: tuple[int, int] = (0, 1)
-    """Which runs these are, where there are more than two."""
+    """The indices of the two runs among all runs compared."""
     withheld_reason: str | None = None
-    """Why there is no verdict by word overlap with the question, whatever the numbers say."""
+    """Why there is no verdict by word overlap with the question, whatever the numbers."""

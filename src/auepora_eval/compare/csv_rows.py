@@ -39,15 +39,15 @@ COLUMNS = (
 
 
 def comparison_csv(report: CompareReport) -> str:
-    """A row per metric, with every digit; what is not known is an empty cell."""
+    """A row per metric, with every digit; unknown values are empty cells."""
     return _to_csv((report.run_a, report.run_b, one) for one in report.metrics)
 
 
-def leaderboard_csv(made: Leaderboard) -> str:
+def leaderboard_csv(board: Leaderboard) -> str:
     """A row per metric and pair of runs."""
     return _to_csv(
-        (made.run_ids[pair.first], made.run_ids[pair.second], pair.comparison)
-        for one in made.metrics
+        (board.run_ids[pair.first], board.run_ids[pair.second], pair.comparison)
+        for one in board.metrics
         for pair in one.pairs
     )
 

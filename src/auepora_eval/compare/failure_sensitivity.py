@@ -1,4 +1,4 @@
-"""What a run may owe to answers it did not give: the same metric read so that failing cannot have helped."""
+"""Sensitivity of a verdict to failed and missing outputs: rescored so that failing cannot have helped the winner."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FailureCheck:
-    """A pair read the hard way, and what to say of a verdict that does not stand under it."""
+    """The pair with failures counted against the winner, and the note for a verdict that does not survive it."""
 
     pair: MetricPair | None
-    """``None`` where it cannot be read so: then no verdict stands."""
+    """``None`` where failures cannot be counted: then no verdict stands."""
     note: str
-    doubt: DowngradeReason = "system_failures"
+    reason: DowngradeReason = "system_failures"
     needs_bonferroni: bool = False
-    """Whether the p-value of the metric must be small enough by itself (Bonferroni)."""
+    """Whether the metric's own p-value must pass Bonferroni's level."""
 
 
 def recheck_with_missing(pair: MetricPair, verdict: Verdict, target: str) -> FailureCheck | None:
-    """The pair read so that missing outputs cannot have helped; ``None`` where they cannot have.
+    """The pair with missing outputs counted against the winner; ``None`` where they cannot have helped it.
 
-    * Where a missing output has no worst value, there is no verdict.
-    * Nobody knows whether missing outputs would have been equal.
-    * A worst value lowers a mean, but it may also lower the spread of the differences. So who is better must be better
+    * If a missing output has no worst value, there is no verdict.
+    * Whether missing outputs would have been equal is unknown.
+    * A worst value lowers a mean, but it may also lower the spread of the differences. So the better run must be better
       with its missing outputs at the best value, too, and by its own p-value, whatever the other metrics do.
     """
     if not any(pair.missing):
@@ -56,20 +56,20 @@ def recheck_with_missing(pair: MetricPair, verdict: Verdict, target: str) -> Fai
     filled = fill_with_best(pair.second if second else pair.first, missing, pair.definition)
     changed = None if filled is None else replace(pair, second=filled) if second else replace(pair, first=filled)
     if not np.array_equal(pair.first.counted, pair.second.counted):
-        changed = None  # the samples that count depend on the outputs, so the value is a ratio
+        changed = None  # which samples count depends on the outputs, so the value is a ratio
     lacking = f"{int(missing.sum())} missing outputs of {'B' if second else 'A'}"
-    remark = f"'{verdict}' is not certain: {lacking} could change it"
-    return FailureCheck(changed, remark, "missing_outputs", needs_bonferroni=True)
+    note = f"'{verdict}' is not certain: {lacking} could change it"
+    return FailureCheck(changed, note, "missing_outputs", needs_bonferroni=True)
 
 
 def recheck_with_failures(pair: MetricPair, verdict: Verdict, target: str) -> FailureCheck | None:
-    """The pair with the winner's failures held against it; ``None`` where failing cannot have won anything.
+    """The pair with failures counted against the winner; ``None`` where failing cannot have helped it.
 
-    * Failures that a metric leaves out: who failed more is better, or equal, only if it is so with its failed answers
-      at the worst value, too. Without this a system becomes better by crashing on what is hard. A latency has no worst
-      value, and a rate of answers is one.
-    * Failures that count lower a mean. What is no mean may rise by them: BLEU by the words that a wordy system does not
-      say. So the winner must win on the samples that it answered, too.
+    * Failures that a metric leaves out: the run that failed more is better, or equal, only if that holds with its
+      failed outputs at the worst value, too. Otherwise a system could improve by crashing on hard samples. A latency
+      has no worst value.
+    * Failures that count lower a mean. Metrics that are not means may rise with them, as BLEU does when a wordy system
+      fails. So the winner must also win on the samples that it answered.
     """
     if verdict == "inconclusive":
         return None
@@ -79,18 +79,18 @@ def recheck_with_failures(pair: MetricPair, verdict: Verdict, target: str) -> Fa
     gains = verdict == "equal" or (verdict == "better") == (more > 0)
     if more and gains and math.isfinite(worst) and target != TargetCategory.LATENCY.name:
         failed = second if more > 0 else first
-        remark = (
+        note = (
             f"'{verdict}' only because {int(failed.sum())} failed answers of {'B' if more > 0 else 'A'} are left out; "
             f"not so with them at the worst value, {worst:g}"
         )
-        return FailureCheck(_with_failures_at_worst(pair, failed, second=more > 0), remark)
+        return FailureCheck(_with_failures_at_worst(pair, failed, second=more > 0), note)
     if verdict == "equal" or pair.definition.is_mean:
         return None
     answered = pair.without_failures(second=verdict == "better")
     if answered.first is pair.first and answered.second is pair.second:
         return None
-    remark = f"'{verdict}' only because failed answers change it; not so on the samples that were answered"
-    return FailureCheck(answered, remark)
+    note = f"'{verdict}' only because failed answers change it; not so on the samples that were answered"
+    return FailureCheck(answered, note)
 
 
 def _excluded_failures(scores: Scores) -> Bools:

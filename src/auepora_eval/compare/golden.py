@@ -1,4 +1,4 @@
-"""Golden queries: read from a file or taken as given, and those among them that a run knows."""
+"""Golden queries, from a file or a list, and which of them a run contains."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..features.rankings import parse_level
 __all__ = ["Golden", "expected_ids", "format_ids", "golden_queries", "known_queries"]
 
 Golden = str | Path | Iterable[EvaluationSample]
-"""The path of a file of samples (golden YAML, or any other format that is read), or the samples."""
+"""The path of a file of samples (golden YAML or any other supported format), or the samples."""
 
 MAX_IDS_SHOWN = 10
-"""So many ids are named; the rest is counted."""
+"""How many ids a message names; the rest is counted."""
 
 
 def golden_queries(golden: Golden) -> list[EvaluationSample]:
@@ -27,7 +27,7 @@ def golden_queries(golden: Golden) -> list[EvaluationSample]:
         return list(load_dataset(golden))
     queries = list(golden)
     if not queries:
-        raise BadValueError("there is no golden query; give at least one, or leave golden out for those of the run")
+        raise BadValueError("there is no golden query; give at least one, or leave golden out to use those of the run")
     require_distinct_ids(queries)
     return queries
 
@@ -35,30 +35,30 @@ def golden_queries(golden: Golden) -> list[EvaluationSample]:
 def known_queries(
     queries: Sequence[EvaluationSample], known: Collection[str], *, where: str
 ) -> tuple[list[EvaluationSample], list[str]]:
-    """The golden queries that are known, and remarks on those that are not; that none is known is an error.
+    """The golden queries whose ids are ``known``, and warnings about the others; an error if none is known.
 
-    ``where`` says who knows: ``run_01…``.
+    ``where`` names the run in messages.
     """
-    held = set(known)
-    found = [query for query in queries if query.sample_id in held]
-    unknown = [query.sample_id for query in queries if query.sample_id not in held]
+    known_ids = set(known)
+    found = [query for query in queries if query.sample_id in known_ids]
+    unknown = [query.sample_id for query in queries if query.sample_id not in known_ids]
     if not found:
         raise BadValueError(
             f"no golden query is known to {where}: the golden queries are {format_ids(unknown)}, "
-            f"what was asked {format_ids(sorted(held))}; do the two belong together?"
+            f"what was asked {format_ids(sorted(known_ids))}; do the two belong together?"
         )
-    remarks = []
+    messages = []
     if unknown:
-        remarks.append(f"{_queries(unknown, 'golden ')} unknown to {where}, left out: {format_ids(unknown)}")
+        messages.append(f"{_queries(unknown, 'golden ')} unknown to {where}, left out: {format_ids(unknown)}")
     golden_ids = {query.sample_id for query in queries}
-    rest = sorted(held - golden_ids)
+    rest = sorted(known_ids - golden_ids)
     if rest:
-        remarks.append(f"{_queries(rest)} in {where} and not among the golden ones, left out: {format_ids(rest)}")
-    return found, remarks
+        messages.append(f"{_queries(rest)} in {where} and not among the golden ones, left out: {format_ids(rest)}")
+    return found, messages
 
 
 def expected_ids(sample: EvaluationSample) -> list[str]:
-    """The chunks a query expects, each once: those that are judged relevant."""
+    """The ids of the chunks that a query expects, each once: those judged relevant."""
     levels: dict[str, int] = {}
     for doc in sample.relevant_docs or ():
         level = parse_level((doc.metadata or {}).get("relevance", 1), doc.doc_id, sample.sample_id)

@@ -1,4 +1,4 @@
-"""More than two runs: their values on the samples that all of them have, and every two held against each other."""
+"""Leaderboard: several runs ranked on the samples that all of them have, and every pair of them compared."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardPair:
-    """Two of the runs, by their places in the league; the second is what the verdict is about."""
+    """Two runs of a leaderboard, by their indices; the verdict is about the second."""
 
     first: int
     second: int
@@ -40,7 +40,7 @@ class LeaderboardPair:
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardMetric:
-    """One metric of all runs."""
+    """One metric of a leaderboard: the value of each run and the comparison of each pair."""
 
     name: str
     target: str
@@ -51,19 +51,19 @@ class LeaderboardMetric:
 
     @property
     def primary(self) -> bool:
-        """Whether there are verdicts on it; else it is there to be looked at."""
+        """Whether there are verdicts on it; otherwise it is exploratory."""
         return all(pair.comparison.primary for pair in self.pairs)
 
     @property
     def ranking(self) -> list[int]:
-        """The runs' places, the best value first, those without one last; ties in the order given."""
+        """The indices of the runs, the best value first, runs without a value last; ties in the order given."""
         sign = -1.0 if self.higher_is_better else 1.0
         return sorted(
             range(len(self.values)), key=lambda run: (self.values[run] is None, sign * (self.values[run] or 0))
         )
 
     def unbeaten(self) -> list[int]:
-        """The runs that no other is surely better than."""
+        """The indices of the runs that no other run is significantly better than."""
         beaten = {
             pair.first if pair.comparison.verdict == "better" else pair.second
             for pair in self.pairs
@@ -74,7 +74,7 @@ class LeaderboardMetric:
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """Several runs held against each other."""
+    """Several runs compared with each other on every metric."""
 
     run_ids: tuple[str, ...]
     names: tuple[str, ...]
@@ -85,10 +85,10 @@ class Leaderboard:
     missing: tuple[int, ...] = ()
     """How many outputs each run lacks, of these samples."""
     notes: tuple[str, ...] = ()
-    """What else a reader should know of the runs, which are called A, B, ... there."""
+    """Further notes on the runs, which are called A, B, ... in them."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The leaderboard as a JSON document."""
         return {
             "schema": 1,
             "runs": [
@@ -130,90 +130,93 @@ def build_leaderboard(
     other_dataset: bool = False,
     seed: int = 0,
 ) -> Leaderboard:
-    """Hold several runs against each other, every two of them, on the samples that all have.
+    """Compare every two of several runs on the samples that all of them have.
 
     All pairs of all primary metrics share one 5 %. With ``tukey`` the pairs of each metric do, by randomised Tukey HSD;
-    what is no mean stays with max-T. The other arguments are those of ``compare_metrics``.
+    metrics that are not means keep max-T. The other arguments are those of ``compare_metrics``.
     """
     require_adjustment(adjust, ("max-t", "holm", "tukey"))
     if len(records) < 2:
-        raise BadValueError(f"a league needs at least two runs, not {len(records)}")
-    twice = {one.run_id for one in records if sum(other.run_id == one.run_id for other in records) > 1}
-    if twice:
-        raise BadValueError(f"{min(twice)} is there twice; name every run once")
-    asked = build_comparisons(
+        raise BadValueError(f"a leaderboard needs at least two runs, not {len(records)}")
+    repeated = {one.run_id for one in records if sum(other.run_id == one.run_id for other in records) > 1}
+    if repeated:
+        raise BadValueError(f"{min(repeated)} is named twice; name every run once")
+    built = build_comparisons(
         store, records, metrics=metrics, delta=delta, primary=primary, other_dataset=other_dataset
     )
 
-    def by_tukey(questions: Sequence[ComparisonInput], readings: Sequence[RunPairScores]) -> Floats:
-        return _tukey(questions, readings, asked.shared.clusters, seed)
+    def adjust_by_tukey(inputs: Sequence[ComparisonInput], pairs: Sequence[RunPairScores]) -> Floats:
+        return _tukey(inputs, pairs, built.shared.clusters, seed)
 
-    compared = compute_comparisons(
-        asked.inputs, asked.shared.clusters, adjust=by_tukey if adjust == "tukey" else adjust, seed=seed
+    comparisons = compute_comparisons(
+        built.inputs,
+        built.shared.clusters,
+        adjust=adjust_by_tukey if adjust == "tukey" else adjust,
+        seed=seed,
     )
-    found = _by_metric(asked.inputs, compared, len(records))
+    metrics_compared = _by_metric(built.inputs, comparisons, len(records))
     run_ids = tuple(one.run_id for one in records)
     return Leaderboard(
         run_ids,
         tuple(one.name for one in records),
-        found,
-        asked.refused,
-        len(asked.shared.ids),
-        tuple(asked.missing),
-        tuple(empty_answer_notes(store, run_ids, found)),
+        metrics_compared,
+        built.refused,
+        len(built.shared.ids),
+        tuple(built.missing),
+        tuple(empty_answer_notes(store, run_ids, metrics_compared)),
     )
 
 
 def _by_metric(
-    questions: Sequence[ComparisonInput], compared: Sequence[MetricComparison], runs: int
+    inputs: Sequence[ComparisonInput], comparisons: Sequence[MetricComparison], runs: int
 ) -> list[LeaderboardMetric]:
     found: dict[str, list[tuple[ComparisonInput, MetricComparison]]] = {}
-    for question, comparison in zip(questions, compared, strict=True):
-        found.setdefault(comparison.name, []).append((question, comparison))
+    for one_input, comparison in zip(inputs, comparisons, strict=True):
+        found.setdefault(comparison.name, []).append((one_input, comparison))
     return [
         LeaderboardMetric(
             name,
             pairs[0][1].target,
             pairs[0][0].pair.definition.higher_is_better,
-            _values([question for question, _ in pairs], runs),
-            tuple(LeaderboardPair(*question.runs, comparison) for question, comparison in pairs),
+            _values([one_input for one_input, _ in pairs], runs),
+            tuple(LeaderboardPair(*one_input.runs, comparison) for one_input, comparison in pairs),
         )
         for name, pairs in found.items()
     ]
 
 
-def _values(questions: Sequence[ComparisonInput], runs: int) -> tuple[float | None, ...]:
-    """Each run's value; a sample on which any run has a failure without a number is left out for all."""
-    definition = questions[0].pair.definition
-    scores = {run: one.pair.first for one in questions for run in one.runs[:1]}
-    scores |= {one.runs[1]: one.pair.second for one in questions}
-    stored = {run: value for one in questions if one.stored for run, value in zip(one.runs, one.stored, strict=True)}
+def _values(inputs: Sequence[ComparisonInput], runs: int) -> tuple[float | None, ...]:
+    """Each run's value; a sample on which any run has a failure without a score is left out for all."""
+    definition = inputs[0].pair.definition
+    scores = {run: one.pair.first for one in inputs for run in one.runs[:1]}
+    scores |= {one.runs[1]: one.pair.second for one in inputs}
+    stored = {run: value for one in inputs if one.stored for run, value in zip(one.runs, one.stored, strict=True)}
     reducer = definition.reducer
     if reducer is None:
         return tuple(stored.get(run) for run in range(runs))
-    gone = np.logical_or.reduce([failed_without_value(one) for one in scores.values()])
-    values = [reduce_or_nan(reducer, exclude_rows(scores[run], gone)) for run in range(runs)]
+    excluded = np.logical_or.reduce([failed_without_value(one) for one in scores.values()])
+    values = [reduce_or_nan(reducer, exclude_rows(scores[run], excluded)) for run in range(runs)]
     return tuple(None if math.isnan(value) else value for value in values)
 
 
 def _tukey(
-    questions: Sequence[ComparisonInput], readings: Sequence[RunPairScores], clusters: Clusters | None, seed: int
+    inputs: Sequence[ComparisonInput], pair_scores: Sequence[RunPairScores], clusters: Clusters | None, seed: int
 ) -> Floats:
     """P-values of all pairs of each primary metric that is a mean; NaN for others."""
-    adjusted = np.full(len(questions), np.nan)
-    for name in dict.fromkeys(one.pair.name for one in questions if one.primary):
-        places = [place for place, one in enumerate(questions) if one.pair.name == name]
+    adjusted = np.full(len(inputs), np.nan)
+    for name in dict.fromkeys(one.pair.name for one in inputs if one.primary):
+        places = [place for place, one in enumerate(inputs) if one.pair.name == name]
         columns: dict[int, Floats] = {}
         for place in places:
-            values = readings[place].values
+            values = pair_scores[place].values
             if values is not None:
-                columns |= dict(zip(questions[place].runs, values, strict=True))
-        if any(readings[place].values is None for place in places):
+                columns |= dict(zip(inputs[place].runs, values, strict=True))
+        if any(pair_scores[place].values is None for place in places):
             continue
         table = np.stack([columns[run] for run in sorted(columns)], axis=1)
-        there = ~np.isnan(table).any(axis=1)
-        if there.any():
-            p_values = tukey_hsd(table[there], None if clusters is None else clusters[there], seed=seed)
+        complete = ~np.isnan(table).any(axis=1)
+        if complete.any():
+            p_values = tukey_hsd(table[complete], None if clusters is None else clusters[complete], seed=seed)
             for place in places:
-                adjusted[place] = p_values[questions[place].runs]
+                adjusted[place] = p_values[inputs[place].runs]
     return adjusted

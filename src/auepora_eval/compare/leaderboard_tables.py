@@ -1,4 +1,4 @@
-"""A league as plain tables for a terminal and as Markdown: the runs' values, then every two of them."""
+"""A leaderboard as plain tables for a terminal and as Markdown: the runs' values, then every pair."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ __all__ = ["leaderboard_markdown", "leaderboard_text"]
 _PAIR_HEADERS = ["metric", "runs", "difference", "95 % interval", "p", "verdict"]
 
 
-def leaderboard_text(made: Leaderboard) -> str:
-    """The league for a terminal: each run's value, who is surely better, and every pair with interval and verdict."""
-    letters = _letters(made)
-    runs = zip(letters, made.run_ids, made.names, strict=True)
+def leaderboard_text(board: Leaderboard) -> str:
+    """The leaderboard for a terminal: each run's values, then every pair with interval and verdict."""
+    letters = _letters(board)
+    runs = zip(letters, board.run_ids, board.names, strict=True)
     parts = ["\n".join(f"{letter}  {run}  {escape_line_breaks(name)}" for letter, run, name in runs)]
-    if made.metrics:
-        values = [_values(one, letters) for one in made.metrics]
+    if board.metrics:
+        values = [_values(one, letters) for one in board.metrics]
         parts.append(table(values, headers=_value_headers(letters), right=range(1, len(letters) + 1)))
-        parts.append(table(list(_pairs(made, letters)), headers=_PAIR_HEADERS, right=(2, 4)))
-    notes = [*_notes(made, letters), *(f"not compared: {name} ({why})" for name, why in made.refused.items())]
+        parts.append(table(list(_pairs(board, letters)), headers=_PAIR_HEADERS, right=(2, 4)))
+    notes = [*_notes(board, letters), *(f"not compared: {name} ({why})" for name, why in board.refused.items())]
     return "\n\n".join([*parts, "\n".join(map(escape_line_breaks, notes))])
 
 
-def leaderboard_markdown(made: Leaderboard) -> str:
-    """The same as a page of Markdown."""
-    letters = _letters(made)
-    rows = zip(letters, map(escape_markdown, made.run_ids), map(escape_markdown, made.names), strict=True)
+def leaderboard_markdown(board: Leaderboard) -> str:
+    """The leaderboard as a page of Markdown."""
+    letters = _letters(board)
+    rows = zip(letters, map(escape_markdown, board.run_ids), map(escape_markdown, board.names), strict=True)
     parts = [f"# {len(letters)} runs against each other", markdown_table(["", "run", "name"], list(rows))]
-    if made.metrics:
-        values = [_markdown_cells(_values(one, letters)) for one in made.metrics]
+    if board.metrics:
+        values = [_markdown_cells(_values(one, letters)) for one in board.metrics]
         parts += ["## Metrics", markdown_table(_value_headers(letters), values, right=range(1, len(letters) + 1))]
-        pairs = [_markdown_cells(row) for row in _pairs(made, letters, repeat_name=True)]
+        pairs = [_markdown_cells(row) for row in _pairs(board, letters, repeat_name=True)]
         parts += ["## Every two runs", markdown_table(_PAIR_HEADERS, pairs, right=(2, 4))]
-    parts.append("\n".join(f"- {escape_markdown(note)}" for note in _notes(made, letters)))
-    if made.refused:
-        refused = [[escape_markdown(name), escape_markdown(why)] for name, why in made.refused.items()]
+    parts.append("\n".join(f"- {escape_markdown(note)}" for note in _notes(board, letters)))
+    if board.refused:
+        refused = [[escape_markdown(name), escape_markdown(why)] for name, why in board.refused.items()]
         parts += ["## Not compared", markdown_table(["metric", "why"], refused)]
     return "\n\n".join(parts)
 
 
 def _markdown_cells(row: list[str]) -> list[str]:
-    """A name, which may be anything, and what stands beside it: numbers, letters and marks of our own."""
+    """Escape a row: its first cell is a name with any characters, the others are generated here."""
     return [
         escape_markdown(row[0]),
         *(cell.replace("*", "\\*").replace("<", "&lt;").replace(">", "&gt;") for cell in row[1:]),
     ]
 
 
-def _letters(made: Leaderboard) -> list[str]:
-    return run_labels(len(made.run_ids))
+def _letters(board: Leaderboard) -> list[str]:
+    return run_labels(len(board.run_ids))
 
 
 def _value_headers(letters: list[str]) -> list[str]:
@@ -77,8 +77,8 @@ def _values(one: LeaderboardMetric, letters: list[str]) -> list[str]:
     return [one.name, *cells, " ".join(beats) if one.primary else "exploratory"]
 
 
-def _pairs(made: Leaderboard, letters: list[str], *, repeat_name: bool = False) -> Iterator[list[str]]:
-    for metric in made.metrics:
+def _pairs(board: Leaderboard, letters: list[str], *, repeat_name: bool = False) -> Iterator[list[str]]:
+    for metric in board.metrics:
         for position, pair in enumerate(metric.pairs):
             one = pair.comparison
             name = metric.name if position == 0 or repeat_name else ""
@@ -100,23 +100,23 @@ def _difference(pair: LeaderboardPair, letters: list[str]) -> str:
 def _verdict(one: MetricComparison, second: str) -> str:
     if not one.primary:
         return "exploratory"
-    told = f"{second} {one.verdict}" if one.verdict in ("better", "worse") else one.verdict
-    return told + (", negligible" if one.negligible else "")
+    text = f"{second} {one.verdict}" if one.verdict in ("better", "worse") else one.verdict
+    return text + (", negligible" if one.negligible else "")
 
 
-def _notes(made: Leaderboard, letters: list[str]) -> list[str]:
-    samples = "sample" if made.samples == 1 else f"{made.samples} samples"
+def _notes(board: Leaderboard, letters: list[str]) -> list[str]:
+    samples = "sample" if board.samples == 1 else f"{board.samples} samples"
     lines = [f"over the {samples} that all runs have; * no other run is surely better"]
-    if lacking := missing_note(made.missing, letters):
+    if lacking := missing_note(board.missing, letters):
         lines.append(lacking)
-    if any(not one.primary for one in made.metrics):
+    if any(not one.primary for one in board.metrics):
         lines.append("exploratory: not among the primary metrics; nothing is adjusted, and no verdict is given")
-    for metric in made.metrics:
+    for metric in board.metrics:
         for pair in metric.pairs:
             compared = pair.comparison
-            told = filter(None, [_samples_needed(compared), alternative_differences(compared), compared.note])
-            lines += [f"{metric.name}, {_difference(pair, letters)}: {one}" for one in told]
-    return [*lines, *made.notes]
+            notes = filter(None, [_samples_needed(compared), alternative_differences(compared), compared.note])
+            lines += [f"{metric.name}, {_difference(pair, letters)}: {one}" for one in notes]
+    return [*lines, *board.notes]
 
 
 def _samples_needed(one: MetricComparison) -> str | None:

@@ -1,4 +1,4 @@
-"""The one metric by which two runs are looked at query by query: the one named, else the one that matters most."""
+"""The headline metric by which the queries of two runs are compared: the one named, else the most important one."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class SharedMetricScores:
 def main_metric(
     record_a: RunRecord, results_a: Results, record_b: RunRecord, results_b: Results, name: str | None = None
 ) -> SharedMetricScores:
-    """The metric called ``name`` in both runs; without a name, the first there is of these:
+    """The metric called ``name`` in both runs; without a name, the first of these that both runs have:
 
-    * a primary metric of the plan that judges answers (the second run's plan first),
+    * a primary metric of the plan that scores answers (the second run's plan first),
     * ``token_f1``, ``exact_match``,
-    * any other that judges answers: their correctness, then relevance, then faithfulness,
-    * a primary metric of the plan that judges retrieval, any other that does,
-    * whatever else has a score per sample, latency last.
+    * any other that scores answers: their correctness, then relevance, then faithfulness,
+    * a primary metric of the plan that scores retrieval, then any other that does,
+    * any other metric with a score per sample, latency last.
     """
     if name is not None:
         first, second = _find_metric(record_a, results_a, name), _find_metric(record_b, results_b, name)
@@ -78,22 +78,24 @@ def _find_metric(record: RunRecord, results: Results, name: str) -> MetricResult
 def _default_headline_metric(
     record_a: RunRecord, results_a: Results, record_b: RunRecord, results_b: Results
 ) -> tuple[MetricResult, MetricResult]:
-    before = {one.name: one for one in results_a if isinstance(one.scores, Scores)}
+    scored_in_a = {one.name: one for one in results_a if isinstance(one.scores, Scores)}
     shared = {
         one.name: one
         for one in results_b
-        if isinstance(one.scores, Scores) and one.name in before and before[one.name].signature == one.signature
+        if isinstance(one.scores, Scores)
+        and one.name in scored_in_a
+        and scored_in_a[one.name].signature == one.signature
     }
     for name in _by_priority(shared, [*(record_b.plan.get("primary") or ()), *(record_a.plan.get("primary") or ())]):
-        return before[name], shared[name]
+        return scored_in_a[name], shared[name]
     raise BadValueError(
         f"{record_a.run_id} ({record_a.name}) and {record_b.run_id} ({record_b.name}) have no metric in common that "
-        "has a score per sample and follows the same rules in both; `auepora rescore` computes one for both"
+        "has a score per sample and the same signature in both; `auepora rescore` computes one for both"
     )
 
 
 def _by_priority(shared: dict[str, MetricResult], primary: list[str]) -> Iterator[str]:
-    """The names that both runs have, the most telling first; some come more than once."""
+    """The names that both runs have, the most important first; some come more than once."""
     listed = [name for name in primary if name in shared]
     yield from (name for name in listed if shared[name].target in _ANSWERS)
     yield from (name for name in _PREFERRED if name in shared)

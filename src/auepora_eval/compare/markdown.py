@@ -1,4 +1,4 @@
-"""A comparison as one page of Markdown, for people."""
+"""A comparison of two runs as one page of Markdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["render_report_md"]
 
 MAX_QUERIES_LISTED = 200
-"""So many queries of a kind are listed; the rest is counted."""
+"""How many queries of a kind are listed; the rest is counted."""
 
 _NAMES = {
     "mrr": "MRR",
@@ -95,8 +95,8 @@ def _aggregates(report: CompareReport) -> list[str]:
     lines.append(["failed queries", str(a.failed_queries), str(b.failed_queries), ""])
     matched = _MATCHING_TEXT.get(str(report.deltas.get("chunker_version_match")), "")
     failed = [f"- {line}" for line in failure_notes(report)[1:]]
-    told = filter(None, [matched, "\n".join(failed)])
-    return ["## Golden queries", *told, markdown_table(["", "A", "B", "B − A"], lines, right=(1, 2, 3))]
+    paragraphs = filter(None, [matched, "\n".join(failed)])
+    return ["## Golden queries", *paragraphs, markdown_table(["", "A", "B", "B − A"], lines, right=(1, 2, 3))]
 
 
 def _metrics(metrics: Sequence[MetricComparison], missing: Sequence[int]) -> list[str]:
@@ -123,14 +123,14 @@ def _metrics(metrics: Sequence[MetricComparison], missing: Sequence[int]) -> lis
     headers = ["metric", "A", "B", "B − A", "95 % interval", "p", "p adjusted", "better / worse / same", "n", "verdict"]
     shown = 11 if any(row[10] for row in rows) else 10
     table = markdown_table([*headers, "remark"][:shown], [row[:shown] for row in rows], right=(1, 2, 3, 5, 6))
-    told = "Over the samples of both runs; failures of a system count at the worst value."
+    text = "Over the samples of both runs; failures of a system count at the worst value."
     primary = sum(one.primary for one in metrics)
     if primary > 1:
-        told += f" Intervals are adjusted for {primary} metrics, as is the adjusted p-value; a verdict needs both."
+        text += f" Intervals are adjusted for {primary} metrics, as is the adjusted p-value; a verdict needs both."
     if primary < len(metrics):
-        told += " Exploratory metrics are not among the primary ones: no verdict is given, and nothing is adjusted."
+        text += " Exploratory metrics are not among the primary ones: no verdict is given, and nothing is adjusted."
     lacking = missing_note(missing)
-    return ["## Metrics", told, *([f"- {lacking}"] if lacking else []), table]
+    return ["## Metrics", text, *([f"- {lacking}"] if lacking else []), table]
 
 
 def _refused(refused: Mapping[str, str]) -> list[str]:
@@ -142,8 +142,8 @@ def _refused(refused: Mapping[str, str]) -> list[str]:
 
 def _queries(report: CompareReport) -> list[str]:
     counted = Counter(query.kind for query in report.per_query)
-    told = ", ".join(f"{counted[kind]} {_plural(kind, counted[kind])}" for kind in ComparisonKind)
-    sentence = f"{told}."
+    counts = ", ".join(f"{counted[kind]} {_plural(kind, counted[kind])}" for kind in ComparisonKind)
+    sentence = f"{counts}."
     left_out = [
         f"{count} {what}"
         for key, what in (
@@ -184,13 +184,13 @@ def _changes(changes: Sequence[QueryChange], judged_by: str) -> list[str]:
     if not changes:
         return [heading, f"No query got worse by {escape_markdown(judged_by)}."]
     counts = Counter(str(one.cause) for one in changes)
-    told = ", ".join(f"{escape_markdown(cause)} {count}" for cause, count in counts.items())
+    causes = ", ".join(f"{escape_markdown(cause)} {count}" for cause, count in counts.items())
     queries = "query" if len(changes) == 1 else "queries"
     rows = [
         [escape_markdown(one.sample_id), escape_markdown(one.cause), escape_markdown(one.detail)]
         for one in changes[:MAX_QUERIES_LISTED]
     ]
-    parts = [heading, f"{len(changes)} {queries} got worse by {escape_markdown(judged_by)}: {told}."]
+    parts = [heading, f"{len(changes)} {queries} got worse by {escape_markdown(judged_by)}: {causes}."]
     parts.append(markdown_table(["query", "cause", "what was seen"], rows))
     return parts if len(changes) <= MAX_QUERIES_LISTED else [*parts, f"And {len(changes) - MAX_QUERIES_LISTED} more."]
 

@@ -1,4 +1,4 @@
-"""Any two runs on all their metrics: paired by sample, with intervals, tests and a verdict each."""
+"""Two runs compared on all their metrics: paired by sample, with an interval, a test and a verdict each."""
 
 from __future__ import annotations
 
@@ -81,17 +81,17 @@ def compare_metrics(
 ) -> MetricComparisons:
     """Compare two runs on all metrics that both have, over the samples that both have.
 
-    ``delta`` is the largest difference that does not matter, for all metrics or by name; without it nothing is called
-    equal. The ``primary`` metrics share one 5 %; by default those that the plan of B names, else A's, else all. Of
-    ``metrics``, names choose which are compared, and objects say besides what a metric is that this process does not
-    know by its name. No text of a document is read.
+    ``delta`` is the largest difference that does not matter, for all metrics or by name; without it no metric is called
+    equal. The ``primary`` metrics share one 5 %; by default those that the plan of B names, else A's, else all.
+    ``metrics`` selects by name; a metric object also defines a metric that is not registered. No text of a document is
+    read.
 
-    Metrics that go by the ids of chunks are refused where the chunks of the runs differ, by their ``chunker_version``
-    or by what is stored. What is expected is told by the ``golden`` queries, else by the samples of the last run;
-    ``answers`` are those of the store where some were read before.
+    Metrics that compare the ids of chunks are refused if the chunks of the runs differ, by their ``chunker_version``
+    or by what is stored. Expected chunks come from the ``golden`` queries, else from the samples of the last run;
+    ``answers`` is a cache of outputs that were read before.
     """
     require_adjustment(adjust)
-    asked = build_comparisons(
+    comparisons = build_comparisons(
         store,
         [record_a, record_b],
         metrics=metrics,
@@ -100,10 +100,10 @@ def compare_metrics(
         other_dataset=other_dataset,
         chunks=ChunkConsistency(RunOutputsCache(store) if answers is None else answers, golden),
     )
-    compared = compute_comparisons(asked.inputs, asked.shared.clusters, adjust=adjust, seed=seed)
-    only_in_a, only_in_b = asked.shared.only
-    missing_a, missing_b = asked.missing
-    return MetricComparisons(compared, asked.refused, only_in_a, only_in_b, (missing_a, missing_b))
+    compared = compute_comparisons(comparisons.inputs, comparisons.shared.clusters, adjust=adjust, seed=seed)
+    only_in_a, only_in_b = comparisons.shared.only
+    missing_a, missing_b = comparisons.missing
+    return MetricComparisons(compared, comparisons.refused, only_in_a, only_in_b, (missing_a, missing_b))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +117,11 @@ class RunResults:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparisonInputs:
-    """What is asked of some runs."""
+    """The inputs of all comparisons between some runs."""
 
     shared: SharedSamples
     inputs: list[ComparisonInput]
-    """Of each metric and each two runs."""
+    """One for each metric and each pair of runs."""
     refused: dict[str, str]
     """Metrics that cannot be compared, and why."""
     missing: list[int]
@@ -138,31 +138,31 @@ def build_comparisons(
     other_dataset: bool,
     chunks: ChunkConsistency | None = None,
 ) -> ComparisonInputs:
-    """The samples that all runs have, and what is asked of each metric and each two runs."""
+    """The samples that all runs have, and the input of the comparison of each metric and pair of runs."""
     shared = shared_samples(store, records, other_dataset=other_dataset)
-    held = [load_results(store, record) for record in records]
-    chosen = select_metric_names(held, metrics)
-    require_margin(delta, chosen)
-    questions, refused = pair_metrics(
-        held,
+    runs = [load_results(store, record) for record in records]
+    names = select_metric_names(runs, metrics)
+    require_margin(delta, names)
+    inputs, refused = pair_metrics(
+        runs,
         shared,
         RankingDepths(store, shared),
         ChunkConsistency(RunOutputsCache(store)) if chunks is None else chunks,
-        names=chosen,
-        given={one.name: one for one in metrics or () if isinstance(one, Metric)},
-        primary=primary_metrics(reversed(records), primary, chosen),
+        names=names,
+        metric_objects={one.name: one for one in metrics or () if isinstance(one, Metric)},
+        primary=primary_metrics(reversed(records), primary, names),
         margin=delta,
     )
-    missing = [one.missing.take(rows).total for one, rows in zip(held, shared.rows, strict=True)]
-    return ComparisonInputs(shared, questions, refused, missing)
+    missing = [one.missing.take(rows).total for one, rows in zip(runs, shared.rows, strict=True)]
+    return ComparisonInputs(shared, inputs, refused, missing)
 
 
 def load_results(store: RunStore, record: RunRecord) -> RunResults:
-    """All results of a run, by every signature; a run without any is refused."""
+    """All results of a run, with every signature; a run without any is refused."""
     found: dict[str, list[MetricResult]] = {}
     for result in store.results(record.run_id, every_signature=True):
         if result.scores is not None and len(result.scores) != record.num_samples:
-            result.scores = None  # a result put there by hand: which samples they belong to is anybody's guess
+            result.scores = None  # a result added by hand: which samples the scores belong to is unknown
         found.setdefault(result.name, []).append(result)
     if not found:
         raise BadValueError(
@@ -173,14 +173,14 @@ def load_results(store: RunStore, record: RunRecord) -> RunResults:
     return RunResults(record, found, missing_outputs(store, record, every))
 
 
-def primary_metrics(records: Iterable[RunRecord], given: Sequence[str] | None, known: Iterable[str]) -> set[str]:
+def primary_metrics(records: Iterable[RunRecord], chosen: Sequence[str] | None, known: Iterable[str]) -> set[str]:
     """The metrics that share one 5 %: those given, else those of the first plan that names any, else all."""
     names = list(known)
-    if given is not None:
-        for name in given:
+    if chosen is not None:
+        for name in chosen:
             if name not in names:
                 raise UnknownMetricError(name, names)
-        return set(given)
+        return set(chosen)
     for record in records:
         if planned := record.plan.get("primary"):
             return set(planned)
@@ -194,12 +194,12 @@ def pair_metrics(
     chunks: ChunkConsistency,
     *,
     names: Sequence[str],
-    given: Mapping[str, Metric],
+    metric_objects: Mapping[str, Metric],
     primary: set[str],
     margin: Margin,
 ) -> tuple[list[ComparisonInput], dict[str, str]]:
-    """What is asked of each metric and each two of the runs, and why some metrics are refused."""
-    questions: list[ComparisonInput] = []
+    """The input for each metric and each pair of runs, and why some metrics are refused."""
+    inputs: list[ComparisonInput] = []
     refused: dict[str, str] = {}
     for name in names:
         results = _comparable_results(runs, name)
@@ -207,29 +207,29 @@ def pair_metrics(
         if isinstance(results, str) or reason:
             refused[name] = str(reason)
             continue
-        definition = lookup_metric(results[-1], runs[-1].record, given)
+        definition = lookup_metric(results[-1], runs[-1].record, metric_objects)
         if reason := chunks.problem(runs, definition):
             refused[name] = reason
             continue
         if reason := _repeats_problem(runs, results, definition):
             refused[name] = reason
             continue
-        questions += [
+        inputs += [
             _comparison_input(
                 runs, results, shared, definition, two, primary=name in primary, margin=margin_of(margin, name)
             )
             for two in combinations(range(len(runs)), 2)
         ]
-    return questions, refused
+    return inputs, refused
 
 
 def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult], definition: MetricMeta) -> str | None:
-    """Why what is no mean cannot be compared over repeats; ``None`` where it can."""
+    """Why a metric that is not a mean cannot be compared over repeats; ``None`` where it can."""
     if definition.reducer is None or definition.is_mean or all(one.record.repeats <= 1 for one in runs):
         return None
     if len({one.record.repeats for one in runs}) > 1:
-        told = " and ".join(str(one.record.repeats) for one in runs)
-        return f"it is no mean, and the runs asked unequally often ({told} times); compare runs with equal repeats"
+        repeats = " and ".join(str(one.record.repeats) for one in runs)
+        return f"it is no mean, and the runs asked unequally often ({repeats} times); compare runs with equal repeats"
     for run, result in zip(runs, results, strict=True):
         if not isinstance(result.scores, Scores) or result.scores.repeats is None:
             return (
@@ -239,9 +239,9 @@ def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult]
     return None
 
 
-def select_metric_names(held: Sequence[RunResults], metrics: Sequence[str | Metric] | None) -> list[str]:
+def select_metric_names(runs: Sequence[RunResults], metrics: Sequence[str | Metric] | None) -> list[str]:
     """The names of the metrics asked for, or of all that any of the runs has."""
-    known = list(dict.fromkeys(name for one in held for name in one.results))
+    known = list(dict.fromkeys(name for one in runs for name in one.results))
     if metrics is None:
         return known
     names = [one if isinstance(one, str) else one.name for one in metrics]
@@ -252,14 +252,14 @@ def select_metric_names(held: Sequence[RunResults], metrics: Sequence[str | Metr
 
 
 def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricResult] | str:
-    """The newest results of that name that follow the same rules; why there are none, otherwise."""
+    """The newest results of that name with the same signature in all runs; otherwise why there are none."""
     for one in runs:
         if name not in one.results:
             return f"{one.record.run_id} does not have it; `auepora rescore {one.record.run_id} -m '{name}'` adds it"
-    held = [{one.signature: one for one in run.results[name]} for run in runs]
+    by_signature = [{one.signature: one for one in run.results[name]} for run in runs]
     for last in reversed(runs[-1].results[name]):
-        if all(last.signature in one for one in held):
-            return [one[last.signature] for one in held]
+        if all(last.signature in one for one in by_signature):
+            return [one[last.signature] for one in by_signature]
     newest = [run.results[name][-1].signature or "" for run in runs]
     return _mismatch(newest[-1], next((one for one in newest if one != newest[-1]), newest[0]))
 
@@ -276,30 +276,30 @@ def _mismatch(second: str, first: str) -> str:
 
 def _comparison_input(
     runs: Sequence[RunResults],
-    every: Sequence[MetricResult],
+    results_by_run: Sequence[MetricResult],
     shared: SharedSamples,
     definition: MetricMeta,
-    two: tuple[int, int],
+    pair: tuple[int, int],
     *,
     primary: bool,
     margin: float | None,
 ) -> ComparisonInput:
-    results = [every[run] for run in two]
+    results = [results_by_run[run] for run in pair]
     first, second = (
         one.scores.take(shared.rows[run]) if isinstance(one.scores, Scores) else _no_scores(len(shared.ids))
-        for one, run in zip(results, two, strict=True)
+        for one, run in zip(results, pair, strict=True)
     )
     reducer = definition.reducer
     if reducer is not None and first.repeats is not None and second.repeats is not None:
         _, first = mean_over_repeats(reducer, first)
         reducer, second = mean_over_repeats(reducer, second)
         definition = replace(definition, reducer=reducer)
-    missing = [runs[run].missing.take(shared.rows[run]) for run in two]
+    missing = [runs[run].missing.take(shared.rows[run]) for run in pair]
     second = _without_rounding(first, second, definition.rounding)
-    (first, gone_first), (second, gone_second) = (
+    (first, filled_first), (second, filled_second) = (
         fill_with_worst(scores, lacking, definition) for scores, lacking in zip((first, second), missing, strict=True)
     )
-    defined = all(one.defined for one in results) and not any(shared.only[run] for run in two)
+    defined = all(one.defined for one in results) and not any(shared.only[run] for run in pair)
     notes = [definition.note]
     withheld = None
     if is_question_overlap(results[1]):
@@ -313,7 +313,7 @@ def _comparison_input(
             first,
             second,
             (missing[0].total, missing[1].total),
-            (gone_first, gone_second),
+            (filled_first, filled_second),
         ),
         results[1].target.name,
         primary,
@@ -321,8 +321,8 @@ def _comparison_input(
         tuple(filter(None, notes)),
         (results[0].value, results[1].value) if defined else None,
         None if spreads == [None, None] else (spreads[0], spreads[1]),
-        (runs[two[0]].record.repeats, runs[two[1]].record.repeats),
-        two,
+        (runs[pair[0]].record.repeats, runs[pair[1]].record.repeats),
+        pair,
         withheld,
     )
 
@@ -332,7 +332,7 @@ def _no_scores(n: int) -> Scores:
 
 
 class RankingDepths:
-    """How many documents each run returned; read only where a metric asks for it, and without their texts."""
+    """How many documents each run returned; read only if a metric needs it, and without their texts."""
 
     def __init__(self, store: RunStore, shared: SharedSamples) -> None:
         self._store, self._shared = store, shared
@@ -346,7 +346,7 @@ class RankingDepths:
         cut = re.search(r"\bmap@(\d+)", signature)
         lengths = np.stack([self._lengths(one.record, rows) for one, rows in zip(runs, self._shared.rows, strict=True)])
         lengths = np.minimum(lengths, int(cut[1])) if cut else lengths
-        # Who gave no answer is counted worst, whatever the depth.
+        # A missing output counts at the worst value, whatever the depth.
         differ = np.flatnonzero((lengths != lengths[0]).any(axis=0) & (lengths >= 0).all(axis=0))
         if not len(differ):
             return None
@@ -369,14 +369,14 @@ class RankingDepths:
 
 
 class ChunkConsistency:
-    """Whether runs have different chunks; their outputs are read only where a metric asks for it."""
+    """Whether runs have different chunks; their outputs are read only if a metric needs it."""
 
     def __init__(self, answers: RunOutputsCache, golden: Sequence[EvaluationSample] | None = None) -> None:
         self._answers, self._golden = answers, golden
         self._known: list[ChunkChange | None] = []
 
     def problem(self, runs: Sequence[RunResults], definition: MetricMeta) -> str | None:
-        """Why a metric that goes by ids cannot compare these runs; ``None`` where it can, and for other metrics."""
+        """Why a metric that compares ids cannot compare these runs; ``None`` where it can, and for other metrics."""
         if not (definition.by_chunk_id or definition.by_parent_id):
             return None
         if not self._known:
@@ -396,6 +396,6 @@ class ChunkConsistency:
 
 
 def _without_rounding(first: Scores, second: Scores, rounding: float) -> Scores:
-    """The second run's scores, those of the first where the two are as good as the same."""
-    same = np.abs(second.values - first.values) <= rounding  # NaN, of what has no score, is never so
+    """The second run's scores, replaced by those of the first where the two differ by rounding only."""
+    same = np.abs(second.values - first.values) <= rounding  # never true for NaN, a sample without a score
     return replace(second, values=np.where(same, first.values, second.values)) if rounding and same.any() else second

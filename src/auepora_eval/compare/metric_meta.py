@@ -1,4 +1,4 @@
-"""What a stored result is a result of: how its scores add up, between which values they lie, which way is better."""
+"""Metadata of the metric behind a stored result: its reducer, range and direction."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from ..store.stored_plan import plan_conventions, run_info
 __all__ = ["MetricMeta", "candidate_metrics", "lookup_metric"]
 
 _TOLERANCE = 1e-9
-"""How near a value computed anew must be to the stored one, relative to it, for its reducer to be the right one."""
+"""The largest relative difference between a recomputed and a stored value for the reducer to be the right one."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricMeta:
-    """What a comparison must know of a metric."""
+    """What a comparison needs to know about a metric."""
 
     reducer: Reducer | None
-    """``None`` where nobody can say how the scores become the value, or where there are no scores."""
+    """``None`` if it is unknown how the value follows from the scores, or if there are no scores."""
     range: tuple[float, float] = (-math.inf, math.inf)
     higher_is_better: bool = True
     higher_score_is_better: bool = True
-    """The same of a single sample's score, which may be another thing: a timing, of a number of answers per second."""
+    """The same for the score of one sample, which may differ: throughput is better if higher, its timings if lower."""
     binary: bool = False
     note: str | None = None
     worst_stats: Sequence[float] | None = None
-    """The statistics of a failed answer, where the value is made of statistics."""
+    """The statistics of a failed output, if the value is computed from statistics."""
     rounding: float = 0.0
-    """Up to which two scores of a sample are the same."""
+    """Two scores of a sample that differ by at most this are equal."""
     by_chunk_id: bool = False
-    """Whether ids of chunks are compared, which mean nothing where chunks were cut otherwise."""
+    """Whether ids of chunks are compared, which mean nothing if documents were chunked differently."""
     by_parent_id: bool = False
     """Whether ids of the documents that chunks are parts of are compared."""
     worst_failed: float | None = None
-    """The value a failed answer counts at; ``None`` where there is none."""
+    """The score of a failed output; ``None`` if it has none."""
     missing: str = "fail"
-    """What the convention makes of a missing output in the number of a single run."""
+    """How the convention counts a missing output in the value of a single run."""
     joins: bool = False
     """Whether the score of a sample depends on the outputs of other samples."""
 
@@ -58,7 +58,7 @@ class MetricMeta:
 
     @property
     def is_mean(self) -> bool:
-        """Whether the value is the plain mean of the scores, so that differences of samples tell all."""
+        """Whether the value is the plain mean of the scores, so that per-sample differences suffice."""
         if not isinstance(self.reducer, Mean):
             return False
         return type(self.reducer).value is Mean.value and type(self.reducer).interval is Mean.interval
@@ -69,14 +69,14 @@ class MetricMeta:
         return self.worst_failed is not None and self.is_mean and not self.joins
 
 
-def lookup_metric(result: MetricResult, record: RunRecord, given: Mapping[str, Metric]) -> MetricMeta:
-    """The definition of a result: by the object given for its name, by the run's plan, or by its name alone.
+def lookup_metric(result: MetricResult, record: RunRecord, metric_objects: Mapping[str, Metric]) -> MetricMeta:
+    """The metadata of a result's metric, from the object of its name, the run's plan, or its name alone.
 
-    An object counts where its signature is the stored one, or where the stored value follows from the stored scores by
-    its rules. Of a metric that is not known here, the value is taken for the mean of its scores if it is that number.
+    A metric is accepted if its signature is the stored one, or if its reducer gives the stored value for the stored
+    scores. A metric that is not registered counts as a mean if its value is the mean of its scores.
     """
     scores = result.scores if isinstance(result.scores, Scores) else None
-    for one in candidate_metrics(result, record, given):
+    for one in candidate_metrics(result, record, metric_objects):
         if not isinstance(one, BatchMetric):
             continue
         if str(one.signature.with_options(**one.run_signature_options(run_info(record)))) == result.signature or (
@@ -86,9 +86,9 @@ def lookup_metric(result: MetricResult, record: RunRecord, given: Mapping[str, M
     if scores is None:
         return MetricMeta(None, note="no scores per sample, so there is no interval and no test")
     lower = bool(result.details.get("lower_is_better", result.target is TargetCategory.LATENCY))
-    known = "lower" if lower else "higher"
+    direction = "lower" if lower else "higher"
     if _reproduces_value(Mean(), scores, result):
-        note = f"not known in this process: compared as a mean, {known} taken for better"
+        note = f"not known in this process: compared as a mean, {direction} taken for better"
         return MetricMeta(Mean(), higher_is_better=not lower, higher_score_is_better=not lower, note=note)
     note = "not known in this process, and not the mean of its scores: there is no interval and no test"
     return MetricMeta(None, higher_is_better=not lower, higher_score_is_better=not lower, note=note)
@@ -115,22 +115,24 @@ def _meta_of(one: BatchMetric, scores: Scores | None) -> MetricMeta:
 
 
 def _reproduces_value(reducer: Reducer, scores: Scores, result: MetricResult) -> bool:
-    """Whether the stored value is what this reducer makes of the stored scores."""
+    """Whether this reducer gives the stored value for the stored scores."""
     try:
         fold, folded = mean_over_repeats(reducer, scores)
         value = fold.value(folded)
-    except Exception:  # somebody else's reducer met statistics that are not its own
+    except Exception:  # a reducer of another metric got statistics that do not fit
         return False
     if math.isnan(value) or not result.defined:
         return math.isnan(value) and not result.defined
     return abs(value - result.value) <= _TOLERANCE * max(1.0, abs(result.value))
 
 
-def candidate_metrics(result: MetricResult, record: RunRecord, given: Mapping[str, Metric]) -> Iterator[Metric]:
-    """Metrics that this may be a result of, the likeliest first."""
+def candidate_metrics(
+    result: MetricResult, record: RunRecord, metric_objects: Mapping[str, Metric]
+) -> Iterator[Metric]:
+    """Metrics that may have produced this result, the most likely first."""
     facts, rules, name = run_info(record), plan_conventions(record), result.name
-    if name in given:
-        yield from _build(given[name], rules, facts)
+    if name in metric_objects:
+        yield from _build(metric_objects[name], rules, facts)
     for spec in record.plan.get("metrics") or ():
         for one in _build(spec, rules, facts):
             if one.name == name:

@@ -1,4 +1,4 @@
-"""What a reader should know of one metric of a comparison: how few units there are, which samples count, repeats."""
+"""Notes on one metric of a comparison: few units, which samples count, the spread of repeats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["is_unbounded", "metric_notes"]
 
 
 def is_unbounded(interval: Interval | None) -> bool:
-    """Whether an interval of equal values does not say how far another one may lie."""
+    """Whether an interval of equal values gives no bound on further values."""
     return interval is not None and interval.method == "all_equal" and "unbounded" in interval.flags
 
 
@@ -38,15 +38,15 @@ def metric_notes(one: ComparisonInput, reading: RunPairScores, interval: Interva
 def _repeat_notes(one: ComparisonInput, reading: RunPairScores) -> list[str]:
     if one.own_spread is None:
         return []
-    told = " and ".join(
+    spreads = " and ".join(
         f"±{spread:.3g} in {run}" for run, spread in zip("AB", one.own_spread, strict=True) if spread is not None
     )
-    remark = f"repeats: the answers to one sample spread by {told}"
+    note = f"repeats: the answers to one sample spread by {spreads}"
     if reading.values is not None and None not in one.own_spread:
         used = reading.used
         differences = reading.differences[used]
         variance = float(differences.var(ddof=1)) if len(differences) > 1 else 0.0
         own = sum((spread or 0.0) ** 2 / n for spread, n in zip(one.own_spread, one.repeats, strict=True))
         if variance > 0:
-            remark += f"; that makes {min(1.0, own / variance):.0%} of the variance of the differences"
-    return [remark]
+            note += f"; that makes {min(1.0, own / variance):.0%} of the variance of the differences"
+    return [note]

@@ -1,7 +1,7 @@
 """Missing outputs in a comparison: a sample without an output counts like one on which the system failed.
 
-A convention may skip missing outputs in the number of a single run. In a comparison that would let a run win by leaving
-out what is hard, so here they count at the metric's worst value, whatever the convention.
+A convention may skip missing outputs in the value of a single run. In a comparison that would let a run win by leaving
+out hard samples, so here they count at the metric's worst value, whatever the convention.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class MissingOutputs:
 def missing_outputs(store: RunStore, record: RunRecord, results: Iterable[MetricResult]) -> MissingOutputs:
     """Which samples of a run have no stored output.
 
-    A run without any stored output whose ``results`` do not say that outputs are missing was scored elsewhere: then
-    none is taken to be missing.
+    A run without any stored output whose ``results`` report no missing output was scored elsewhere: then none counts
+    as missing.
     """
     repeats = max(record.repeats, 1)
     stored = store.done(record.run_id)
@@ -67,7 +67,7 @@ def missing_outputs(store: RunStore, record: RunRecord, results: Iterable[Metric
 
 
 def fill_with_worst(scores: Scores, missing: MissingOutputs, definition: MetricMeta) -> tuple[Scores, Bools]:
-    """The scores of a run with missing outputs at the worst value, and which samples that concerns.
+    """The scores of a run with missing outputs at the worst value, and a mask of the changed samples.
 
     Nothing changes for a metric that has no worst value or is not a mean (``MetricMeta.counts_missing``), nor for
     samples that the metric does not apply to.
@@ -75,19 +75,19 @@ def fill_with_worst(scores: Scores, missing: MissingOutputs, definition: MetricM
     nowhere: Bools = np.zeros(len(scores), dtype=np.bool_)
     if definition.worst_failed is None or not definition.counts_missing or not missing.total:
         return scores, nowhere
-    gone: Bools = scores.with_reason(REASON)
+    missing_rows: Bools = scores.with_reason(REASON)
     if definition.missing == "zero":
-        gone |= (scores.status == Status.SCORED) & (missing.counts == missing.repeats)
+        missing_rows |= (scores.status == Status.SCORED) & (missing.counts == missing.repeats)
     partly: Bools = nowhere
     if definition.missing == "skip":
-        partly = ~gone & scores.counted & (missing.counts > 0)
-    if not gone.any() and not partly.any():
+        partly = ~missing_rows & scores.counted & (missing.counts > 0)
+    if not missing_rows.any() and not partly.any():
         return scores, nowhere
     worst = definition.worst_failed
     proportion = missing.counts / missing.repeats
-    values = np.where(gone, worst, scores.values + proportion * (worst - scores.values))
-    filled = scores.replaced(gone, Status.SYSTEM_FAILED, REASON, worst, definition.worst_stats)
-    return filled.replaced(partly, Status.SCORED, "", values) if partly.any() else filled, gone | partly
+    values = np.where(missing_rows, worst, scores.values + proportion * (worst - scores.values))
+    filled = scores.replaced(missing_rows, Status.SYSTEM_FAILED, REASON, worst, definition.worst_stats)
+    return filled.replaced(partly, Status.SCORED, "", values) if partly.any() else filled, missing_rows | partly
 
 
 def fill_with_best(scores: Scores, missing: Bools, definition: MetricMeta) -> Scores | None:

@@ -45,7 +45,7 @@ def forest_rows(metrics: Iterable[MetricComparison]) -> list[dict[str, Any]]:
 
 
 def forest_plot(report: CompareReport, *, names: tuple[str, str] = ("A", "B"), title: str | None = None) -> Chart:
-    """Every metric's difference; what was refused is told with its reason."""
+    """A forest plot of every metric's difference; metrics that were not compared are listed with the reason."""
     rows = forest_rows(report.metrics)
     rows += [
         {"name": name, "delta": None, "note": why, "group": "Not compared"} for name, why in report.refused.items()

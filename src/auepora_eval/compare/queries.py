@@ -1,4 +1,4 @@
-"""Two runs query by query: where the first expected chunk stood and stands, and what that makes of each."""
+"""Two runs compared query by query: the rank of the first expected chunk in each, and a win, loss or draw."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MAX_CAUSES_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class QueryComparisons:
-    """The queries of two runs held against each other."""
+    """The queries of two runs compared with each other."""
 
     per_query: list[QueryComparison]
     """Queries that both runs have and that expect a chunk, in the order of the dataset."""
@@ -47,20 +47,20 @@ class QueryComparisons:
     only_in_a: int
     only_in_b: int
     without_expected_chunk: int
-    """Queries of both runs that expect no chunk, or do not say; they are not compared."""
+    """Queries of both runs without an expected chunk; they are not compared."""
     without_place: int
-    """Queries that cannot be compared: chunks changed, and nobody knows which passages or documents they expect."""
+    """Queries that cannot be compared: chunks changed, and their expected passages or documents are unknown."""
     ranks_a: RankMetrics
     ranks_b: RankMetrics
     samples: list[EvaluationSample] = field(repr=False)
-    """The queries of both runs with what is expected of them, which both runs are held against."""
+    """The queries of both runs with the expected chunks that both runs are compared with."""
     notes: list[str] = field(default_factory=list)
     chunks_changed: str | None = None
-    """How it is known that the runs have different chunks, where they have."""
+    """How it is known that the runs have different chunks; ``None`` if they have the same."""
 
     @property
     def by_rank(self) -> bool:
-        """Whether hit rates and MRR follow from the ranks, which ids alone may not give."""
+        """Whether hit rates and MRR are computed from the ranks, because ids alone may not suffice."""
         return self.chunks_changed is not None or any(map(has_spans, self.samples))
 
     @property
@@ -70,7 +70,7 @@ class QueryComparisons:
         return {kind.value: counted[kind] for kind in ComparisonKind}
 
     def deltas(self) -> dict[str, Any]:
-        """What the comparison document says of the queries as a whole."""
+        """The fields of the comparison document about the queries as a whole."""
         return {
             "chunker_version_match": self.chunker_version_match,
             "only_in_a": self.only_in_a,
@@ -83,7 +83,7 @@ class QueryComparisons:
 
 
 def comparison_kind(a: int | None, b: int | None) -> ComparisonKind:
-    """What became of a query whose first expected chunk stood at ``a`` and stands at ``b``; ``None`` is a miss."""
+    """The outcome of a query with its first expected chunk at rank ``a`` before and ``b`` after; ``None`` is a miss."""
     if a == b:
         return ComparisonKind.DRAW
     if b is None:
@@ -102,10 +102,10 @@ def compare_queries(
 ) -> QueryComparisons:
     """Compare two stored runs query by query.
 
-    What is expected is read from ``golden``, else from the samples stored with the runs; where these differ, from those
-    of B. Chunks are matched by their ids, and by spans where ids do not meet. Where the chunks of the runs differ, by
-    ``chunker_version`` or by what is stored, they are matched by place alone, unless ``strict_chunker_version`` refuses
-    to. Where queries were asked several times, the first answers count.
+    Expected chunks are read from ``golden``, else from the samples stored with the runs; if these differ, from those
+    of B. Chunks are matched by their ids, and by spans where ids do not match. If the chunks of the runs differ, by
+    ``chunker_version`` or by what is stored, they are matched by location alone; ``strict_chunker_version`` makes that
+    an error. If a run has repeats, the first outputs count.
     """
     if strict_chunker_version:
         require_same_chunks(record_a, record_b)
@@ -115,7 +115,7 @@ def compare_queries(
 
 
 def require_same_chunks(record_a: RunRecord, record_b: RunRecord) -> None:
-    """Raise where the versions of the chunkers are known to differ."""
+    """Raise if the versions of the chunkers are known to differ."""
     version_a, version_b = chunker_versions(record_a, record_b)
     if None not in (version_a, version_b) and version_a != version_b:
         raise _different_chunks(
@@ -141,7 +141,7 @@ def compare_run_outputs(
     golden: Sequence[EvaluationSample] | None = None,
     strict_chunker_version: bool = False,
 ) -> QueryComparisons:
-    """Compare two runs that have been read."""
+    """Compare the outputs of two runs query by query."""
     a, b = run_a.record, run_b.record
     notes: list[str] = []
     ids_a, ids_b = run_a.ids, run_b.ids
@@ -149,8 +149,8 @@ def compare_run_outputs(
         queries = run_b.samples
         notes += _changed_expectations(run_a, run_b)
     else:
-        queries, remarks = known_queries(golden, ids_a | ids_b, where=f"{a.run_id} or {b.run_id}")
-        notes += remarks
+        queries, more_notes = known_queries(golden, ids_a | ids_b, where=f"{a.run_id} or {b.run_id}")
+        notes += more_notes
         ids_a, ids_b = (ids & {query.sample_id for query in queries} for ids in (ids_a, ids_b))
     both = [query for query in queries if query.sample_id in ids_a and query.sample_id in ids_b]
     if not both:
@@ -170,8 +170,8 @@ def compare_run_outputs(
         raise _different_chunks(a, b, change.reason)
     # The golden ids are older than a new chunker; those of B's own dataset are B's.
     b_first = golden is None and a.fingerprint != b.fingerprint
-    expected, remarks = _expected_gold(run_a, run_b, expecting, change, b_first=b_first)
-    notes += remarks
+    expected, more_notes = _expected_gold(run_a, run_b, expecting, change, b_first=b_first)
+    notes += more_notes
     compared = [query for query in expecting if expected[query.sample_id]]
     matching = {query.sample_id: _matching(query, expected, (run_a, run_b), change) for query in compared}
     rank = partial(_rank, expected, matching)
@@ -198,7 +198,7 @@ def compare_run_outputs(
 
 
 def _causes_note(different: Sequence[str]) -> str:
-    """What differs between the runs, by name; the first few of it."""
+    """The names of the first few configuration keys that differ between the runs, as a note."""
     if not different:
         return ""
     shown = list(different[:_MAX_CAUSES_SHOWN])
@@ -216,7 +216,7 @@ def _matching(
     runs: Sequence[RunOutputs],
     change: ChunkChange | None,
 ) -> Matching:
-    """How the chunks of both runs are matched with what a query expects."""
+    """How the chunks of both runs are matched with the expected chunks of a query."""
     if change is not None:
         return "place"
     if not has_spans(query):
@@ -234,19 +234,19 @@ def _expected_gold(
     *,
     b_first: bool,
 ) -> tuple[dict[str, list[GoldDocument]], list[str]]:
-    """What each query expects, and what there is to say about it."""
+    """The gold of each query, and notes on it."""
     if change is None:
         return {query.sample_id: gold_documents(query) for query in queries}, _id_notes(run_a, run_b)
     by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))
-    asked = [run_b, run_a] if b_first else by_age
-    places = ChunkLocations(queries, asked, ids_reused=change.ids_reused)
+    ordered = [run_b, run_a] if b_first else by_age
+    places = ChunkLocations(queries, ordered, ids_reused=change.ids_reused)
     expected = {query.sample_id: places.expected(query) for query in queries}
     notes = [] if change.by_version else [_change_note(change)]
-    return expected, notes + _place_notes(places, expected, asked[0].record.run_id)
+    return expected, notes + _place_notes(places, expected, ordered[0].record.run_id)
 
 
 def _with_known_gold(query: EvaluationSample, expected: Mapping[str, list[GoldDocument]]) -> EvaluationSample:
-    """The query with what is known of its gold in place of ids that mean nothing, so that documents can be compared."""
+    """The query with its gold replaced by known locations, so that documents can be compared instead of ids."""
     if query.sample_id not in expected:
         return query
     docs = [passage for one in expected[query.sample_id] for passage in one.passages]
@@ -262,10 +262,10 @@ def _change_note(change: ChunkChange) -> str:
 
 def _id_notes(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
     versions = zip("AB", chunker_versions(run_a.record, run_b.record), strict=True)
-    silent = [name for name, version in versions if version is None]
-    # Where neither says so, there is nothing to tell the two apart by.
-    notes = [f"run {name} does not say its chunker_version; chunks are matched by id" for name in silent]
-    notes = notes if len(silent) == 1 else []
+    unknown = [name for name, version in versions if version is None]
+    # If neither run has a version, there is nothing to note.
+    notes = [f"run {name} does not say its chunker_version; chunks are matched by id" for name in unknown]
+    notes = notes if len(unknown) == 1 else []
     counts = same_id_counts(run_a, run_b)
     if counts.different:
         known = counts.same + counts.different
@@ -340,7 +340,7 @@ def _changed_expectations(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
         return []
     before = {sample.sample_id: set(expected_ids(sample)) for sample in run_a.samples}
     after = {sample.sample_id: set(expected_ids(sample)) for sample in run_b.samples}
-    changed = [query for query, wanted in after.items() if query in before and before[query] != wanted]
+    changed = [query for query, expected in after.items() if query in before and before[query] != expected]
     if not changed:
         return []
     return [f"the datasets expect other chunks for {format_ids(changed)}; both runs are held against what B expects"]
@@ -348,11 +348,11 @@ def _changed_expectations(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
 
 def _place_notes(places: ChunkLocations, expected: Mapping[str, list[GoldDocument]], first: str) -> list[str]:
     notes = []
-    lost = [query_id for query_id, golds in expected.items() if not golds]
-    if lost:
+    unlocated = [query_id for query_id, golds in expected.items() if not golds]
+    if unlocated:
         notes.append(
             f"not compared, because neither a span nor a parent document of their expected chunks is stored: "
-            f"{format_ids(lost)}; let the system return parent_id and span"
+            f"{format_ids(unlocated)}; let the system return parent_id and span"
         )
     if places.unknown:
         notes.append(

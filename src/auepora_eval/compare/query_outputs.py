@@ -1,4 +1,4 @@
-"""What one run gave for a query, as far as it may tell why the other run did better: failures, documents, answers."""
+"""The output of each run for a query, reduced to what may explain a difference: failures, documents, answers."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ __all__ = ["GoldRanks", "QueryOutput", "paired_outputs"]
 
 
 class GoldRanks(NamedTuple):
-    """Where gold stands: for each level of relevance, the highest first, the ranks of gold of at least that level."""
+    """Ranks of gold: for each level of relevance, the highest first, the ranks of gold of at least that level."""
 
     levels: tuple[tuple[int, ...], ...]
 
     @property
     def first(self) -> int | None:
-        """The rank of the first gold document, of whatever level."""
+        """The rank of the first gold document of any level."""
         return min((rank for ranks in self.levels for rank in ranks), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryOutput:
-    """What one run gave for one query."""
+    """The outputs of one run for one query, over all repeats."""
 
     failed: float
-    """The share of its answers that failed; 0 or 1 where it was asked once."""
+    """The proportion of repeats that failed; 0 or 1 without repeats."""
     refused: float
-    """The share of its answers that decline to answer."""
+    """The proportion of repeats that refused to answer."""
     context: tuple[Any, ...] | None
-    """Its documents in their order, of the first answer that did not fail; ``None`` where all did."""
+    """The ranking of the first output that did not fail; ``None`` if all failed."""
     answers: tuple[Any, ...]
-    """What it answered, each time it did not fail; empty where no answer was asked for."""
+    """The answer of each output that did not fail; empty if the system only retrieves."""
     gold: GoldRanks | None
     """``None`` where no gold is annotated."""
     error: str | None = None
-    """Why the first of the failures failed."""
+    """The error of the first failed output."""
 
 
 def paired_outputs(
-    store: RunStore, record_a: RunRecord, record_b: RunRecord, wanted: Iterable[str]
+    store: RunStore, record_a: RunRecord, record_b: RunRecord, sample_ids: Iterable[str]
 ) -> Iterator[tuple[str, QueryOutput, QueryOutput]]:
-    """The id of each wanted sample, in the order of run B, with what both runs gave for it.
+    """Each of these samples, in the order of run B, with the outputs of both runs.
 
-    Gold is run B's. Where the chunks of the runs differ, ids of chunks mean nothing: gold is then a place in a
-    document, or the document where a span is not known.
+    Gold is run B's. If the chunks of the runs differ, ids of chunks mean nothing: gold is then a location in a
+    document, or the document if a span is unknown.
     """
     run_a, run_b = read_run_outputs(store, record_a), read_run_outputs(store, record_b)
     change = chunk_change(run_a, run_b, run_b.samples)
-    names = set(wanted)
+    names = set(sample_ids)
     samples = [sample for sample in run_b.samples if sample.sample_id in names]
     matching: dict[str, Matching]
     if change is None or change.gold_only:
@@ -69,9 +69,9 @@ def paired_outputs(
     else:
         expected = _locate_gold(run_a, run_b, samples, change)
         matching = dict.fromkeys(expected, "place")
-    sides_a, sides_b = (_query_outputs(samples, run, expected, matching) for run in (run_a, run_b))
-    for sample, side_a, side_b in zip(samples, sides_a, sides_b, strict=True):
-        yield sample.sample_id, side_a, side_b
+    outputs_a, outputs_b = (_query_outputs(samples, run, expected, matching) for run in (run_a, run_b))
+    for sample, output_a, output_b in zip(samples, outputs_a, outputs_b, strict=True):
+        yield sample.sample_id, output_a, output_b
 
 
 def _locate_gold(
@@ -88,32 +88,34 @@ def _query_outputs(
     expected: Mapping[str, Sequence[GoldDocument]],
     matching: Mapping[str, Matching],
 ) -> list[QueryOutput]:
-    each = [[outputs.get(sample.sample_id) for outputs in run.outputs] for sample in samples]
-    answered = [[one for one in repeats if one is not None and one.error is None] for repeats in each]
-    documents = document_rankings(Batch(samples, [given[0] if given else None for given in answered]))
+    by_sample = [[outputs.get(sample.sample_id) for outputs in run.outputs] for sample in samples]
+    answered_by_sample = [[one for one in repeats if one is not None and one.error is None] for repeats in by_sample]
+    documents = document_rankings(
+        Batch(samples, [answered[0] if answered else None for answered in answered_by_sample])
+    )
     detector = RefusalDetector()
-    sides = []
-    for row, (sample, repeats, given) in enumerate(zip(samples, each, answered, strict=True)):
+    query_outputs = []
+    for row, (sample, repeats, answered) in enumerate(zip(samples, by_sample, answered_by_sample, strict=True)):
         errors = [one.error for one in repeats if one is not None and one.error is not None]
-        missing = None if len(given) == len(repeats) else "no output is stored"
+        missing = None if len(answered) == len(repeats) else "no output is stored"
         gold, how = expected[sample.sample_id], matching[sample.sample_id]
-        sides.append(
+        query_outputs.append(
             QueryOutput(
-                failed=(len(repeats) - len(given)) / len(repeats),
-                refused=sum(detector.refused(sample, one) is True for one in given) / len(repeats),
-                context=_context(given[0], how) if given else None,
-                answers=tuple(_answer(one) for one in given if one.response is not None),
-                gold=_gold_ranks(gold, given[0] if given else None, how)
+                failed=(len(repeats) - len(answered)) / len(repeats),
+                refused=sum(detector.refused(sample, one) is True for one in answered) / len(repeats),
+                context=_context(answered[0], how) if answered else None,
+                answers=tuple(_answer(one) for one in answered if one.response is not None),
+                gold=_gold_ranks(gold, answered[0] if answered else None, how)
                 if gold or gold_documents(sample)
                 else _listed_gold_ranks(documents, row),
                 error=errors[0] if errors else missing,
             )
         )
-    return sides
+    return query_outputs
 
 
 def _context(output: SystemOutputs, matching: Matching) -> tuple[Any, ...]:
-    """The documents in their order. Cut by another chunker, only what is known to lie in the same place is the same."""
+    """The documents in their order; if chunks differ between runs, only chunks of the same location are the same."""
     documents = [item.doc for item in output.retrieved]
     if matching != "place":
         return tuple(document.doc_id for document in documents)
@@ -121,7 +123,7 @@ def _context(output: SystemOutputs, matching: Matching) -> tuple[Any, ...]:
 
 
 def _answer(output: SystemOutputs) -> tuple[Any, ...]:
-    """What was answered, with what it cites."""
+    """The answer and its citations."""
     response = output.response
     assert response is not None
     cited = None if output.citations is None else tuple(output.citations)
@@ -129,7 +131,7 @@ def _answer(output: SystemOutputs) -> tuple[Any, ...]:
 
 
 def _gold_ranks(gold: Sequence[GoldDocument], output: SystemOutputs | None, matching: Matching) -> GoldRanks | None:
-    """Where gold stands, level by level; ``None`` where nobody knows what its ids name."""
+    """The ranks of gold, level by level; ``None`` if it is unknown what its ids name."""
     if not gold:
         return None
     ranks = gold_ranks(gold, [] if output is None else [item.doc for item in output.retrieved], matching)
@@ -138,7 +140,7 @@ def _gold_ranks(gold: Sequence[GoldDocument], output: SystemOutputs | None, matc
 
 
 def _listed_gold_ranks(documents: RankingColumns, row: int) -> GoldRanks | None:
-    """Where the documents stand that the sample lists as expected; ``None`` where it lists none."""
+    """The ranks of the documents that the sample lists as expected; ``None`` if it lists none."""
     gold = documents.gold[row] or {}
     levels = gold if isinstance(gold, dict) else dict.fromkeys(gold, 1)
     known = {level for level in levels.values() if level > 0}

@@ -1,4 +1,4 @@
-"""Metrics that count words which an answer shares with the question, and when they can decide nothing."""
+"""Metrics of word overlap between answer and question, and when they cannot decide a comparison."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_question_overlap(result: MetricResult) -> bool:
 
 
 def missing_basis_reason(results: Iterable[MetricResult]) -> str | None:
-    """Why word overlap with the question can decide nothing, where no other result rests on gold or a judge.
+    """Why word overlap with the question gives no verdict: no other result rests on gold or a judge; else ``None``.
 
     An answer that repeats the question has the best overlap there is. With gold or a judge other metrics would show
     how bad it is; without, nothing would.

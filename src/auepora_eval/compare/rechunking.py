@@ -1,7 +1,7 @@
-"""Whether the chunks changed between two runs: told by ``chunker_version``, or by what is stored.
+"""Whether the chunks changed between two runs: detected by ``chunker_version``, or by the stored outputs.
 
-Ids belong to one way of cutting documents into chunks. After a change of the chunk size the same id names another
-passage, or the gold ids do not occur any more, and every metric that goes by ids collapses although retrieval does not.
+Ids belong to one chunking of the documents. After a change of the chunk size the same id names another passage, or
+the gold ids do not occur any more, and every metric that compares ids collapses although retrieval does not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ChunkChange", "chunk_change", "chunk_change_among", "same_id_counts"
 Documents = dict[str, Document]
 """What a run retrieved, by id."""
 _MOST_CHANGED = 20
-"""Fewer than one id in so many may name another text or span: documents are edited now and then."""
+"""Fewer than one in this many ids may name another text or span: documents are edited now and then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class ChunkChange:
     reason: str
     """How that is known."""
     by_version: bool = False
-    """Whether the runs say so themselves, by their ``chunker_version``."""
+    """Whether the ``chunker_version`` of the runs differs."""
     ids_reused: bool = False
     """Whether ids that both runs retrieved name another passage in each."""
     parents_known: bool = True
-    """Whether every gold document says which document it is a part of, so that documents can be compared."""
+    """Whether the parent document of all gold is known, so that documents can be compared."""
     gold_only: bool = False
     """Whether the chunks of both runs may be the same, and only the gold has others."""
 
@@ -55,7 +55,7 @@ class SameIds:
 
     @property
     def changed(self) -> bool:
-        """Whether too many name another passage for it to be an edited document."""
+        """Whether more ids name another passage than edited documents would explain."""
         return self.different > 0 and self.different * _MOST_CHANGED >= self.same + self.different
 
 
@@ -100,7 +100,7 @@ def chunk_change(run_a: RunOutputs, run_b: RunOutputs, queries: Sequence[Evaluat
 def same_id_counts(run_a: RunOutputs, run_b: RunOutputs) -> SameIds:
     """How many ids both runs retrieved, and whether they name the same passages.
 
-    Texts are not looked at where a run's documents were perturbed on purpose.
+    Texts are not compared if the documents of a run were perturbed.
     """
     docs = _documents(run_a), _documents(run_b)
     return _counts(run_a, run_b, docs, docs[0].keys() & docs[1].keys())
@@ -120,7 +120,7 @@ def _counts(run_a: RunOutputs, run_b: RunOutputs, docs: tuple[Documents, Documen
         if None not in (one.parent_id, other.parent_id) and one.parent_id != other.parent_id:
             different += 1
         elif span is not None and other_span is not None:
-            # The same place with another text is the same chunk, written in another way.
+            # The same location with another text is the same chunk.
             same, different = same + (span == other_span), different + (span != other_span)
         elif None not in keys:
             same, different = same + (keys[0] == keys[1]), different + (keys[0] != keys[1])
@@ -153,10 +153,10 @@ def _gold_never_returned(
     parents_known: bool,
 ) -> ChunkChange | None:
     """The change that the gold shows: a run has none of the gold ids, and yet the passages they name."""
-    wanted = {one.doc_id for ones in gold.values() for one in ones}
+    gold_ids = {one.doc_id for ones in gold.values() for one in ones}
     runs = {"A": run_a, "B": run_b}
-    without = [name for name, found in zip("AB", docs, strict=True) if wanted.isdisjoint(found)]
-    if not wanted or not without:
+    without = [name for name, found in zip("AB", docs, strict=True) if gold_ids.isdisjoint(found)]
+    if not gold_ids or not without:
         return None
     places = _locate_gold(gold, docs)
     covering = [name for name in without if _hits_gold(runs[name], places, by="span")]

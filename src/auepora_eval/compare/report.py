@@ -34,13 +34,12 @@ def golden_report(
     corpus: CorpusIds | None = None,
     answers: RunOutputsCache | None = None,
 ) -> CompareReport:
-    """Two runs by their golden queries: aggregates, their differences, each query. It holds no other metric.
+    """Compare two runs by their golden queries: aggregates, their differences, each query. No other metric is in it.
 
-    The aggregates are over the queries that both runs have, by one set of expectations, so that they can be subtracted.
-    Where chunks are matched by place or span, hit rates and MRR are those of these ranks; what is stored stays. Without
-    ``aggregates`` their metrics are not computed: only how many queries there are, and how many failed. Citations must
-    name documents of ``corpus``, else documents that were retrieved. ``answers`` are those of the store where some were
-    read before.
+    The aggregates are over the queries that both runs have, with the same expected chunks, so that they can be
+    subtracted. If chunks are matched by location or span, hit rates and MRR are those of these ranks; stored values do
+    not change. Without ``aggregates`` only queries and failures are counted. Citations must name documents of
+    ``corpus``, else documents that were retrieved. ``answers`` is a cache of outputs that were read before.
     """
     if strict_chunker_version:
         require_same_chunks(record_a, record_b)
@@ -75,7 +74,7 @@ def write_report(
     changes: Sequence[QueryChange] | None = None,
     judged_by: str = "",
 ) -> Path:
-    """Write the report's page to ``<runs_dir>/<run_id>/report.md``, under the id of run B; gives its path.
+    """Write the report to ``<runs_dir>/<run_id>/report.md``, under the id of run B; return its path.
 
     The other arguments are those of ``render_report_md``.
     """

@@ -1,4 +1,4 @@
-"""One metric of two runs made comparable: which samples enter, with which numbers, and what is made of them."""
+"""The scores of one metric in two runs, paired by sample and made comparable: which samples enter, and how."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 Fill = Literal["low", "high"]
-"""Failed measurements taken to be what makes the difference smallest, or largest."""
+"""Failed measurements filled with the values that make the difference smallest, or largest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricPair:
-    """A metric's outcomes in two runs on the same samples, in the same order."""
+    """A metric's scores in two runs on the same samples, in the same order."""
 
     name: str
     definition: MetricMeta
@@ -50,7 +50,7 @@ class MetricPair:
 
     @property
     def measure_failures(self) -> int:
-        """How many samples have a failed measurement in either run; what the other skipped is lost all the same."""
+        """How many samples have a failed measurement in either run, even if the other run skipped them."""
         return int(_measure_failed(self).sum())
 
     def without_failures(self, *, second: bool) -> MetricPair:
@@ -60,27 +60,27 @@ class MetricPair:
 
     @property
     def can_fill(self) -> bool:
-        """Whether failed measurements have bounds: those of the metric's range, where its value is a mean."""
+        """Whether failed measurements can be bounded: the metric is a mean with a finite range."""
         return self.definition.is_mean and all(map(math.isfinite, self.definition.range))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunPairScores:
-    """What enters the comparison. One of ``values``, ``sums`` and ``fold`` is there, or none of them."""
+    """The paired scores that enter a comparison. At most one of ``values``, ``sums`` and ``fold`` is set."""
 
     first: Scores
     second: Scores
-    """Outcomes that enter: NaN where a sample does not."""
+    """Scores that enter: NaN for samples that do not."""
     a: float
     b: float
     values: tuple[Floats, Floats] | None = None
-    """A mean over the same samples in both runs: their scores, NaN where a sample is not among them."""
+    """For a mean over the same samples in both runs: their scores, NaN for other samples."""
     sums: PairedStatistics | None = None
-    """A number made of sums; the samples need not be the same."""
+    """For a value computed from sums; the samples need not be the same."""
     fold: SwapStatistic | None = None
-    """Any other number."""
+    """For any other value."""
     of_rows: tuple[Callable[[npt.NDArray[np.intp]], float], Callable[[npt.NDArray[np.intp]], float]] | None = None
-    """With ``fold``: each run's number over some of the samples in ``used``."""
+    """With ``fold``: each run's value over some of the samples in ``used``."""
 
     @property
     def used(self) -> Bools:
@@ -94,7 +94,7 @@ class RunPairScores:
 
     @property
     def differences(self) -> Floats:
-        """What the second run has more on each sample; NaN where one of the two has no score."""
+        """The second run's score minus the first's on each sample; NaN where one of the two has no score."""
         return paired_differences(self.first.values, self.second.values)
 
     @property
@@ -104,7 +104,7 @@ class RunPairScores:
 
     @property
     def identical(self) -> bool:
-        """Whether both runs have the same values, and not only of failures."""
+        """Whether both runs have the same values, and at least one sample is scored in both."""
         scored = (self.first.status == Status.SCORED) & (self.second.status == Status.SCORED)
         if not scored.any():
             return False
@@ -116,25 +116,25 @@ class RunPairScores:
 
     @property
     def delta(self) -> float:
-        """What the second run has more; NaN where a run has no value."""
+        """The second run's value minus the first's; NaN if a run has no value."""
         if self.values is not None and self.used.any() and not self.differences[self.used].any():
-            return 0.0  # and not what rounding makes of it
+            return 0.0  # without rounding errors
         return self.b - self.a
 
 
 def pair_scores(pair: MetricPair, fill: Fill | None = None) -> RunPairScores:
-    """The reading of a pair.
+    """The paired scores of a metric.
 
-    A failure without a number (a failed measurement; a failed answer where none has a worst value, as for latency)
-    takes its sample out of both runs. With ``fill``, failed measurements count at an end of the metric's range.
+    A failure without a score (a failed measurement, or a failed output of a metric without a worst value, such as
+    latency) excludes its sample from both runs. With ``fill``, failed measurements count at an end of the range.
     """
     first, second = pair.first, pair.second
     if fill is not None and pair.can_fill:
         low, high = pair.definition.range
         up, down = (low, high) if fill == "high" else (high, low)
         first, second = _fill_failed(first, up), _fill_failed(second, down)
-    gone = failed_without_value(first) | failed_without_value(second)
-    first, second = exclude_rows(first, gone), exclude_rows(second, gone)
+    excluded = failed_without_value(first) | failed_without_value(second)
+    first, second = exclude_rows(first, excluded), exclude_rows(second, excluded)
     if pair.definition.reducer is None:
         return RunPairScores(first, second, math.nan, math.nan)
     if pair.definition.is_mean:
@@ -147,7 +147,7 @@ def pair_scores(pair: MetricPair, fill: Fill | None = None) -> RunPairScores:
         return RunPairScores(first, second, a, b, sums=table)
     if any(reducer.interval(one, *pair.definition.range) is not None for one in (first, second)):
         return _pair_folds(reducer, first, second)
-    # A number that has no interval in one run, since its samples cannot be drawn or swapped one by one.
+    # A value without an interval in one run, since its samples cannot be resampled or swapped one by one.
     return RunPairScores(first, second, a, b)
 
 
@@ -160,7 +160,7 @@ def _pair_means(first: Scores, second: Scores) -> RunPairScores:
     a, b = mean(first.values[first.counted]), mean(second.values[second.counted])
     if np.array_equal(first.counted, second.counted):
         return RunPairScores(first, second, a, b, values=(first.values, second.values))
-    # The samples a metric applies to depend on the answers, as those that were refused do. Then the value is a ratio,
+    # Which samples a metric applies to may depend on the answers, for instance on refusals. Then the value is a ratio,
     # a sum over a count, and both of them vary.
     tables = [np.column_stack([np.nan_to_num(one.values, nan=0.0), one.counted]) for one in (first, second)]
     return RunPairScores(first, second, a, b, sums=PairedStatistics(tables[0], tables[1], _ratio))
@@ -172,32 +172,32 @@ def _ratio(sums: Floats) -> Floats:
 
 
 def _pair_folds(reducer: Reducer, first: Scores, second: Scores) -> RunPairScores:
-    """A number of whole outcomes, over the samples that have one in both runs: a swap then keeps their count."""
+    """A value of any reducer, over the samples scored in both runs, so that a swap keeps their count."""
     both = first.counted & second.counted
     first, second = exclude_rows(first, ~both), exclude_rows(second, ~both)
     rows = np.flatnonzero(both)
-    kept = first.take(rows), second.take(rows)
+    scored = first.take(rows), second.take(rows)
     n = len(rows)
     places = np.arange(n)
-    of_rows = (lambda drawn: reducer.value(kept[0].take(drawn)), lambda drawn: reducer.value(kept[1].take(drawn)))
-    if all(one.stats is None and one.keys is None and one.repeats is None for one in kept):
-        # Nothing but values is read, ten thousand times: nothing else is copied.
+    of_rows = (lambda drawn: reducer.value(scored[0].take(drawn)), lambda drawn: reducer.value(scored[1].take(drawn)))
+    if all(one.stats is None and one.keys is None and one.repeats is None for one in scored):
+        # Only values are read, ten thousand times, so nothing else is copied.
         of_rows = (
-            lambda drawn: reducer.value(_scores_of_values(kept[0].values[drawn])),
-            lambda drawn: reducer.value(_scores_of_values(kept[1].values[drawn])),
+            lambda drawn: reducer.value(_scores_of_values(scored[0].values[drawn])),
+            lambda drawn: reducer.value(_scores_of_values(scored[1].values[drawn])),
         )
 
         def difference(swapped: Bools) -> float:
-            inside = swapped if n == len(swapped) else swapped[rows]
-            one = np.where(inside, kept[1].values, kept[0].values)
-            other = np.where(inside, kept[0].values, kept[1].values)
+            swapped_rows = swapped if n == len(swapped) else swapped[rows]
+            one = np.where(swapped_rows, scored[1].values, scored[0].values)
+            other = np.where(swapped_rows, scored[0].values, scored[1].values)
             return reducer.value(_scores_of_values(other)) - reducer.value(_scores_of_values(one))
     else:
-        joined = Scores.concat(list(kept))
+        joined = Scores.concat(list(scored))
 
         def difference(swapped: Bools) -> float:
-            inside = swapped[rows]
-            one, other = np.where(inside, places + n, places), np.where(inside, places, places + n)
+            swapped_rows = swapped[rows]
+            one, other = np.where(swapped_rows, places + n, places), np.where(swapped_rows, places, places + n)
             return reducer.value(joined.take(other)) - reducer.value(joined.take(one))
 
     fold = SwapStatistic(difference, both & (first.values != second.values))
@@ -205,7 +205,7 @@ def _pair_folds(reducer: Reducer, first: Scores, second: Scores) -> RunPairScore
 
 
 def _scores_of_values(values: Floats) -> Scores:
-    """Outcomes that are values alone, all of them counted."""
+    """Scores made of values alone, all of them counted."""
     return Scores(values, np.zeros(len(values), np.uint8), np.zeros(len(values), np.int16))
 
 
@@ -214,10 +214,10 @@ def _reduce_rows(reducer: SumsReducer) -> Callable[[Floats], Floats]:
 
 
 def reduce_or_nan(reducer: Reducer, scores: Scores) -> float:
-    """What a reducer makes of outcomes; NaN where it cannot, because not all that it reads is stored."""
+    """The value of a reducer; NaN if it raises because not all that it reads is stored."""
     try:
         return reducer.value(scores)
-    except Exception:  # what it reads besides the scores, such as whole answers, was not stored
+    except Exception:  # it reads something besides the scores, such as answers, that was not stored
         return math.nan
 
 
@@ -227,7 +227,7 @@ def _measure_failed(pair: MetricPair) -> Bools:
 
 
 def failed_without_value(scores: Scores) -> Bools:
-    """Which samples failed and have no number to count at."""
+    """A mask of the samples that failed and have no score."""
     failed: Bools = (scores.status == Status.SYSTEM_FAILED) | (scores.status == Status.MEASURE_FAILED)
     return failed & ~scores.counted
 
@@ -238,11 +238,11 @@ def _fill_failed(scores: Scores, value: float) -> Scores:
 
 
 def exclude_rows(scores: Scores, rows: Bools) -> Scores:
-    """The outcomes with some samples left out of the fold."""
+    """The scores with some samples excluded from the reducer."""
     return scores.replaced(rows, Status.SKIPPED, "left_out", math.nan) if rows.any() else scores
 
 
 def _zero_excluded(scores: Scores) -> Floats:
-    """The statistics with nothing where a sample does not enter."""
+    """The statistics with zeros for samples that do not enter."""
     assert scores.stats is not None
     return np.where(scores.counted[:, None] & np.isfinite(scores.stats), scores.stats, 0.0)

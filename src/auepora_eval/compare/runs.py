@@ -1,4 +1,4 @@
-"""Two stored runs held against each other in everything: golden queries, every metric, what else differs."""
+"""The whole comparison of two stored runs: golden queries, every metric, other differences."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def compare_runs(
     """Compare run B with run A. Differences are B - A, over the samples that both have. No document's text is read.
 
     Runs are named as ``RunStore.find`` takes them: an id or the beginning of one, a name, ``latest``, ``latest~1``.
-    ``golden`` names the golden queries where they are not the samples stored with the runs. ``delta`` is the largest
+    ``golden`` names the golden queries if they are not the samples stored with the runs. ``delta`` is the largest
     difference that does not matter, ``primary`` the metrics that share one 5 %; see ``compare_metrics``. Without
     ``aggregates`` the metrics of golden queries are not computed again from what is stored. ``corpus`` names the
     documents that golden answers may cite: the path of a corpus, or its ids.
@@ -48,7 +48,7 @@ def compare_runs(
     with open_store(store) as opened:
         record_a, record_b = opened.find(run_id_a), opened.find(run_id_b)
         if record_a.run_id == record_b.run_id:
-            raise BadValueError(f"{record_a.run_id} is there twice; name two runs to compare")
+            raise BadValueError(f"{record_a.run_id} is named twice; name two runs to compare")
         if strict_chunker_version:
             require_same_chunks(record_a, record_b)
         answers = RunOutputsCache(opened)

@@ -1,4 +1,4 @@
-"""The samples that runs share: who they are, where they stand in each run, and which of them belong together."""
+"""The samples that several runs share: their ids, their rows in each run, and their clusters."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class SharedSamples:
 
     ids: list[str]
     rows: list[npt.NDArray[np.intp]]
-    """For each run where they stand in its dataset."""
+    """For each run their positions in its dataset."""
     clusters: Clusters | None
-    """A number per sample, the same for those that belong together; ``None`` where none do."""
+    """A cluster number per sample; ``None`` if there are no clusters."""
     only: list[int]
-    """For each run how many of its samples some other run has not."""
+    """For each run how many of its samples some other run lacks."""
 
 
 @gc_paused()
 def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_dataset: bool = False) -> SharedSamples:
-    """What runs have in common. No text of a document is read.
+    """The samples that all of these runs have. No text of a document is read.
 
-    Runs that have not ended, runs of different datasets (unless ``other_dataset`` says that this is meant) and runs
-    without a sample in common are refused.
+    Runs that have not ended, runs of different datasets (unless ``other_dataset`` is set) and runs without a sample in
+    common are refused.
     """
     for record in records:
         _require_ended(record)
@@ -46,7 +46,7 @@ def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_datas
             raise BadValueError(
                 f"{_run_label(first)} and {_run_label(record)} ran on different datasets ('{first.dataset_name}', "
                 f"{first.num_samples} samples, and '{record.dataset_name}', {record.num_samples}); to compare them on "
-                "the samples whose ids both have, say so (other_dataset=True, --other-dataset)"
+                "the samples whose ids both have, pass other_dataset=True or --other-dataset"
             )
     samples = store.samples(first.run_id, texts=False)
     codes = sample_clusters(samples)
@@ -54,24 +54,24 @@ def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_datas
     if all(record.fingerprint == first.fingerprint for record in records):
         every = np.arange(len(ids), dtype=np.intp)
         return SharedSamples(ids, [every] * len(records), codes, [0] * len(records))
-    places = [
+    positions_by_run = [
         {name: place for place, name in enumerate(ids if record is first else store.sample_ids(record.run_id))}
         for record in records
     ]
-    common = [name for name in ids if all(name in held for held in places)]
+    common = [name for name in ids if all(name in positions for positions in positions_by_run)]
     if not common:
         raise BadValueError(
             f"{' and '.join(map(_run_label, records))} have no sample in common: no sample_id is in both datasets"
         )
-    rows = [np.array([held[name] for name in common], dtype=np.intp) for held in places]
+    rows = [np.array([positions[name] for name in common], dtype=np.intp) for positions in positions_by_run]
     shared = None if codes is None else codes[rows[0]]
-    return SharedSamples(common, rows, shared, [len(held) - len(common) for held in places])
+    return SharedSamples(common, rows, shared, [len(positions) - len(common) for positions in positions_by_run])
 
 
 def _require_ended(record: RunRecord) -> None:
     if record.status is RunStatus.RUNNING:
         raise BadValueError(
-            f"{_run_label(record)} is still going (by process {record.process}); "
+            f"{_run_label(record)} is still running (process {record.process}); "
             f"wait for it to end, or resume it if that "
             "process is gone"
         )

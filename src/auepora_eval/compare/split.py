@@ -1,10 +1,10 @@
-"""A difference split in two: what another retrieval made of it, and what another generation did.
+"""A difference between two runs split into the part from retrieval and the part from generation.
 
-Between run A and run B stands a third one, in which B's generator answered from A's documents. On every sample
+Between run A and run B is a third run, in which B's generator answered from A's documents. On every sample
 
     B - A = (B - replayed) + (replayed - A)
 
-where the first part differs in nothing but the documents, and the second in nothing but who answered from them.
+where the first part differs only in the documents, and the second only in the generator.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class DifferencePart:
-    """A difference, how far it may be off, and how often chance alone would make one as large."""
+    """A difference with its interval and p-value."""
 
     value: float | None
     """``None`` where no sample has a score in all three runs."""
     interval: tuple[float, float] | None = None
     p_value: float | None = None
-    """By sign flips; ``None`` for what is no mean of scores. Not adjusted for looking at several metrics."""
+    """By sign flips; ``None`` for metrics that are not means. Not adjusted for several metrics."""
     flags: tuple[str, ...] = ()
-    """Why the interval may cover less than it says."""
+    """Why the coverage of the interval may be below its level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ class MetricSplit:
     """replayed - a: the same documents, another generator."""
     n: int
     units: int
-    """Clusters where samples belong together, samples otherwise."""
+    """Clusters if there are any, samples otherwise."""
     left_out: int
     """Samples without a score in one of the three."""
     scores: Mapping[str, tuple[float, float, float]] = field(repr=False, default_factory=dict)
     """By the id of a sample its scores in A, replayed, and in B."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it, without the scores."""
+        """The split as a JSON object, without the scores."""
         values = asdict(self)
         del values["scores"]
         return values
@@ -83,9 +83,9 @@ def split_difference(
     second: Scores,
     clusters: Clusters | None = None,
 ) -> MetricSplit:
-    """Split the difference between two runs, given a metric's outcomes in both and in the replay, sample by sample."""
-    there = first.counted & replayed.counted & second.counted
-    rows = np.flatnonzero(there)
+    """Split the difference between two runs, given a metric's scores in both and in the replay, sample by sample."""
+    scored = first.counted & replayed.counted & second.counted
+    rows = np.flatnonzero(scored)
     a, r, b = (scores.take(rows) for scores in (first, replayed, second))
     inside = None if clusters is None else clusters[rows]
     codes = encode_clusters(inside, len(rows))
@@ -103,7 +103,7 @@ def split_difference(
         generation=generation,
         n=len(rows),
         units=len(rows) if codes is None else len(np.unique(codes)),
-        left_out=len(there) - len(rows),
+        left_out=len(scored) - len(rows),
         scores=dict(zip(names, columns, strict=True)),
     )
 
@@ -124,7 +124,7 @@ def _mean_parts(
     low, high = metric.range
     return [
         _difference_part(
-            # One sum of all: each part is rounded once, so that they add up as nearly as numbers can.
+            # One exact sum: each part is rounded once, so that the parts add up to rounding.
             exact_sum(np.concatenate([after, -before])) / len(a),
             paired_interval(before, after, clusters=clusters, binary=metric.binary, lowest=low, highest=high),
             float(p_value),
@@ -136,7 +136,7 @@ def _mean_parts(
 def _fold_parts(
     metric: BatchMetric, first: Scores, replayed: Scores, second: Scores, clusters: Clusters | None
 ) -> list[DifferencePart]:
-    """The parts of what is no mean: they add up as a whole, not sample by sample."""
+    """The parts for metrics that are not means: they add up in total, not sample by sample."""
     parts = []
     for before, after in ((first, second), (replayed, second), (first, replayed)):
         value = metric.reducer.value(after) - metric.reducer.value(before)

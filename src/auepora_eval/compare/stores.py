@@ -1,4 +1,4 @@
-"""Which store a comparison reads, and the queries and answers of one run in it."""
+"""The store that a comparison reads, and the samples and outputs of one run in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Store = RunStore | str | Path | None
 
 @contextmanager
 def open_store(store: Store = None) -> Iterator[RunStore]:
-    """The store that is meant, which must be there; one that was given open stays open."""
+    """Open the store, which must exist; a store that is passed open stays open."""
     if isinstance(store, RunStore):
         yield store
         return
@@ -31,7 +31,7 @@ def open_store(store: Store = None) -> Iterator[RunStore]:
 
 @dataclass(frozen=True, slots=True)
 class RunOutputs:
-    """A run with its queries and what came back for them, without any text of a document."""
+    """A run with its samples and outputs, without any text of a document."""
 
     record: RunRecord
     samples: list[EvaluationSample]
@@ -39,12 +39,12 @@ class RunOutputs:
     outputs: list[dict[str, SystemOutputs]]
     """For each repeat, the outputs by the id of their sample."""
     text_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """By the id of a retrieved document the key of its text: equal texts have equal keys. Left out are ids without a
-    text, and ids with several."""
+    """By the id of a retrieved document the key of its text: equal texts have equal keys. Ids without a text, and ids
+    with several texts, are left out."""
 
     @property
     def unanswered(self) -> int:
-        """How many answers it never got, failed ones not counted: nobody asked."""
+        """How many outputs are missing because the system was never called; failed outputs are not counted."""
         return self.record.num_samples * len(self.outputs) - sum(map(len, self.outputs))
 
     @property
@@ -54,7 +54,7 @@ class RunOutputs:
 
 
 def read_run_outputs(store: RunStore, record: RunRecord) -> RunOutputs:
-    """What a run asked and what came back."""
+    """The samples and outputs of a run."""
     outputs: list[dict[str, SystemOutputs]] = [{} for _ in range(max(record.repeats, 1))]
     keys: dict[str, str] = {}
     with gc_paused():
@@ -68,14 +68,14 @@ def read_run_outputs(store: RunStore, record: RunRecord) -> RunOutputs:
 
 
 class RunOutputsCache:
-    """The answers of stored runs, each read once."""
+    """The outputs of stored runs, each run read once."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self._read: dict[str, RunOutputs] = {}
 
     def of(self, record: RunRecord) -> RunOutputs:
-        """What a run asked and what came back."""
+        """The samples and outputs of a run."""
         if record.run_id not in self._read:
             self._read[record.run_id] = read_run_outputs(self._store, record)
         return self._read[record.run_id]

@@ -24,7 +24,7 @@ _PREFERRED = ("token_f1", "exact_match")
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSummary:
-    """The sentence, and what it comes to on the primary metrics together."""
+    """A comparison as one sentence, with the overall outcome on the primary metrics."""
 
     sentence: str
     outcome: Literal["better", "worse", "open"]
@@ -32,16 +32,16 @@ class ComparisonSummary:
 
 
 def comparison_summary(report: CompareReport, names: tuple[str, str] | None = None) -> ComparisonSummary:
-    """The comparison in one sentence. It speaks of the primary metrics alone, and so does the outcome."""
+    """The comparison in one sentence. Sentence and outcome cover the primary metrics only."""
     primary = [one for one in report.metrics if one.primary]
     if not primary:
         return ComparisonSummary("The two runs have no metric in common that can be compared.", "open")
     counts = {verdict: sum(one.verdict == verdict for one in primary) for verdict in ("better", "worse", "equal")}
     counts["open"] = len(primary) - sum(counts.values())
-    told = ", ".join(f"{what} on {count}" for what, count in counts.items() if count)
+    verdicts = ", ".join(f"{what} on {count}" for what, count in counts.items() if count)
     of_all = "metric" if len(primary) == len(report.metrics) else "primary metric"
     a, b = ("A", "B") if names is None else (f"A ({names[0]})", f"B ({names[1]})")
-    sentence = f"Of {len(primary):,} {of_all}{'s' * (len(primary) != 1)}, {b} against {a} is {told}"
+    sentence = f"Of {len(primary):,} {of_all}{'s' * (len(primary) != 1)}, {b} against {a} is {verdicts}"
     main = _headline_metric(primary)
     outcome: Literal["better", "worse", "open"] = "open"
     if bool(counts["better"]) != bool(counts["worse"]):
@@ -50,7 +50,7 @@ def comparison_summary(report: CompareReport, names: tuple[str, str] | None = No
 
 
 def _headline_metric(primary: Sequence[MetricComparison]) -> MetricComparison | None:
-    """The primary metric that matters most: of answers before retrieval, and those before anything else."""
+    """The most important primary metric: those of answers before those of retrieval, then any other."""
 
     def weight(one: MetricComparison) -> tuple[int, bool]:
         rank = next((place for place, target in enumerate(_TARGETS) if target.name == one.target), len(_TARGETS))

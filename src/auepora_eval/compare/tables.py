@@ -15,12 +15,12 @@ from .types import CompareReport, ComparisonKind, MetricComparison
 __all__ = ["comparison_table", "comparison_text"]
 
 MAX_QUERIES_LISTED = 10
-"""So many queries of a kind are named."""
+"""How many queries of a kind are listed."""
 _MARKS = {"better": "+", "worse": "-", "equal": "=", "inconclusive": ""}
 
 
 def comparison_text(report: CompareReport, *, names: tuple[str, str] | None = None) -> str:
-    """The whole comparison: in a sentence, what differs, every metric with its verdict, golden queries that changed."""
+    """The whole comparison: summary, differences of configuration, every metric, golden queries that changed."""
     parts = [escape_line_breaks(comparison_summary(report, names).sentence)]
     ids = (report.run_a, report.run_b)
     runs = ids if names is None else tuple(f"{run}  {name}" for run, name in zip(ids, names, strict=True))
@@ -50,13 +50,13 @@ def comparison_table(metrics: Sequence[MetricComparison]) -> str:
             rows.append([entry.title if position == 0 else "", *_row(one)])
     headers = ["target", "metric", "A", "B", "B - A", "95 % interval", "p", "won/lost", "verdict"]
     text = table(rows, headers=headers, right=(2, 3, 4, 6))
-    remarks = _notes(metrics)
-    return "\n".join([text, *(["", *map(escape_line_breaks, remarks)] if remarks else [])])
+    notes = _notes(metrics)
+    return "\n".join([text, *(["", *map(escape_line_breaks, notes)] if notes else [])])
 
 
 def _row(one: MetricComparison) -> list[str]:
-    doubt, ends = " ?" if one.flags and one.interval is not None else "", one.shown_interval
-    interval = "" if ends is None else f"{signed(ends[0])} … {signed(ends[1])}{doubt}"
+    mark, ends = " ?" if one.flags and one.interval is not None else "", one.shown_interval
+    interval = "" if ends is None else f"{signed(ends[0])} … {signed(ends[1])}{mark}"
     p = one.p_adjusted if one.primary else one.p_value
     shown = "" if p is None else f"{p:.4f}" if p >= 0.0001 else "<.0001"
     verdict = f"{_MARKS[one.verdict]} {one.verdict}".strip() + (", negligible" if one.negligible else "")
@@ -106,10 +106,10 @@ def _queries(report: CompareReport) -> str:
         unknown = report.deltas.get("without_known_place")
         return f"golden queries: {unknown} not compared, chunks changed and places are not known" if unknown else ""
     counts = Counter(one.kind for one in report.per_query)
-    told = ", ".join(f"{counts[kind]} {kind.value.lower()}" for kind in ComparisonKind if counts[kind])
+    counts_text = ", ".join(f"{counts[kind]} {kind.value.lower()}" for kind in ComparisonKind if counts[kind])
     match = report.deltas.get("chunker_version_match", "exact")
     how = "" if match == "exact" else "; chunks are matched by where they lie in their document"
-    lines = [f"golden queries: {told}{how}"]
+    lines = [f"golden queries: {counts_text}{how}"]
     if match != "exact":
         lines.append(f"  {_rank_metrics(report)}")
     for kind in (ComparisonKind.REGRESSION, ComparisonKind.LOSS):

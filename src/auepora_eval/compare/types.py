@@ -1,4 +1,4 @@
-"""What a comparison is made of: aggregates, queries and metrics of two runs."""
+"""The data types of a comparison: aggregates, queries and metrics of two runs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ __all__ = [
 
 Verdict = Literal["better", "worse", "equal", "inconclusive"]
 DowngradeReason = Literal["measure_failures", "system_failures", "missing_outputs", "question_overlap"]
-"""What could turn a verdict: measurements that failed; or it holds only because a system failed on some samples, or
-because outputs are missing; or the metric is word overlap with the question, and no other one rests on gold or a judge.
+"""Why a verdict was downgraded to inconclusive: failed measurements could change it; it holds only because a system
+failed on some samples, or because outputs are missing; or the metric is word overlap with the question, and no other
+metric rests on gold or a judge.
 """
 
 
 class ComparisonKind(StrEnum):
-    """What became of a query from the first run to the second."""
+    """The outcome of a query in the second run compared with the first."""
 
     WIN = "Win"
     """Found now and not before, or found further up."""
@@ -56,7 +57,7 @@ class AggregateMetrics:
     failed_queries: int
 
     def to_dict(self, *, digits: int | None = None) -> dict[str, Any]:
-        """As JSON holds it, keys in their order; rounded where ``digits`` says so. NaN is ``None``."""
+        """The aggregate as a JSON object, keys in their order; rounded to ``digits`` if given. NaN is ``None``."""
 
         def shown(value: Any) -> Any:
             if isinstance(value, Mapping):
@@ -101,14 +102,14 @@ class MetricComparison:
     delta_completed: float | None
     """The same over samples that both systems answered."""
     bounds: tuple[float, float] | None
-    """Where ``delta`` would lie had every failed measurement been worst for it, and best."""
+    """The values of ``delta`` with every failed measurement at its worst, and at its best."""
     interval: tuple[float, float] | None
     p_value: float | None
     p_adjusted: float | None
     """``None`` for metrics that are not among the primary ones."""
     effect_size: float | None
     mde: float | None
-    """The smallest difference that so many samples detect four times in five."""
+    """The minimum detectable effect: the smallest difference that these samples detect with a power of 80 %."""
     wins: int
     losses: int
     draws: int
@@ -117,16 +118,16 @@ class MetricComparison:
     clusters: int
     primary: bool = True
     negligible: bool = False
-    """Whether the whole interval lies within what the user said does not matter."""
+    """Whether the whole interval lies within the margin."""
     n_needed: int | None = None
-    """How many samples the difference that matters would need, where the verdict is open."""
+    """How many samples it takes to detect the margin, if the verdict is inconclusive."""
     flags: tuple[str, ...] = ()
     doubt: DowngradeReason | None = None
-    """Why a verdict that the numbers alone would give was taken back, if it was."""
+    """Why the verdict was downgraded to inconclusive; ``None`` if it was not."""
     higher_is_better: bool = True
     note: str | None = None
     own_spread: tuple[float | None, float | None] | None = None
-    """How far each system's answers to one sample lie apart (a standard deviation), where samples were repeated."""
+    """The standard deviation of each system's scores of one sample over repeats, if samples were repeated."""
     missing: tuple[int, int] = (0, 0)
     """How many outputs each run lacks, of the samples that both have."""
     interval_adjusted: tuple[float, float] | None = None
@@ -139,7 +140,7 @@ class MetricComparison:
         return self.interval if self.interval_adjusted is None else self.interval_adjusted
 
     def to_dict(self) -> dict[str, Any]:
-        """As the comparison document has it, without the name."""
+        """The entry of the comparison document, without the name."""
         values = asdict(self)
         del values["name"]
         values["missing_outputs"] = dict(zip("ab", values.pop("missing"), strict=True))
@@ -148,7 +149,7 @@ class MetricComparison:
 
 @dataclass(frozen=True, slots=True)
 class CompareReport:
-    """Two runs held against each other."""
+    """The comparison of two runs."""
 
     run_a: str
     run_b: str
@@ -185,7 +186,7 @@ class CompareReport:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: a table of differences, and a chart of them."""
+        """The rendering in a notebook: a table of differences, and a chart of them."""
         from .notebook import comparison_html
 
         return comparison_html(self)
@@ -243,15 +244,15 @@ def _metric_columns(report: CompareReport) -> dict[str, FrameColumn]:
 
     rows = [row(one) for one in report.metrics]
     rows += [{"metric": name, "note": f"not compared: {why}"} for name, why in report.refused.items()]
-    return {name: FrameColumn(held, [one.get(name) for one in rows]) for name, held in _METRIC_COLUMNS.items()}
+    return {name: FrameColumn(kind, [one.get(name) for one in rows]) for name, kind in _METRIC_COLUMNS.items()}
 
 
 def _query_columns(queries: list[QueryComparison]) -> dict[str, FrameColumn]:
-    held: dict[str, ColumnKind] = {
+    columns: dict[str, ColumnKind] = {
         "query_id": "text",
         "kind": "text",
         "a_hit_rank": "count",
         "b_hit_rank": "count",
         "note": "text",
     }
-    return {name: FrameColumn(kind, [getattr(one, name) for one in queries]) for name, kind in held.items()}
+    return {name: FrameColumn(kind, [getattr(one, name) for one in queries]) for name, kind in columns.items()}

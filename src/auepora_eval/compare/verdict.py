@@ -1,4 +1,4 @@
-"""What a comparison comes to, and what it takes to say so."""
+"""The verdict of a comparison (better, worse, equal, inconclusive) and the rules for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .types import Verdict
 __all__ = ["ALPHA", "Ends", "Margin", "excludes_zero", "is_within", "margin_of", "require_margin", "verdict_of"]
 
 ALPHA = 0.05
-"""A difference that chance alone would make less often than this is one."""
+"""The significance level."""
 
 Margin = float | Mapping[str, float] | None
 """The difference that does not matter: one for all metrics, or by the name of a metric."""
@@ -33,8 +33,8 @@ def verdict_of(
 
     ``better`` and ``worse`` need an adjusted p-value below .05 and an adjusted interval without 0: few skewed
     differences can have a small p-value by chance, but not both. ``equal`` needs values that are ``identical`` on all
-    samples, or a margin that the user gave and a 90 % interval within it, which is two one-sided tests at 5 %. What is
-    neither is open.
+    samples, or a margin that the user gave and a 90 % interval within it, which is two one-sided tests at 5 %.
+    Everything else is inconclusive.
     """
     if delta is None:
         return "inconclusive"
@@ -54,12 +54,12 @@ def is_within(ends: Ends, margin: float | None) -> bool:
 
 
 def margin_of(margin: Margin, name: str) -> float | None:
-    """The margin of one metric; ``None`` where there is none for it."""
+    """The margin of one metric; ``None`` if it has none."""
     return margin.get(name) if isinstance(margin, Mapping) else margin
 
 
 def require_margin(margin: Margin, known: Iterable[str]) -> None:
-    """Raise where a margin is no positive number, or is one of a metric that nobody has."""
+    """Raise if a margin is not a positive number, or is for an unknown metric."""
     if margin is None:
         return
     named = margin if isinstance(margin, Mapping) else {"": margin}

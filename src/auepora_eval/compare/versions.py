@@ -1,4 +1,4 @@
-"""What differs between two runs besides their numbers: versions of their parts, commit, conventions, dataset."""
+"""Differences between two runs besides their scores: component versions, commit, conventions, dataset."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _UNKNOWN = "not said"
 
 
 def version_notes(record_a: RunRecord, record_b: RunRecord, *, unanswered: tuple[int, int] = (0, 0)) -> list[str]:
-    """What differs: each part of the configuration, the commit, the conventions, what was asked, the dataset.
+    """Notes on what differs: the configuration, the commit, the conventions, the run options, the dataset.
 
-    First of all which run did not finish; ``unanswered`` tells how many answers each run never got.
+    The first notes name runs that did not finish; ``unanswered`` is how many outputs each run lacks.
     """
     notes = [
         note
@@ -55,19 +55,19 @@ def version_notes(record_a: RunRecord, record_b: RunRecord, *, unanswered: tuple
 
 
 def changed_config_keys(record_a: RunRecord, record_b: RunRecord) -> list[str]:
-    """The names of all that differs in ``config``: first what can move a rank, last what can only change an answer."""
+    """The keys of ``config`` that differ: first those that can change a rank, last those that only change an answer."""
     a, b = record_a.config, record_b.config
     others = sorted((a.keys() | b.keys()) - {*_RANKING_KEYS, *_ANSWER_KEYS})
     return [key for key in (*_RANKING_KEYS, *others, *_ANSWER_KEYS) if _difference(key, a.get(key), b.get(key))]
 
 
 def chunker_versions(record_a: RunRecord, record_b: RunRecord) -> tuple[str | None, str | None]:
-    """The versions of the chunkers; ``None`` where a run does not say."""
+    """The versions of the chunkers; ``None`` if unknown."""
     return chunker_version(record_a), chunker_version(record_b)
 
 
 def chunker_version(record: RunRecord) -> str | None:
-    """The version of the chunker; ``None`` where the run does not say."""
+    """The version of the chunker; ``None`` if unknown."""
     version = record.config.get("chunker_version")
     return None if version in (None, "") else str(version)
 
@@ -89,7 +89,7 @@ def _differences(a: Mapping[str, Any], b: Mapping[str, Any], keys: tuple[str, ..
 
 
 def _difference(what: str, a: Any, b: Any) -> list[str]:
-    # A plan writes 3 where a system says "3"; that is one version.
+    # 3 in a plan and "3" from a system are the same version.
     if a == b or (a is not None and b is not None and str(a) == str(b)):
         return []
     ours, others = _format_value(a), _format_value(b)

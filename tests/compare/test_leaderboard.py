@@ -13,7 +13,7 @@ from auepora_eval.store.runs import RunStore
 from helpers.stored_runs import samples, scored
 
 
-def test_a_league_of_four(store: RunStore) -> None:
+def test_leaderboard_of_four_runs(store: RunStore) -> None:
     rng = np.random.default_rng(0)
     data, base = samples(100), rng.random(100) * 0.6
     shifts = [0.0, 0.2, 0.0, 0.3]
@@ -45,7 +45,7 @@ def test_a_league_of_four(store: RunStore) -> None:
     assert document["metrics"]["token_f1"]["ranking"][0] == records[3].run_id
 
 
-def test_pairs_pay_for_being_many(store: RunStore) -> None:
+def test_more_pairs_give_larger_p_values(store: RunStore) -> None:
     rng = np.random.default_rng(1)
     data = samples(60)
     records = [scored(store, f"run{at}", data, {"token_f1": rng.random(60)}) for at in range(5)]
@@ -69,7 +69,7 @@ def test_tukey(store: RunStore) -> None:
     assert quality.unbeaten() == [2]
 
 
-def test_runs_that_make_no_league(store: RunStore) -> None:
+def test_runs_that_make_no_leaderboard(store: RunStore) -> None:
     data = samples(5)
     a, b = (scored(store, name, data, {"token_f1": np.ones(5)}) for name in "ab")
     with pytest.raises(BadValueError, match="at least two runs"):

@@ -34,7 +34,7 @@ def only(store: RunStore, a: RunRecord, b: RunRecord, name: str = "token_f1", **
 
 
 class TestFailures:
-    def test_who_crashes_on_the_hardest_fifth_does_not_become_better_by_it(self, store: RunStore) -> None:
+    def test_crashing_on_the_hardest_fifth_does_not_help(self, store: RunStore) -> None:
         data = samples(200, reference=" ".join(WORDS))
 
         def steady(n: int) -> str:
@@ -58,7 +58,7 @@ class TestFailures:
         assert found.p_adjusted < 0.001
         assert only(store, b, a).verdict == "better"
 
-    def test_nor_by_not_saying_what_would_cost_precision(self, store: RunStore) -> None:
+    def test_failing_where_precision_is_low_does_not_help(self, store: RunStore) -> None:
         # Of answers that are longer than their references, BLEU forgives the loss: they lower its precision.
         data = samples(60, reference="it is so")
 
@@ -78,15 +78,15 @@ class TestFailures:
         assert "'better' only because failed answers change it" in str(found.note)
         assert only(store, b, a, "bleu").verdict == "inconclusive"
 
-    def test_a_crash_that_costs_is_a_loss_for_what_is_no_mean_too(self, store: RunStore) -> None:
+    def test_crash_is_a_loss_for_metrics_that_are_not_means(self, store: RunStore) -> None:
         data = samples(60, reference="the cat sat on the mat and looked at the dog")
-        said = "the cat sat on the mat and looked at a dog"
-        a = run(store, "a", data, lambda n: said, ["bleu"])
-        b = run(store, "b", data, lambda n: said if n % 3 else ValueError("no"), ["bleu"])
+        answer_text = "the cat sat on the mat and looked at a dog"
+        a = run(store, "a", data, lambda n: answer_text, ["bleu"])
+        b = run(store, "b", data, lambda n: answer_text if n % 3 else ValueError("no"), ["bleu"])
         assert only(store, a, b, "bleu").verdict == "worse"
         assert only(store, b, a, "bleu").verdict == "better"
 
-    def test_a_failure_without_a_worst_value_takes_the_sample_out_of_both(self, store: RunStore) -> None:
+    def test_failure_without_a_worst_value_excludes_the_sample(self, store: RunStore) -> None:
         data = samples(40)
 
         def timed(seconds: float) -> SystemOutputs:
@@ -97,7 +97,7 @@ class TestFailures:
         found = only(store, a, b, "mean_latency[own]")
         assert (found.a, found.b, found.delta, found.n) == (1.0, 1.0, 0.0, 30)
 
-    def test_failed_measurements_that_could_turn_the_verdict_leave_it_open(self, store: RunStore) -> None:
+    def test_failed_measurements_that_could_change_the_verdict(self, store: RunStore) -> None:
         data = samples(40)
         lost = np.arange(40) < 10
         first = np.full(40, 0.5)
@@ -113,7 +113,7 @@ class TestFailures:
         assert found.verdict == "inconclusive"
         assert "10 failed measurements could change the verdict from 'better'" in str(found.note)
 
-    def test_a_few_failed_measurements_turn_nothing(self, store: RunStore) -> None:
+    def test_few_failed_measurements_keep_the_verdict(self, store: RunStore) -> None:
         data = samples(100)
         second = np.where(np.arange(100) % 2, 0.7, 0.6)
         a = scored(store, "a", data, {"token_f1": np.full(100, 0.5)})
@@ -156,7 +156,7 @@ class TestNumbers:
         power = 1 - stats.nct.cdf(stats.t.ppf(0.975, 119), 119, shift)
         assert power == pytest.approx(0.8, abs=0.005)
 
-    def test_shares_have_newcombes_interval_and_clusters_have_not(self, store: RunStore) -> None:
+    def test_newcombe_interval_for_proportions_without_clusters(self, store: RunStore) -> None:
         first = np.repeat([1.0, 1.0, 0.0, 0.0], [30, 5, 15, 10])
         second = np.repeat([1.0, 0.0, 1.0, 0.0], [30, 5, 15, 10])
         single, grouped = samples(60), samples(60, clusters=lambda n: str(n % 20))
@@ -186,7 +186,7 @@ class TestNumbers:
         assert (found.n, found.clusters) == (24, 6)
         assert "few" in found.flags
 
-    def test_lower_is_better_where_the_metric_says_so(self, store: RunStore) -> None:
+    def test_metric_where_lower_is_better(self, store: RunStore) -> None:
         names = ["mean_latency[end_to_end]", "quantile_latency[end_to_end,0.5]"]
         data = samples(60)
         rng = np.random.default_rng(0)
@@ -202,7 +202,7 @@ class TestNumbers:
         assert quantile.interval is not None
         assert quantile.interval[0] < 1 < quantile.interval[1]
 
-    def test_more_answers_per_second_are_better_though_each_takes_less(self, store: RunStore) -> None:
+    def test_throughput_where_higher_is_better(self, store: RunStore) -> None:
         data = samples(30)
 
         def timed(seconds: float) -> SystemOutputs:
@@ -260,7 +260,7 @@ class TestNumbers:
         assert found.verdict == "worse"
         assert found.n == 30
 
-    def test_samples_that_depend_on_the_answer_make_a_ratio(self, store: RunStore) -> None:
+    def test_ratio_if_applicable_samples_depend_on_the_answer(self, store: RunStore) -> None:
         # Of what A refuses, 3 of 4 are rightly refused; of what B refuses, half. No sample tells by itself.
         data = samples(80)
         for number, one in enumerate(data):
@@ -299,7 +299,7 @@ class TestSeveralMetrics:
         assert [named[name].primary for name in names] == [False, False, True]
         assert [one.name for one in compare_metrics(store, a, b, metrics=["containment"]).metrics] == ["containment"]
 
-    def test_a_margin_makes_equal_and_negligible_and_tells_how_many_it_needs(self, store: RunStore) -> None:
+    def test_margin_gives_equal_negligible_and_samples_needed(self, store: RunStore) -> None:
         rng = np.random.default_rng(3)
         data, first = samples(100), rng.random(100) * 0.5 + 0.2
         noise = rng.permutation(np.repeat([-0.1, 0.1], 50))
@@ -331,15 +331,15 @@ class TestSeveralMetrics:
         assert compare_metrics(store, a, b).to_dict() != compare_metrics(store, a, b, seed=1).to_dict()
 
 
-def test_repeats_tell_the_systems_own_spread_apart(store: RunStore) -> None:
+def test_repeats_give_the_spread_within_samples(store: RunStore) -> None:
     data = samples(40, reference=" ".join(WORDS))
     asked: dict[str, int] = {}
 
-    def moody(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+    def varying(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
         asked[sample.sample_id] = asked.get(sample.sample_id, 0) + 1
         return SystemOutputs([], Response(right(4 if asked[sample.sample_id] % 2 else 6)))
 
-    a = run_system(moody, data, ["token_f1"], store=store, name="a", repeats=4).record
+    a = run_system(varying, data, ["token_f1"], store=store, name="a", repeats=4).record
     b = run_system(answering(lambda n: right(5)), data, ["token_f1"], store=store, name="b", repeats=4).record
     found = only(store, a, b)
     # Two answers at .4 and two at .6: a variance of 4 · .01 / 3.
@@ -377,7 +377,7 @@ class TestWhatIsNoMeanOverRepeats:
         return rows
 
     @pytest.mark.slow
-    def test_repeats_that_say_the_same_change_nothing(self, store: RunStore) -> None:
+    def test_identical_repeats_change_nothing(self, store: RunStore) -> None:
         data = self.data()
         once, thrice = (
             [
@@ -391,8 +391,8 @@ class TestWhatIsNoMeanOverRepeats:
         for name, found in repeated.by_name.items():
             expected = plain.by_name[name]
             assert found.p_value is not None
-            told = [found.a, found.b, found.delta, found.p_value, *(found.interval or ()), found.verdict, found.n]
-            assert told == pytest.approx(
+            numbers = [found.a, found.b, found.delta, found.p_value, *(found.interval or ()), found.verdict, found.n]
+            assert numbers == pytest.approx(
                 [expected.a, expected.b, expected.delta, expected.p_value, *(expected.interval or ()),
                  expected.verdict, expected.n], abs=1e-12
             ), name  # fmt: skip
@@ -400,12 +400,12 @@ class TestWhatIsNoMeanOverRepeats:
     def test_the_mean_of_the_repeats_is_what_is_compared(self, store: RunStore) -> None:
         data, asked = self.data(), Counter[str]()
 
-        def moody(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+        def varying(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
             asked[sample.sample_id] += 1
             return self.answer(asked[sample.sample_id])(int(sample.sample_id[1:]))
 
         a = run(store, "steady", data, self.answer(0), self.METRICS, repeats=2)
-        b = run_system(moody, data, list(self.METRICS), store=store, name="moody", repeats=2).record
+        b = run_system(varying, data, list(self.METRICS), store=store, name="varying", repeats=2).record
         outputs = [[self.answer(shift)(number) for number in range(40)] for shift in range(3)]
         values = [[one.value for one in evaluate(data, each, list(self.METRICS))] for each in outputs]
         compared = compare_metrics(store, a, b).by_name
@@ -423,7 +423,7 @@ class TestWhatIsNoMeanOverRepeats:
         assert list(found.by_name) == ["token_f1"]
         assert "the runs asked unequally often (1 and 2 times)" in found.refused["bleu"]
 
-    def test_results_of_old_do_not_keep_repeats_apart(self, store: RunStore) -> None:
+    def test_old_results_without_scores_per_repeat(self, store: RunStore) -> None:
         data = self.data()
         a, b = (run(store, str(n), data, self.answer(n), ["bleu", "token_f1"], repeats=2) for n in (1, 2))
         old = store.result(a.run_id, "bleu")
@@ -436,7 +436,7 @@ class TestWhatIsNoMeanOverRepeats:
 
 
 class TestRounding:
-    def test_the_last_digits_of_a_model_are_no_difference(self, store: RunStore) -> None:
+    def test_rounding_of_model_scores_is_no_difference(self, store: RunStore) -> None:
         data, values = samples(100), np.random.default_rng(5).random(100)
         a = scored(store, "a", data, {"bertscore": values, "token_f1": values})
         b = scored(store, "b", data, {"bertscore": values - 1e-7, "token_f1": values - 1e-7})
@@ -446,7 +446,7 @@ class TestRounding:
         c = scored(store, "c", data, {"bertscore": values - 1e-4})
         assert only(store, a, c, "bertscore").losses == 100
 
-    def test_a_metric_over_another_and_one_with_vectors_round_as_these_do(self) -> None:
+    def test_wrappers_and_vector_metrics_share_the_rounding(self) -> None:
         over = {"counterfactual_consistency": {"base": {"bertscore": {"num_layers": 1}}}}
         assert metric(over).rounding == metric("bertscore").rounding > 0  # type: ignore[attr-defined]
         assert metric("intra_list_diversity@3").rounding == 0  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Comparisons for people: failures, other readings of a difference, causes and leagues, in a terminal and as Markdown."""
+"""Rendered comparisons: failures, alternative differences, causes and leaderboards, in a terminal and as Markdown."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -36,11 +36,11 @@ READINGS: list[tuple[MetricComparison, str | None, str]] = [
 
 
 @pytest.mark.parametrize(("one", "want", "why"), READINGS, ids=[row[2] for row in READINGS])
-def test_other_readings(one: MetricComparison, want: str | None, why: str) -> None:
+def test_alternative_differences(one: MetricComparison, want: str | None, why: str) -> None:
     assert alternative_differences(one) == want
 
 
-def test_a_difference_of_nothing_has_one_sign() -> None:
+def test_zero_difference_has_one_sign() -> None:
     assert signed(-0.0) == signed(0.0) == "+0.0000"
     assert signed(-0.25) == "-0.2500"
 
@@ -52,7 +52,7 @@ def failing(until: int, answer: str = "yes") -> object:
     return answers
 
 
-def test_failures_are_told_once_and_the_difference_without_them(store: RunStore) -> None:
+def test_failures_are_noted_once_with_the_difference_without_them(store: RunStore) -> None:
     data = samples(10)
     a = run(store, "a", data, lambda number: "yes", ["exact_match"])
     b = run(store, "b", data, failing(4), ["exact_match"])  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ def test_failures_are_told_once_and_the_difference_without_them(store: RunStore)
     assert "failed: " not in comparison_text(compare_runs(a.run_id, again.run_id, store=store))
 
 
-def test_a_run_that_failed_throughout_is_told_of(store: RunStore) -> None:
+def test_run_that_failed_on_every_sample(store: RunStore) -> None:
     data = samples(10)
     a = run(store, "a", data, lambda number: "yes", ["exact_match"])
     b = run(store, "b", data, failing(10), ["exact_match"])  # type: ignore[arg-type]
@@ -128,18 +128,18 @@ def three(store: RunStore) -> Leaderboard:
     return build_leaderboard(store, records, primary=["token_f1"], delta=0.1)
 
 
-def test_a_league_shows_every_pair(three: Leaderboard) -> None:
+def test_leaderboard_shows_every_pair(three: Leaderboard) -> None:
     text = leaderboard_text(three)
     rows = [line.split("  ") for line in text.splitlines()]
-    told = [[cell.strip() for cell in row if cell.strip()] for row in rows]
-    assert any(row[:3] == ["token_f1", "B - A", "+0.0000"] and row[-1] == "equal" for row in told)
-    assert any(row[:2] == ["C - A", "+0.3000"] and row[-1] == "C better" for row in told)
-    assert any(row[:2] == ["C - B", "+0.3000"] and row[-1] == "C better" for row in told)
-    (values,) = [row for row in told if row[-1:] == ["C>A C>B"]]
+    cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    assert any(row[:3] == ["token_f1", "B - A", "+0.0000"] and row[-1] == "equal" for row in cells)
+    assert any(row[:2] == ["C - A", "+0.3000"] and row[-1] == "C better" for row in cells)
+    assert any(row[:2] == ["C - B", "+0.3000"] and row[-1] == "C better" for row in cells)
+    (values,) = [row for row in cells if row[-1:] == ["C>A C>B"]]
     assert [cell.endswith("*") for cell in values[1:4]] == [False, False, True]
 
 
-def test_an_exploratory_metric_of_a_league_has_no_winner(three: Leaderboard) -> None:
+def test_exploratory_metric_of_a_leaderboard_has_no_winner(three: Leaderboard) -> None:
     for line in leaderboard_text(three).splitlines():
         if line.startswith("exact_match"):
             assert "*" not in line
@@ -148,7 +148,7 @@ def test_an_exploratory_metric_of_a_league_has_no_winner(three: Leaderboard) -> 
     assert [three.to_dict()["metrics"][name]["primary"] for name in ("token_f1", "exact_match")] == [True, False]
 
 
-def test_a_league_as_markdown(three: Leaderboard) -> None:
+def test_leaderboard_as_markdown(three: Leaderboard) -> None:
     page = leaderboard_markdown(three)
     assert "| A | " in page
     assert "run\\|0 |" in page

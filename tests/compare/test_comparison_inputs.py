@@ -47,7 +47,7 @@ class TestRuns:
         with pytest.raises(UnknownRunError, match="may be any of 2 runs"):
             store.find("run_")
 
-    def test_different_datasets_are_refused_unless_meant(self, store: RunStore) -> None:
+    def test_different_datasets_are_refused_by_default(self, store: RunStore) -> None:
         rng = np.random.default_rng(0)
         first, second = samples(50), samples(60)[10:]
         values = rng.random(60)
@@ -102,7 +102,7 @@ class TestSmall:
         assert one.interval[0] < 0 < one.interval[1]
         assert found["mean_latency[x]"].flags == ("unbounded",)
 
-    def test_what_rounding_alone_tells_apart_is_equal(self, store: RunStore) -> None:
+    def test_scores_that_differ_by_rounding_are_equal(self, store: RunStore) -> None:
         data = samples(40)
         a = scored(store, "a", data, {"token_f1": np.full(40, 0.1 + 0.2)})
         b = scored(store, "b", data, {"token_f1": np.full(40, 0.3)})
@@ -126,7 +126,7 @@ class TestSmall:
 
 
 class TestMetrics:
-    def test_rules_that_differ_are_named(self, store: RunStore) -> None:
+    def test_different_signatures_are_named(self, store: RunStore) -> None:
         data = samples(10)
         a = run(store, "a", data, lambda n: ["gold", "b"], ["recall@5", "map@2"], conventions="paper")
         b = run(store, "b", data, lambda n: ["gold", "b"], ["recall@5", "map@2"], conventions="golden")
@@ -134,7 +134,7 @@ class TestMetrics:
         assert set(found.refused) == {"map@2", "recall@5"}
         assert "computed differently (in: ap, empty)" in found.refused["map@2"]
 
-    def test_the_newest_pair_that_agrees(self, store: RunStore) -> None:
+    def test_newest_results_with_the_same_signature(self, store: RunStore) -> None:
         data = samples(10)
         a = run(store, "a", data, lambda n: ["b", "gold"], ["map@2"], conventions="paper")
         b = run(store, "b", data, lambda n: ["gold", "b"], ["map@2"], conventions="golden")
@@ -144,7 +144,7 @@ class TestMetrics:
         (found,) = compare_metrics(store, a, b).metrics
         assert (found.a, found.b) == (0.5, 1.0)
 
-    def test_what_only_one_run_has(self, store: RunStore) -> None:
+    def test_metric_of_one_run_only(self, store: RunStore) -> None:
         data = samples(5)
         a = scored(store, "a", data, {"token_f1": np.ones(5)})
         b = scored(store, "b", data, {"token_f1": np.ones(5), "containment": np.ones(5)})
@@ -197,7 +197,7 @@ class Longest(Metric):
 
 
 class TestUsersOwn:
-    def test_one_that_only_computes(self, store: RunStore) -> None:
+    def test_metric_with_compute_only(self, store: RunStore) -> None:
         data = samples(8)
         a = run(store, "a", data, lambda n: "x" * (n + 1), [Longest()])
         b = run(store, "b", data, lambda n: "y" * 2 * (n + 1), [Longest()])
@@ -206,7 +206,7 @@ class TestUsersOwn:
         assert (found.interval, found.p_value, found.verdict) == (None, None, "inconclusive")
         assert "no scores per sample" in str(found.note)
 
-    def test_one_that_this_process_does_not_know_says_which_way_is_better(self, store: RunStore) -> None:
+    def test_direction_of_an_unregistered_metric(self, store: RunStore) -> None:
         data = samples(20)
         a = run(store, "a", data, lambda n: "x" * 2 * (n + 9), [AnswerLength()])
         b = run(store, "b", data, lambda n: "y" * (n + 9), [AnswerLength()])
@@ -216,7 +216,7 @@ class TestUsersOwn:
         (given,) = compare_metrics(store, a, b, metrics=[AnswerLength()]).metrics
         assert (given.verdict, given.note) == ("better", None)
 
-    def test_one_that_is_no_mean_of_its_scores(self, store: RunStore) -> None:
+    def test_metric_that_is_not_the_mean_of_its_scores(self, store: RunStore) -> None:
         data = samples(6)
         records = []
         for name in "ab":
@@ -232,7 +232,7 @@ class TestUsersOwn:
         assert "not the mean of its scores" in str(found.note)
 
 
-def test_answers_that_hang_together_have_no_test(store: RunStore) -> None:
+def test_dependent_samples_have_no_test(store: RunStore) -> None:
     data = samples(10)
     a = run(store, "a", data, lambda n: "the same words", ["distinct_n", "response_diversity"])
     b = run(store, "b", data, lambda n: f"words that differ {n}", ["distinct_n", "response_diversity"])

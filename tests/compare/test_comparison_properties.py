@@ -20,7 +20,7 @@ OTHER = {"better": "worse", "worse": "better", "equal": "equal", "inconclusive":
 
 
 @pytest.fixture(scope="module")
-def both_ways(tmp_path_factory: pytest.TempPathFactory) -> tuple[MetricComparisons, MetricComparisons]:
+def both_directions(tmp_path_factory: pytest.TempPathFactory) -> tuple[MetricComparisons, MetricComparisons]:
     """The two bundled systems on everything their data supports, held against each other from either side."""
     need("bm25s")
     data = load_dataset(Path(str(quickstart.__file__)).parent / "questions.jsonl")
@@ -29,8 +29,8 @@ def both_ways(tmp_path_factory: pytest.TempPathFactory) -> tuple[MetricCompariso
         return compare_metrics(store, a, b, delta=0.05), compare_metrics(store, b, a, delta=0.05)
 
 
-def test_turned_round(both_ways: tuple[MetricComparisons, MetricComparisons]) -> None:
-    there, back = both_ways
+def test_swapped_runs_mirror_the_comparison(both_directions: tuple[MetricComparisons, MetricComparisons]) -> None:
+    there, back = both_directions
     assert len(there.metrics) > 40
     assert set(there.refused) == set(back.refused)
     for one in there.metrics:
@@ -46,8 +46,8 @@ def test_turned_round(both_ways: tuple[MetricComparisons, MetricComparisons]) ->
             assert other.mde == pytest.approx(one.mde)
 
 
-def test_numbers_fit_together(both_ways: tuple[MetricComparisons, MetricComparisons]) -> None:
-    for one in both_ways[0].metrics:
+def test_numbers_fit_together(both_directions: tuple[MetricComparisons, MetricComparisons]) -> None:
+    for one in both_directions[0].metrics:
         check(one)
 
 

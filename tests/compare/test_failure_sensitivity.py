@@ -35,7 +35,7 @@ def only(store: RunStore, a: RunRecord, b: RunRecord, name: str = "token_f1", **
 
 
 class TestFailedMeasurements:
-    def test_a_verdict_that_they_could_turn_is_in_doubt(self, store: RunStore) -> None:
+    def test_verdict_that_they_could_change_is_downgraded(self, store: RunStore) -> None:
         data, lost = samples(40), np.arange(40) < 10
         second = np.where(np.arange(40) % 2, 0.7, 0.6)
         a = scored(store, "a", data, {"token_f1": np.full(40, 0.5)})
@@ -43,7 +43,7 @@ class TestFailedMeasurements:
         assert only(store, a, b).doubt == "measure_failures"
         assert only(store, a, b).higher_is_better
 
-    def test_so_is_an_open_one_that_could_become_better(self, store: RunStore) -> None:
+    def test_open_verdict_that_could_become_better(self, store: RunStore) -> None:
         data, lost = samples(40), np.arange(40) < 10
         second = np.where(np.arange(40) % 2, 0.6, 0.4)
         a = scored(store, "a", data, {"token_f1": np.full(40, 0.5)})
@@ -51,14 +51,14 @@ class TestFailedMeasurements:
         found = only(store, a, b)
         assert (found.verdict, found.doubt) == ("inconclusive", "measure_failures")
 
-    def test_one_that_they_cannot_turn_is_not(self, store: RunStore) -> None:
+    def test_verdict_that_they_cannot_change(self, store: RunStore) -> None:
         data = samples(100)
         second = np.where(np.arange(100) % 2, 0.7, 0.6)
         a = scored(store, "a", data, {"token_f1": np.full(100, 0.5)})
         b = scored(store, "b", data, {"token_f1": Scores.of(second, fail={"judge": np.arange(100) == 0})})
         assert (only(store, a, b).verdict, only(store, a, b).doubt) == ("better", None)
 
-    def test_without_bounds_nothing_is_sure(self, store: RunStore) -> None:
+    def test_no_verdict_without_bounds(self, store: RunStore) -> None:
         data = samples(30)
         a = run(store, "a", data, lambda n: "x" * (n + 9), [WordsOrNothing()])
         b = run(store, "b", data, lambda n: "y" * 3 * (n + 9) if n else "bad", [WordsOrNothing()])
@@ -68,7 +68,7 @@ class TestFailedMeasurements:
         assert (found.verdict, found.doubt) == ("inconclusive", "measure_failures")
         assert "unbounded" in found.flags
 
-    def test_where_the_other_run_skipped_they_are_lost_as_well(self, store: RunStore) -> None:
+    def test_failed_measurement_that_the_other_run_skipped(self, store: RunStore) -> None:
         data, apart = samples(40), np.arange(40) < 20
         second = np.where(np.arange(40) % 2, 0.7, 0.6)
         a = scored(store, "a", data, {"token_f1": Scores.of(np.full(40, 0.5), skip={"refused": apart})})
@@ -78,7 +78,7 @@ class TestFailedMeasurements:
         assert found.bounds == pytest.approx(((20 * 0.65) / 40 - 0.5, (20 * 0.65 + 20) / 40 - 0.5))
         assert (found.verdict, found.doubt) == ("inconclusive", "measure_failures")
 
-    def test_a_run_of_which_nothing_could_be_measured_has_no_bounds(self, store: RunStore) -> None:
+    def test_run_without_any_measurement_has_no_bounds(self, store: RunStore) -> None:
         data, every = samples(6), np.ones(6, dtype=np.bool_)
         a = scored(store, "a", data, {"token_f1": Scores.of(np.ones(6), skip={"refused": every})})
         b = scored(store, "b", data, {"token_f1": Scores.of(np.ones(6), fail={"judge": every})})
@@ -119,7 +119,7 @@ class TestFailedAnswers:
         return data
 
     @pytest.mark.parametrize("name", LEAVE_OUT)
-    def test_who_crashes_is_not_better_by_what_leaves_failures_out(
+    def test_crashing_is_not_better_if_failures_are_left_out(
         self, store: RunStore, data: list[EvaluationSample], name: str
     ) -> None:
         # Right on .6 of what both answer, and on all 60 that B crashes on: .72 of all, against .63.
@@ -136,7 +136,7 @@ class TestFailedAnswers:
             )
 
     @pytest.mark.parametrize("name", LEAVE_OUT)
-    def test_nor_equal(self, store: RunStore, data: list[EvaluationSample], name: str) -> None:
+    def test_crashing_is_not_equal_either(self, store: RunStore, data: list[EvaluationSample], name: str) -> None:
         a = run(store, "steady", data, lambda n: grounded(n % 10 < 9), [name])
         b = run(store, "crashing", data, crashing_on(60, right=lambda n: n % 10 < 9), [name])
         found = only(store, a, b, name, delta=0.1)
@@ -145,20 +145,18 @@ class TestFailedAnswers:
         assert "'equal' only because" in str(found.note)
 
     @pytest.mark.parametrize("name", LEAVE_OUT)
-    def test_a_gain_that_outweighs_the_crashes_stands(
-        self, store: RunStore, data: list[EvaluationSample], name: str
-    ) -> None:
+    def test_gain_that_outweighs_the_crashes(self, store: RunStore, data: list[EvaluationSample], name: str) -> None:
         a = run(store, "poor", data, lambda n: grounded(n % 5 < 1), [name])
         b = run(store, "crashing", data, crashing_on(5, right=lambda n: True), [name])
         assert (only(store, a, b, name).verdict, only(store, a, b, name).doubt) == ("better", None)
         assert only(store, b, a, name).verdict == "worse"
 
-    def test_who_failed_less_need_not_answer_for_the_other(self, store: RunStore, data: list[EvaluationSample]) -> None:
+    def test_run_with_fewer_failures_keeps_its_verdict(self, store: RunStore, data: list[EvaluationSample]) -> None:
         a = run(store, "crashing", data, crashing_on(60, right=lambda n: n % 2 == 0), LEAVE_OUT[:1])
         b = run(store, "steady", data, lambda n: grounded(n % 10 < 9), LEAVE_OUT[:1])
         assert only(store, a, b, LEAVE_OUT[0]).verdict == "better"
 
-    def test_a_number_of_statistics_has_worst_ones(self, store: RunStore) -> None:
+    def test_worst_statistics_of_a_failed_output(self, store: RunStore) -> None:
         data = samples(60, reference="the cat sat on the mat and looked at the dog")
         good, poor = "the cat sat on the mat and looked at a dog", "the cat sat on the mat and ate"
         spec: list[Spec] = [{"bleu": {"on_system_failure": "exclude"}}]
@@ -182,7 +180,7 @@ class TestFailedAnswers:
         for name in metrics:
             assert (only(store, a, b, name).verdict, only(store, a, b, name).doubt) == ("better", None)
 
-    def test_what_is_no_mean_is_taken_back_with_its_reason(self, store: RunStore) -> None:
+    def test_metric_that_is_not_a_mean_is_downgraded_with_reason(self, store: RunStore) -> None:
         data = samples(60, reference="it is so")
 
         def wordy(n: int) -> str:
@@ -202,7 +200,7 @@ class TestChunks:
             for at, version in enumerate(versions)
         ]
 
-    def test_ids_of_chunks_that_were_cut_differently_do_not_meet(self, store: RunStore) -> None:
+    def test_ids_of_different_chunks_are_not_compared(self, store: RunStore) -> None:
         found = compare_metrics(store, *self.pair(store, 1, 2))
         assert [one.name for one in found.metrics] == ["recall_doc@2", "empty_result_rate"]
         assert set(found.refused.values()) == {
@@ -213,10 +211,10 @@ class TestChunks:
     @pytest.mark.parametrize(
         "versions", [(1, "1"), (1, None), (None, None)], ids=["the same", "not said in one", "not said in either"]
     )
-    def test_what_is_not_known_to_differ_is_compared(self, store: RunStore, versions: tuple[object, ...]) -> None:
+    def test_unknown_chunker_versions_are_compared(self, store: RunStore, versions: tuple[object, ...]) -> None:
         assert compare_metrics(store, *self.pair(store, *versions)).refused == {}
 
-    def test_in_a_league_too(self, store: RunStore) -> None:
+    def test_leaderboard_of_different_chunks(self, store: RunStore) -> None:
         found = build_leaderboard(store, self.pair(store, 1, None, 3))
         assert [one.name for one in found.metrics] == ["recall_doc@2", "empty_result_rate"]
         assert "chunker_version 1 and 3" in found.refused["mrr"]
@@ -237,12 +235,12 @@ class TestChunks:
     NOT_BY_ID = ("recall_doc@5", "span_recall@5", "span_precision@5", "span_iou@5", "empty_result_rate", "token_f1")
 
     @pytest.mark.parametrize("name", [*BY_ID, *NOT_BY_ID])
-    def test_which_metrics_look_at_ids(self, name: str) -> None:
+    def test_metrics_that_compare_ids(self, name: str) -> None:
         built = metric({name: {"max_grade": 3}} if name == "err@5" else name)
         assert isinstance(built, BatchMetric)
         assert built.by_chunk_id == (name in self.BY_ID)
 
-    def test_a_metric_over_another_looks_at_what_that_one_does(self) -> None:
+    def test_wrapper_compares_ids_if_its_metric_does(self) -> None:
         for base, want in (("recall@5", True), ("token_f1", False)):
             built = metric({"sliced": {"base": base, "where": {"labels.x": "y"}}})
             assert isinstance(built, BatchMetric)
@@ -250,7 +248,7 @@ class TestChunks:
 
 
 class TestUnbounded:
-    def test_times_that_differ_by_the_same_do_not_bound_the_next(self, store: RunStore) -> None:
+    def test_equal_time_differences_are_unbounded(self, store: RunStore) -> None:
         data, name = samples(50), "mean_latency[x]"
         a, b = (scored(store, f"{at}", data, {name: np.full(50, at)}) for at in (1.0, 1.25))
         found = only(store, a, b, name, delta=0.5)
@@ -258,7 +256,7 @@ class TestUnbounded:
         assert "nothing bounds what another sample would show" in str(found.note)
 
     @pytest.mark.parametrize("size", [1e-200, 1e200, 1e300])
-    def test_numbers_at_the_ends_of_what_a_float_holds(self, store: RunStore, size: float) -> None:
+    def test_largest_and_smallest_floats(self, store: RunStore, size: float) -> None:
         rng = np.random.default_rng(0)
         data, name = samples(40), "mean_latency[x]"
         a, b = (scored(store, f"{at}", data, {name: rng.random(40) * size}) for at in (1, 2))
@@ -285,7 +283,7 @@ class TestSize:
         b = scored(store, "b", data, {"token_f1": [1.0, 0.0, 0.5]})
         assert only(store, a, b).mde is None
 
-    def test_one_sample_cannot_tell(self, store: RunStore) -> None:
+    def test_one_sample_gives_no_verdict(self, store: RunStore) -> None:
         a, b = (scored(store, str(v), samples(1), {"token_f1": [v]}) for v in (0.2, 0.9))
         assert "one sample cannot tell" in str(only(store, a, b).note)
         data = samples(4, clusters=lambda n: "all")
@@ -294,7 +292,7 @@ class TestSize:
 
 
 class TestRuns:
-    def test_a_run_that_was_stopped_says_so(self, store: RunStore) -> None:
+    def test_note_on_a_stopped_run(self, store: RunStore) -> None:
         queries = [golden(f"q{n}", "gold") for n in range(30)]
         answers = [returned("gold")] * 30
         a = put_run(store, "a", queries, answers)

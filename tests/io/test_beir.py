@@ -55,7 +55,7 @@ WANT = [
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_folder_is_its_test_split(tmp_path: Path, suffix: str) -> None:
+def test_folder_defaults_to_test_split(tmp_path: Path, suffix: str) -> None:
     path = folder(tmp_path / "toy", suffix=suffix, test=TEST, dev=DEV)
     dataset = load_dataset(path)
     assert dataset.name == "toy"
@@ -79,7 +79,7 @@ SPLITS: list[tuple[dict[str, str], str, str]] = [  # splits, path within the fol
 
 
 @pytest.mark.parametrize(("splits", "name", "first"), SPLITS)
-def test_the_split(tmp_path: Path, splits: dict[str, str], name: str, first: str) -> None:
+def test_split_selection(tmp_path: Path, splits: dict[str, str], name: str, first: str) -> None:
     folder(tmp_path, **splits)
     assert next(iter(load_dataset(tmp_path / name))).sample_id == first
     assert guess_format(tmp_path / name, "samples").name == "beir"
@@ -110,7 +110,7 @@ def test_bad_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: dic
     assert str(caught.value) == f"data{message.format(path='data')}"
 
 
-def test_every_problem_is_found(tmp_path: Path) -> None:
+def test_all_problems_are_reported(tmp_path: Path) -> None:
     folder(tmp_path, test=f"{TEST}q9\td1\t1\nq1\n", corpus=f"{{}}\n{CORPUS}", queries=f"{QUERIES}[]\n")
     problems = Problems(gather=True)
     samples = [read.sample for read in iter_samples(tmp_path, None, problems)]
@@ -123,14 +123,14 @@ def test_every_problem_is_found(tmp_path: Path) -> None:
     assert samples == WANT
 
 
-def test_documents_that_the_corpus_lacks(tmp_path: Path) -> None:
+def test_documents_missing_from_the_corpus(tmp_path: Path) -> None:
     folder(tmp_path, test="q1\tgone\t1\n")  # and without a header
     with pytest.warns(AueporaWarning, match="1 document is not in the corpus .* without text: 'gone'"):
         [sample] = load_dataset(tmp_path)
     assert sample.relevant_docs == [Document("gone", metadata={"relevance": 1})]
 
 
-def test_missing_parts(tmp_path: Path) -> None:
+def test_missing_files(tmp_path: Path) -> None:
     folder(tmp_path, test=TEST)
     (tmp_path / "queries.jsonl").unlink()
     with pytest.raises(DataFileError, match=r"cannot tell in which format"):
@@ -145,14 +145,14 @@ def test_missing_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["new", "new/qrels/dev.tsv"])
-def test_folders_come_back(tmp_path: Path, name: str) -> None:
+def test_folder_round_trip(tmp_path: Path, name: str) -> None:
     for _ in range(2):  # the second time over the first
         save_beir(WANT, tmp_path / name)
         assert list(load_dataset(tmp_path / name)) == WANT
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new"]
 
 
-def test_chunks_come_back(tmp_path: Path) -> None:
+def test_chunk_round_trip(tmp_path: Path) -> None:
     chunk = Document("c", "text", {"relevance": 1, "title": "not in the text"}, "p", (2, 6))
     samples = [
         EvaluationSample("1", "q", [Document("c", metadata={"relevance": 1})]),
@@ -164,7 +164,7 @@ def test_chunks_come_back(tmp_path: Path) -> None:
     assert first == EvaluationSample("1", "q", [chunk])  # named by its id before, and now found
 
 
-def test_other_files_are_not_lost(tmp_path: Path) -> None:
+def test_other_files_are_not_overwritten(tmp_path: Path) -> None:
     path = folder(tmp_path / "toy", test=TEST, dev=DEV)
     with pytest.raises(DataFileError, match=r"toy/qrels: already holds 'dev\.tsv'; name a new folder"):
         save_beir(WANT, path)
@@ -188,7 +188,7 @@ BAD_SAMPLES: list[tuple[list[EvaluationSample], str]] = [  # samples, message
 
 
 @pytest.mark.parametrize(("samples", "message"), BAD_SAMPLES, ids=[row[-1] for row in BAD_SAMPLES])
-def test_what_cannot_be_written(tmp_path: Path, samples: list[EvaluationSample], message: str) -> None:
+def test_unwritable_values(tmp_path: Path, samples: list[EvaluationSample], message: str) -> None:
     with pytest.raises((BadValueError, DuplicateIdError)) as caught:
         save_beir([*WANT, *samples], tmp_path / "new")
     assert message in str(caught.value)
@@ -226,16 +226,14 @@ def datasets(draw: st.DrawFn) -> list[EvaluationSample]:
 
 
 @given(datasets())
-def test_any_dataset_comes_back(tmp_path_factory: pytest.TempPathFactory, samples: list[EvaluationSample]) -> None:
+def test_any_dataset_round_trip(tmp_path_factory: pytest.TempPathFactory, samples: list[EvaluationSample]) -> None:
     path = tmp_path_factory.getbasetemp() / "any-beir"
     save_beir(samples, path)
     assert [read.sample for read in iter_samples(path, "beir")] == samples
 
 
 @given(st.lists(st.sampled_from([TEST, "q1\td1\t1", "\n", "\t", "\r", "\udcff", "q1\t", "x"]), max_size=6))
-def test_random_judgements_raise_nothing_but_our_errors(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[str]
-) -> None:
+def test_random_judgements_raise_only_our_errors(tmp_path_factory: pytest.TempPathFactory, pieces: list[str]) -> None:
     path = folder(tmp_path_factory.getbasetemp() / "fuzz-beir", test="".join(pieces))
     problem = str(path)
     try:

@@ -1,4 +1,4 @@
-"""One line of JSON becomes a sample or an output and back, exactly; what is wrong is said in one sentence."""
+"""Decoding and encoding of samples and outputs as JSON lines, and the messages of errors."""
 
 import json
 from collections.abc import Callable
@@ -34,7 +34,7 @@ S3_EXAMPLE = """
 """
 
 
-def test_the_example_of_the_mission() -> None:
+def test_documented_example() -> None:
     assert decode_sample(S3_EXAMPLE.encode()) == EvaluationSample(
         sample_id="1",
         query="Who wrote 'Attention Is All You Need'?",
@@ -79,7 +79,7 @@ def test_samples(given_fields: str, want: EvaluationSample, why: str) -> None:
     assert decode_sample(encode_sample(got)) == want, why
 
 
-def test_the_first_of_several_references_becomes_the_answer() -> None:
+def test_first_reference_becomes_reference_answer() -> None:
     got = decode_sample(b'{"sample_id": "1", "query": "q", "reference_answers": ["x", "y"]}')
     assert got.reference_answer == Response("x")
 
@@ -89,7 +89,7 @@ def ranking(*given: RetrievedDocument) -> SystemOutputs:
 
 
 OUTPUT_ROWS: list[tuple[str, SystemOutputs, str]] = [  # fields after the id, want, why
-    ("", SystemOutputs([]), "nothing is said"),
+    ("", SystemOutputs([]), "no fields"),
     ('"retrieved": []', SystemOutputs([]), "nothing came back"),
     (
         '"retrieved": ["a", "b"]',
@@ -102,7 +102,7 @@ OUTPUT_ROWS: list[tuple[str, SystemOutputs, str]] = [  # fields after the id, wa
         "objects, with a rank of their own or by position",
     ),
     ('"response": "x"', SystemOutputs([], Response("x")), "an answer may be its text"),
-    ('"response": null', SystemOutputs([], None), "no answer was asked for"),
+    ('"response": null', SystemOutputs([], None), "no answer"),
     ('"response": {"text": null}', SystemOutputs([], Response("")), "a null text is an empty answer"),
     (
         '"response": {"text": "A. B.", "structured": {"k": [1]}, "sentences": [{"text": "A.", "citations": ["d"]},'
@@ -145,7 +145,7 @@ def test_outputs(given_fields: str, want: SystemOutputs, why: str) -> None:
     assert decode_output(encode_output("1", want)) == ("1", want), why
 
 
-def test_every_field_of_the_data_types_is_on_the_wire() -> None:
+def test_every_field_is_encoded() -> None:
     pairs = [
         (Document, codec.DocumentRow),
         (RetrievedDocument, codec.RetrievedRow),
@@ -363,7 +363,7 @@ def test_bad_outputs(line: bytes, problem: str) -> None:
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def test_defaults_are_left_out() -> None:
+def test_defaults_are_omitted() -> None:
     assert encode_sample(EvaluationSample("1", "q")) == b'{"sample_id":"1","query":"q"}'
     assert encode_output("1", SystemOutputs([])) == b'{"sample_id":"1","retrieved":[]}'  # nothing found is a result
     hit = RetrievedDocument(Document("a"), None, 1)
@@ -375,7 +375,7 @@ def test_defaults_are_left_out() -> None:
     )
 
 
-def test_numbers_of_numpy_and_subclasses_are_written_as_plain_values() -> None:
+def test_numpy_numbers_and_subclasses_are_plain_values() -> None:
     class Chunk(Document):
         """A user's own document."""
 
@@ -466,13 +466,13 @@ UNWRITABLE: list[tuple[Callable[[], bytes], str]] = [  # attempt, problem
 
 
 @pytest.mark.parametrize(("attempt", "problem"), UNWRITABLE, ids=[problem[:60] for _, problem in UNWRITABLE])
-def test_what_cannot_be_written(attempt: Callable[[], bytes], problem: str) -> None:
+def test_unwritable_values(attempt: Callable[[], bytes], problem: str) -> None:
     with pytest.raises(LineError) as caught:
         attempt()
     assert str(caught.value) == problem
 
 
-def test_an_integer_with_too_many_digits_is_refused() -> None:
+def test_integer_with_too_many_digits() -> None:
     with pytest.raises(LineError, match="an integer has too many digits"):
         encode_sample(sample(metadata={"a": 10**5000}))
 
@@ -523,16 +523,16 @@ outputs = st.builds(
 
 
 @given(samples)
-def test_samples_come_back_exactly(one: EvaluationSample) -> None:
+def test_sample_round_trip(one: EvaluationSample) -> None:
     line = encode_sample(one)
     assert b"\n" not in line
     back = decode_sample(line)
-    assert repr(back) == repr(one)  # repr tells -0.0 from 0 and 1 from True, which == does not
+    assert repr(back) == repr(one)  # repr distinguishes -0.0 from 0 and 1 from True, == does not
     assert encode_sample(back) == line
 
 
 @given(ids, outputs)
-def test_outputs_come_back_exactly(sample_id: str, one: SystemOutputs) -> None:
+def test_output_round_trip(sample_id: str, one: SystemOutputs) -> None:
     line = encode_output(sample_id, one)
     assert b"\n" not in line
     back_id, back = decode_output(line)
@@ -565,12 +565,12 @@ VALID = [
 
 
 @given(st.binary(max_size=60))
-def test_random_bytes_raise_nothing_but_our_errors(line: bytes) -> None:
+def test_random_bytes_raise_only_our_errors(line: bytes) -> None:
     only_our_errors(line)
 
 
 @given(st.sampled_from(VALID), st.data())
-def test_mutated_lines_raise_nothing_but_our_errors(line: bytes, data: st.DataObject) -> None:
+def test_mutated_lines_raise_only_our_errors(line: bytes, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 3))):
         start = data.draw(st.integers(0, len(line)))
         end = min(len(line), start + data.draw(st.integers(0, 4)))
@@ -596,7 +596,7 @@ def test_mutated_lines_raise_nothing_but_our_errors(line: bytes, data: st.DataOb
 
 
 @given(st.sampled_from(VALID), st.data())
-def test_swapped_values_raise_nothing_but_our_errors(line: bytes, data: st.DataObject) -> None:
+def test_swapped_values_raise_only_our_errors(line: bytes, data: st.DataObject) -> None:
     row = json.loads(line)
     row[data.draw(st.sampled_from(sorted(row)) | texts)] = data.draw(values)
     only_our_errors(json.dumps(row).encode())

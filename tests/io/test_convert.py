@@ -1,4 +1,4 @@
-"""Conversion: what both formats hold is kept, what one cannot hold is counted, and no input is harmed."""
+"""Conversion: common fields are kept, dropped fields are counted, and inputs are never overwritten."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -53,7 +53,7 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Format:
     def write(pairs: Iterable[tuple[EvaluationSample, SystemOutputs | None]], path: Path) -> None:
         def rows() -> Iterator[bytes]:
             for sample, output in pairs:
-                assert not sample.labels, "what cannot be held does not arrive"
+                assert not sample.labels, "unsupported fields are dropped"
                 reference = None if sample.reference_answer is None else sample.reference_answer.text
                 answer = None if output is None or output.response is None else output.response.text
                 yield json.dumps({"id": sample.sample_id, "q": sample.query, "r": reference, "a": answer}).encode()
@@ -78,7 +78,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.jsonl.zst", "x.ndjson"])
-def test_the_first_record_says_what_a_file_holds(files: Path, name: str) -> None:
+def test_role_is_detected_from_the_first_record(files: Path, name: str) -> None:
     done = convert_files("data.jsonl", name)
     assert (done.written, done.counts, done.dropped) == ({"samples": Path(name)}, {"samples": 3}, [])
     assert list(load_jsonl_dataset(name)) == SAMPLES
@@ -87,19 +87,19 @@ def test_the_first_record_says_what_a_file_holds(files: Path, name: str) -> None
     assert load_jsonl_outputs(name) == OUTPUTS
 
 
-def test_what_was_not_said_stays_unsaid(files: Path) -> None:
+def test_unknown_ranking_stays_unknown(files: Path) -> None:
     Path("answers.jsonl").write_text('{"sample_id": "1", "response": "x"}\n')
     convert_files("answers.jsonl", "again.jsonl")
     assert read_outputs("again.jsonl").answers_only
 
 
-def test_a_name_that_says_nothing_takes_a_format(files: Path) -> None:
+def test_unknown_suffix_needs_a_format(files: Path) -> None:
     convert_files("data.jsonl", "x.dat", to_format="jsonl")
     convert_files("x.dat", "y.jsonl", from_format="jsonl")
     assert list(load_jsonl_dataset("y.jsonl")) == SAMPLES
 
 
-def test_what_cannot_be_held_is_counted(files: Path, both: Format) -> None:
+def test_dropped_fields_are_counted(files: Path, both: Format) -> None:
     done = convert_files("data.jsonl", "x.both")
     assert list(map(str, done.dropped)) == [
         "relevant_docs in 2 of 3 samples (the format 'both' cannot hold it)",
@@ -110,7 +110,7 @@ def test_what_cannot_be_held_is_counted(files: Path, both: Format) -> None:
     assert done.counts == {"samples": 3}
 
 
-def test_together_and_apart_again(files: Path, both: Format) -> None:
+def test_merge_and_split_round_trip(files: Path, both: Format) -> None:
     save_jsonl_outputs({**dict(reversed(OUTPUTS.items())), "stray": SystemOutputs([])}, "more.jsonl")
     done = convert_files("data.jsonl", "x.both", outputs_in="more.jsonl")
     assert done.counts == {"samples": 3, "outputs": 1}  # the other failed
@@ -125,14 +125,14 @@ def test_together_and_apart_again(files: Path, both: Format) -> None:
     assert [sample.query for sample in load_jsonl_dataset("s.jsonl")] == ["q1", "q2", "q3"]
     read = read_outputs("o.jsonl")
     assert {one: output.response for one, output in read.outputs.items()} == {"1": Response("a")}
-    assert read.answers_only  # the other failed, which this format cannot say but by having no output
+    assert read.answers_only  # the other output failed, which this format can only express by omitting it
     again = convert_files("x.both", "y.both")
     assert again.counts == {"samples": 3, "outputs": 1}
     assert Path("y.both").read_bytes() == Path("x.both").read_bytes()
     assert convert_files("x.both", "s.jsonl").outputs_not_written == 1
 
 
-def test_a_format_that_keeps_both_need_not_have_both(files: Path, both: Format) -> None:
+def test_combined_format_without_outputs(files: Path, both: Format) -> None:
     convert_files("data.jsonl", "x.both")
     done = convert_files("x.both", "s.jsonl")
     assert (done.counts, done.outputs_not_written) == ({"samples": 3}, 0)
@@ -169,7 +169,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [  # arguments, message
 
 
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES, ids=[row[1][:60] for row in MISTAKES])
-def test_mistakes(files: Path, both: Format, arguments: dict[str, Any], message: str) -> None:
+def test_invalid_calls(files: Path, both: Format, arguments: dict[str, Any], message: str) -> None:
     Path("link.jsonl").symlink_to("data.jsonl")
     Path("bad.jsonl").write_text('{"sample_id": "1", "qery": "q"}\n')
     Path("late.jsonl").write_text('{"sample_id": "1", "query": "q"}\n{"sample_id": "2"}\n')
@@ -180,7 +180,7 @@ def test_mistakes(files: Path, both: Format, arguments: dict[str, Any], message:
     assert {path.name: path.read_bytes() for path in files.iterdir()} == before, "nothing was written"
 
 
-def test_records_pass_one_by_one(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_streamed(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The writer has the first record before the reader has the second."""
     events: list[str] = []
 
@@ -201,15 +201,15 @@ def test_records_pass_one_by_one(files: Path, monkeypatch: pytest.MonkeyPatch) -
     assert events == ["read 1", "wrote 1", "read 2", "wrote 2"]
 
 
-def test_errors_are_ours(files: Path) -> None:
+def test_only_our_errors(files: Path) -> None:
     for content in (b"", b"\xff\xfe", b"\x1f\x8b", b"[1]", b'{"sample_id": 1}', b"\n\n"):
-        Path("odd.jsonl").write_bytes(content)
+        Path("random.jsonl").write_bytes(content)
         with pytest.raises(AueporaError):
-            convert_files("odd.jsonl", "x.jsonl")
+            convert_files("random.jsonl", "x.jsonl")
         assert not Path("x.jsonl").exists()
 
 
-def test_what_is_lost_within_fields_is_said_and_a_failure_stays_one(tmp_path: Path) -> None:
+def test_nested_losses_are_reported_and_failures_stay(tmp_path: Path) -> None:
     graded = [
         {"doc_id": "d1", "text": "aa", "metadata": {"relevance": 3}},
         {"doc_id": "d2", "text": "bb", "metadata": {"relevance": 1}},
@@ -220,6 +220,6 @@ def test_what_is_lost_within_fields_is_said_and_a_failure_stays_one(tmp_path: Pa
     for name, rows in (("d.jsonl", samples), ("o.jsonl", outputs)):
         (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     done = convert_files(tmp_path / "d.jsonl", tmp_path / "g.json", to_format="ragas", outputs_in=tmp_path / "o.jsonl")
-    told = {one.field: one.count for one in done.dropped}
-    assert told == {"relevant_docs.metadata": 2, "retrieved.score": 1, "error": 1}
+    dropped = {one.field: one.count for one in done.dropped}
+    assert dropped == {"relevant_docs.metadata": 2, "retrieved.score": 1, "error": 1}
     assert set(load_outputs(tmp_path / "g.json")) == {"0"}  # the failed one has no output, which counts as a failure

@@ -1,4 +1,4 @@
-"""Documents once: found by id, read when asked for, shared while they are in use."""
+"""A corpus: lookup by id, reading on demand, documents shared while they are in use."""
 
 import gc
 import gzip
@@ -51,7 +51,7 @@ CONTENTS = [  # content, why
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @pytest.mark.parametrize(("content", "why"), CONTENTS, ids=[row[-1] for row in CONTENTS])
-def test_every_document_is_found(tmp_path: Path, content: bytes, suffix: str, why: str) -> None:
+def test_lookup_of_every_document(tmp_path: Path, content: bytes, suffix: str, why: str) -> None:
     path = written(tmp_path / f"corpus.jsonl{suffix}", gzip.compress(content) if suffix else content)
     with Corpus.open(path) as corpus:
         assert {doc_id: corpus[doc_id] for doc_id in reversed(list(corpus))} == WANT, why
@@ -64,7 +64,7 @@ def test_every_document_is_found(tmp_path: Path, content: bytes, suffix: str, wh
         assert corpus.note == note
 
 
-def test_a_document_is_one_object_while_it_is_in_use(tmp_path: Path) -> None:
+def test_document_is_shared_while_in_use(tmp_path: Path) -> None:
     corpus = Corpus.open(written(tmp_path / "corpus.jsonl", LINES))
     first = corpus["a"]
     assert corpus["a"] is first
@@ -80,7 +80,7 @@ def test_a_document_is_one_object_while_it_is_in_use(tmp_path: Path) -> None:
     assert not corpus._alive
 
 
-def test_a_gold_document_survives_pickling(tmp_path: Path) -> None:
+def test_gold_document_can_be_pickled(tmp_path: Path) -> None:
     with Corpus.open(written(tmp_path / "corpus.jsonl", LINES)) as corpus:
         gold = corpus.complete(Document("b", metadata={"relevance": 2}))
     assert pickle.loads(pickle.dumps(gold)) == gold
@@ -104,7 +104,7 @@ def test_texts_for_samples_and_outputs(tmp_path: Path) -> None:
     assert sample.relevant_docs == [Document("a", metadata={"relevance": 2})]  # as it was
 
 
-def test_gold_documents_share_their_text_and_nothing_else(tmp_path: Path) -> None:
+def test_gold_documents_share_only_their_text(tmp_path: Path) -> None:
     samples = [EvaluationSample(str(n), "q", [Document("a", metadata={"relevance": n + 1})]) for n in range(9)]
     with Corpus.open(written(tmp_path / "corpus.jsonl", LINES)) as corpus:
         gold = [doc for sample in with_texts(samples, corpus) for doc in sample.relevant_docs or ()]
@@ -174,7 +174,7 @@ def test_bad_files(tmp_path: Path, content: bytes, message: str) -> None:
     assert str(caught.value) == f"{path}{message}"
 
 
-def test_every_problem_can_be_gathered(tmp_path: Path) -> None:
+def test_all_problems_are_collected(tmp_path: Path) -> None:
     path = written(tmp_path / "corpus.jsonl", b'{}\n{"doc_id": "a", "text": "x"}\n{\n{"_id": "b", "text": "y"}\n')
     problems = Problems(gather=True)
     with Corpus.open(path, problems) as corpus:
@@ -184,7 +184,7 @@ def test_every_problem_can_be_gathered(tmp_path: Path) -> None:
         Corpus.open(tmp_path / "none.jsonl")
 
 
-def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
+def test_changed_file_is_detected(tmp_path: Path) -> None:
     path = written(tmp_path / "corpus.jsonl", LINES)
     with Corpus.open(path) as corpus:
         written(path, b"\n\n" + LINES)
@@ -196,7 +196,7 @@ def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
             _ = corpus["a"]
 
 
-def test_many_threads_may_ask(tmp_path: Path) -> None:
+def test_concurrent_lookups(tmp_path: Path) -> None:
     names = [f"d{number}" for number in range(300)]
     lines = [json.dumps({"doc_id": name, "text": f"text of {name}"}) for name in names]
     wrong: list[str] = []
@@ -218,9 +218,7 @@ def test_many_threads_may_ask(tmp_path: Path) -> None:
         st.sampled_from([LINES, b'{"doc_id": "q"', b', "text": "x"}', b"\xff", b"[", b"\n", b"\r", b'"']), max_size=8
     )
 )
-def test_random_files_raise_nothing_but_our_errors(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]
-) -> None:
+def test_random_files_raise_only_our_errors(tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]) -> None:
     path = written(tmp_path_factory.getbasetemp() / "fuzz.jsonl", b"".join(pieces))
     problem = str(path)
     try:

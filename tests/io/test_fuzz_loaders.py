@@ -1,4 +1,4 @@
-"""Every format, whatever the bytes: a reader gives records or an error of ours, and says the same when it gathers."""
+"""Fuzz tests of every format: a reader yields records or raises our errors, and collecting gives the same result."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ class Example(NamedTuple):
     files: dict[str, str]
     samples: str = ""
     """What is read as samples: a file, or ``.`` for the folder; empty where the format has none. A file that is not
-    among ``files`` is written by the format itself, which is how a format that is no text gets one."""
+    among ``files`` is written by the format itself, for formats that are not text."""
     outputs: str = ""
 
 
@@ -54,7 +54,7 @@ SPAN: dict[str, Any] = {
     },
     "events": [],
 }
-# A new format needs a line here, so that it is held to what every other one is held to.
+# A new format needs a line here, so that the same tests run for it.
 EXAMPLES = {
     "jsonl": Example(
         {
@@ -161,12 +161,12 @@ def survives(folder: Path, files: dict[str, bytes], name: str, role: Role) -> No
             strict = None
         problems = Problems(gather=True)
         try:
-            gathered: int | None = read(path, role, name, problems)
+            collected: int | None = read(path, role, name, problems)
         except AueporaError:
-            gathered = None
-        refused = gathered is None or bool(problems.found)
-        assert (strict is None) == refused, f"strict gives {strict}, gathering {gathered}: {problems.found[:1]}"
-        assert refused or strict == gathered
+            collected = None
+        rejected = collected is None or bool(problems.found)
+        assert (strict is None) == rejected, f"strict gives {strict}, collecting {collected}: {problems.found[:1]}"
+        assert rejected or strict == collected
         try:
             guess_format(path, role)
         except AueporaError:
@@ -174,9 +174,9 @@ def survives(folder: Path, files: dict[str, bytes], name: str, role: Role) -> No
 
 
 @pytest.mark.parametrize(("name", "role"), ROLES)
-def test_the_examples_are_valid(tmp_path: Path, name: str, role: Role) -> None:
+def test_examples_are_valid(tmp_path: Path, name: str, role: Role) -> None:
     example = example_of(name)
-    assert target(example, role), f"say which file of the format '{name}' holds {role}"
+    assert target(example, role), f"name the file of the format '{name}' that contains {role}"
     written(tmp_path, files_of(name))
     path = tmp_path / target(example, role)
     for problems in (Problems(), Problems(gather=True)):
@@ -229,7 +229,7 @@ HARD: list[tuple[bytes, str]] = [
 
 @pytest.mark.parametrize(("name", "role"), ROLES)
 @pytest.mark.parametrize(("content", "why"), HARD, ids=[row[-1] for row in HARD])
-def test_hard_files(tmp_path: Path, name: str, role: Role, content: bytes, why: str) -> None:
+def test_difficult_files(tmp_path: Path, name: str, role: Role, content: bytes, why: str) -> None:
     files = files_of(name)
     for part in changeable(name, role):
         survives(tmp_path, files | {part: content}, name, role)

@@ -71,7 +71,7 @@ def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 @pytest.mark.usefixtures("parser")
-def test_a_file(tmp_path: Path) -> None:
+def test_read_file(tmp_path: Path) -> None:
     path = written(tmp_path / "golden.yaml", FILE.encode())
     assert list(load_dataset(path)) == WANT
     assert [read.line for read in iter_samples(path)] == [4, 16]
@@ -100,8 +100,8 @@ BAD: list[tuple[str, str]] = [  # the file, message after the path
     ("- word", ":1: each query must be an object with 'id' and 'query', not a single value"),
     ("\n- id: a\n", ":2: field 'query' is missing"),
     ("- query: a\n", ":1: field 'id' is missing"),
-    ("- id: a\n  query: [b]\n", ":2: field 'query' must be a text, not a list"),
-    ("- id: a\n  query:\n", ":2: field 'query' must be a text, not null"),
+    ("- id: a\n  query: [b]\n", ":2: field 'query' must be a string, not a list"),
+    ("- id: a\n  query:\n", ":2: field 'query' must be a string, not null"),
     ("- id: ''\n  query: q\n", ":1: field 'id' is empty; an id needs at least one character"),
     ("- id: a\n  query: q\n  id: b\n", ":3: key 'id' is already on line 1; each may come once"),
     ("- id: a\n  query: q\n  metadata:\n    x: {y: 1, y: 2}\n", ":4: key 'y' is already on line 4; each may come once"),
@@ -112,9 +112,9 @@ BAD: list[tuple[str, str]] = [  # the file, message after the path
     ("- id: a\n  query: q\n  expected_doc_ids:\n",
      ":3: field 'expected_doc_ids' must be a list of ids, not null; write [] where nothing is expected, or leave the field out"),
     ("- id: a\n  query: q\n  expected_chunk_ids: c1\n", ":3: field 'expected_chunk_ids' must be a list of ids, not a single value"),
-    ("- id: a\n  query: q\n  expected_chunk_ids:\n  - c1\n  - {id: c2}\n", ":5: field 'expected_chunk_ids[1]' must be a text, not an object"),
+    ("- id: a\n  query: q\n  expected_chunk_ids:\n  - c1\n  - {id: c2}\n", ":5: field 'expected_chunk_ids[1]' must be a string, not an object"),
     ("- id: a\n  query: q\n  expected_chunk_ids: ['']\n", ":3: field 'expected_chunk_ids' has an empty id; an id needs at least one character"),
-    ("- id: a\n  query: q\n  must_contain: {a: b}\n", ":3: field 'must_contain' must be a text, not an object"),
+    ("- id: a\n  query: q\n  must_contain: {a: b}\n", ":3: field 'must_contain' must be a string, not an object"),
     ("- id: a\n  query: q\n  lang: de\n  labels: {lang: en}\n", ":3: field 'lang' is also under 'labels'; give it once"),
     ("- id: a\n  query: q\n  labels: [en]\n", ":3: field 'labels' must be an object, not a list"),
     ("- id: a\n  query: q\n  spans: {c: {span: [0, 1]}}\n", ":3: field 'spans' needs 'expected_chunk_ids', whose chunks it places"),
@@ -128,7 +128,7 @@ BAD: list[tuple[str, str]] = [  # the file, message after the path
     ("- id: a\n  query: q\n  metadata: {a: .nan}\n", ":3: field 'metadata.a' is .nan; numbers must be finite"),
     ("- id: a\n  query: q\n  metadata: {a: !!set {b}}\n", ":3: field 'metadata.a' has the tag '!!set', which is not read"),
     ("- id: a\n  query: q\n  metadata: {a: !!int x}\n", ":3: field 'metadata.a': 'x' is not a number"),
-    ("- id: a\n  query: q\n  metadata: {[a]: 1}\n", ":3: a key must be a text"),
+    ("- id: a\n  query: q\n  metadata: {[a]: 1}\n", ":3: a key must be a string"),
     ("- id: a\n  query: q\n  <<: [1]\n", ":3: '<<' must name an object, or a list of them"),
     ("- id: a\n  query: q\n  metadata: &x {y: *x}\n", ":1: the values are nested too deeply"),
     ("- id: a\n  query: q\n  metadata: {k: !!python/object/apply:os.system [ls]}\n",
@@ -149,7 +149,7 @@ def test_bad_files(tmp_path: Path, content: str, message: str) -> None:
     assert str(caught.value) == f"{path}{message}"
 
 
-def test_broken_yaml_is_located(tmp_path: Path, parser: str) -> None:
+def test_yaml_syntax_error_has_a_line(tmp_path: Path, parser: str) -> None:
     for content, line in [(b"- id: a\n- [\n", 3), (b"- id: a\n  query: \x07\n", 2), (b"- *a", 1), (b"a\n---\nb", 2)]:
         path = written(tmp_path / "golden.yaml", content)
         with pytest.raises(DataFileError) as caught:
@@ -157,14 +157,14 @@ def test_broken_yaml_is_located(tmp_path: Path, parser: str) -> None:
         assert str(caught.value).startswith(f"{path}:{line}: not valid YAML: "), parser
 
 
-def test_aliases_that_explode(tmp_path: Path) -> None:
+def test_exponential_aliases(tmp_path: Path) -> None:
     laughs = "".join(f"  - &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 9))
     text = f"- id: a\n  query: q\n  metadata:\n   x:\n   - &l0 [ha]\n{laughs.replace('  - ', '   - ')}"
     with pytest.raises(DataFileError, match="aliases repeat too much"):
         load_dataset(written(tmp_path / "golden.yaml", text.encode()))
 
 
-def test_every_bad_query_is_found(tmp_path: Path) -> None:
+def test_all_invalid_queries_are_reported(tmp_path: Path) -> None:
     path = written(
         tmp_path / "golden.yaml", b"- id: a\n- {id: b, query: q}\n- id: c\n  query: q\n  x: 1\n- {id: b, query: r}\n"
     )
@@ -173,7 +173,7 @@ def test_every_bad_query_is_found(tmp_path: Path) -> None:
     assert [problem.line for problem in problems.found] == [1, 5, 4 + 2]
 
 
-def test_guessing(tmp_path: Path) -> None:
+def test_format_detection(tmp_path: Path) -> None:
     path = written(tmp_path / "golden.yml", FILE.encode())
     assert guess_format(path, "samples").name == "golden"
     with pytest.raises(DataFileError, match="cannot tell in which format"):
@@ -184,12 +184,12 @@ def test_guessing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["golden.yaml", "golden.yaml.gz", "golden.yaml.zst"])
-def test_files_come_back(tmp_path: Path, name: str) -> None:
+def test_file_round_trip(tmp_path: Path, name: str) -> None:
     save_golden(WANT, tmp_path / name)
     assert list(load_dataset(tmp_path / name)) == WANT
 
 
-def test_the_comment_says_when_to_refuse(tmp_path: Path) -> None:
+def test_header_comment_explains_refusals(tmp_path: Path) -> None:
     save_golden(
         [EvaluationSample("1", "é: ü", [Document("no")], metadata={"expected_doc_ids": []})], tmp_path / "g.yaml"
     )
@@ -198,7 +198,7 @@ def test_the_comment_says_when_to_refuse(tmp_path: Path) -> None:
     assert rest == "queries:\n- id: '1'\n  query: 'é: ü'\n  expected_chunk_ids:\n  - 'no'\n  expected_doc_ids: []\n"
 
 
-def test_what_is_not_kept(tmp_path: Path) -> None:
+def test_dropped_fields(tmp_path: Path) -> None:
     sample = EvaluationSample("1", "q", [Document("a", "text", {"relevance": 1})], [Document("b")], Response("x"))
     save_golden([sample], tmp_path / "g.yaml")
     assert list(load_dataset(tmp_path / "g.yaml")) == [EvaluationSample("1", "q", [Document("a")])]
@@ -206,8 +206,8 @@ def test_what_is_not_kept(tmp_path: Path) -> None:
 
 BAD_SAMPLES: list[tuple[EvaluationSample, str]] = [  # sample, message
     (EvaluationSample("1", "q", [Document("a", metadata={"relevance": 2})]), "sample '1' cannot be written: the relevance of 'a' is not 1"),
-    (EvaluationSample("1", "q", metadata={"must_contain": [1]}), "field 'metadata.must_contain' must be a list of texts"),
-    (EvaluationSample("1", "q", metadata={"expected_doc_ids": "a"}), "field 'metadata.expected_doc_ids' must be a list of texts"),
+    (EvaluationSample("1", "q", metadata={"must_contain": [1]}), "field 'metadata.must_contain' must be a list of strings"),
+    (EvaluationSample("1", "q", metadata={"expected_doc_ids": "a"}), "field 'metadata.expected_doc_ids' must be a list of strings"),
     (EvaluationSample("1", "q", metadata={"expected_doc_ids": [""]}), "field 'metadata.expected_doc_ids' has an empty id"),
     (EvaluationSample("1", "q", metadata={"x": float("nan")}), "field 'metadata.x' is NaN"),
     (EvaluationSample("1", "q", [Document("a"), Document("a", span=(0, 1))]), "'a' comes twice, in different places"),
@@ -216,7 +216,7 @@ BAD_SAMPLES: list[tuple[EvaluationSample, str]] = [  # sample, message
 
 
 @pytest.mark.parametrize(("sample", "message"), BAD_SAMPLES, ids=[row[-1] for row in BAD_SAMPLES])
-def test_what_cannot_be_written(tmp_path: Path, sample: EvaluationSample, message: str) -> None:
+def test_unwritable_values(tmp_path: Path, sample: EvaluationSample, message: str) -> None:
     with pytest.raises((BadValueError, DuplicateIdError)) as caught:
         save_golden([*WANT, sample], tmp_path / "g.yaml")
     assert message in str(caught.value)
@@ -258,16 +258,14 @@ goldens = st.builds(
 
 
 @given(st.lists(goldens, min_size=1, max_size=3, unique_by=lambda sample: sample.sample_id))
-def test_any_queries_come_back(tmp_path_factory: pytest.TempPathFactory, samples: list[EvaluationSample]) -> None:
+def test_any_queries_round_trip(tmp_path_factory: pytest.TempPathFactory, samples: list[EvaluationSample]) -> None:
     path = tmp_path_factory.getbasetemp() / "any.yaml"
     save_golden(samples, path)
     assert list(load_dataset(path)) == samples
 
 
 @given(st.data())
-def test_damaged_files_raise_nothing_but_our_errors(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_damaged_files_raise_only_our_errors(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     content = bytearray(FILE.encode())
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(content)))
@@ -284,7 +282,7 @@ def test_damaged_files_raise_nothing_but_our_errors(
     assert problem.startswith(str(path))
 
 
-def test_nothing_of_yaml_is_loaded_as_an_object() -> None:
+def test_yaml_tags_create_no_objects() -> None:
     root = yaml_values.parse_yaml(b"!!python/name:os.system")
     assert root is not None
     with pytest.raises(yaml_values.YamlError):

@@ -1,4 +1,4 @@
-"""Grades with provenance: whose a grade is after people have spoken, and two files that agree however work was cut."""
+"""Grades with provenance: merging of human and model grades, and consistency of both files after interruptions."""
 
 import re
 from importlib import import_module
@@ -26,30 +26,30 @@ def model(grade: int) -> Grade:
     return Grade("q", "d", grade, "model", model="m", prompt="p", why="because")
 
 
-def corrected(grade: int, said: int) -> Grade:
-    return Grade("q", "d", grade, "corrected", model="m", prompt="p", model_grade=said)
+def corrected(grade: int, model_grade: int) -> Grade:
+    return Grade("q", "d", grade, "corrected", model="m", prompt="p", model_grade=model_grade)
 
 
 HUMAN = {grade: Grade("q", "d", grade) for grade in range(4)}
 RULES = {
-    "nobody before: a person's": (None, 2, ("human", 2, None)),
-    "the model said the same: a person's": (model(2), 2, ("human", 2, 2)),
-    "the model said otherwise: corrected": (model(1), 3, ("corrected", 3, 1)),
+    "no grade before: human": (None, 2, ("human", 2, None)),
+    "same as the model: human": (model(2), 2, ("human", 2, 2)),
+    "different from the model: corrected": (model(1), 3, ("corrected", 3, 1)),
     "corrected before, and again": (corrected(3, 1), 2, ("corrected", 2, 1)),
     "corrected before, and the model was right after all": (corrected(3, 1), 1, ("human", 1, 1)),
     "another person before: the last one counts": (HUMAN[3], 0, ("human", 0, None)),
 }
 
 
-@pytest.mark.parametrize(("before", "said", "expected"), RULES.values(), ids=RULES.keys())
-def test_whose_a_grade_is(before: Grade | None, said: int, expected: tuple[str, int, int | None]) -> None:
-    found = merge_grade(before, HUMAN[said])
+@pytest.mark.parametrize(("before", "grade", "expected"), RULES.values(), ids=RULES.keys())
+def test_provenance_of_grades(before: Grade | None, grade: int, expected: tuple[str, int, int | None]) -> None:
+    found = merge_grade(before, HUMAN[grade])
     assert (found.by, found.grade, found.model_grade) == expected
     assert found.model == ("" if before is None else before.model)
 
 
 EDITED = {
-    "left as it is": ("q 0 d 1\n", model(1)),
+    "unchanged": ("q 0 d 1\n", model(1)),
     "changed by hand": ("q 0 d 3\n", corrected(3, 1)),
     "not written yet": ("other 0 d 1\n", model(1)),
     "taken back by a negative level": ("q 0 d -1\n", None),
@@ -57,7 +57,7 @@ EDITED = {
 
 
 @pytest.mark.parametrize(("qrels", "expected"), EDITED.values(), ids=EDITED.keys())
-def test_what_people_edit_in_the_qrels_counts(tmp_path: Path, qrels: str, expected: Grade | None) -> None:
+def test_edited_qrels_take_precedence(tmp_path: Path, qrels: str, expected: Grade | None) -> None:
     path = tmp_path / "qrels.txt"
     with GradeLog(path) as journal:
         journal.add(model(1))
@@ -65,7 +65,7 @@ def test_what_people_edit_in_the_qrels_counts(tmp_path: Path, qrels: str, expect
     assert read_grades(path).get(("q", "d")) == expected
 
 
-def test_grades_nobody_explains_are_those_of_people(tmp_path: Path) -> None:
+def test_grades_without_provenance_are_human(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
     path.write_text("q 0 d 2\nq 0 e 0\nq 0 f -1\n")
     assert read_grades(path) == {("q", "d"): Grade("q", "d", 2), ("q", "e"): Grade("q", "e", 0)}
@@ -73,7 +73,7 @@ def test_grades_nobody_explains_are_those_of_people(tmp_path: Path) -> None:
     assert read_grades(tmp_path / "nowhere.txt") == {}
 
 
-def test_the_qrels_are_read_by_trec_eval_and_by_us(tmp_path: Path) -> None:
+def test_qrels_are_readable_by_trec_eval(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
     grades = [model(0), Grade("q", "é-2", 3), Grade("q2", "d", 2, "corrected", model_grade=0)]
     write_grades(path, grades)
@@ -85,7 +85,7 @@ def test_the_qrels_are_read_by_trec_eval_and_by_us(tmp_path: Path) -> None:
             assert import_module("pytrec_eval").parse_qrel(file) == load_qrels(path)
 
 
-def test_samples_of_such_qrels_say_whose_their_gold_is(tmp_path: Path) -> None:
+def test_samples_have_gold_provenance(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
     write_grades(path, [model(1), Grade("q", "e", 3), Grade("q2", "d", 2, "corrected", model_grade=0)])
     assert provenance_counts_by_query(path) == {"q": {"model": 1, "human": 1}, "q2": {"corrected": 1}}
@@ -95,15 +95,15 @@ def test_samples_of_such_qrels_say_whose_their_gold_is(tmp_path: Path) -> None:
     assert [one.metadata for one in load_dataset(path)] == [{}, {}]
 
 
-def test_a_line_that_a_kill_cut_off_is_none(tmp_path: Path) -> None:
+def test_truncated_line_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
     with GradeLog(path) as journal:
         journal.add(Grade("q", "a", 1, "model"))
         journal.add(Grade("q", "b", 2, "model"))
-    beside = provenance_path(path)
-    whole = beside.read_bytes()
+    provenance = provenance_path(path)
+    whole = provenance.read_bytes()
     for cut in range(whole.index(b"\n") + 1, len(whole)):
-        beside.write_bytes(whole[:cut])
+        provenance.write_bytes(whole[:cut])
         kept = {("q", "a")} | ({("q", "b")} if cut == len(whole) - 1 else set())
         assert set(read_grades(path)) == kept
         with GradeLog(path) as journal:
@@ -111,7 +111,7 @@ def test_a_line_that_a_kill_cut_off_is_none(tmp_path: Path) -> None:
         assert set(read_grades(path)) == kept | {("q", "c")}
 
 
-def test_the_last_line_of_a_document_counts(tmp_path: Path) -> None:
+def test_last_line_of_a_document_counts(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
     with GradeLog(path) as journal:
         journal.add(Grade("q", "a", 1, "model"))
@@ -123,20 +123,26 @@ BAD = {
     "not JSON": ("nonsense", "not JSON"),
     "a list": ("[]", "not an object"),
     "no id": ('{"sample_id": "q", "grade": 1, "by": "model"}', "'doc_id' must be an id"),
-    "a grade that is no number": ('{"sample_id": "q", "doc_id": "d", "grade": "1", "by": "model"}', "whole number"),
-    "nobody": ('{"sample_id": "q", "doc_id": "d", "grade": 1}', "'by' must be one of"),
-    "a reason that is no text": ('{"sample_id": "q", "doc_id": "d", "grade": 1, "by": "model", "why": 1}', "a text"),
+    "a grade that is not a number": (
+        '{"sample_id": "q", "doc_id": "d", "grade": "1", "by": "model"}',
+        "must be an integer",
+    ),
+    "no source": ('{"sample_id": "q", "doc_id": "d", "grade": 1}', "'by' must be one of"),
+    "a rationale that is not a string": (
+        '{"sample_id": "q", "doc_id": "d", "grade": 1, "by": "model", "why": 1}',
+        "a string",
+    ),
 }
 
 
 @pytest.mark.parametrize(("line", "problem"), BAD.values(), ids=BAD.keys())
-def test_what_is_no_provenance_is_answered(tmp_path: Path, line: str, problem: str) -> None:
+def test_invalid_provenance_file(tmp_path: Path, line: str, problem: str) -> None:
     provenance_path(tmp_path / "qrels.txt").write_text(f"{line}\n")
     with pytest.raises(DataFileError, match=problem):
         read_grades(tmp_path / "qrels.txt")
 
 
-def test_what_cannot_be_written_is_answered(tmp_path: Path) -> None:
+def test_unwritable_grade(tmp_path: Path) -> None:
     with pytest.raises(BadValueError, match="half of a surrogate pair"), GradeLog(tmp_path / "q") as journal:
         journal.add(Grade("q", "d", 1, why="\ud800"))
     with pytest.raises(DataFileError, match="cannot be written"), GradeLog(tmp_path / "no" / "q") as journal:

@@ -73,7 +73,7 @@ def test_reading(tmp_path: Path, content: bytes, suffix: str, why: str) -> None:
     assert load_jsonl_dataset(str(path), name="mine").name == "mine"
 
 
-def test_the_collector_is_on_again_afterwards(tmp_path: Path) -> None:
+def test_garbage_collector_is_reenabled(tmp_path: Path) -> None:
     load_jsonl_dataset(written(tmp_path / "a.jsonl", A))
     assert gc.isenabled()
     with pytest.raises(DataFileError):
@@ -93,10 +93,10 @@ def test_outputs_are_in_file_order(tmp_path: Path) -> None:
 RANKED, EMPTY = b'{"sample_id": "r", "retrieved": ["x"]}', b'{"sample_id": "e", "retrieved": []}'
 FAILED, ANSWER = b'{"sample_id": "f", "error": "timeout"}', b'{"sample_id": "a", "response": "x"}'
 WHO_RETRIEVES: list[tuple[list[bytes], bool | int, str]] = [  # lines, answers only (or the bad line), why
-    ([RANKED, EMPTY], False, "every line says what was returned"),
-    ([EMPTY], False, "nothing was returned, and that is said"),
+    ([RANKED, EMPTY], False, "every line has a ranking"),
+    ([EMPTY], False, "an empty ranking"),
     ([RANKED, FAILED], False, "a failure needs no ranking"),
-    ([FAILED], False, "an outage says nothing of what the system does"),
+    ([FAILED], False, "a failure need not have a ranking"),
     ([ANSWER], True, "only answers"),
     ([FAILED, ANSWER], True, "only answers, where any came"),
     ([RANKED, ANSWER], 2, "a line without it after one with it"),
@@ -105,9 +105,7 @@ WHO_RETRIEVES: list[tuple[list[bytes], bool | int, str]] = [  # lines, answers o
 
 
 @pytest.mark.parametrize(("content", "want", "why"), WHO_RETRIEVES, ids=[row[-1] for row in WHO_RETRIEVES])
-def test_retrieved_is_on_every_line_or_on_none(
-    tmp_path: Path, content: list[bytes], want: bool | int, why: str
-) -> None:
+def test_retrieved_on_every_line_or_none(tmp_path: Path, content: list[bytes], want: bool | int, why: str) -> None:
     path = written(tmp_path / "out.jsonl", b"\n".join(content))
     if isinstance(want, bool):
         read = read_outputs(path)
@@ -144,7 +142,7 @@ def test_bad_datasets(tmp_path: Path, name: str, content: bytes, message: str) -
 @pytest.mark.parametrize(
     ("name", "content"), [("a.jsonl", b""), ("a.jsonl", b"\xef\xbb\xbf\n \n"), ("a.jsonl.gz", b"")]
 )
-def test_an_empty_file_is_an_empty_dataset_in_python_and_an_error_for_commands(
+def test_empty_file_in_python_and_on_the_command_line(
     tmp_path: Path, name: str, content: bytes, auepora: Callable[..., tuple[int, str, str]]
 ) -> None:
     path = written(tmp_path / name, content)
@@ -193,7 +191,7 @@ def test_missing_file_and_directory(tmp_path: Path, load: Any) -> None:
         assert str(caught.value) == f"{path}: {problem}"
 
 
-def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Simulated: the tests may run as root, who may read everything.
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
@@ -209,9 +207,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
         st.sampled_from([A, B, b"\n", b"\r", b"\xff", b"{}", b" ", b"\x1f\x8b", b'"', b"\xef\xbb\xbf"]), max_size=8
     )
 )
-def test_random_files_raise_nothing_but_our_errors(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]
-) -> None:
+def test_random_files_raise_only_our_errors(tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]) -> None:
     folder = tmp_path_factory.getbasetemp()
     for name in ("fuzz.jsonl", "fuzz.jsonl.gz"):
         for content in (b"".join(pieces), gzip.compress(b"".join(pieces))[: 5 * len(pieces)]):
@@ -228,7 +224,7 @@ def test_random_files_raise_nothing_but_our_errors(
 
 
 @pytest.mark.parametrize("name", ["dev.jsonl", "dev.jsonl.gz"])
-def test_files_come_back_exactly(tmp_path: Path, name: str) -> None:
+def test_exact_file_round_trip(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     save_jsonl_dataset(InMemoryDataset("dev", SAMPLES), path)
     assert list(load_jsonl_dataset(path)) == SAMPLES
@@ -263,7 +259,7 @@ BAD_SAMPLES: list[tuple[list[EvaluationSample], str]] = [  # samples, message
 
 @pytest.mark.parametrize("name", ["dev.jsonl", "dev.jsonl.gz"])
 @pytest.mark.parametrize(("samples", "message"), BAD_SAMPLES, ids=[row[-1][:40] for row in BAD_SAMPLES])
-def test_a_failed_write_leaves_the_old_file(
+def test_failed_write_keeps_the_old_file(
     tmp_path: Path, samples: list[EvaluationSample], message: str, name: str
 ) -> None:
     path = written(tmp_path / name, b"old")
@@ -274,7 +270,7 @@ def test_a_failed_write_leaves_the_old_file(
     assert names(tmp_path) == [name]
 
 
-def test_an_output_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_unwritable_output_is_named(tmp_path: Path) -> None:
     bad = SystemOutputs([RetrievedDocument(Document("d"), float("inf"), 1)])
     with pytest.raises(BadValueError) as caught:
         save_jsonl_outputs({"q7": bad}, tmp_path / "out.jsonl")
@@ -288,7 +284,7 @@ def test_an_output_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["dev.jsonl", "dev.jsonl.gz"])
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, name: str) -> None:
+def test_full_disk_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, name: str) -> None:
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -301,7 +297,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert names(tmp_path) == [name]
 
 
-def test_errors_of_the_callers_iterable_pass_as_they_are(tmp_path: Path) -> None:
+def test_errors_of_the_callers_iterable_are_not_translated(tmp_path: Path) -> None:
     def broken() -> Iterator[EvaluationSample]:
         yield SAMPLES[0]
         raise FileNotFoundError("the caller's own file")
@@ -311,7 +307,7 @@ def test_errors_of_the_callers_iterable_pass_as_they_are(tmp_path: Path) -> None
     assert names(tmp_path) == []
 
 
-def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_interrupt_removes_the_temporary_file(tmp_path: Path) -> None:
     def interrupted() -> Iterator[EvaluationSample]:
         yield SAMPLES[0]
         raise KeyboardInterrupt
@@ -321,7 +317,7 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_paths(tmp_path: Path) -> None:
     nowhere = tmp_path / "no" / "dev.jsonl"
     for path, problem in [
         (nowhere, "cannot be written: No such file or directory"),
@@ -350,7 +346,7 @@ def test_permissions_and_links_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the devices of Linux")
-def test_devices_are_written_to_and_stay() -> None:
+def test_devices_are_not_replaced() -> None:
     before = os.stat("/dev/null")
     save_jsonl_dataset(SAMPLES, "/dev/null")
     assert os.stat("/dev/null").st_rdev == before.st_rdev
@@ -362,7 +358,7 @@ def test_devices_are_written_to_and_stay() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 @pytest.mark.parametrize("name", ["pipe.jsonl", "pipe.jsonl.gz"])
-def test_a_pipe_is_written_to_and_stays(tmp_path: Path, name: str) -> None:
+def test_pipes_are_not_replaced(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     os.mkfifo(path)
     received: list[bytes] = []
@@ -376,7 +372,7 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path, name: str) -> None:
     assert names(tmp_path) == [name]
 
 
-def test_an_id_that_comes_twice_says_where(tmp_path: Path) -> None:
+def test_duplicate_id_error_has_path_and_line(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", A + b"\n" + B + b"\n" + A)
     with pytest.raises(DuplicateIdError) as caught:
         load_jsonl_dataset(path)
@@ -385,7 +381,7 @@ def test_an_id_that_comes_twice_says_where(tmp_path: Path) -> None:
     assert (str(again), again.path, again.line) == (str(caught.value), str(path), 3)
 
 
-def test_ranks_that_count_from_0_are_named(tmp_path: Path, auepora: Callable[..., tuple[int, str, str]]) -> None:
+def test_ranks_from_0_are_named(tmp_path: Path, auepora: Callable[..., tuple[int, str, str]]) -> None:
     data = written(tmp_path / "data.jsonl", b'{"sample_id": "a", "query": "q", "relevant_docs": ["x"]}')
     row = b'{"sample_id": "a", "retrieved": [{"doc": "x", "score": 2, "rank": 0}, {"doc": "y", "score": 1, "rank": 1}]}'
     out = auepora("validate", str(data), str(written(tmp_path / "out.jsonl", row)))[1]

@@ -1,4 +1,4 @@
-"""Files of labels: what stands on a line, what is wrong with one, and writing that loses nothing."""
+"""Label files: parsing, errors, and safe concurrent writing."""
 
 import os
 import resource
@@ -43,7 +43,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     )
 
 
-def test_two_fields_are_enough(tmp_path: Path) -> None:
+def test_minimal_label(tmp_path: Path) -> None:
     (label,) = read_labels(written(tmp_path, '{"sample_id": "q1", "label": 3}'))
     assert label == Label("q1", 3)
     assert (label.annotator, label.provenance, label.adjudicated, label.tuning) == ("", "human", False, False)
@@ -60,9 +60,9 @@ def test_labels_as_numbers(label: str | float | bool, value: float) -> None:
 
 WRONG = [  # line, message, why
     ('{"sample_id": "q1"}', "field 'label' is missing", "no label"),
-    ('{"label": "right"}', "field 'sample_id' is missing", "whose is it"),
-    ('{"sample_id": "q1", "label": null}', "field 'label' is missing", "null is no label"),
-    ('{"sample_id": "q1", "label": NaN}', "field 'label' is missing", "NaN is no label"),
+    ('{"label": "right"}', "field 'sample_id' is missing", "no sample id"),
+    ('{"sample_id": "q1", "label": null}', "field 'label' is missing", "null is not a label"),
+    ('{"sample_id": "q1", "label": NaN}', "field 'label' is missing", "NaN is not a label"),
     ('{"sample_id": "q1", "label": "rihgt"}', "did you mean 'right'?", "a slip"),
     ('{"sample_id": "q1", "label": "good"}', "a scale is written in numbers", "another word"),
     ('{"sample_id": "q1", "label": []}', "field 'label' must be 'right', 'wrong', true, false or a number", "a list"),
@@ -81,7 +81,7 @@ WRONG = [  # line, message, why
         "1 for true",
     ),
     ('{"sample_id": "q1", "label": 1, "provenance": "humane"}', "did you mean 'human'?", "a misspelt provenance"),
-    ('{"sample_id": "q1", "label": 1, "at": "yesterday"}', "which is no time", "no time"),
+    ('{"sample_id": "q1", "label": 1, "at": "yesterday"}', "which is not a time", "not a time"),
     ('{"sample_id": "q1", "label": 1', "not valid JSON", "a line cut off"),
     ("[1]", "each line must be one JSON object, not an array", "no object"),
     (f'{{"sample_id": "q1", "label": 1{"0" * 400}}}', "number", "larger than a number can be"),
@@ -89,7 +89,7 @@ WRONG = [  # line, message, why
 
 
 @pytest.mark.parametrize(("line", "message"), [row[:2] for row in WRONG], ids=[row[2] for row in WRONG])
-def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: str, message: str) -> None:
+def test_invalid_labels(tmp_path: Path, line: str, message: str) -> None:
     path = written(tmp_path, WHOLE, "", line)
     with pytest.raises(DataFileError) as raised:
         read_labels(path)
@@ -97,20 +97,20 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: str, message:
     assert message in str(raised.value)
 
 
-def test_all_that_is_wrong_can_be_gathered(tmp_path: Path) -> None:
+def test_all_problems_are_collected(tmp_path: Path) -> None:
     problems = Problems(gather=True)
     path = written(tmp_path, "{}", WHOLE, '{"sample_id": "q2"}')
     assert [line for line, _ in iter_labels(path, problems)] == [2]
     assert [problem.line for problem in problems.found] == [1, 3]
 
 
-def test_one_annotator_says_one_thing_about_one_answer(tmp_path: Path) -> None:
+def test_duplicate_label_of_an_annotator(tmp_path: Path) -> None:
     path = written(tmp_path, WHOLE, WHOLE.replace('"ann"', '"bob"'), WHOLE.replace('"r1"', '"r2"'), WHOLE)
     with pytest.raises(DataFileError, match="annotator 'ann' labelled sample 'q1' already on line 1"):
         read_labels(path)
 
 
-def test_a_label_that_cannot_be_meant_is_not_made() -> None:
+def test_invalid_label_values() -> None:
     with pytest.raises(BadValueError, match="neither 'right' nor 'wrong'"):
         Label("q1", "maybe")
     with pytest.raises(BadValueError, match="finite"):
@@ -129,7 +129,7 @@ LABELS = st.builds(
 
 
 @given(st.lists(LABELS, unique_by=lambda label: label.key))
-def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, labels: list[Label]) -> None:
+def test_round_trip(tmp_path_factory: pytest.TempPathFactory, labels: list[Label]) -> None:
     folder = tmp_path_factory.mktemp("labels")
     write_labels(folder / "whole.jsonl", labels)
     for label in labels:
@@ -139,7 +139,7 @@ def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory,
         assert (folder / "grown.jsonl").read_bytes() == (folder / "whole.jsonl").read_bytes()
 
 
-def test_several_may_write_and_take_back_at_once(tmp_path: Path) -> None:
+def test_concurrent_append_and_remove(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
 
     def annotate(name: str) -> None:
@@ -157,28 +157,28 @@ def test_several_may_write_and_take_back_at_once(tmp_path: Path) -> None:
         assert [one.sample_id for one in found if one.annotator == name] == kept
 
 
-def test_taking_back_leaves_all_other_lines_as_they_are(tmp_path: Path) -> None:
-    odd = '{ "label":1,   "sample_id":"q9" }'
-    path = written(tmp_path, odd, WHOLE)
+def test_remove_keeps_other_lines(tmp_path: Path) -> None:
+    unusual = '{ "label":1,   "sample_id":"q9" }'
+    path = written(tmp_path, unusual, WHOLE)
     remove_label(path, read_labels(path)[1].key)
-    assert path.read_text() == f"{odd}\n"
+    assert path.read_text() == f"{unusual}\n"
     with pytest.raises(DataFileError, match="the label of sample 'q7' is not there any more"):
         remove_label(path, Label("q7", 1).key)
     with pytest.raises(DataFileError, match="cannot be written"):
         remove_label(tmp_path / "none.jsonl", Label("q7", 1).key)
-    written(tmp_path, odd, "{")
+    written(tmp_path, unusual, "{")
     with pytest.raises(DataFileError, match=r"labels\.jsonl:2: not valid JSON"):
         remove_label(path, Label("q9", 1).key)
 
 
-def test_a_last_line_without_an_end_stays_a_line_of_its_own(tmp_path: Path) -> None:
+def test_append_after_a_line_without_newline(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     path.write_text(WHOLE, encoding="utf-8")
     append_label(path, Label("q2", "wrong"))
     assert [label.sample_id for label in read_labels(path)] == ["q1", "q2"]
 
 
-def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_unwritable_labels(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match="cannot be written"):
         append_label(tmp_path / "no" / "labels.jsonl", Label("q1", 1))
     with pytest.raises(DataFileError, match="compressed"):
@@ -188,7 +188,7 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     assert not (tmp_path / "labels.jsonl").exists()
 
 
-def test_a_full_disk_is_an_error_and_rewriting_keeps_the_old_file(tmp_path: Path) -> None:
+def test_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
     path = written(tmp_path, WHOLE)
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -1,4 +1,4 @@
-"""The one way in: files of any format, held or gone through."""
+"""Loading of files of any format, in memory or lazily."""
 
 import json
 from pathlib import Path
@@ -15,16 +15,16 @@ def samples_file(path: Path, count: int) -> Path:
     return path
 
 
-def test_a_lazy_dataset_is_gone_through_as_often_as_asked(tmp_path: Path) -> None:
+def test_lazy_dataset_can_be_iterated_repeatedly(tmp_path: Path) -> None:
     dataset = open_dataset(samples_file(tmp_path / "data.jsonl", 5))
     assert dataset.name == "data"
     assert [sample.sample_id for sample in dataset] == list("01234") == [sample.sample_id for sample in dataset]
     assert len(dataset) == 5
     samples_file(tmp_path / "data.jsonl", 7)
-    assert sum(1 for _ in dataset) == 7  # nothing was held
+    assert sum(1 for _ in dataset) == 7  # nothing was cached
 
 
-def test_a_lazy_dataset_of_known_length_is_not_counted() -> None:
+def test_lazy_dataset_of_known_length() -> None:
     passes = []
 
     def made() -> list[EvaluationSample]:
@@ -38,15 +38,15 @@ def test_a_lazy_dataset_of_known_length_is_not_counted() -> None:
     assert passes == [1]
 
 
-def test_a_lazy_dataset_streams() -> None:
+def test_lazy_dataset_streams() -> None:
     dataset = LazyDataset("many", lambda: (EvaluationSample(str(n), "?", relevant_docs=[]) for n in range(3)))
     (result,) = evaluate_stream(((sample, SystemOutputs([])) for sample in dataset), ["empty_result_rate"])
     assert result.value == 1
 
 
-def test_what_cannot_be_loaded(tmp_path: Path) -> None:
+def test_load_errors(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match="no such file"):
-        load_dataset(tmp_path / "nobody.jsonl")
+        load_dataset(tmp_path / "missing.jsonl")
     with pytest.raises(BadValueError, match="unknown format 'jsonk'; did you mean 'jsonl'"):
         load_dataset(samples_file(tmp_path / "data.jsonl", 1), "jsonk")
     with pytest.raises(BadValueError, match="the format 'beir' has no outputs"):

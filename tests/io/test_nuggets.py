@@ -1,4 +1,4 @@
-"""Files of nuggets: read, written, put beside samples by plans and by convert; everything that can be wrong in one."""
+"""Nugget files: reading, writing, attaching to samples, and every error."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def written(path: Path, *rows: Any) -> Path:
     return path
 
 
-def test_what_was_written_is_read_again(tmp_path: Path) -> None:
+def test_round_trip(tmp_path: Path) -> None:
     topics = [
         NuggetTopic(
             "q1", (Nugget("Goethe", "vital", "support"), Nugget("in two parts", "okay", "partial_support")), "Who?"
@@ -36,7 +36,7 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     assert first["nuggets"][0] == {"text": "Goethe", "importance": "vital", "assignment": "support"}
 
 
-def test_a_file_of_the_nuggetizer_is_read_as_it_is(tmp_path: Path) -> None:
+def test_nuggetizer_file(tmp_path: Path) -> None:
     path = written(tmp_path / "n.jsonl", {**LINE, "qid": 27, "trace": {"tokens": 5}, "nuggets": [
         {"text": " Goethe ", "importance": "Vital", "assignment": "Partial_Support", "reasoning": "so"},
         {"text": "goethe", "importance": "okay"},
@@ -66,13 +66,13 @@ WRONG: list[tuple[Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("line", "match", "why"), WRONG, ids=[row[-1] for row in WRONG])
-def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, line: Any, match: str, why: str) -> None:
+def test_invalid_nuggets(tmp_path: Path, line: Any, match: str, why: str) -> None:
     path = written(tmp_path / "n.jsonl", line)
     with pytest.raises(DataFileError, match=match):
         read_nuggets(path)
 
 
-def test_a_question_comes_once(tmp_path: Path) -> None:
+def test_duplicate_query(tmp_path: Path) -> None:
     with pytest.raises(DuplicateIdError, match="'q1' comes twice"):
         read_nuggets(written(tmp_path / "n.jsonl", LINE, LINE))
     with pytest.raises(DataFileError, match=r"no record|no nuggets"):
@@ -88,7 +88,7 @@ def test_samples_get_the_nuggets_of_their_ids() -> None:
     assert collect_nugget_topics([first, second]) == [NuggetTopic("q1", (Nugget("Goethe", "vital"),), "Who?")]
 
 
-def test_nuggets_of_nobody_are_told() -> None:
+def test_unused_nuggets_are_reported() -> None:
     samples = [EvaluationSample("q1", "Who?")]
     topics = [NuggetTopic(f"q{n}", ()) for n in range(1, 6)]
     with pytest.warns(AueporaWarning, match="no sample has the qid 'q2', 'q3', 'q4' and 1 more"):
@@ -99,14 +99,14 @@ def test_nuggets_of_nobody_are_told() -> None:
         list(with_nuggets(samples, [topics[0], topics[0]]))
 
 
-def test_a_dataset_is_loaded_with_its_nuggets(tmp_path: Path) -> None:
+def test_load_dataset_with_nuggets(tmp_path: Path) -> None:
     data = written(tmp_path / "data.jsonl", {"sample_id": "q1", "query": "Who?"})
     nuggets = written(tmp_path / "nuggets.jsonl", LINE)
     (sample,) = load_dataset(data, nuggets=nuggets)
     assert sample.metadata["nuggets"] == LINE["nuggets"]
 
 
-def test_convert_puts_nuggets_into_a_dataset(tmp_path: Path, auepora: Any) -> None:
+def test_convert_with_nuggets(tmp_path: Path, auepora: Any) -> None:
     data = written(tmp_path / "data.jsonl", {"sample_id": "q1", "query": "Who?"})
     nuggets = written(tmp_path / "nuggets.jsonl", LINE)
     code, _, _ = auepora("convert", str(data), str(tmp_path / "out.jsonl"), "--nuggets", str(nuggets))

@@ -1,4 +1,4 @@
-"""Parquet files: everything a sample or an output holds comes back, and what cannot be read is said plainly."""
+"""Parquet files: round trips of all fields, and clear errors."""
 
 import importlib.util
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ def table(path: Path, **columns: Any) -> Path:
     return path
 
 
-def test_everything_comes_back(tmp_path: Path) -> None:
+def test_full_round_trip(tmp_path: Path) -> None:
     save_parquet_dataset(SAMPLES, tmp_path / "data.parquet")
     dataset = load_dataset(tmp_path / "data.parquet")
     assert dataset.name == "data"
@@ -86,7 +86,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert not read_outputs_file(tmp_path / "out.parquet").answers_only
 
 
-def test_columns_have_types(tmp_path: Path) -> None:
+def test_column_types(tmp_path: Path) -> None:
     from pyarrow import parquet
 
     save_parquet_dataset(SAMPLES, tmp_path / "data.parquet")
@@ -96,7 +96,7 @@ def test_columns_have_types(tmp_path: Path) -> None:
     assert str(schema.field("labels").type) == "string"
 
 
-def test_rows_come_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyarrow import parquet
 
     monkeypatch.setattr(module, "_ROW_GROUP", 3)
@@ -106,7 +106,7 @@ def test_rows_come_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert list(load_dataset(tmp_path / "data.parquet")) == many
 
 
-def test_tables_of_other_hands(tmp_path: Path) -> None:
+def test_tables_of_other_tools(tmp_path: Path) -> None:
     path = table(
         tmp_path / "data.parquet",
         sample_id=["1", "2"],
@@ -134,7 +134,7 @@ BAD: list[tuple[dict[str, Any], str]] = [  # columns, message after the path
     ({"sample_id": ["1"], "query": ["q"], "labels": ["{"]}, ":1: column 'labels' must be JSON text: Expecting property name enclosed in "
      "double quotes: line 1 column 2 (char 1)"),
     ({"sample_id": ["1"], "query": ["q"], "labels": ["[]"]}, ":1: field 'labels' must be an object, not an array"),
-    ({"sample_id": [b"1"], "query": ["q"]}, ":1: a value is none that JSON has: Object of type bytes is not JSON serializable"),
+    ({"sample_id": [b"1"], "query": ["q"]}, ":1: a value cannot be represented in JSON: Object of type bytes is not JSON serializable"),
     ({"sample_id": [], "query": []}, ": the table is empty; each row must be one sample, or the output for one"),
     ({"sample_id": ["1"], "query": ["q"], "metadata": ['{"a": NaN}']}, ":1: field 'metadata.a' is NaN; numbers must be finite"),
 ]  # fmt: skip
@@ -148,7 +148,7 @@ def test_bad_tables(tmp_path: Path, columns: dict[str, Any], message: str) -> No
     assert str(caught.value) == f"{path}{message}"
 
 
-def test_every_bad_row_is_found(tmp_path: Path) -> None:
+def test_all_invalid_rows_are_reported(tmp_path: Path) -> None:
     path = table(tmp_path / "data.parquet", sample_id=["1", None, "3", "3"], query=["q", None, None, "q"])
     problems = Problems(gather=True)
     assert [read.line for read in iter_samples(path, None, problems)] == [1]
@@ -160,7 +160,7 @@ def test_every_bad_row_is_found(tmp_path: Path) -> None:
     ]
 
 
-def test_files_that_are_no_tables(tmp_path: Path) -> None:
+def test_files_that_are_not_parquet(tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
     for content in (b"", b"PAR1", b"sample_id,query\n1,q\n" * 9):
         path.write_bytes(content)
@@ -174,7 +174,7 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
         save_parquet_dataset(SAMPLES, tmp_path / "a.parquet.gz")
 
 
-def test_guessing(tmp_path: Path) -> None:
+def test_format_detection(tmp_path: Path) -> None:
     save_parquet_dataset(SAMPLES, tmp_path / "a.parquet")
     save_parquet_dataset(SAMPLES, tmp_path / "b")
     for role in ("samples", "outputs"):
@@ -206,7 +206,7 @@ BAD_OUTPUTS: list[tuple[SystemOutputs, str]] = [  # output, message
 
 
 @pytest.mark.parametrize(("output", "message"), BAD_OUTPUTS, ids=range(len(BAD_OUTPUTS)))
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path, output: SystemOutputs, message: str) -> None:
+def test_failed_write_keeps_the_old_file(tmp_path: Path, output: SystemOutputs, message: str) -> None:
     path = tmp_path / "out.parquet"
     path.write_bytes(b"old")
     with pytest.raises(BadValueError) as caught:
@@ -218,7 +218,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, output: SystemOutput
     assert [one.name for one in tmp_path.iterdir()] == ["out.parquet"]
 
 
-def test_errors_of_the_callers_iterable_pass_as_they_are(tmp_path: Path) -> None:
+def test_errors_of_the_callers_iterable_are_not_translated(tmp_path: Path) -> None:
     def broken() -> Iterator[EvaluationSample]:
         yield SAMPLES[0]
         raise FileNotFoundError("the caller's own file")
@@ -229,7 +229,7 @@ def test_errors_of_the_callers_iterable_pass_as_they_are(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the devices of Linux")
-def test_a_full_disk() -> None:
+def test_full_disk() -> None:
     with pytest.raises(DataFileError, match="cannot be written: "):
         save_parquet_dataset(SAMPLES, "/dev/full")
 
@@ -283,7 +283,7 @@ outputs = st.builds(
     st.lists(samples, min_size=1, max_size=3, unique_by=lambda one: one.sample_id),
     st.dictionaries(ids, outputs, min_size=1, max_size=3),
 )
-def test_any_data_comes_back(
+def test_any_data_round_trip(
     tmp_path_factory: pytest.TempPathFactory, given: list[EvaluationSample], returned: dict[str, SystemOutputs]
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.parquet"
@@ -294,9 +294,7 @@ def test_any_data_comes_back(
 
 
 @given(st.data())
-def test_damaged_files_raise_nothing_but_our_errors(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_damaged_files_raise_only_our_errors(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzz.parquet"
     save_parquet_dataset(SAMPLES, path)
     content = bytearray(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Records of ragas and deepeval, from files and from dicts: what becomes of each column, and the way back."""
+"""Records of ragas and deepeval, from files and dicts: conversion of each column, and round trips."""
 
 import contextlib
 import json
@@ -93,7 +93,7 @@ def test_deepeval() -> None:
     }
 
 
-def test_columns_of_ones_own() -> None:
+def test_custom_columns() -> None:
     record = {"qid": 7, "question": "q", "answers": ["a", "b"], "ids": ["x"], "got": ["y", "x"], "tag": {"lang": "en"}}
     columns = {
         "sample_id": "qid", "query": "question", "reference_answers": "answers", "relevant_ids": "ids",
@@ -108,9 +108,9 @@ def test_columns_of_ones_own() -> None:
 
 
 DOCUMENTS: list[tuple[dict[str, Any], list[str] | None, list[str] | None, str]] = [  # columns, relevant, retrieved, why
-    ({}, None, None, "nothing is said"),
+    ({}, None, None, "no contexts"),
     ({"reference_contexts": []}, [], None, "nothing is relevant"),
-    ({"reference_context_ids": []}, [], None, "nothing is relevant, said by ids"),
+    ({"reference_context_ids": []}, [], None, "nothing is relevant, by ids"),
     ({"retrieved_contexts": []}, None, [], "nothing was found"),
     ({"reference_contexts": ["t"], "retrieved_contexts": ["t"]}, [text_id("t")], [text_id("t")], "the same text meets"),
     ({"reference_context_ids": ["a", 2], "retrieved_context_ids": [2]}, ["a", "2"], ["2"], "ids may be numbers"),
@@ -127,7 +127,7 @@ DOCUMENTS: list[tuple[dict[str, Any], list[str] | None, list[str] | None, str]] 
         ["a"],
         "ids on both sides, texts on one",
     ),
-    ({"retrieved_contexts": [], "retrieved_context_ids": ["a"]}, None, ["a"], "ids beside an empty list of texts"),
+    ({"retrieved_contexts": [], "retrieved_context_ids": ["a"]}, None, ["a"], "ids with an empty list of texts"),
     ({"retrieved_contexts": "['t', 't']"}, None, [text_id("t")] * 2, "a list as text"),
 ]
 
@@ -140,7 +140,7 @@ def test_documents(columns: dict[str, Any], relevant: list[str] | None, retrieve
     assert (None if found is None else [item.doc.doc_id for item in found.retrieved]) == retrieved, why
 
 
-def test_the_id_of_a_text_stays() -> None:
+def test_text_id_is_stable() -> None:
     assert text_id("Goethe wrote Faust.") == "b51343834baed351"
     assert text_id("") != text_id(" ")
 
@@ -189,7 +189,7 @@ def test_conversations() -> None:
     assert sample({"user_input": [{"role": "user", "content": "q"}]}) == EvaluationSample("1", "q")
 
 
-def test_a_question_that_looks_like_one_stays_a_text() -> None:
+def test_question_that_looks_like_a_conversation() -> None:
     assert sample({"user_input": "[{x}] what is this?"}).query == "[{x}] what is this?"
 
 
@@ -270,7 +270,7 @@ def test_data_frames(tmp_path: Path) -> None:
 
     frame.to_csv(tmp_path / "a.csv")
     assert list(load_dataset(tmp_path / "a.csv")) == samples_from_records(RAGAS)
-    assert load_outputs(tmp_path / "a.csv") == outputs_from_records(RAGAS)  # the empty answer beside contexts is one
+    assert load_outputs(tmp_path / "a.csv") == outputs_from_records(RAGAS)  # an empty answer with contexts is an answer
     again = pandas.read_csv(tmp_path / "a.csv", index_col=0).to_dict("records")
     assert samples_from_records(again) == samples_from_records(RAGAS)
 
@@ -300,7 +300,7 @@ def test_files(tmp_path: Path, kind: str, records: list[dict[str, Any]], name: s
     assert load_outputs(path) == outputs_from_records(records, kind)
 
 
-def test_a_file_scores_itself(tmp_path: Path) -> None:
+def test_score_a_combined_file(tmp_path: Path) -> None:
     path = saved(tmp_path / "a.json", RAGAS)
     samples = list(load_dataset(path))
     recall, match = evaluate(samples, align_outputs(samples, load_outputs(path)).outputs, ["recall@1", "exact_match"])
@@ -308,7 +308,7 @@ def test_a_file_scores_itself(tmp_path: Path) -> None:
     assert match.value == 0.0
 
 
-def test_a_dataset_without_outputs(tmp_path: Path) -> None:
+def test_dataset_without_outputs(tmp_path: Path) -> None:
     path = saved(tmp_path / "a.jsonl", [{"user_input": "q", "reference": "a", "response": None}])
     assert len(load_dataset(path)) == 1
     with pytest.raises(DataFileError, match="there is no output in it"):
@@ -320,7 +320,7 @@ def test_answers_only(tmp_path: Path) -> None:
     assert not read_outputs_file(saved(tmp_path / "a.jsonl", RAGAS)).answers_only
 
 
-def test_deepevals_own_tables(tmp_path: Path) -> None:
+def test_deepeval_tables(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("input,actual_output,expected_output,context\nq,,a,t|u\n", encoding="utf-8")
     (one,) = load_dataset(tmp_path / "a.csv")
     assert [doc.text for doc in one.relevant_docs or ()] == ["t", "u"]
@@ -381,12 +381,12 @@ def _none(*_: object) -> Any:
 
 
 @given(PAIRS, st.sampled_from(["r.json", "r.jsonl", "r.jsonl.gz"]))
-def test_ragas_comes_back(tmp_path_factory: pytest.TempPathFactory, pairs: Pairs, name: str) -> None:
+def test_ragas_round_trip(tmp_path_factory: pytest.TempPathFactory, pairs: Pairs, name: str) -> None:
     assert rewritten(pairs, tmp_path_factory.getbasetemp() / name, "ragas") == pairs
 
 
 @given(PAIRS, st.sampled_from(["r.csv", "r.tsv"]))
-def test_tables_come_back_or_are_refused(tmp_path_factory: pytest.TempPathFactory, pairs: Pairs, name: str) -> None:
+def test_table_round_trip_or_error(tmp_path_factory: pytest.TempPathFactory, pairs: Pairs, name: str) -> None:
     for one, _ in pairs:
         one.metadata = {key: value for key, value in one.metadata.items() if isinstance(value, str) and value}
     try:
@@ -404,13 +404,13 @@ def test_deepeval_keeps_the_texts(tmp_path_factory: pytest.TempPathFactory, pair
     except BadValueError as error:
         assert "has no text, and this format has no place for ids" in str(error)  # noqa: PT017
         return
-    for (one, out), (want, wanted) in zip(got, pairs, strict=True):
+    for (one, out), (want, want_out) in zip(got, pairs, strict=True):
         assert (one.sample_id, one.query, one.reference_answer) == (want.sample_id, want.query, want.reference_answer)
         assert [doc.text for doc in one.relevant_docs or ()] == [doc.text for doc in want.relevant_docs or ()]
-        assert (None if out is None else out.response) == (None if wanted is None else wanted.response)
+        assert (None if out is None else out.response) == (None if want_out is None else want_out.response)
 
 
-def test_a_failure_is_written_as_no_output(tmp_path: Path) -> None:
+def test_failed_output_is_omitted(tmp_path: Path) -> None:
     assert rewritten(
         [(EvaluationSample("a", "q"), SystemOutputs([], error="timeout"))], tmp_path / "a.json", "ragas"
     ) == [(EvaluationSample("a", "q"), None)]
@@ -428,14 +428,14 @@ UNWRITABLE: list[tuple[EvaluationSample, str, str, str]] = [
     (EvaluationSample("x", "q", metadata={"response": 1}), "a.json", "ragas", "field 'metadata.response' has the name of a column; rename it"),
     (EvaluationSample("x", "q", metadata={"id": 1}), "a.json", "ragas", "field 'metadata.id' has the name of a column; rename it"),
     (EvaluationSample("x", "q", metadata={"a": math.inf}), "a.json", "ragas", "field 'metadata.a' is Infinity; numbers must be finite"),
-    (EvaluationSample("x", "q", history=[{"said": "x"}]), "a.json", "ragas", "field 'history[0]' needs a text as 'role' and as 'content'"),
+    (EvaluationSample("x", "q", history=[{"text": "x"}]), "a.json", "ragas", "field 'history[0]' needs a string as 'role' and as 'content'"),
     (EvaluationSample("x", "q", [Document("d")]), "a.json", "deepeval", "document 'd' has no text, and this format has no place for ids"),
     (EvaluationSample("x", ""), "a.csv", "ragas", "a table cannot tell an empty user_input from none; write a file that ends in '.jsonl'"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("one", "name", "kind", "message"), UNWRITABLE, ids=[row[-1][:60] for row in UNWRITABLE])
-def test_what_cannot_be_written(tmp_path: Path, one: EvaluationSample, name: str, kind: str, message: str) -> None:
+def test_unwritable_values(tmp_path: Path, one: EvaluationSample, name: str, kind: str, message: str) -> None:
     with pytest.raises(BadValueError) as caught:
         rewritten([(EvaluationSample("a", "q"), None), (one, None)], tmp_path / name, kind)
     assert str(caught.value) == f"sample 'x' cannot be written: {message}"
@@ -445,7 +445,7 @@ def test_what_cannot_be_written(tmp_path: Path, one: EvaluationSample, name: str
 
 
 @given(st.integers(0, 400), st.binary(max_size=3), st.sampled_from(["m.json", "m.jsonl", "m.csv"]))
-def test_damaged_files_raise_nothing_but_our_errors(
+def test_damaged_files_raise_only_our_errors(
     tmp_path_factory: pytest.TempPathFactory, place: int, change: bytes, name: str
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
@@ -469,7 +469,7 @@ BEFORE = {
 }  # fmt: skip
 
 
-def test_old_columns_of_ragas(tmp_path: Path) -> None:
+def test_legacy_ragas_columns(tmp_path: Path) -> None:
     path = tmp_path / "old.json"
     path.write_text(json.dumps([BEFORE, {**BEFORE, "ground_truth": None}]))
     for samples in (list(load_dataset(path)), samples_from_records([BEFORE, {**BEFORE, "ground_truth": None}])):
@@ -492,14 +492,14 @@ GUESSED: list[tuple[str, str, str]] = [  # name, the first record's keys, format
 
 
 @pytest.mark.parametrize(("name", "keys", "want"), GUESSED, ids=[row[1] for row in GUESSED])
-def test_old_columns_are_told_from_others(tmp_path: Path, name: str, keys: str, want: str) -> None:
+def test_detection_of_legacy_ragas_columns(tmp_path: Path, name: str, keys: str, want: str) -> None:
     path = tmp_path / name
     row = dict.fromkeys(keys.split(), "x")
     path.write_text(",".join(row) + "\nx\n" if name.endswith("csv") else json.dumps(row) + "\n")
     assert guess_format(path, "samples").name == want
 
 
-def test_old_columns_are_named_in_messages(tmp_path: Path) -> None:
+def test_legacy_ragas_columns_in_messages(tmp_path: Path) -> None:
     path = tmp_path / "old.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in (BEFORE, {**BEFORE, "question": 3})))
     with pytest.raises(DataFileError, match=r"old\.jsonl:2: field 'question' must be a string, not a number"):

@@ -1,4 +1,4 @@
-"""From every format to every other and back: what both can hold arrives."""
+"""Conversion between every pair of formats and back: fields that both support survive."""
 
 from dataclasses import fields
 from itertools import product
@@ -87,11 +87,11 @@ def through(one: Format, path: Path, role: Role, records: dict[str, Any]) -> dic
     except MissingDependencyError as error:
         missing(str(error))
     except BadValueError as error:
-        pytest.skip(f"what comes from the other format cannot be held at all: {error}")
+        pytest.skip(f"the other format cannot be stored: {error}")
     return read(one, path, role)
 
 
-def held(one: Format, role: Role) -> set[str]:
+def supported_fields(one: Format, role: Role) -> set[str]:
     names = {field.name for field in fields(EvaluationSample if role == "samples" else SystemOutputs)}
     can_hold = one.sample_fields if role == "samples" else one.output_fields
     return names if can_hold is None else names & set(can_hold)
@@ -107,12 +107,12 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("first", "second", "role"), PAIRS)
-def test_what_both_can_hold_arrives(tmp_path: Path, first: Format, second: Format, role: Role) -> None:
+def test_supported_fields_survive(tmp_path: Path, first: Format, second: Format, role: Role) -> None:
     records: dict[str, Any] = {sample.sample_id: sample for sample in SAMPLES} if role == "samples" else OUTPUTS
     there = through(second, tmp_path / "b", role, through(first, tmp_path / "a", role, records))
     assert list(there) == list(records)
     again = through(second, tmp_path / "d", role, through(first, tmp_path / "c", role, there))
-    common = held(first, role) & held(second, role)
+    common = supported_fields(first, role) & supported_fields(second, role)
     assert common, "formats for the same role have something in common"
     for sample_id, record in there.items():
         for name in common:
@@ -122,34 +122,34 @@ def test_what_both_can_hold_arrives(tmp_path: Path, first: Format, second: Forma
 
 
 @pytest.mark.parametrize(("first", "second", "role"), PAIRS)
-def test_the_command_says_what_is_lost(tmp_path: Path, first: Format, second: Format, role: Role) -> None:
+def test_command_reports_dropped_fields(tmp_path: Path, first: Format, second: Format, role: Role) -> None:
     if role == "outputs" and (first.write_outputs is None or second.write_outputs is None):
-        pytest.skip("outputs stand beside samples there")
+        pytest.skip("outputs are stored with samples")
     records: dict[str, Any] = {sample.sample_id: sample for sample in SAMPLES} if role == "samples" else OUTPUTS
     start = through(first, tmp_path / "a", role, records)
     try:
         done = convert_files(tmp_path / "a", tmp_path / "b", from_format=first.name, to_format=second.name, role=role)
     except BadValueError as error:
-        pytest.skip(f"cannot be held at all: {error}")
+        pytest.skip(f"cannot be stored: {error}")
     arrived = read(second, tmp_path / "b", role)
     assert list(arrived) == list(start)
     assert done.counts[role] == len(start)
     dropped = {one.field for one in done.dropped if one.role == role}
-    assert not dropped & held(second, role)
+    assert not dropped & supported_fields(second, role)
     for sample_id, record in start.items():
         for name in {field.name for field in fields(record)} - dropped - {"sample_id"}:
-            if getattr(record, name) and name in held(second, role):
-                assert getattr(arrived[sample_id], name), f"{name} was lost and nobody said so"
+            if getattr(record, name) and name in supported_fields(second, role):
+                assert getattr(arrived[sample_id], name), f"{name} was lost without a report"
 
 
 @pytest.mark.parametrize("one", [pytest.param(one, id=one.name) for one in formats().values()])
-def test_what_a_format_writes_is_fine(tmp_path: Path, one: Format) -> None:
+def test_written_files_are_valid(tmp_path: Path, one: Format) -> None:
     if not can_go_round(one, "samples"):
         pytest.skip("it does not write samples")
-    asked = through(one, tmp_path / "a", "samples", {sample.sample_id: sample for sample in SAMPLES})
+    written_samples = through(one, tmp_path / "a", "samples", {sample.sample_id: sample for sample in SAMPLES})
     checked = validate_files(tmp_path / "a", dataset_format=one.name)
     assert list(map(str, checked.problems)) == []
-    assert checked.samples["samples"] == len(asked)
+    assert checked.samples["samples"] == len(written_samples)
     if can_go_round(one, "outputs"):
         through(one, tmp_path / "b", "outputs", OUTPUTS)
         checked = validate_files(tmp_path / "a", tmp_path / "b", dataset_format=one.name, outputs_format=one.name)
@@ -158,7 +158,7 @@ def test_what_a_format_writes_is_fine(tmp_path: Path, one: Format) -> None:
         assert checked.outputs["outputs"] == len(OUTPUTS)
 
 
-# --- our own format holds everything ----------------------------------------------------------------------------------
+# --- our own format stores everything ---------------------------------------------------------------------------------
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 ids = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
@@ -187,7 +187,7 @@ outputs = st.builds(
     st.lists(samples, min_size=1, max_size=3, unique_by=lambda one: one.sample_id),
     st.dictionaries(ids, outputs, min_size=1, max_size=3),
 )
-def test_conversion_within_our_own_format_changes_nothing(
+def test_conversion_to_the_same_format(
     tmp_path_factory: pytest.TempPathFactory, asked: list[EvaluationSample], given_back: dict[str, SystemOutputs]
 ) -> None:
     folder, own = tmp_path_factory.getbasetemp(), formats()["jsonl"]

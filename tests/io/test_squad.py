@@ -83,7 +83,7 @@ def test_predictions(tmp_path: Path) -> None:
     ]  # b has no reference, so that its missing answer is skipped
 
 
-def test_what_is_no_file_of_predictions(tmp_path: Path) -> None:
+def test_files_that_are_not_predictions(tmp_path: Path) -> None:
     for value in [{"sample_id": "a", "response": "x"}, {"user_input": "a", "response": "x"}, {"a": ["x"]}]:
         with contextlib.suppress(DataFileError):
             assert guess_format(saved(tmp_path / "x.json", value), "outputs").name != "squad"
@@ -118,7 +118,7 @@ def test_bad_questions(tmp_path: Path, value: object, message: str) -> None:
     assert str(caught.value) == f"{path}{'' if message.startswith(':') else ': '}{message}"
 
 
-def test_gathering_goes_on(tmp_path: Path) -> None:
+def test_collecting_continues(tmp_path: Path) -> None:
     problems = Problems(gather=True)
     value = squad({"context": 3, "qas": []}, {"context": "x", "qas": [3, question("a"), question("a"), question("b")]})
     value["data"].insert(0, {"title": "Elbe"})
@@ -133,7 +133,7 @@ def test_gathering_goes_on(tmp_path: Path) -> None:
 
 
 BAD_PREDICTIONS: list[tuple[object, str]] = [
-    ([], 'predictions must be one JSON object of texts by question id: {"id": "text"}'),
+    ([], 'predictions must be one JSON object of strings by question id: {"id": "text"}'),
     ("{", ":1: not valid JSON: expecting property name enclosed in double quotes near column 2"),
     ("[" * 100_000, "the values are nested too deeply"),
     ('{"a": ' + "1" * 5000 + "}", "an integer has too many digits"),
@@ -158,7 +158,7 @@ def test_bad_predictions(tmp_path: Path, value: object, message: str) -> None:
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text(), min_size=1))
-def test_predictions_come_back(tmp_path_factory: pytest.TempPathFactory, texts: dict[str, str]) -> None:
+def test_prediction_round_trip(tmp_path_factory: pytest.TempPathFactory, texts: dict[str, str]) -> None:
     path = tmp_path_factory.getbasetemp() / "pred.json"
     outputs = {name: SystemOutputs([], Response(text)) for name, text in texts.items()}
     write = get_format("squad").write_outputs
@@ -168,7 +168,7 @@ def test_predictions_come_back(tmp_path_factory: pytest.TempPathFactory, texts: 
     assert json.loads(path.read_text(encoding="utf-8")) == texts
 
 
-def test_what_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_values(tmp_path: Path) -> None:
     write = get_format("squad").write_outputs
     assert write is not None
     with pytest.raises(BadValueError, match="the output for sample 'a' cannot be written: it has no response"):
@@ -181,7 +181,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, 500), st.binary(max_size=3))
-def test_damaged_files_raise_nothing_but_our_errors(
+def test_damaged_files_raise_only_our_errors(
     tmp_path_factory: pytest.TempPathFactory, place: int, change: bytes
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "damaged.json"

@@ -224,11 +224,11 @@ def written(path: Path, rows: list[Row] | str) -> Path:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_shape_says_the_same(tmp_path: Path, shape: str) -> None:
+def test_all_export_formats_are_equivalent(tmp_path: Path, shape: str) -> None:
     path = written(tmp_path / "t.jsonl", SHAPES[shape](SPANS))
     assert guess_format(path, "outputs").name == "traces"
     got = load_outputs(path)["q1"]
-    if "times" in shape:  # seconds as a float hold microseconds at best
+    if "times" in shape:  # seconds as a float have microsecond precision at best
         got.timings["end_to_end"] = round(got.timings["end_to_end"], 6)
         got.timings |= {key: round(got.timings[key], 6) for key in ("retrieval", "generation")}
         got.steps[0]["timing"] = round(got.steps[0]["timing"], 6)
@@ -287,7 +287,7 @@ QUERIES: list[tuple[Row, str | None, str]] = [  # the root's attributes, the que
     ({"input.value": '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hi!"}, '
       '{"role": "user", "content": [{"type": "text", "text": "Who?"}]}]}'}, "Who?", "the last message of the user"),
     ({"input.value": '{"messages": [{"type": "human", "kwargs": {"content": "Who?"}}]}'}, "Who?", "LangChain's message"),
-    ({"input.value": '{"question": "Who?"}', "input.mime_type": "text/plain"}, '{"question": "Who?"}', "said to be a text"),
+    ({"input.value": '{"question": "Who?"}', "input.mime_type": "text/plain"}, '{"question": "Who?"}', "declared as plain text"),
     ({"input.value": '"Faust"'}, '"Faust"', "a phrase in quotes"),
     ({"input.value": '"Faust"', **JSON}, "Faust", "a JSON text in quotes"),
     ({"input.value": "[2024]"}, "[2024]", "brackets"),
@@ -343,7 +343,7 @@ def test_the_answer(tmp_path: Path, root: Row, model: Row, want: str | None, why
         assert response.structured == {"city": "Paris"}
 
 
-def test_an_event_may_hold_the_answer(tmp_path: Path) -> None:
+def test_answer_from_an_event(tmp_path: Path) -> None:
     events = [
         {"name": "gen_ai.user.message", "attributes": {"content": '[{"text": "Where?"}]'}},
         {"name": "gen_ai.choice", "attributes": {"message": "Paris"}},
@@ -417,7 +417,7 @@ def test_rules(tmp_path: Path, rows: list[Row], want: Row, why: str) -> None:
 
 STATUS: list[tuple[Row, str, str]] = [  # what the span has more, the error, why
     ({"status": "ERROR"}, "error", "nothing but the status"),
-    ({"status": "ERROR", "message": "no answer"}, "error: no answer", "the status says why"),
+    ({"status": "ERROR", "message": "no answer"}, "error: no answer", "message of the status"),
     ({"status": "STATUS_CODE_ERROR", "message": "x"}, "error: x", "OTLP's name"),
     ({"status": "ERROR", "message": "x", "events": [
         {"name": "exception", "attributes": {"exception.type": "openai.RateLimitError", "exception.message": "429"}}]},
@@ -428,12 +428,12 @@ STATUS: list[tuple[Row, str, str]] = [  # what the span has more, the error, why
 
 
 @pytest.mark.parametrize(("more", "want", "why"), STATUS, ids=[row[-1] for row in STATUS])
-def test_a_root_that_failed(tmp_path: Path, more: Row, want: str, why: str) -> None:
+def test_failed_root_span(tmp_path: Path, more: Row, want: str, why: str) -> None:
     rows = [span(1, None, 0, 1, {KIND: "CHAIN"}, **more), span(2, 1, 0, 1, {KIND: "TOOL"}, status="ERROR")]
     assert load_outputs(written(tmp_path / "t.jsonl", rows))[TRACE].error == want, why
 
 
-def test_a_step_that_failed_is_no_failure_of_the_system(tmp_path: Path) -> None:
+def test_failed_step_is_not_a_system_failure(tmp_path: Path) -> None:
     rows = [span(1, None, 0, 1, {KIND: "CHAIN"}), span(2, 1, 0, 1, {KIND: "TOOL"}, status="ERROR")]
     assert load_outputs(written(tmp_path / "t.jsonl", rows))[TRACE].error is None
 
@@ -455,7 +455,7 @@ def test_several_traces(tmp_path: Path) -> None:
     assert read.outputs["b"].extra == {"trace_id": "2"}
 
 
-def test_a_system_that_only_answers(tmp_path: Path) -> None:
+def test_system_without_retrieval(tmp_path: Path) -> None:
     assert read_outputs_file(written(tmp_path / "t.jsonl", [model(1, None, 0, 1)])).answers_only
 
 
@@ -511,7 +511,7 @@ BAD: list[tuple[str | Row, str]] = [  # the file, or a span; the message after t
     ({"llm.token_count.total": True}, ":1: attribute 'llm.token_count.total' must be a number, not true or false"),
     ({"auepora.sample_id": []}, ":1: attribute 'auepora.sample_id' must be a string or an integer, not an array"),
     (json.dumps(ROOT) + "\n" + json.dumps(ROOT | {"attributes": {}}),
-     f":2: span '{1:016x}' is already on line 1, and says something else there"),
+     f":2: span '{1:016x}' is already on line 1, with different content"),
     (lines([span(1, None, 0, 1, ASKED, trace="a"), span(1, None, 0, 1, ASKED, trace="b")], flat),
      ":2: sample_id 'q1' is already on line 1; each id may come once (trace 'b' has it too: put each repeat in a file "
      "of its own)"),
@@ -529,7 +529,7 @@ def test_bad_files(tmp_path: Path, content: str | Row, message: str) -> None:
     assert str(caught.value).startswith(f"{path}{message}")
 
 
-def test_all_problems_are_gathered(tmp_path: Path) -> None:
+def test_all_problems_are_collected(tmp_path: Path) -> None:
     broken = json.dumps(flat(span(2, 1, 0, 1, {KIND: "RETRIEVER", f"{DOCUMENT}.id": 1.5}, trace="a")))
     good = json.dumps(flat(span(1, None, 0, 1, {KIND: "CHAIN"}, trace="b")))
     path = written(tmp_path / "t.jsonl", f'{good}\n{{"a"\n{broken}\n{json.dumps(ROOT)}\n')
@@ -538,21 +538,21 @@ def test_all_problems_are_gathered(tmp_path: Path) -> None:
     assert [problem.line for problem in problems.found] == [2, 3]
 
 
-def test_problems_on_one_line_name_the_record(tmp_path: Path) -> None:
+def test_problems_on_one_line_have_a_record_number(tmp_path: Path) -> None:
     bad = flat(span(2, 1, 0, 1, {KIND: "RETRIEVER", f"{DOCUMENT}.id": 1.5, "llm.token_count.total": -1}))
     want = [
         f":1: record 2: attribute '{DOCUMENT}.id' must be a string or an integer, not a number",
         ":1: record 2: attribute 'llm.token_count.total' must be a number of tokens, not -1",
         ":1: record 2: field 'start_time' must be a time such as '2025-01-31T12:00:00Z', not 'noon'",
     ]
-    for held in ([ROOT, bad | {"start_time": "noon"}], {"spans": [ROOT, bad | {"start_time": "noon"}]}):
-        path = written(tmp_path / "t.json", json.dumps(held))
+    for value in ([ROOT, bad | {"start_time": "noon"}], {"spans": [ROOT, bad | {"start_time": "noon"}]}):
+        path = written(tmp_path / "t.json", json.dumps(value))
         problems = Problems(gather=True)
         list(iter_outputs(path, "traces", problems))
         assert sorted(str(problem).removeprefix(str(path)) for problem in problems.found) == sorted(want)
 
 
-def test_a_broken_span_among_pretty_ones(tmp_path: Path) -> None:
+def test_invalid_span_in_indented_json(tmp_path: Path) -> None:
     pretty = [json.dumps(console(row), indent=4) for row in SPANS]
     path = written(tmp_path / "t.jsonl", "\n".join(["{", '    "name": 1', "    {}", "}", *pretty]))
     problems = Problems(gather=True)
@@ -574,11 +574,11 @@ def survives(path: Path, content: bytes) -> None:
             strict = -1
         problems = Problems(gather=True)
         try:
-            gathered = len(list(read(path, "traces", problems)))
+            collected = len(list(read(path, "traces", problems)))
         except AueporaError:
             continue  # the file itself cannot be read
         assert (strict == -1) == bool(problems.found)
-        assert strict in (-1, gathered)
+        assert strict in (-1, collected)
 
 
 @given(

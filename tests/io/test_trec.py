@@ -72,7 +72,7 @@ def test_queries_keep_file_order_and_may_be_interleaved(tmp_path: Path, reader: 
 
 
 @given(st.lists(st.tuples(st.text("aé\uffff\U0001f600Z9", min_size=1, max_size=3), st.integers(-2, 2)), min_size=1))
-def test_order_is_that_of_a_plain_sort(tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, int]]) -> None:
+def test_order_equals_plain_sort(tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, int]]) -> None:
     run = "".join(f"q Q0 {doc} 0 {score} t\n" for doc, score in pairs)
     got = load_run(written(tmp_path_factory.getbasetemp() / "run", run))
     # str compares code points, which is the order of the UTF-8 bytes
@@ -116,7 +116,7 @@ def test_bad_files(tmp_path: Path, reader: Reader, load: Callable[..., object], 
 
 
 @given(st.binary(max_size=60) | st.text("q0 aé1.\n\t-_e", max_size=40).map(str.encode))
-def test_random_files_raise_nothing_but_our_errors(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_random_files_raise_only_our_errors(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzz"
     path.write_bytes(content)
     for load in (load_qrels, load_run):
@@ -131,7 +131,7 @@ def test_random_files_raise_nothing_but_our_errors(tmp_path_factory: pytest.Temp
 # --- qrels -----------------------------------------------------------------------------------------------------------
 
 
-def test_qrels_keep_order_and_the_highest_level(tmp_path: Path, reader: Reader) -> None:
+def test_qrels_keep_order_and_highest_level(tmp_path: Path, reader: Reader) -> None:
     qrels = "q2 0 b 1\nq1 0 é -2\r\n\nq2 0 a 0\nq2 0 b 3\nq2 0 a -1\nq2 0 c +1\n"
     got = load_qrels(written(tmp_path / "qrels.gz", qrels), reader=reader)
     assert [(query, list(levels.items())) for query, levels in got.items()] == [
@@ -149,7 +149,7 @@ def test_rankings_follow_the_qrels() -> None:
     assert queries_without_judgements(qrels, run) == ["3"]
 
 
-def test_no_common_query_is_an_error() -> None:
+def test_no_common_query() -> None:
     with pytest.raises(BadValueError) as caught:
         trec_rankings({"301": {"a": 1}}, {"q301": ["a"]})
     assert str(caught.value) == (
@@ -173,7 +173,7 @@ def test_results_of_trec_eval(reader: Reader) -> None:
     ]
 
 
-def test_a_run_with_text_after_the_tag() -> None:
+def test_run_with_text_after_the_tag() -> None:
     run = load_run(need_data("trec_eval", "results.trunc"))
     assert {query: len(docs) for query, docs in run.items()} == {"301": 500, "303": 84}
 

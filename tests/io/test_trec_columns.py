@@ -34,7 +34,7 @@ def words(texts: list[str], cut: int = 0) -> VectorizedTexts:
 
 
 @given(ANY_TEXTS, st.integers(0, 5))
-def test_hashes_are_those_of_the_texts(texts: list[str], cut: int) -> None:
+def test_equal_texts_have_equal_hashes(texts: list[str], cut: int) -> None:
     found = words(texts, cut).hashes(POOL).tolist()
     assert found == words(texts).hashes(POOL).tolist()
     assert len(set(zip(texts, found, strict=True))) == len(set(texts)) == len(set(found))
@@ -70,11 +70,11 @@ def test_texts_in_descending_order(texts: list[str], data: Any) -> None:
     for line, place in zip(lines.tolist(), places.tolist(), strict=True):
         got[place] = texts[line]
     for group, size in zip(np.unique(groups).tolist(), sizes, strict=True):
-        wanted = [texts[line] for line in lines[group : group + size].tolist()]
-        assert got[group : group + size] == sorted(wanted, reverse=True)
+        expected = [texts[line] for line in lines[group : group + size].tolist()]
+        assert got[group : group + size] == sorted(expected, reverse=True)
 
 
-def test_judged_pairs_are_found_once_with_their_highest_level() -> None:
+def test_judged_pairs_are_unique_with_highest_level() -> None:
     queries, docs = np.array([1, 0, 1, 0, 1]), ["a", "a", "b", "c", "a"]
     gold = collect_gold_pairs(queries, words(docs), np.array([1, 2, 0, -1, 3]), POOL)
     assert gold is not None
@@ -111,26 +111,26 @@ def check(order: LineOrder, rows: list[int], scores: list[float]) -> None:
 def test_lines_in_any_order(cells: list[tuple[int, float]]) -> None:
     names = list(
         dict.fromkeys(name for name, _ in cells)
-    )  # a query has a line at least, and stands where it came first
+    )  # a query has at least one line, and is at its first position
     rows, scores = [names.index(name) for name, _ in cells], [score for _, score in cells]
     check(sort_lines(made_lines(rows, scores)), rows, scores)
 
 
-def test_scores_too_near_to_be_told_apart_by_their_first_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_that_differ_only_in_their_last_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(1)
     scores = [1e300, -1e300, *(1.0 + random.integers(0, 50, 3_000) * 2.0**-52).tolist()]
     rows = [number % 300 for number in range(len(scores))]
-    asked: list[int] = []
+    calls: list[int] = []
     exact = trec_order._stable_order
 
     def counted(*arguments: Any) -> Any:
-        asked.append(1)
+        calls.append(1)
         return exact(*arguments)
 
     monkeypatch.setattr(trec_order, "_stable_order", counted)
     check(sort_lines(made_lines(rows, scores)), rows, scores)
-    assert asked
-    asked.clear()
+    assert calls
+    calls.clear()
     usual = random.normal(size=len(scores)).round(6).tolist()
     check(sort_lines(made_lines(rows, usual)), rows, usual)
-    assert not asked
+    assert not calls

@@ -31,7 +31,7 @@ def written(path: Path, data: bytes) -> Path:
     return path
 
 
-def test_qrels_are_samples(tmp_path: Path) -> None:
+def test_qrels_as_samples(tmp_path: Path) -> None:
     dataset = load_dataset(written(tmp_path / "dev.qrels", QRELS))
     assert dataset.name == "dev"
     assert list(dataset) == [
@@ -42,22 +42,22 @@ def test_qrels_are_samples(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_is_outputs(tmp_path: Path) -> None:
+def test_run_as_outputs(tmp_path: Path) -> None:
     got = load_outputs(written(tmp_path / "bm25.txt", RUN))
     assert got == {"q1": ranked(("d1", 9.75), ("d7", 9.5), ("d2", 9.5)), "q2": ranked(("d3", 7.0))}
     assert got["q1"].response is None
 
 
-def test_the_same_rankings_whatever_reads_them(tmp_path: Path) -> None:
-    odd = written(tmp_path / "odd.run", RUN.replace(b"d7", b"d\x017"))  # only line by line
-    assert {query: [item.doc.doc_id for item in got.retrieved] for query, got in load_outputs(odd).items()} == {
+def test_all_readers_give_the_same_rankings(tmp_path: Path) -> None:
+    irregular = written(tmp_path / "irregular.run", RUN.replace(b"d7", b"d\x017"))  # only line by line
+    assert {query: [item.doc.doc_id for item in got.retrieved] for query, got in load_outputs(irregular).items()} == {
         "q1": ["d1", "d2", "d\x017"],
         "q2": ["d3"],
     }
-    assert [item.score for item in load_outputs(odd)["q1"].retrieved] == [9.75, 9.5, 9.5]
+    assert [item.score for item in load_outputs(irregular)["q1"].retrieved] == [9.75, 9.5, 9.5]
 
 
-def test_topics_give_the_texts(tmp_path: Path) -> None:
+def test_query_texts_from_topics(tmp_path: Path) -> None:
     qrels = written(tmp_path / "dev.qrels", b"1 0 a 1\n")
     topics = written(tmp_path / "topics.tsv", "1\twhat is\tit? é\r\n2\tother\n".encode())
     assert load_topics(topics) == {"1": "what is\tit? é", "2": "other"}
@@ -82,7 +82,7 @@ def test_bad_topics(tmp_path: Path, content: bytes, message: str) -> None:
     assert str(caught.value) == f"{path}{message}"
 
 
-def test_every_bad_line_is_found(tmp_path: Path) -> None:
+def test_all_invalid_lines_are_reported(tmp_path: Path) -> None:
     qrels = written(tmp_path / "a.qrels", b"q 0 d 1\nq 0 d\n\nq 0 e x\nq 0 f 2\n")
     problems = Problems(gather=True)
     samples = [read.sample for read in iter_samples(qrels, "trec", problems)]
@@ -95,7 +95,7 @@ def test_every_bad_line_is_found(tmp_path: Path) -> None:
         list(iter_samples(qrels, "trec"))
 
 
-def test_every_bad_line_of_a_run_is_found(tmp_path: Path) -> None:
+def test_all_invalid_run_lines_are_reported(tmp_path: Path) -> None:
     run = written(tmp_path / "a.run", b"q Q0 d 1 nan t\nq Q0 d 1 2\n\nq Q0 e 1 2 t\n")
     problems = Problems(gather=True)
     outputs = [(read.sample_id, read.output) for read in iter_outputs(run, "trec", problems)]
@@ -110,14 +110,14 @@ def test_every_bad_line_of_a_run_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["out.qrels", "out.qrels.gz", "out.qrels.zst"])
-def test_qrels_come_back(tmp_path: Path, name: str) -> None:
+def test_qrels_round_trip(tmp_path: Path, name: str) -> None:
     samples = list(load_dataset(written(tmp_path / "dev.qrels", QRELS)))[:3]
     save_qrels(samples, tmp_path / name)
     assert list(load_dataset(tmp_path / name)) == samples
     assert load_qrels(tmp_path / name) == {"q2": {"d1": 2, "d2": 0}, "q1": {"d3": 1, "d1": 1}, "q3": {"d9": 0}}
 
 
-def test_levels_of_whatever_is_judged(tmp_path: Path) -> None:
+def test_judged_levels(tmp_path: Path) -> None:
     gold = [Document("a"), level("a", 3), level("b", 0), level("c", -1)]
     save_qrels([EvaluationSample("q", "text", gold, [Document("a"), Document("z")])], tmp_path / "q")
     assert (tmp_path / "q").read_text() == "q 0 a 3\nq 0 b 0\nq 0 c -1\nq 0 z 0\n"
@@ -135,7 +135,7 @@ RUNS: list[tuple[SystemOutputs, list[float], str]] = [  # output, scores in the 
 
 
 @pytest.mark.parametrize(("output", "scores", "why"), RUNS, ids=[row[-1] for row in RUNS])
-def test_the_order_of_a_ranking_survives(tmp_path: Path, output: SystemOutputs, scores: list[float], why: str) -> None:
+def test_ranking_order_is_kept(tmp_path: Path, output: SystemOutputs, scores: list[float], why: str) -> None:
     path = tmp_path / "out.run"
     save_run([("q", output)], path)
     assert [float(line.split()[4]) for line in path.read_text().splitlines()] == scores, why
@@ -156,7 +156,7 @@ BAD_SAMPLES = [  # samples, message
 
 
 @pytest.mark.parametrize(("samples", "message"), BAD_SAMPLES, ids=[ascii(row[-1]) for row in BAD_SAMPLES])
-def test_what_qrels_cannot_hold(tmp_path: Path, samples: list[EvaluationSample], message: str) -> None:
+def test_unwritable_qrels(tmp_path: Path, samples: list[EvaluationSample], message: str) -> None:
     with pytest.raises((BadValueError, DuplicateIdError)) as caught:
         save_qrels(samples, tmp_path / "out.qrels")
     assert message in str(caught.value)
@@ -172,7 +172,7 @@ BAD_OUTPUTS = [  # output, message
 
 
 @pytest.mark.parametrize(("output", "message"), BAD_OUTPUTS, ids=[row[-1] for row in BAD_OUTPUTS])
-def test_what_a_run_cannot_hold(tmp_path: Path, output: SystemOutputs, message: str) -> None:
+def test_unwritable_runs(tmp_path: Path, output: SystemOutputs, message: str) -> None:
     with pytest.raises(BadValueError) as caught:
         save_run([("q", output)], tmp_path / "out.run")
     assert message in str(caught.value)
@@ -185,7 +185,7 @@ finite = st.floats(allow_nan=False)
 
 
 @given(st.dictionaries(ids, st.dictionaries(ids, st.integers(0, 9), min_size=1), min_size=1))
-def test_any_qrels_come_back(tmp_path_factory: pytest.TempPathFactory, judged: dict[str, dict[str, int]]) -> None:
+def test_any_qrels_round_trip(tmp_path_factory: pytest.TempPathFactory, judged: dict[str, dict[str, int]]) -> None:
     path = tmp_path_factory.getbasetemp() / "any.qrels"
     path.write_bytes(b"".join(f"{q} 0 {d} {n}\n".encode() for q, levels in judged.items() for d, n in levels.items()))
     samples = [read.sample for read in iter_samples(path, "trec")]
@@ -209,9 +209,7 @@ def test_any_run_keeps_its_order(
 
 
 @given(st.lists(st.sampled_from([QRELS, RUN, b"q 0 ", b"\xff", b"\r", b"\t", b"nan ", b"1 1 ", b"\n"]), max_size=8))
-def test_random_files_raise_nothing_but_our_errors(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]
-) -> None:
+def test_random_files_raise_only_our_errors(tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]) -> None:
     path = written(tmp_path_factory.getbasetemp() / "fuzz.trec", b"".join(pieces))
     for read in (iter_samples, iter_outputs):
         for gather in (False, True):
@@ -232,7 +230,7 @@ GUESSES: list[tuple[str, bytes, Role, str]] = [  # name, content, role, format
 
 
 @pytest.mark.parametrize(("name", "content", "role", "want"), GUESSES)
-def test_guessing(tmp_path: Path, name: str, content: bytes, role: Role, want: str) -> None:
+def test_format_detection(tmp_path: Path, name: str, content: bytes, role: Role, want: str) -> None:
     path = written(tmp_path / name, content)
     assert guess_format(path, role).name == want
     other: Role = "outputs" if role == "samples" else "samples"

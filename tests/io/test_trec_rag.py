@@ -1,4 +1,4 @@
-"""Answers of the TREC RAG track: citations become document ids, and go back to places in the references."""
+"""Answers of the TREC RAG track: citations are converted to document ids, and back to indexes of references."""
 
 import contextlib
 import json
@@ -66,7 +66,7 @@ def test_answers(tmp_path: Path) -> None:
     }
 
 
-def test_an_empty_answer(tmp_path: Path) -> None:
+def test_empty_answer(tmp_path: Path) -> None:
     path = saved(tmp_path / "run.jsonl", {"topic_id": 7, "references": [], "answer": []})
     assert load_outputs(path) == {"7": SystemOutputs([], Response("", sentences=[]), citations=[])}
 
@@ -100,7 +100,7 @@ def test_bad_answers(tmp_path: Path, row: object, message: str) -> None:
     assert str(caught.value) == f"{path}:2: {message}"
 
 
-def test_a_topic_comes_once(tmp_path: Path) -> None:
+def test_duplicate_topic(tmp_path: Path) -> None:
     path = saved(tmp_path / "run.jsonl", ROW, ROW)
     with pytest.raises(DuplicateIdError) as caught:
         load_outputs(path)
@@ -122,7 +122,7 @@ def outputs(draw: st.DrawFn) -> SystemOutputs:
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=4), outputs(), min_size=1, max_size=3))
-def test_answers_come_back(tmp_path_factory: pytest.TempPathFactory, made: dict[str, SystemOutputs]) -> None:
+def test_answer_round_trip(tmp_path_factory: pytest.TempPathFactory, made: dict[str, SystemOutputs]) -> None:
     path = tmp_path_factory.getbasetemp() / "run.jsonl.gz"
     write = get_format("trec_rag").write_outputs
     assert write is not None
@@ -130,7 +130,7 @@ def test_answers_come_back(tmp_path_factory: pytest.TempPathFactory, made: dict[
     assert load_outputs(path, "trec_rag") == made
 
 
-def test_an_answer_without_sentences_is_one(tmp_path: Path) -> None:
+def test_answer_without_sentences(tmp_path: Path) -> None:
     write = get_format("trec_rag").write_outputs
     assert write is not None
     write([("1", SystemOutputs(ranked("a", "b"), Response("So it is."), citations=["b"]))], tmp_path / "run.jsonl")
@@ -142,7 +142,7 @@ def test_an_answer_without_sentences_is_one(tmp_path: Path) -> None:
     }
 
 
-def test_what_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_values(tmp_path: Path) -> None:
     write = get_format("trec_rag").write_outputs
     assert write is not None
     for output, problem in [
@@ -157,7 +157,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, 500), st.binary(max_size=3))
-def test_damaged_files_raise_nothing_but_our_errors(
+def test_damaged_files_raise_only_our_errors(
     tmp_path_factory: pytest.TempPathFactory, place: int, change: bytes
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "damaged.jsonl"

@@ -37,7 +37,7 @@ def reader(request: pytest.FixtureRequest) -> Reader:
 
 
 def outcome(load: Load, *arguments: object, **options: object) -> object:
-    """What was read, with the order of the keys, or what the error says."""
+    """Return the result with the order of its keys, or the message of the error."""
     try:
         read = load(*arguments, **options)
     except AueporaError as error:
@@ -137,7 +137,7 @@ SPACES = [" ", "\t", "  ", " \t", "\r", "\x0b", "\x0c"]
 
 @st.composite
 def files(draw: st.DrawFn) -> bytes:
-    """Runs or qrels: mostly regular, now and then with something odd or wrong in them."""
+    """Runs or qrels: mostly regular, sometimes with irregular or invalid lines."""
     wild = draw(st.booleans())
     levels = draw(st.booleans())
     numbers = LEVELS if levels else SCORES
@@ -189,7 +189,7 @@ def test_readers_agree_on_anything(tmp_path_factory: pytest.TempPathFactory, con
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(SCORES, min_size=1, max_size=30))
 @example(ODD_SCORES)
-def test_scores_are_what_float_makes_of_them(texts: list[str]) -> None:
+def test_scores_equal_float(texts: list[str]) -> None:
     data = "".join(f"q Q0 d 1 {text} t\n" for text in texts).encode()
     want = np.array([float(text) for text in texts])
     for module in [trec_python] + ([trec_arrow] if "arrow" in INSTALLED else []):
@@ -199,7 +199,7 @@ def test_scores_are_what_float_makes_of_them(texts: list[str]) -> None:
 
 
 @st.composite
-def decimals_of_one_form(draw: st.DrawFn) -> list[str]:
+def aligned_decimals(draw: st.DrawFn) -> list[str]:
     places = draw(st.integers(0, 12))
     digits = st.integers(0, 10 ** draw(st.integers(places + 1, 17)) - 1).map(lambda n: f"{n:0{places + 1}d}")
     texts = digits.map(lambda text: f"{text[:-places]}.{text[-places:]}" if places else text)
@@ -208,8 +208,8 @@ def decimals_of_one_form(draw: st.DrawFn) -> list[str]:
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(decimals_of_one_form())
-def test_scores_of_one_form_are_what_float_makes_of_them(texts: list[str]) -> None:
+@given(aligned_decimals())
+def test_aligned_scores_equal_float(texts: list[str]) -> None:
     data = "".join(f"query Q0 document 1. {text} t\n" for text in texts).encode()
     lines = trec_python.run_lines(data)
     assert lines is not None
@@ -222,7 +222,7 @@ ALIGNED: list[tuple[str, bool, str]] = [  # scores, whether they are read column
     ("5. 17.", True, "no digit behind it"),
     ("3 -12 007", True, "whole numbers"),
     ("-0.0 0.0", True, "a zero with a sign"),
-    ("123456789.012345 1.000000", True, "as many digits as a double holds for certain"),
+    ("123456789.012345 1.000000", True, "as many digits as a double represents exactly"),
     ("1234567890.012345 1.000000", False, "one digit more"),
     ("1.25 5", False, "whole numbers among others, behind a rank that ends in a point"),
     ("1.25 0.5", False, "another number of decimals"),
@@ -278,7 +278,7 @@ ACCEPTED: list[tuple[bytes, dict[str, list[str]], str]] = [  # a run, want, why
     (b"q\x0bQ0\x0ca 1 2 t\n", {"q": ["a"]}, "vertical tab and form feed are white space"),
     (b"\xef\xbb\xbf\xef\xbb\xbfq Q0 a 1 2 t\n", {"\ufeffq": ["a"]}, "only one byte order mark is dropped"),
     (b'q Q0 "a 1 2 t\nq Q0 b" 1 1 t\n', {"q": ['"a', 'b"']}, "a quote is a letter"),
-    (b"q Q0 NA 1 2 t\nnull Q0 \\N 1 2 t\n", {"q": ["NA"], "null": ["\\N"]}, "no id stands for nothing"),
+    (b"q Q0 NA 1 2 t\nnull Q0 \\N 1 2 t\n", {"q": ["NA"], "null": ["\\N"]}, "no id means a missing value"),
     (b"q Q0 a 1 +2 t\nq Q0 b 1 .5e1 t\n", {"q": ["b", "a"]}, "numbers that JSON does not know"),
     (
         b"q Q0 a 1 9007199254740992 t\nq Q0 b 1 9007199254740993 t\n",
@@ -297,7 +297,7 @@ ACCEPTED: list[tuple[bytes, dict[str, list[str]], str]] = [  # a run, want, why
 
 @pytest.mark.usefixtures("block_size")
 @pytest.mark.parametrize(("content", "message"), FOOLING, ids=[row[1][:50] for row in FOOLING])
-def test_not_fooled(tmp_path: Path, reader: Reader, content: bytes, message: str) -> None:
+def test_lines_that_fast_readers_reject(tmp_path: Path, reader: Reader, content: bytes, message: str) -> None:
     path = tmp_path / "run"
     path.write_bytes(content)
     with pytest.raises(DataFileError) as caught:
@@ -307,7 +307,9 @@ def test_not_fooled(tmp_path: Path, reader: Reader, content: bytes, message: str
 
 @pytest.mark.usefixtures("block_size")
 @pytest.mark.parametrize(("content", "want", "why"), ACCEPTED, ids=[row[-1] for row in ACCEPTED])
-def test_accepted(tmp_path: Path, reader: Reader, content: bytes, want: dict[str, list[str]], why: str) -> None:
+def test_lines_that_fast_readers_accept(
+    tmp_path: Path, reader: Reader, content: bytes, want: dict[str, list[str]], why: str
+) -> None:
     path = tmp_path / "run"
     path.write_bytes(content)
     assert list(load_run(path, reader=reader).items()) == list(want.items()), why
@@ -343,7 +345,7 @@ ASCENDING = [
 
 
 @pytest.mark.parametrize("shuffled", [False, True], ids=["in order", "shuffled"])
-def test_ties_of_two(tmp_path: Path, reader: Reader, shuffled: bool) -> None:
+def test_tied_pairs(tmp_path: Path, reader: Reader, shuffled: bool) -> None:
     pairs = list(itertools.product(ASCENDING, repeat=2))
     run = [f"{number} Q0 {doc} 1 1 t\n" for number, pair in enumerate(pairs) for doc in pair]
     if shuffled:
@@ -376,7 +378,7 @@ def test_several_blocks(tmp_path: Path, reader: Reader, shuffled: bool) -> None:
     assert module.qrels_lines((tmp_path / "qrels").read_bytes()) is not None
 
 
-def test_more_queries_than_sixteen_bits_can_number(tmp_path: Path, reader: Reader) -> None:
+def test_more_than_65536_queries(tmp_path: Path, reader: Reader) -> None:
     names = list(map(str, range(70_000)))
     (tmp_path / "run").write_text("".join(f"{q} Q0 {doc} 1 {doc} t\n" for doc in (1, 2) for q in names))
     got = load_run(tmp_path / "run", reader=reader)
@@ -384,7 +386,7 @@ def test_more_queries_than_sixteen_bits_can_number(tmp_path: Path, reader: Reade
     assert all(docs == ["2", "1"] for docs in got.values())
 
 
-def test_a_line_longer_than_a_block(tmp_path: Path, reader: Reader) -> None:
+def test_line_longer_than_a_block(tmp_path: Path, reader: Reader) -> None:
     long = "x" * (3 << 20)
     (tmp_path / "run").write_text(f"q Q0 a 1 1 t\nq Q0 {long} 1 2 t\nq Q0 b 1 1 {long}")
     assert load_run(tmp_path / "run", reader=reader) == {"q": [long, "b", "a"]}
@@ -411,7 +413,7 @@ def fails(*arguments: object) -> None:
 
 @needs_arrow
 @pytest.mark.parametrize(("smallest", "wrong"), [(0, trec_python), (1000, trec_arrow)])
-def test_arrow_reads_files_that_are_worth_it(
+def test_arrow_reads_large_files(
     small_run: Path, monkeypatch: pytest.MonkeyPatch, smallest: int, wrong: object
 ) -> None:
     monkeypatch.setattr(trec, "_MIN_ARROW_BYTES", smallest)
@@ -432,7 +434,7 @@ REFUSED_BY_ARROW: list[tuple[str, str, str]] = [  # space between columns, line 
 @pytest.mark.usefixtures("block_size")
 @pytest.mark.parametrize(("space", "end", "why"), REFUSED_BY_ARROW, ids=[row[-1] for row in REFUSED_BY_ARROW])
 @pytest.mark.parametrize("kind", ["run", "qrels"])
-def test_what_arrow_refuses_is_read_in_blocks(
+def test_files_that_arrow_rejects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, space: str, end: str, why: str
 ) -> None:
     last = ["1 2.5 tag", "1 2.5 tag", "1 3 tag"] if kind == "run" else ["0", "2", "-1"]
@@ -467,7 +469,7 @@ def test_without_arrow(small_run: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert str(caught.value) == "reader='arrow' needs the package 'pyarrow': pip install 'auepora-eval[parquet]'"
 
 
-def test_an_unknown_reader(small_run: Path) -> None:
+def test_unknown_reader(small_run: Path) -> None:
     with pytest.raises(BadValueError) as caught:
         load_run(small_run, reader="pandas")  # type: ignore[arg-type]
     assert str(caught.value) == "unknown reader 'pandas'; choose one of: auto, python, arrow"

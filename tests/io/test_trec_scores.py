@@ -50,7 +50,7 @@ def by_texts(qrels: Path, run: Path, metrics: Any, conventions: str | Convention
 
 @given(judged=JUDGED, run=RUN, distinct=st.booleans(), min_relevance=st.integers(0, 3), depth=st.none() | st.just(2))
 @settings(max_examples=examples(150), deadline=None)
-def test_columns_give_what_texts_give(
+def test_columns_equal_texts(
     tmp_path_factory: pytest.TempPathFactory,
     judged: list[tuple[str, str, int]],
     run: list[tuple[str, str, float]],
@@ -85,10 +85,10 @@ def test_large_files_of_every_kind(tmp_path: Path) -> None:
         if query % 17:
             run += [(str(query), f"d{doc}", float(random.integers(0, 12))) for doc in docs]
     random.shuffle(run)
-    files = written(tmp_path, judged, [*run, ("nobody", "d1", 1.0)])
+    files = written(tmp_path, judged, [*run, ("unjudged", "d1", 1.0)])
     assert files[1].stat().st_size > 1 << 21
     read = read_trec(*files, reader="arrow")
-    assert read.unjudged == ["nobody"]
+    assert read.unjudged == ["unjudged"]
     assert read.missing == [str(query) for query in range(0, 5_000, 17)]
     got = read.evaluate(METRICS)
     assert got == by_texts(*files, METRICS, "trec")
@@ -96,7 +96,7 @@ def test_large_files_of_every_kind(tmp_path: Path) -> None:
     assert [one.value for one in lean] == [one.value for one in got]
 
 
-def test_a_document_twice_is_told_as_ever(tmp_path: Path) -> None:
+def test_duplicate_document_error(tmp_path: Path) -> None:
     files = written(tmp_path, [("1", "a", 1)], [("1", "b", 3.0), ("1", "a", 2.0), ("1", "b", 1.0)])
     with pytest.raises(DuplicateIdError, match=r"run:3: 'b' was returned for query '1' on line 1 already"):
         evaluate_trec(*files, ["mrr"], reader="arrow")
@@ -115,7 +115,7 @@ class Returned(SampleMetric):
         return Score(sum(one.doc.doc_id in gold for one in output.retrieved))
 
 
-def test_metrics_that_look_at_documents_are_given_them(tmp_path: Path) -> None:
+def test_metrics_that_need_documents(tmp_path: Path) -> None:
     judged = [("1", "a", 1), ("2", "b", 2), ("3", "c", 1)]
     files = written(tmp_path, judged, [("2", "b", 3.0), ("2", "a", 2.0), ("1", "c", 1.0)])
     got = evaluate_trec(*files, [Returned()], reader="arrow")
@@ -123,25 +123,25 @@ def test_metrics_that_look_at_documents_are_given_them(tmp_path: Path) -> None:
     assert list(got[0].scores or ())[:2] == [0.0, 1.0]
 
 
-def test_a_metric_that_needs_more_than_ids(tmp_path: Path) -> None:
+def test_metric_that_needs_more_than_ids(tmp_path: Path) -> None:
     files = written(tmp_path, [("1", "a", 1)], [("1", "a", 1.0)])
     with pytest.raises(MissingFieldError):
         evaluate_trec(*files, ["token_f1"], reader="arrow")
 
 
 @pytest.mark.parametrize(
-    ("qrels", "run", "said"),
+    ("qrels", "run", "message"),
     [
-        pytest.param("1 0 a 1\n", "1 Q0 a 1 high x\n", "run:1: the score", id="a score that is no number"),
-        pytest.param("1 0 a good\n", "1 Q0 a 1 1 x\n", "qrels:1: the level", id="a level that is no number"),
+        pytest.param("1 0 a 1\n", "1 Q0 a 1 high x\n", "run:1: the score", id="a score that is not a number"),
+        pytest.param("1 0 a good\n", "1 Q0 a 1 1 x\n", "qrels:1: the level", id="a level that is not a number"),
         pytest.param("1 0 a 1\n", "", "the file is empty", id="an empty run"),
         pytest.param("1 0 a\n", "1 Q0 a 1 1 x\n", "expected 4 columns", id="a column too few"),
     ],
 )
-def test_bad_files_are_told_as_ever(tmp_path: Path, qrels: str, run: str, said: str) -> None:
+def test_invalid_files(tmp_path: Path, qrels: str, run: str, message: str) -> None:
     (tmp_path / "qrels").write_text(qrels)
     (tmp_path / "run").write_text(run)
-    with pytest.raises(DataFileError, match=said):
+    with pytest.raises(DataFileError, match=message):
         evaluate_trec(tmp_path / "qrels", tmp_path / "run", ["mrr"], reader="arrow")
 
 
@@ -153,16 +153,14 @@ def test_other_white_space(tmp_path: Path, gap: str) -> None:
     assert got.value == 0.5
 
 
-def test_levels_that_cannot_be_meant(tmp_path: Path) -> None:
+def test_levels_out_of_range(tmp_path: Path) -> None:
     files = written(tmp_path, [("1", "a", 70_000)], [("1", "a", 1.0)])
     with pytest.raises(BadValueError, match="cannot be meant"):
         evaluate_trec(*files, ["mrr"], reader="arrow")
 
 
 @pytest.mark.parametrize("shared", ["among the judged", "between run and judged"])
-def test_documents_that_share_a_hash_are_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: str
-) -> None:
+def test_documents_with_colliding_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: str) -> None:
     judged = [("1", "a", 1), ("1", "b", 2)] if shared == "among the judged" else [("1", "a", 1), ("2", "b", 1)]
     files = written(tmp_path, judged, [("1", "c", 3.0), ("1", "b", 2.0), ("2", "b", 1.0)])
     want = by_texts(*files, METRICS, "trec")
@@ -170,7 +168,7 @@ def test_documents_that_share_a_hash_are_told_apart(
     assert evaluate_trec(*files, METRICS, reader="arrow") == want
 
 
-def test_queries_whose_keys_are_shared_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_with_colliding_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = written(tmp_path, [("1", "a", 1), ("2", "b", 1)], [("2", "a", 2.0), ("1", "b", 1.0)])
     want = by_texts(*files, METRICS, "trec")
     monkeypatch.setattr(judged_pairs, "_QUERY_FACTOR", np.uint64(0))

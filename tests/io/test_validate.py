@@ -1,4 +1,4 @@
-"""Validation: every mistake of a file is named, what is odd is said, and what data is good for."""
+"""Validation: all problems and warnings of files, and the supported targets."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ def lines(path: Path, *rows: dict[str, Any] | bytes) -> Path:
     return path
 
 
-def told(found: list[Problem]) -> list[tuple[int | None, str]]:
+def located(found: list[Problem]) -> list[tuple[int | None, str]]:
     return [(one.line, one.message) for one in found]
 
 
@@ -33,7 +33,7 @@ def ask(sample_id: str = "1", **fields: Any) -> dict[str, Any]:
     return {"sample_id": sample_id, "query": "q", **fields}
 
 
-TWELVE: list[tuple[bytes, str]] = [  # a line, what is said about it
+TWELVE: list[tuple[bytes, str]] = [  # a line, its message
     (b'{"sample_id": "a", "query": "q"', "not valid JSON: the line ends too early (each line must hold one whole object)"),
     (b'{"sample_id": "b", "query": ["q"]}', "field 'query' must be a string, not an array"),
     (b'{"sample_id": "c", "query": "q", "relevent_docs": []}', "unknown field 'relevent_docs'; did you mean 'relevant_docs'?"),
@@ -58,17 +58,17 @@ TWELVE: list[tuple[bytes, str]] = [  # a line, what is said about it
 ]  # fmt: skip
 
 
-def test_twelve_mistakes_are_twelve_problems(tmp_path: Path) -> None:
+def test_twelve_problems(tmp_path: Path) -> None:
     path = lines(tmp_path / "d.jsonl", ask("ok"), *(line for line, _ in TWELVE))
     checked = validate_files(path)
-    assert told(checked.problems) == [(number, message) for number, (_, message) in enumerate(TWELVE, start=2)]
+    assert located(checked.problems) == [(number, message) for number, (_, message) in enumerate(TWELVE, start=2)]
     assert not checked.is_valid
     assert checked.samples["samples"] == 1
 
 
-def test_several_mistakes_of_one_line(tmp_path: Path) -> None:
+def test_several_problems_on_one_line(tmp_path: Path) -> None:
     path = lines(tmp_path / "d.jsonl", ask("1"), {"sample_id": "1", "qery": "q", "history": 3})
-    assert told(validate_files(path).problems) == [
+    assert located(validate_files(path).problems) == [
         (2, "unknown field 'qery'; did you mean 'query'?"),
         (2, "field 'history' must be an array, not a number"),
         (2, "field 'query' is missing"),
@@ -76,7 +76,7 @@ def test_several_mistakes_of_one_line(tmp_path: Path) -> None:
     ]
 
 
-PROBLEMS: list[tuple[list[Any], list[Any] | None, list[tuple[int | None, str]], str]] = [  # samples, outputs, told, why
+PROBLEMS: list[tuple[list[Any], list[Any] | None, list[tuple[int | None, str]], str]] = [  # samples, outputs, expected, why
     ([ask()], None, [], "nothing is wrong"),
     ([ask()], [{"sample_id": "1", "retrieved": []}], [], "nothing is wrong with both"),
     ([], None, [(None, "the file is empty; each line must be one sample")], "an empty file"),
@@ -84,13 +84,13 @@ PROBLEMS: list[tuple[list[Any], list[Any] | None, list[tuple[int | None, str]], 
         [ask(relevant_docs=[{"doc_id": "d", "metadata": {"relevance": "high"}}])],
         None,
         [(1, "sample '1': the relevance of 'd' is 'high'; it must be a whole number")],
-        "a level that is no number",
+        "a level that is not a number",
     ),
     (
         [ask(metadata={"expected_doc_ids": "d"})],
         None,
         [(1, "field 'metadata.expected_doc_ids' must be a list of ids")],
-        "expected documents that are no list",
+        "expected documents that are not a list",
     ),
     (
         [ask("q-1"), ask("2")],
@@ -151,12 +151,14 @@ def test_problems(
 ) -> None:
     data, out = lines(tmp_path / "d.jsonl", *samples), tmp_path / "o.jsonl"
     checked = validate_files(data, None if outputs is None else lines(out, *outputs))
-    found = [(line, text.replace(str(data), "DATA").replace(str(out), "OUT")) for line, text in told(checked.problems)]
+    found = [
+        (line, text.replace(str(data), "DATA").replace(str(out), "OUT")) for line, text in located(checked.problems)
+    ]
     assert found == want, why
     assert checked.is_valid is (not want)
 
 
-def test_files_that_cannot_be_read_are_problems(tmp_path: Path) -> None:
+def test_unreadable_files_are_problems(tmp_path: Path) -> None:
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(gzip.compress(b"".join(json.dumps(ask(str(i))).encode() + b"\n" for i in range(999)))[:-9])
     wide = tmp_path / "wide.jsonl"
@@ -168,11 +170,11 @@ def test_files_that_cannot_be_read_are_problems(tmp_path: Path) -> None:
     ]
     for path, want in rows:
         checked = validate_files(path, lines(tmp_path / "o.jsonl", b"{"))
-        assert told(checked.problems)[0] == want
+        assert located(checked.problems)[0] == want
         assert {one.path for one in checked.problems} == {path, tmp_path / "o.jsonl"}, "the other is read all the same"
 
 
-WARNINGS: list[tuple[list[Any], list[Any], list[tuple[int | None, str]]]] = [  # samples, outputs, told
+WARNINGS: list[tuple[list[Any], list[Any], list[tuple[int | None, str]]]] = [  # samples, outputs, expected
     ([ask(query=" \t")], [], [(1, "the query of sample '1' is empty")]),
     (
         [ask(str(i), query="") for i in range(6)],
@@ -231,7 +233,7 @@ WARNINGS: list[tuple[list[Any], list[Any], list[tuple[int | None, str]]]] = [  #
             {"sample_id": "2", "retrieved": ["a"], "response": "x"},
             {"sample_id": "3", "retrieved": ["a"], "response": "x", "error": "timeout"},
         ],
-        [(2, "there is an answer but no text of any document to hold it against")],
+        [(2, "there is an answer but no text of any document to compare it with")],
     ),
 ]  # fmt: skip
 
@@ -240,7 +242,7 @@ WARNINGS: list[tuple[list[Any], list[Any], list[tuple[int | None, str]]]] = [  #
 def test_warnings(tmp_path: Path, samples: list[Any], outputs: list[Any], want: list[tuple[int | None, str]]) -> None:
     out = lines(tmp_path / "o.jsonl", *outputs) if outputs else None
     checked = validate_files(lines(tmp_path / "d.jsonl", *samples), out)
-    assert told(checked.warnings) == want
+    assert located(checked.warnings) == want
     assert checked.is_valid
 
 
@@ -331,11 +333,11 @@ MANY: list[tuple[str, str, list[str], str]] = [  # name, content, problems after
             ":1: unknown field 'versoin'; did you mean 'version'?",
             ":3: field 'query' is missing",
             ":4: unknown field 'qery'; did you mean 'query'?",
-            ":5: field 'lang' must be a text, not a list",
+            ":5: field 'lang' must be a string, not a list",
             ":6: field 'expected_chunk_ids' must be a list of ids, not a single value",
-            ":7: field 'forbidden' must be a text, not an object",
+            ":7: field 'forbidden' must be a string, not an object",
             ":7: field 'id' is empty; an id needs at least one character",
-            ":7: field 'query' must be a text, not a list",
+            ":7: field 'query' must be a string, not a list",
         ],
         "golden",
     ),
@@ -368,7 +370,7 @@ def test_every_problem_of_an_answer(tmp_path: Path) -> None:
     assert checked.to_dict()["problems"][0]["record"] == 1
 
 
-def test_what_is_odd_on_one_line_is_told_by_record(tmp_path: Path) -> None:
+def test_warnings_on_one_line_have_a_record_number(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     rows = [{"user_input": text, "response": "x"} for text in ("q", "", " ", "")]
     path.write_text(json.dumps(rows))
@@ -400,17 +402,17 @@ REPEATED: list[tuple[str, bytes, list[str]]] = [  # name, content, warnings afte
 
 
 @pytest.mark.parametrize(("name", "content", "want"), REPEATED, ids=[row[0] for row in REPEATED])
-def test_a_key_that_comes_twice(tmp_path: Path, name: str, content: bytes, want: list[str]) -> None:
+def test_repeated_key(tmp_path: Path, name: str, content: bytes, want: list[str]) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     assert [str(one).removeprefix(str(path)) for one in validate_files(path).warnings] == want
 
 
-def test_a_document_twice_in_a_run_is_told_by_its_line(tmp_path: Path) -> None:
+def test_duplicate_document_in_a_run(tmp_path: Path) -> None:
     (tmp_path / "q.txt").write_text("1 0 a 1\n")
     (tmp_path / "r.txt").write_text("1 Q0 a 1 3 me\n1 Q0 b 2 2 me\n\n1 Q0 a 3 1 me\n1 Q0 b 3 1 me\n")
     checked = validate_files(tmp_path / "q.txt", tmp_path / "r.txt")
-    assert told(checked.problems) == [
+    assert located(checked.problems) == [
         (4, "'a' is already on line 1 for '1'; each may come once"),
         (5, "'b' is already on line 2 for '1'; each may come once"),
     ]
@@ -423,7 +425,7 @@ def missing(checked: Validation) -> dict[TargetCategory, str]:
     return {one.target: one.missing for one in checked.targets if not one.metrics}
 
 
-def test_a_bare_dataset_and_what_it_lacks(tmp_path: Path) -> None:
+def test_bare_dataset(tmp_path: Path) -> None:
     lacks = missing(validate_files(lines(tmp_path / "d.jsonl", ask())))
     assert lacks == {
         T.RETRIEVAL_ACCURACY: "no sample has relevant_docs",
@@ -446,7 +448,7 @@ FULL = [
 ]
 
 
-def test_a_full_dataset_lacks_nothing(tmp_path: Path) -> None:
+def test_complete_dataset(tmp_path: Path) -> None:
     checked = validate_files(lines(tmp_path / "d.jsonl", *FULL))
     assert missing(checked) == {}
     by_target = {one.target: one.patterns for one in checked.targets}
@@ -470,14 +472,14 @@ LACKING: list[tuple[dict[str, Any], TargetCategory, str]] = [  # every output, t
 
 
 @pytest.mark.parametrize(("fields", "target", "want"), LACKING, ids=[f"{row[1].name} {row[2][:40]}" for row in LACKING])
-def test_outputs_that_lack_something(tmp_path: Path, fields: dict[str, Any], target: TargetCategory, want: str) -> None:
+def test_incomplete_outputs(tmp_path: Path, fields: dict[str, Any], target: TargetCategory, want: str) -> None:
     outputs = [{"sample_id": row["sample_id"], **fields} for row in FULL]
     checked = validate_files(lines(tmp_path / "d.jsonl", *FULL), lines(tmp_path / "o.jsonl", *outputs))
     assert checked.is_valid
     assert missing(checked)[target] == want
 
 
-def test_timings_are_named_as_they_are(tmp_path: Path) -> None:
+def test_timing_keys(tmp_path: Path) -> None:
     outputs = [{"sample_id": row["sample_id"], "retrieved": ["d"], "timings": {"search": 1}} for row in FULL]
     checked = validate_files(lines(tmp_path / "d.jsonl", *FULL), lines(tmp_path / "o.jsonl", *outputs))
     assert "mean_latency[search]" in next(one.patterns for one in checked.targets if one.target is T.LATENCY)
@@ -486,7 +488,7 @@ def test_timings_are_named_as_they_are(tmp_path: Path) -> None:
 # --- formats ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_format_that_keeps_both_is_looked_at_for_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_combined_format_is_validated_for_both_roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
         problems.add(path, 2, "wrong for both")
         for number, line in enumerate(path.read_text().split(), start=1):
@@ -509,7 +511,7 @@ def test_a_format_that_keeps_both_is_looked_at_for_both(tmp_path: Path, monkeypa
     monkeypatch.setitem(formats._FORMATS, "both", both)
     (tmp_path / "d.both").write_text("a\nb\n")
     checked = validate_files(tmp_path / "d.both")
-    assert told(checked.problems) == [
+    assert located(checked.problems) == [
         (2, "wrong for both"),
         (2, f"sample 'b' has no output in {tmp_path / 'd.both'} (unless it is in a record that cannot be read)"),
     ]
@@ -517,7 +519,7 @@ def test_a_format_that_keeps_both_is_looked_at_for_both(tmp_path: Path, monkeypa
     assert checked.to_dict()["files"]["outputs"] == {"path": str(tmp_path / "d.both"), "format": "both"}
 
 
-def test_the_document(tmp_path: Path) -> None:
+def test_to_dict(tmp_path: Path) -> None:
     path = lines(tmp_path / "d.jsonl", {"sample_id": "1", "qu'ery": "q"}, b"[]")
     document = json.loads(json.dumps(validate_files(path).to_dict()))
     assert [(one["line"], one["field"]) for one in document["problems"]] == [(1, "qu'ery"), (1, "query"), (2, None)]
@@ -542,7 +544,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=5), st.lists(PIECES, max_size=5))
-def test_whatever_the_files_hold_there_is_an_answer(
+def test_any_files_can_be_validated(
     tmp_path_factory: pytest.TempPathFactory, samples: list[bytes], outputs: list[bytes]
 ) -> None:
     folder = tmp_path_factory.getbasetemp()

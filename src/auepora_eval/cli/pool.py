@@ -122,9 +122,9 @@ def _add_corpus_texts(sources: PooledRuns, corpus: str, open_ones: ExitStack) ->
     """Have the texts of a corpus put where documents are only named."""
     from ..io.corpus import Corpus, CorpusJoin
 
-    filling = CorpusJoin(open_ones.enter_context(Corpus.open(corpus)))
+    corpus_join = CorpusJoin(open_ones.enter_context(Corpus.open(corpus)))
     sources.runs = {
-        name: ((sample_id, filling.output(output)) for sample_id, output in outputs)
+        name: ((sample_id, corpus_join.fill_output(output)) for sample_id, output in outputs)
         for name, outputs in sources.runs.items()
     }
 

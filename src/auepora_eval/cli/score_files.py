@@ -136,14 +136,14 @@ def _open_pairs(files: DataFiles, corpus: str | None, nuggets: str | None, *, ke
 
     known = None if nuggets is None else NuggetsById(nuggets)
     with ExitStack() as open_files:
-        filling = None
+        corpus_join = None
         if corpus is not None:
             with progress(f"reading {corpus}"):
-                filling = CorpusJoin(open_files.enter_context(Corpus.open(corpus)))
-        yield PairStream(files.samples, files.outputs, keep_ids=keep_ids, filling=filling, nuggets=known)
-        for put_in in (filling, known):
-            if put_in is not None:
-                put_in.report()
+                corpus_join = CorpusJoin(open_files.enter_context(Corpus.open(corpus)))
+        yield PairStream(files.samples, files.outputs, keep_ids=keep_ids, corpus_join=corpus_join, nuggets=known)
+        for source in (corpus_join, known):
+            if source is not None:
+                source.report()
 
 
 def _score_pairs(
@@ -168,11 +168,11 @@ def _score_pairs(
         if pairs.answers_only:  # a system that retrieves nothing is not one that finds nothing
             out_of_place = metrics_needing_retrieved(chosen)
             chosen = [one for one in chosen if one.name not in out_of_place]
-    filling = pairs.filling
-    if filling is not None:
+    corpus_join = pairs.corpus_join
+    if corpus_join is not None:
         from ..core.plan import with_corpus_ids
 
-        chosen = with_corpus_ids(chosen, lambda: filling.corpus.ids)
+        chosen = with_corpus_ids(chosen, lambda: corpus_join.corpus.ids)
     if says_whose:
         from ..pooling.judged_coverage import JudgedCoverage
 

@@ -1,7 +1,7 @@
 """BEIR folders: ``corpus.jsonl``, ``queries.jsonl`` and judgements per split in ``qrels/<split>.tsv``.
 
-A folder stands for its split ``test``, else ``dev``, else ``train``, else its only one; another is chosen by naming its
-judgements: ``scifact/qrels/train.tsv``. Each file may be compressed.
+A folder means its split ``test``, else ``dev``, else ``train``, else its only one. The path of a qrels file selects
+another split: ``scifact/qrels/train.tsv``. Each file may be compressed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SHAPE = RowSchema("samples", {"": ("_id", "text", "metadata")}, "outputs", ())
 
 
 def resolve_split(path: Path) -> tuple[Path, Path]:
-    """The folder, and the file of judgements that ``path`` stands for: its own, or that of the folder's first split."""
+    """Return the folder and the qrels file that ``path`` means: the file itself, or that of the default split."""
     if not path.is_dir():
         return path.parent.parent, path
     folder = path / "qrels"
@@ -65,24 +65,24 @@ def resolve_split(path: Path) -> tuple[Path, Path]:
 
 
 def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
-    """The judged queries of the split, in the order of its judgements, with the texts of their documents."""
+    """Yield the judged queries of the split, in the order of its judgements, with the texts of their documents."""
     folder, judgements = resolve_split(path)
     judged, lines = _judgements(judgements, problems)
     queries = _queries(_find_file(folder, "queries.jsonl"), judged, problems)
     with Corpus.open(_find_file(folder, "corpus.jsonl"), problems) as corpus:
-        filling = CorpusJoin(corpus)
+        corpus_join = CorpusJoin(corpus)
         for query_id, levels in judged.items():
             query = queries.get(query_id)
             if query is None:
                 problems.add(judgements, lines[query_id], f"query {quote_text(query_id)} is not in queries.jsonl")
                 continue
             sample = EvaluationSample(query_id, query.text, *judged_documents(levels), metadata=query.metadata or {})
-            yield ParsedSample(None, filling.sample(sample))
-    filling.report(stacklevel=3)
+            yield ParsedSample(None, corpus_join.fill_sample(sample))
+    corpus_join.report(stacklevel=3)
 
 
 def _find_file(folder: Path, name: str) -> Path:
-    """A file of the folder, compressed or not."""
+    """Return the path of a file in the folder, compressed or not."""
     for suffix in ("", ".gz", ".zst"):
         if (folder / f"{name}{suffix}").exists():
             return folder / f"{name}{suffix}"
@@ -90,7 +90,7 @@ def _find_file(folder: Path, name: str) -> Path:
 
 
 def _judgements(path: Path, problems: Problems) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
-    """Levels by query and document, and the line on which each query first comes."""
+    """Return levels by query and document, and the first line of each query."""
     judged: dict[str, dict[str, int]] = {}
     lines: dict[str, int] = {}
     for number, line in enumerate(read_bytes(path).decode().split("\n"), start=1):
@@ -117,14 +117,14 @@ def _judgements(path: Path, problems: Problems) -> tuple[dict[str, dict[str, int
     return judged, lines
 
 
-def _queries(path: Path, wanted: dict[str, dict[str, int]], problems: Problems) -> dict[str, _Query]:
-    """The wanted queries by id."""
+def _queries(path: Path, judged: dict[str, dict[str, int]], problems: Problems) -> dict[str, _Query]:
+    """Return the judged queries by id."""
     found: dict[str, _Query] = {}
     for number, line in read_lines(path):
         try:
             query = _QUERIES.decode(line)
         except (ValueError, RecursionError) as error:
-            from .line_problems import find_struct_problems  # which only a line with a problem pays for
+            from .line_problems import find_struct_problems  # imported only for a line with a problem
 
             first = decoding_problem(line, error, _SHAPE)
             problems.add_all(path, number, find_struct_problems(line, _Query, _SHAPE, first))
@@ -134,7 +134,7 @@ def _queries(path: Path, wanted: dict[str, dict[str, int]], problems: Problems) 
         if query.id in found:
             message = f"query {quote_text(query.id)} comes twice; each id may come once"
             problems.add(path, number, message, kind=DuplicateIdError)
-        elif query.id in wanted:
+        elif query.id in judged:
             found[query.id] = query
     return found
 
@@ -145,8 +145,7 @@ def _queries(path: Path, wanted: dict[str, dict[str, int]], problems: Problems) 
 def save_beir(samples: Iterable[EvaluationSample], path: str | Path) -> None:
     """Write a folder with one split: ``test``, or that of a path such as ``folder/qrels/dev.tsv``.
 
-    The folder is made new, or must hold nothing but this split: the corpus and the queries of other splits would be
-    lost.
+    The folder is new, or contains only this split: the corpus and the queries of other splits would be lost.
     """
     path = Path(path)
     folder, split = (path.parent.parent, path.name) if path.suffix == ".tsv" else (path, "test.tsv")
@@ -201,8 +200,8 @@ def _write(samples: Iterable[EvaluationSample], folder: Path, split: str) -> Non
                 _add_document(documents, doc, sample.sample_id)
             for doc_id, level in judged_levels(sample).items():
                 rows.append(b"%b\t%b\t%d" % (_cell(sample.sample_id, sample), _cell(doc_id, sample), level))
-            made = {"_id": row["sample_id"], "text": row["query"], "metadata": row.get("metadata", {})}
-            yield msgspec.json.encode(made)
+            line = {"_id": row["sample_id"], "text": row["query"], "metadata": row.get("metadata", {})}
+            yield msgspec.json.encode(line)
 
     write_lines(folder / "queries.jsonl", queries())
     write_lines(folder / "corpus.jsonl", map(msgspec.json.encode, documents.values()))
@@ -210,7 +209,7 @@ def _write(samples: Iterable[EvaluationSample], folder: Path, split: str) -> Non
 
 
 def _to_json(sample: EvaluationSample) -> dict[str, Any]:
-    """What can be written of a sample, checked, as JSON has it."""
+    """Return the fields of a sample that this format keeps, as checked JSON values."""
     kept = replace(sample, reference_answer=None, reference_answers=[], labels={}, history=[], cluster_id=None)
     try:
         found: dict[str, Any] = json.loads(encode_sample(kept))
@@ -220,21 +219,21 @@ def _to_json(sample: EvaluationSample) -> dict[str, Any]:
 
 
 def _add_document(documents: dict[str, dict[str, Any]], doc: dict[str, Any], sample_id: str) -> None:
-    """A line of the corpus. A document that is only named somewhere else is the same one."""
+    """Add a document to the corpus. A document that another sample references by id alone is the same document."""
     metadata = doc.get("metadata", {})
     metadata.pop("relevance", None)
     title, text = metadata.get("title"), doc.get("text", "")
-    made: dict[str, Any] = {"_id": doc["doc_id"], "title": "", "text": text}
-    # As the corpus is read: the title is the first line of the text, and a part of the metadata.
+    row: dict[str, Any] = {"_id": doc["doc_id"], "title": "", "text": text}
+    # The reader of the corpus puts the title before the text and into the metadata; this undoes it.
     if isinstance(title, str) and title and (text == title or text[:-1].startswith(f"{title}\n")):
-        made |= {"title": title, "text": text[len(title) + 1 :]}
+        row |= {"title": title, "text": text[len(title) + 1 :]}
         del metadata["title"]
-    made |= {key: doc[key] for key in ("metadata", "parent_id", "span") if doc.get(key)}
-    known = documents.setdefault(doc["doc_id"], made)
+    row |= {key: doc[key] for key in ("metadata", "parent_id", "span") if doc.get(key)}
+    known = documents.setdefault(doc["doc_id"], row)
     bare = {"_id": doc["doc_id"], "title": "", "text": ""}
     if known == bare:
-        documents[doc["doc_id"]] = made
-    elif made not in (known, bare):
+        documents[doc["doc_id"]] = row
+    elif row not in (known, bare):
         raise BadValueError(
             f"sample {sample_id!r} cannot be written: its document {doc['doc_id']!r} is another than that of an "
             "earlier sample; a corpus holds each document once"

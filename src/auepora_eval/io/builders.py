@@ -1,8 +1,7 @@
-"""Rows of a file into the data types, field by field.
+"""Fast construction of the data types from parsed rows, field by field.
 
-A constructor written in Python takes most of the time of reading a file. Rows have been checked already, so that here
-the objects are made empty and their fields set, which takes half as long. A test holds the two ways against each other,
-so that no field is forgotten.
+Python constructors take most of the time of reading a file. Rows are already validated, so the objects are created
+empty and their fields are set, which takes half the time. A test compares both ways, so that no field is missing.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class BadSpanError(ValueError):
 
 
 def build_sample(row: SampleRow[DocumentRow]) -> EvaluationSample:
-    """The sample of a row, which must not be used again; ``BadSpanError`` where a span runs backwards."""
+    """Build the sample of a row; the row must not be used again. ``BadSpanError``: a span runs backwards."""
     sample = _new(EvaluationSample)
     sample.sample_id = row.sample_id
     sample.query = row.query
@@ -45,7 +44,7 @@ def build_sample(row: SampleRow[DocumentRow]) -> EvaluationSample:
 
 
 def build_output(row: OutputRow[DocumentRow]) -> SystemOutputs:
-    """The output of a row, which must not be used again; ``BadSpanError`` where a span runs backwards."""
+    """Build the output of a row; the row must not be used again. ``BadSpanError``: a span runs backwards."""
     output = _new(SystemOutputs)
     output.retrieved = [] if row.retrieved is msgspec.UNSET else _ranking(row.retrieved)
     output.response = None if row.response is None else _response(row.response)
@@ -61,10 +60,10 @@ def build_output(row: OutputRow[DocumentRow]) -> SystemOutputs:
 
 
 def _documents(rows: Sequence[DocumentRow | str]) -> list[Document]:
-    made = []
+    built = []
     for row in rows:
         if isinstance(row, str):
-            made.append(Document(row))
+            built.append(Document(row))
             continue
         document = _new(Document)
         document.doc_id = row.doc_id
@@ -74,12 +73,12 @@ def _documents(rows: Sequence[DocumentRow | str]) -> list[Document]:
         document.span = row.span
         if row.span is not None and row.has_bad_span:
             raise BadSpanError
-        made.append(document)
-    return made
+        built.append(document)
+    return built
 
 
 def _ranking(rows: Sequence[RetrievedRow[DocumentRow] | str]) -> list[RetrievedDocument]:
-    made = []
+    built = []
     for position, row in enumerate(rows, start=1):
         item = _new(RetrievedDocument)
         if isinstance(row, str):
@@ -87,23 +86,23 @@ def _ranking(rows: Sequence[RetrievedRow[DocumentRow] | str]) -> list[RetrievedD
             item.score = None
             item.rank = position
         else:
-            given = row.doc
-            if isinstance(given, str):
-                item.doc = Document(given)
+            document_row = row.doc
+            if isinstance(document_row, str):
+                item.doc = Document(document_row)
             else:
-                # As in `_documents`, once more: a call for each would take a fifth of the time.
+                # Repeats `_documents`: a function call for each document would take a fifth of the time.
                 item.doc = document = _new(Document)
-                document.doc_id = given.doc_id
-                document.text = given.text
-                document.metadata = given.metadata
-                document.parent_id = given.parent_id
-                document.span = given.span
-                if given.span is not None and given.has_bad_span:
+                document.doc_id = document_row.doc_id
+                document.text = document_row.text
+                document.metadata = document_row.metadata
+                document.parent_id = document_row.parent_id
+                document.span = document_row.span
+                if document_row.span is not None and document_row.has_bad_span:
                     raise BadSpanError
             item.score = row.score
             item.rank = position if row.rank is None else row.rank
-        made.append(item)
-    return made
+        built.append(item)
+    return built
 
 
 def _response(row: ResponseRow | str) -> Response:
@@ -122,7 +121,7 @@ def _response(row: ResponseRow | str) -> Response:
 
 
 def build_sentence(row: SentenceRow) -> dict[str, Any]:
-    """A sentence of an answer, as answers keep them."""
+    """Build a sentence of an answer, as ``Response.sentences`` stores it."""
     if row.citations is msgspec.UNSET:
         return {"text": row.text}
     return {"text": row.text, "citations": row.citations}

@@ -1,8 +1,8 @@
-"""The one place where JSON becomes samples and outputs, and the other way round.
+"""Encoding and decoding of samples and outputs as JSON lines.
 
-The ``...Row`` structs are the wire format (contract: "Wire formats"). Reading is lenient where it costs no clarity: a
-document may be just its id, an answer just its text, a position of a ranking just an id. Unknown keys are errors, and
-so is whatever could not be written back.
+The ``...Row`` structs are the wire format (contract: "Wire formats"). Reading accepts short
+forms: a document may be its id, an answer its text, a position of a ranking an id. Unknown keys are errors, and so are
+values that could not be written back.
 """
 
 import math
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 Id = Annotated[str, msgspec.Meta(min_length=1)]
-"""An empty id is a column that was not filled in."""
+"""An id; an empty one is an error, as it comes from a column that was not filled in."""
 
 
 class LineError(BadValueError):
@@ -46,7 +46,7 @@ class LineError(BadValueError):
     def __init__(self, message: str, *others: str) -> None:
         super().__init__(message)
         self.messages = (message, *others)
-        """Everything that is wrong, as far as it was looked for."""
+        """All problems that were found."""
 
 
 class _WireRow(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
@@ -69,10 +69,10 @@ class DocumentRow(_WireRow):
 
 
 class CheckedDocumentRow(DocumentRow):
-    """The same, refusing a span that runs backwards.
+    """A document row that rejects a span that runs backwards.
 
-    Python code for every document read would take a fifth of the time of reading: it is asked only where there is such
-    a span, for a message that says where, and where values are written.
+    Python code for every document would take a fifth of the time of reading. So this class is used only when values
+    are written, and to find the position of a bad span for an error message.
     """
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ class SentenceRow(_WireRow):
 
 
 class ResponseRow(_WireRow):
-    """An answer; a text of ``null`` is an empty text."""
+    """An answer; a text of ``null`` means an empty text."""
 
     text: str | None
     structured: dict[str, Any] | None = None
@@ -128,7 +128,7 @@ class OutputRow(_WireRow, Generic[DocumentT]):
     sample_id: Id
     retrieved: list[RetrievedRow[DocumentT] | Id] | msgspec.UnsetType = (
         msgspec.UNSET
-    )  # [] is written out: it says something
+    )  # [] is written: it means that nothing was retrieved
     response: ResponseRow | str | None = None
     timings: dict[str, float] = {}
     extra: dict[str, Any] = {}
@@ -173,7 +173,7 @@ OUTPUT_SHAPE = _row_schema("outputs", OutputRow, "samples", SampleRow)
 
 
 def decode_sample(line: bytes) -> EvaluationSample:
-    """The sample on one line of a dataset; ``LineError`` says what is wrong with it."""
+    """Decode one line of a dataset; ``LineError`` explains what is wrong with it."""
     try:
         row = _SAMPLES.decode(line)
     except (ValueError, RecursionError) as error:
@@ -185,12 +185,12 @@ def decode_sample(line: bytes) -> EvaluationSample:
 
 
 def decode_output(line: bytes) -> tuple[str, SystemOutputs]:
-    """The sample id and the outputs on one line of an outputs file; ``LineError`` says what is wrong with it."""
+    """Decode the sample id and the output on one line; ``LineError`` explains what is wrong with it."""
     return decode_output_line(line)[:2]
 
 
 def decode_output_line(line: bytes) -> tuple[str, SystemOutputs, bool]:
-    """What ``decode_output`` gives, and whether the line has the field ``retrieved``."""
+    """Like ``decode_output``, and also return whether the line has the field ``retrieved``."""
     try:
         row = _OUTPUTS.decode(line)
     except (ValueError, RecursionError) as error:
@@ -202,12 +202,12 @@ def decode_output_line(line: bytes) -> tuple[str, SystemOutputs, bool]:
 
 
 def encode_sample(sample: EvaluationSample) -> bytes:
-    """One line of a dataset, without its end; fields at their default are left out."""
+    """Encode a sample as one line without a newline; fields with their default value are omitted."""
     return _encode(_to_json_fields(sample, SampleRow.__struct_fields__), CheckedSampleRow, SAMPLE_SHAPE)
 
 
 def encode_output(sample_id: str, output: SystemOutputs) -> bytes:
-    """One line of an outputs file, without its end; fields at their default are left out."""
+    """Encode an output as one line without a newline; fields with their default value are omitted."""
     values = _to_json_fields(output, _OUTPUT_FIELDS)
     ranking = values.pop("retrieved") if isinstance(output.retrieved, UnknownRanking) else values["retrieved"]
     for position, item in enumerate(ranking if isinstance(ranking, list) else (), start=1):
@@ -217,7 +217,7 @@ def encode_output(sample_id: str, output: SystemOutputs) -> bytes:
 
 
 def _span_error(line: bytes, row: Any, shape: RowSchema) -> LineError:
-    """What to raise where a span runs backwards: reading the line once more tells which."""
+    """Return the error for a span that runs backwards; the line is read again to find its path."""
     try:
         msgspec.json.decode(line, type=row)
     except ValueError as error:
@@ -233,7 +233,7 @@ def _to_json_fields(holder: object, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _to_json_value(value: object, path: str) -> Any:
-    """``value`` made of what JSON has; what JSON has not is an error, so that nothing is written as something else."""
+    """Convert ``value`` to JSON types. A value that JSON cannot represent is an error, never silently changed."""
     kind = type(value)
     if value is None or kind is str or kind is bool or kind is int:
         return value
@@ -254,7 +254,7 @@ def _to_json_value(value: object, path: str) -> Any:
 
 
 def _to_json_number(value: object, path: str) -> int | float:
-    """A number of another library as one of Python's: numpy's are common as scores."""
+    """Convert a number of another library, such as NumPy, to a Python number."""
     if isinstance(value, Integral):
         return int(value)
     if isinstance(value, Real):

@@ -1,4 +1,4 @@
-"""From one format to another: record by record, with a count of what the other format cannot hold."""
+"""Conversion between formats: record by record, with a count of the fields that the target cannot store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RecordT = TypeVar("RecordT", EvaluationSample, SystemOutputs)
 
 @dataclass(frozen=True, slots=True)
 class DroppedField:
-    """A field that the other format cannot hold, and how many records had it."""
+    """A field that the target format cannot store, and how many records had it."""
 
     role: Role
     field: str
@@ -36,15 +36,15 @@ class DroppedField:
 
 @dataclass(slots=True)
 class Conversion:
-    """What was written, and what was not."""
+    """The result of a conversion: written files, counts and dropped fields."""
 
     written: dict[Role, Path] = field(default_factory=dict)
     counts: dict[Role, int] = field(default_factory=dict)
     dropped: list[DroppedField] = field(default_factory=list)
     outputs_not_written: int = 0
-    """Outputs of the input that nobody asked for."""
+    """How many outputs of the source were not written, because no file for them was named."""
     unmatched_ids: list[str] = field(default_factory=list)
-    """Ids of outputs that belong to no sample, where outputs were put beside their samples."""
+    """Ids of outputs that belong to no sample, where samples and outputs are written together."""
 
 
 def convert_files(
@@ -58,11 +58,11 @@ def convert_files(
     outputs_out: str | Path | None = None,
     nuggets: str | Path | None = None,
 ) -> Conversion:
-    """Write what is in ``source`` to ``target`` in another format; without names, both are guessed.
+    """Write the content of ``source`` to ``target`` in another format; formats that are not named are detected.
 
     A format that keeps a sample and its output in one record takes its outputs from the source, if that has both, or
-    from ``outputs_in``. Otherwise outputs go to ``outputs_out``, or nowhere. Samples are given the ``nuggets`` of their
-    ids.
+    from ``outputs_in``. Otherwise outputs go to ``outputs_out``, or are not written. Samples get the ``nuggets`` of
+    their ids.
     """
     paths = [None if path is None else Path(path) for path in (source, outputs_in, target, outputs_out)]
     source, outputs_in, target, outputs_out = paths[0] or Path(), paths[1], paths[2] or Path(), paths[3]
@@ -90,8 +90,8 @@ def convert_files(
     if outputs_out is not None:
         if outputs is None:
             raise BadValueError(f"{source} holds no outputs that could be written to {outputs_out}")
-        able = to_format if writer.write_outputs is not None else None
-        outputs_writer = _choose_writer(outputs_out, able, "outputs")
+        possible = to_format if writer.write_outputs is not None else None
+        outputs_writer = _choose_writer(outputs_out, possible, "outputs")
         _write_samples(done, samples, writer, target, None)
         _write_outputs(done, outputs, outputs_writer, outputs_out)
         return done
@@ -106,7 +106,7 @@ def convert_files(
 
 
 def _refuse_to_overwrite(inputs: list[Path], targets: list[Path]) -> None:
-    """Raise where writing would destroy what is read, or what was just written."""
+    """Raise if writing would overwrite an input or the other target."""
     for target in targets:
         for path in inputs:
             if _is_same_file(target, path) and not _is_device(path):
@@ -120,7 +120,7 @@ def _refuse_to_overwrite(inputs: list[Path], targets: list[Path]) -> None:
 def _is_same_file(first: Path, second: Path) -> bool:
     try:
         return os.path.samefile(first, second)
-    except OSError:  # one of them is not there: reading or writing will say so
+    except OSError:  # one of them does not exist: reading or writing will report it
         return False
 
 
@@ -129,7 +129,7 @@ def _is_device(path: Path) -> bool:
 
 
 def _detect_source(path: Path, name: str | None, role: Role | None) -> tuple[Format, Role]:
-    """The format of a file and what it holds: samples if its first record can be read as one, else outputs."""
+    """Return the format and the role of a file: samples if its first record is one, else outputs."""
     if role is not None:
         return resolve_format(path, role, name), role
     errors: list[AueporaError] = []
@@ -150,7 +150,7 @@ def _detect_source(path: Path, name: str | None, role: Role | None) -> tuple[For
 
 
 def _choose_writer(path: Path, name: str | None, role: Role) -> Format:
-    """The format to write: the one named, or the one the name of the file stands for."""
+    """Return the format to write: the named one, or the one that the file name implies."""
     if name is not None:
         named = get_format(name)
         if _can_write(named, role):
@@ -160,14 +160,14 @@ def _choose_writer(path: Path, name: str | None, role: Role) -> Format:
                 f"the format '{name}' keeps outputs beside their samples: convert the samples, and bring the outputs "
                 "along (--outputs-in)"
             )
-        able = ", ".join(one.name for one in formats().values() if _can_write(one, role))
-        raise BadValueError(f"the format '{name}' cannot be written for {role}; these can: {able}")
+        possible = ", ".join(one.name for one in formats().values() if _can_write(one, role))
+        raise BadValueError(f"the format '{name}' cannot be written for {role}; these can: {possible}")
     head = FileHead(path, "")
     for one in formats().values():
         if _can_write(one, role) and one.looks_like(head, role):
             return one
-    able = ", ".join(one.name for one in formats().values() if _can_write(one, role))
-    raise BadValueError(f"cannot tell from its name in which format to write {path}; name one (--to): {able}")
+    possible = ", ".join(one.name for one in formats().values() if _can_write(one, role))
+    raise BadValueError(f"cannot tell from its name in which format to write {path}; name one (--to): {possible}")
 
 
 def _can_write(one: Format, role: Role) -> bool:
@@ -204,98 +204,98 @@ def _write_samples(
     outputs: Iterator[ParsedOutput] | None,
 ) -> None:
     """Write samples, with their outputs where the format keeps both."""
-    sieve = _FieldFilter(EvaluationSample, "samples", writer)
+    sample_filter = _FieldFilter(EvaluationSample, "samples", writer)
     if writer.write_both is None or (outputs is None and writer.write_samples is not None):
         assert writer.write_samples is not None
-        writer.write_samples(map(sieve.apply, samples), path)
+        writer.write_samples(map(sample_filter.apply, samples), path)
     else:
         partners = _OutputBuffer(outputs or iter(()))
-        output_sieve = _FieldFilter(SystemOutputs, "outputs", writer)
+        output_filter = _FieldFilter(SystemOutputs, "outputs", writer)
         left_out: list[str] = []
 
         def pairs() -> Iterator[tuple[EvaluationSample, SystemOutputs | None]]:
             for sample in samples:
                 output = partners.take(sample.sample_id)
                 if output is not None:
-                    failed = output.error is not None and not output_sieve.supports("error")
-                    kept = output_sieve.apply(output)
-                    # Without its error a failure would read as an answer that is empty; without an output it is one.
+                    failed = output.error is not None and not output_filter.supports("error")
+                    kept = output_filter.apply(output)
+                    # A failure without its error would look like an empty answer; without an output it stays a failure.
                     output = None if failed else kept
                     left_out.extend([sample.sample_id] if failed else [])
-                yield sieve.apply(sample), output
+                yield sample_filter.apply(sample), output
 
         writer.write_both(pairs(), path)
         done.unmatched_ids = partners.remaining_ids()
-        done.dropped += output_sieve.dropped()
-        if output_sieve.total:
-            done.written["outputs"], done.counts["outputs"] = path, output_sieve.total - len(left_out)
-    done.written["samples"], done.counts["samples"] = path, sieve.total
-    done.dropped = sieve.dropped() + done.dropped
+        done.dropped += output_filter.dropped()
+        if output_filter.total:
+            done.written["outputs"], done.counts["outputs"] = path, output_filter.total - len(left_out)
+    done.written["samples"], done.counts["samples"] = path, sample_filter.total
+    done.dropped = sample_filter.dropped() + done.dropped
 
 
 def _write_outputs(done: Conversion, outputs: Iterable[ParsedOutput], writer: Format, path: Path) -> None:
     assert writer.write_outputs is not None
-    sieve = _FieldFilter(SystemOutputs, "outputs", writer)
-    writer.write_outputs(((read.sample_id, sieve.apply(read.output)) for read in outputs), path)
-    done.written["outputs"], done.counts["outputs"] = path, sieve.total
-    done.dropped += sieve.dropped()
+    output_filter = _FieldFilter(SystemOutputs, "outputs", writer)
+    writer.write_outputs(((read.sample_id, output_filter.apply(read.output)) for read in outputs), path)
+    done.written["outputs"], done.counts["outputs"] = path, output_filter.total
+    done.dropped += output_filter.dropped()
 
 
 class _OutputBuffer:
-    """Outputs by sample id, read only as far as they are asked for: in the same order, one is held at a time."""
+    """Outputs by sample id, read only as far as needed: in the order of the samples, one is in memory at a time."""
 
     def __init__(self, outputs: Iterator[ParsedOutput]) -> None:
-        self._coming = outputs
-        self._waiting: dict[str, SystemOutputs] = {}
+        self._upcoming = outputs
+        self._buffered: dict[str, SystemOutputs] = {}
 
     def take(self, sample_id: str) -> SystemOutputs | None:
-        """The output for a sample, if there is one."""
-        if sample_id not in self._waiting:
-            for read in self._coming:
+        """Remove and return the output for a sample, if there is one."""
+        if sample_id not in self._buffered:
+            for read in self._upcoming:
                 if read.sample_id == sample_id:
                     return read.output
-                self._waiting[read.sample_id] = read.output
-        return self._waiting.pop(sample_id, None)
+                self._buffered[read.sample_id] = read.output
+        return self._buffered.pop(sample_id, None)
 
     def remaining_ids(self) -> list[str]:
-        """The ids that nobody asked for."""
-        return [*self._waiting, *(read.sample_id for read in self._coming)]
+        """Return the ids of the outputs that were not taken."""
+        return [*self._buffered, *(read.sample_id for read in self._upcoming)]
 
 
 class _FieldFilter:
-    """Lets pass what a format can hold, and counts what it cannot."""
+    """Removes the fields that a format cannot store, and counts them."""
 
     def __init__(self, kind: type[EvaluationSample] | type[SystemOutputs], role: Role, writer: Format) -> None:
-        can_hold = writer.sample_fields if role == "samples" else writer.output_fields
+        supported = writer.sample_fields if role == "samples" else writer.output_fields
         self._role, self._format, self.total = role, writer.name, 0
         self._empty = (
             {}
-            if can_hold is None
-            else {one.name: _empty_value(one) for one in fields(kind) if one.name not in {"sample_id", *can_hold}}
+            if supported is None
+            else {one.name: _empty_value(one) for one in fields(kind) if one.name not in {"sample_id", *supported}}
         )
         own = {one.name for one in fields(kind)}
         self._nested = [path for path in sorted(writer.nested_losses) if path.partition(".")[0] in own]
         self._counts = dict.fromkeys([*self._empty, *self._nested], 0)
-        self._holds_everything = can_hold is None
+        self._supports_all = supported is None
 
     def apply(self, record: RecordT) -> RecordT:
-        """The record without what the format cannot hold."""
+        """Return the record without the fields that the format cannot store."""
         self.total += 1
-        lost: dict[str, Any] = {name: empty for name, empty in self._empty.items() if getattr(record, name) != empty}
-        for name in lost:
-            self._counts[name] += not _is_redundant(record, name, lost)
+        removed: dict[str, Any] = {name: empty for name, empty in self._empty.items() if getattr(record, name) != empty}
+        for name in removed:
+            self._counts[name] += not _is_redundant(record, name, removed)
         for path in self._nested:
             self._counts[path] += _has_value(record, path.split("."))
-        if isinstance(getattr(record, "retrieved", None), UnknownRanking) and not self._holds_everything:
-            lost["retrieved"] = []  # that nothing is known is not for every format to say
-        return replace(record, **lost) if lost else record
+        if isinstance(getattr(record, "retrieved", None), UnknownRanking) and not self._supports_all:
+            removed["retrieved"] = []  # only some formats can store an unknown ranking
+        return replace(record, **removed) if removed else record
 
     def supports(self, name: str) -> bool:
-        """Whether the format can hold a field."""
+        """Whether the format can store a field."""
         return name not in self._empty
 
     def dropped(self) -> list[DroppedField]:
-        """What was lost, in the order of the fields."""
+        """Return the dropped fields, in the order of the fields."""
         return [
             DroppedField(self._role, name, count, self.total, self._format)
             for name, count in self._counts.items()
@@ -303,17 +303,17 @@ class _FieldFilter:
         ]
 
 
-def _has_value(held: Any, path: list[str]) -> bool:
-    """Whether anything is said under a path of fields, in any of several records on the way."""
-    if isinstance(held, list):
-        return any(_has_value(one, path) for one in held)
-    if not path or held is None:
-        return held not in (None, "", {}, [])
-    return _has_value(getattr(held, path[0], None), path[1:])
+def _has_value(value: Any, path: list[str]) -> bool:
+    """Whether there is a non-empty value at a path of fields; lists on the way are searched."""
+    if isinstance(value, list):
+        return any(_has_value(one, path) for one in value)
+    if not path or value is None:
+        return value not in (None, "", {}, [])
+    return _has_value(getattr(value, path[0], None), path[1:])
 
 
 def _empty_value(one: Field[Any]) -> Any:
-    """The value of a field that says nothing."""
+    """Return the empty value of a field."""
     if one.default is not MISSING:
         return one.default
     if one.default_factory is not MISSING:
@@ -321,11 +321,11 @@ def _empty_value(one: Field[Any]) -> Any:
     return "" if one.type == "str" else []
 
 
-def _is_redundant(record: EvaluationSample | SystemOutputs, name: str, lost: dict[str, Any]) -> bool:
-    """Whether a field repeats what another holds that is kept: one reference answer given under both names."""
+def _is_redundant(record: EvaluationSample | SystemOutputs, name: str, removed: dict[str, Any]) -> bool:
+    """Whether a field repeats a field that is kept: one reference answer given under both names."""
     if not isinstance(record, EvaluationSample) or record.reference_answer is None:
         return False
     only = [record.reference_answer.text]
     if name == "reference_answers":
-        return "reference_answer" not in lost and record.references == only
+        return "reference_answer" not in removed and record.references == only
     return False

@@ -1,4 +1,4 @@
-"""Documents kept once: samples and outputs name them by id, their texts stay in one file and are read when asked for.
+"""A corpus: samples and outputs reference documents by id, and their texts are read from one file on demand.
 
 A corpus is JSONL, a document per line: ``doc_id`` (or ``_id``, as BEIR writes it), ``text``, and optionally ``title``,
 ``metadata``, ``parent_id``, ``span``. A title is put before the text, on a line of its own. Other keys are not read.
@@ -29,7 +29,7 @@ from .repeated_keys import warn_repeated_keys
 __all__ = ["Corpus", "CorpusJoin", "with_texts"]
 
 _Id = Annotated[str, msgspec.Meta(min_length=1)]
-_MAX_NAMED = 3  # so many unknown ids are named; the rest is counted
+_MAX_NAMED = 3  # how many unknown ids a warning names
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -50,7 +50,7 @@ class _CorpusRow(msgspec.Struct, gc=False):
 
     @property
     def id(self) -> str:
-        """Its id, under either name; empty where there is none."""
+        """The id, under either name; empty if there is none."""
         return self.doc_id or self.beir_id or ""
 
 
@@ -59,77 +59,77 @@ _SHAPE = RowSchema("samples", {"": _CorpusRow.__struct_fields__}, "outputs", ())
 
 
 class Corpus:
-    """The documents of a file by id. Whoever asks for the same document while it is in use gets the same object."""
+    """The documents of a file by id. While a document is in use, every lookup returns the same object."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.note: str | None = None
-        """What a user may want to know, such as that the texts are in memory."""
-        self._places: dict[str, int] = {}
-        self._offsets = array("Q")  # per document where its line starts and where it ends
-        self._kept: list[Document] = []  # all documents, of a file in which one cannot jump
+        """A message for the user, such as that the texts are in memory."""
+        self._indexes: dict[str, int] = {}
+        self._offsets = array("Q")  # start and end of the line of each document
+        self._documents: list[Document] = []  # all documents of a compressed file, which cannot be read at an offset
         self._alive: weakref.WeakValueDictionary[str, Document] = weakref.WeakValueDictionary()
         self._lock = threading.Lock()
         self._file: IO[bytes] | None = None
 
     @classmethod
     def open(cls, path: str | Path, problems: Problems | None = None) -> Corpus:
-        """Read the file once, to know where each document is; what is wrong with a line is said now, not later."""
+        """Read the file once to index its lines; problems of any line are reported now, not later."""
         corpus = cls(Path(path))
         corpus._index(problems or Problems())
         return corpus
 
     @property
     def ids(self) -> KeysView[str]:
-        """The ids of all documents, in the order of the file; what ``citation_coverage`` takes as ``corpus_ids``."""
-        return self._places.keys()
+        """The ids of all documents, in the order of the file; the ``corpus_ids`` of ``citation_coverage``."""
+        return self._indexes.keys()
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._indexes)
 
     def __contains__(self, doc_id: object) -> bool:
-        return doc_id in self._places
+        return doc_id in self._indexes
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._indexes)
 
     def __getitem__(self, doc_id: str) -> Document:
-        """The document, read from the file unless somebody holds it; ``KeyError`` where there is none."""
-        place = self._places[doc_id]
-        if self._kept:
-            return self._kept[place]
+        """Return the document, read from the file unless it is in use; ``KeyError`` if the id is unknown."""
+        index = self._indexes[doc_id]
+        if self._documents:
+            return self._documents[index]
         with self._lock:
             found = self._alive.get(doc_id)
             if found is None:
-                found = self._alive[doc_id] = self._read(doc_id, place)
+                found = self._alive[doc_id] = self._read(doc_id, index)
         return found
 
     def get(self, doc_id: str) -> Document | None:
-        """The document, or ``None`` where there is none of that id."""
-        return self[doc_id] if doc_id in self._places else None
+        """Return the document, or ``None`` if the id is unknown."""
+        return self[doc_id] if doc_id in self._indexes else None
 
     def complete(self, document: Document) -> Document | None:
-        """What should stand in the place of a document without a text; ``None`` if its id is unknown.
+        """Return the replacement of a document without text; ``None`` if its id is unknown.
 
-        The shared document, unless this one has something of its own, such as its relevance for a query: then a new
-        one with the same text.
+        This is the shared document, or a new one with its text if the given one has fields of its own, such as its
+        relevance for a query.
         """
         shared = self.get(document.doc_id)
         if shared is None or not (document.metadata or document.parent_id is not None or document.span is not None):
             return shared
-        made = Document(
+        completed = Document(
             document.doc_id,
             shared.text,
             {**shared.metadata, **document.metadata},
             shared.parent_id if document.parent_id is None else document.parent_id,
             shared.span if document.span is None else document.span,
         )
-        # Keeps the shared one alive as long as its text is, so that the next who asks gets the same text.
-        made.__dict__["_shared"] = shared
-        return made
+        # Keeps the shared document alive, so that the next lookup returns the same text.
+        completed.__dict__["_shared"] = shared
+        return completed
 
     def close(self) -> None:
-        """Close the file. Documents at hand stay as they are."""
+        """Close the file. Documents already returned stay valid."""
         with self._lock:
             if self._file is not None:
                 self._file.close()
@@ -144,8 +144,8 @@ class Corpus:
         self.close()
 
     def _index(self, problems: Problems) -> None:
-        keep = is_compressed(self.path)
-        read_head(self.path)  # for what it says of files in other codings
+        keep_documents = is_compressed(self.path)
+        read_head(self.path)  # reports files in other encodings
         offset, number = 0, 0
         with open_bytes(self.path) as file:
             for number, line in enumerate(file, start=1):
@@ -158,20 +158,20 @@ class Corpus:
                 row = self._checked(content, number, problems)
                 if row is None:
                     continue
-                self._places[row.id] = len(self._places)
+                self._indexes[row.id] = len(self._indexes)
                 self._offsets.extend((start, offset))
-                if keep:
-                    self._kept.append(_document(row))
-        if not self._places and not problems.found:
+                if keep_documents:
+                    self._documents.append(_document(row))
+        if not self._indexes and not problems.found:
             problems.add(self.path, None, "the file is empty; each line must be one document")
-        if keep and self._kept:
+        if keep_documents and self._documents:
             self.note = f"{self.path} is compressed: its {len(self):,} documents are kept in memory"
 
     def _checked(self, line: bytes, number: int, problems: Problems) -> _CorpusRow | None:
         try:
             row = _DECODER.decode(line)
         except (ValueError, RecursionError) as error:
-            from .line_problems import find_struct_problems  # which only a line with a problem pays for
+            from .line_problems import find_struct_problems  # imported only for a line with a problem
 
             first = decoding_problem(line, error, _SHAPE)
             problems.add_all(self.path, number, find_struct_problems(line, _CorpusRow, _SHAPE, first))
@@ -180,15 +180,15 @@ class Corpus:
             warn_repeated_keys(self.path, number, line, problems)
         if not row.id:
             problems.add(self.path, number, "field 'doc_id' (or '_id') is missing")
-        elif row.id in self._places:
+        elif row.id in self._indexes:
             message = f"doc_id {quote_text(row.id)} comes twice; each document may come once"
             problems.add(self.path, number, message, kind=DuplicateIdError)
         else:
             return row
         return None
 
-    def _read(self, doc_id: str, place: int) -> Document:
-        start, end = self._offsets[2 * place], self._offsets[2 * place + 1]
+    def _read(self, doc_id: str, index: int) -> Document:
+        start, end = self._offsets[2 * index], self._offsets[2 * index + 1]
         try:
             if self._file is None:
                 self._file = self.path.open("rb")
@@ -206,7 +206,7 @@ class Corpus:
 
 def _document(row: _CorpusRow) -> Document:
     metadata = row.metadata or {}
-    metadata.pop("relevance", None)  # relevance is that of a document for a query, never of a document
+    metadata.pop("relevance", None)  # relevance belongs to a pair of query and document
     if row.title:
         metadata["title"] = row.title
         return Document(
@@ -216,26 +216,26 @@ def _document(row: _CorpusRow) -> Document:
 
 
 class CorpusJoin:
-    """Puts the texts of a corpus into samples and outputs, one after the other, and counts what it does not have."""
+    """Adds the texts of a corpus to samples and outputs, and counts the ids that the corpus lacks."""
 
     def __init__(self, corpus: Corpus) -> None:
         self.corpus = corpus
         self.unknown: dict[str, int] = {}
-        """Ids that the corpus does not have, and how often each was asked for."""
+        """Ids that the corpus lacks, with how often each occurred."""
 
-    def sample(self, sample: EvaluationSample) -> EvaluationSample:
-        """The sample, with texts for its documents."""
+    def fill_sample(self, sample: EvaluationSample) -> EvaluationSample:
+        """Return the sample with texts for its documents."""
         relevant = None if sample.relevant_docs is None else [self._complete(doc) for doc in sample.relevant_docs]
         candidates = None if sample.candidate_docs is None else [self._complete(doc) for doc in sample.candidate_docs]
         return replace(sample, relevant_docs=relevant, candidate_docs=candidates)
 
-    def output(self, output: SystemOutputs) -> SystemOutputs:
-        """The output, with texts for what was retrieved."""
+    def fill_output(self, output: SystemOutputs) -> SystemOutputs:
+        """Return the output with texts for its retrieved documents."""
         ranking = [RetrievedDocument(self._complete(item.doc), item.score, item.rank) for item in output.retrieved]
         return replace(output, retrieved=ranking)
 
     def report(self, *, stacklevel: int = 2) -> None:
-        """Warn of documents that stay without text because the corpus does not have them."""
+        """Warn about documents that stay without text because the corpus lacks them."""
         if not self.unknown:
             return
         named = ", ".join(map(repr, list(self.unknown)[:_MAX_NAMED]))
@@ -260,11 +260,11 @@ def with_texts(items: Iterable[EvaluationSample], corpus: Corpus) -> list[Evalua
 @overload
 def with_texts(items: Iterable[SystemOutputs], corpus: Corpus) -> list[SystemOutputs]: ...
 def with_texts(items: Iterable[Any], corpus: Corpus) -> list[Any]:
-    """Samples or outputs whose documents without a text have that of the corpus; the given ones are not changed.
+    """Return samples or outputs whose documents have the texts of the corpus; the given ones are not changed.
 
-    Documents that the corpus does not have stay as they are, and a warning counts them.
+    Documents that the corpus lacks stay as they are, and a warning counts them.
     """
-    filling = CorpusJoin(corpus)
-    found = [filling.sample(item) if isinstance(item, EvaluationSample) else filling.output(item) for item in items]
-    filling.report()
-    return found
+    join = CorpusJoin(corpus)
+    filled = [join.fill_sample(one) if isinstance(one, EvaluationSample) else join.fill_output(one) for one in items]
+    join.report()
+    return filled

@@ -1,4 +1,4 @@
-"""A record made part by part, so that everything that is wrong with it can be said and not only the first."""
+"""Collects all errors of a record instead of stopping at the first."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ ResultT = TypeVar("ResultT")
 
 
 class ErrorCollector:
-    """Makes the parts of a record, and keeps what is wrong with each of them."""
+    """Calls functions that may raise ``LineError``, and collects the messages."""
 
     def __init__(self) -> None:
         self._messages: list[str] = []
 
-    def make(self, made: Callable[..., ResultT], *arguments: Any) -> ResultT | None:
-        """A part; ``None`` where it cannot be made."""
+    def call(self, function: Callable[..., ResultT], *arguments: Any) -> ResultT | None:
+        """Return the result of a function; ``None`` if it raises ``LineError``."""
         try:
-            return made(*arguments)
+            return function(*arguments)
         except LineError as error:
             self._messages += error.messages
             return None
 
-    def each(self, made: Callable[..., ResultT], arguments: Iterable[tuple[Any, ...]]) -> list[ResultT]:
-        """Those of several parts that can be made."""
-        found = [self.make(made, *one) for one in arguments]
-        return [one for one in found if one is not None]
+    def call_each(self, function: Callable[..., ResultT], arguments: Iterable[tuple[Any, ...]]) -> list[ResultT]:
+        """Call a function for each tuple of arguments; return the results of the calls without error."""
+        results = [self.call(function, *one) for one in arguments]
+        return [one for one in results if one is not None]
 
-    def require(self) -> None:
-        """Raise if anything was wrong."""
+    def raise_errors(self) -> None:
+        """Raise one ``LineError`` with all messages, if there are any."""
         if self._messages:
             raise LineError(*dict.fromkeys(self._messages))
 
 
 def collect_errors(*calls: tuple[Any, ...]) -> LineError | None:
-    """What is wrong with several parts, each a function and what it takes: for when one has failed already."""
-    parts = ErrorCollector()
-    for made, *arguments in calls:
-        parts.make(made, *arguments)
+    """Return the errors of several calls, each a function with its arguments, as one error or ``None``."""
+    errors = ErrorCollector()
+    for function, *arguments in calls:
+        errors.call(function, *arguments)
     try:
-        parts.require()
+        errors.raise_errors()
     except LineError as error:
         return error
     return None

@@ -1,4 +1,4 @@
-"""Files as bytes: reading with clear errors, gzip and zstd by suffix, writes that happen whole or not at all."""
+"""Files as bytes: reading with clear errors, gzip and zstd by suffix, atomic writes."""
 
 import contextlib
 import gzip
@@ -31,29 +31,29 @@ _HEAD_BYTES = 1 << 16
 
 
 def is_compressed(path: Path) -> bool:
-    """Whether the name says that the file is compressed."""
+    """Whether the file is compressed, by its suffix."""
     return path.suffix.lower() in _COMPRESSED
 
 
 def plain_suffix(path: Path) -> str:
-    """The suffix that tells the format, in lower case: ``.jsonl`` of ``data.JSONL.gz``."""
+    """Return the suffix of the format in lower case: ``.jsonl`` of ``data.JSONL.gz``."""
     return Path(path.stem if is_compressed(path) else path.name).suffix.lower()
 
 
 def plain_stem(path: Path) -> str:
-    """The name without suffixes that tell format and compression: ``data`` of ``data.jsonl.gz``."""
+    """Return the name without the suffixes of format and compression: ``data`` of ``data.jsonl.gz``."""
     return Path(path.stem).stem if is_compressed(path) else path.stem
 
 
 @contextlib.contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """The file, decompressed, for reading; whatever goes wrong with it is a clear error."""
+    """Open a file for reading, decompressed; every failure is a ``DataFileError``."""
     with _translate_read_errors(path), _open(path) as file:
         yield file
 
 
 def read_head(path: Path) -> str:
-    """The first characters of a file, as far as they are text."""
+    """Return the first characters of a file; bytes that are not UTF-8 are replaced."""
     if path.is_fifo():
         raise DataFileError(path, None, "is a pipe, which cannot be read twice; write it to a file first")
     with open_bytes(path) as file:
@@ -61,7 +61,7 @@ def read_head(path: Path) -> str:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not blank, each with its number; a byte order mark is dropped."""
+    """Yield the lines that are not blank, each with its number; a byte order mark is dropped."""
     with _translate_read_errors(path), _open(path) as file:
         for number, line in enumerate(file, start=1):
             content = _strip_bom(path, line) if number == 1 else line
@@ -70,7 +70,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The whole content; a byte order mark is dropped. Anything but UTF-8 is an error that names the line."""
+    """Return the whole content without a byte order mark. Anything but UTF-8 is an error that names the line."""
     with _translate_read_errors(path), _open(path) as file:
         data = _strip_bom(path, file.read())
     if not data.isascii():
@@ -85,7 +85,7 @@ def read_bytes(path: Path) -> bytes:
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
     """Write the lines: all of them, or (on any error) none."""
     with atomic_write(path) as file:
-        for line in lines:  # outside `_translate_write_errors`: an error of the caller's own iterable passes as it is
+        for line in lines:  # outside `_translate_write_errors`: errors of the caller's iterable are not translated
             with _translate_write_errors(path):
                 file.write(line)
                 file.write(b"\n")
@@ -93,15 +93,15 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> None:
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to: a temporary one beside ``path``, put in its place at the end; on failure the old one stays.
+    """Open a temporary file that replaces ``path`` at the end; on failure the old file stays.
 
-    What exists and is no regular file (a device, a pipe) is written to as it is: replacing it would be destroying it.
+    A device or a pipe is written to directly, since it cannot be replaced.
     """
     if _is_special(path):
         with _write_in_place(path) as file:
             yield file
         return
-    target = Path(os.path.realpath(path))  # writing to a link changes the file it leads to, not the link
+    target = Path(os.path.realpath(path))  # a symbolic link is followed, not replaced
     if target.is_dir():
         raise DataFileError(path, None, "is a directory, not a file")
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
@@ -150,15 +150,15 @@ def _write_in_place(path: Path) -> Iterator[IO[bytes]]:
 def _compressor(path: Path, raw: IO[bytes]) -> IO[bytes]:
     suffix = path.suffix.lower()
     if suffix == ".gz":
-        # No name and no time inside the archive: the same data gives the same bytes.
+        # No name and no time in the archive: equal data gives equal bytes.
         return cast(IO[bytes], gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
     return zstd_writer(raw) if suffix == ".zst" else raw
 
 
 def _close_quietly(*files: IO[bytes]) -> None:
-    for opened in files:
+    for file in files:
         with contextlib.suppress(OSError, ValueError):
-            opened.close()
+            file.close()
 
 
 def _open(path: Path) -> IO[bytes]:

@@ -1,4 +1,4 @@
-"""The fingerprint of a dataset: the same for the same samples in the same order, wherever they came from."""
+"""The fingerprint of a dataset: a hash of its samples in their order, whatever file they came from."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHECKED_ROW_DECODER: msgspec.json.Decoder[SampleRow[CheckedDocumentRow]] = msgs
 
 
 def dataset_fingerprint(samples: Iterable[EvaluationSample]) -> str:
-    """The sha256 of the samples' canonical JSON, one line each, in their order; ``LineError`` where JSON cannot."""
+    """Return the SHA-256 of the samples' canonical JSON lines; ``LineError``: a value is not valid JSON."""
     digest = hashlib.sha256()
     for sample in samples:
         digest.update(canonical_line(sample)[0])
@@ -36,17 +36,17 @@ def dataset_fingerprint(samples: Iterable[EvaluationSample]) -> str:
 
 
 def canonical_line(sample: EvaluationSample) -> tuple[bytes, SampleRow[DocumentRow]]:
-    """The sample as one line of JSON with its keys in alphabetical order and no defaults; and the row it was made of.
+    """Return the sample as a JSON line with sorted keys and without defaults; and its row.
 
-    The row is made without looking at its values. What was written is read back: if it is not the same, some value is
-    no plain JSON, and the careful way of the dataset files decides what becomes of it.
+    The row is built without checks. The line is read back: if it differs, some value is not plain JSON, and the
+    checked encoder of dataset files is used.
     """
     try:
         row = to_sample_row(sample)
         line = _SORTED_ENCODER.encode(row)
         if _decode_row(line) == row:
             return line, row
-    except Exception:  # noqa: S110 - whatever the values did, the careful way says it in words
+    except Exception:  # noqa: S110 - the checked encoder reports the problem
         pass
     return _checked_canonical_line(sample)
 
@@ -62,12 +62,12 @@ def _checked_canonical_line(sample: EvaluationSample) -> tuple[bytes, SampleRow[
 def _decode_row(line: bytes) -> SampleRow[DocumentRow]:
     if b'"span"' not in line:
         return _ROW_DECODER.decode(line)
-    _CHECKED_ROW_DECODER.decode(line)  # a span that runs backwards is refused
+    _CHECKED_ROW_DECODER.decode(line)  # rejects a span that runs backwards
     return _ROW_DECODER.decode(line)
 
 
 def to_sample_row(sample: EvaluationSample) -> SampleRow[DocumentRow]:
-    """The sample in the shape of a line, its values unchecked."""
+    """Return the sample as a row, without checking its values."""
     relevant, candidates = sample.relevant_docs, sample.candidate_docs
     return SampleRow(
         sample.sample_id,

@@ -1,4 +1,4 @@
-"""Formats by name: what can be read and written, and which one a file is probably in."""
+"""The registry of file formats, and format detection."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .reader_types import OutputReader, SampleReader
 __all__ = ["FileHead", "Format", "Role", "formats", "get_format", "guess_format", "register_format"]
 
 Role = Literal["samples", "outputs"]
-"""What a file is read for: a dataset's samples, or what a system returned."""
+"""What a file contains: the samples of a dataset, or the outputs of a system."""
 
 _JSON = (".json", ".jsonl", ".ndjson")
 
-# Where formats live. Each registers itself when it is imported, which happens when a format is first asked for. The
-# order is that of guessing: the more particular first.
+# The modules of the formats. Each registers its format on import, which happens when a format is first needed.
+# Detection tries them in this order: the more specific first.
 _MODULES: tuple[str, ...] = (
     "beir", "golden", "parquet", "trec_format", "traces", "records", "trec_rag", "squad", "jsonl",
 )  # fmt: skip
@@ -33,13 +33,13 @@ _MODULES: tuple[str, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class FileHead:
-    """The beginning of a file, enough to tell formats apart."""
+    """The beginning of a file, for format detection."""
 
     path: Path
     text: str
-    """Its first characters, decompressed."""
+    """The first characters, decompressed."""
     keys: frozenset[str] = field(default=frozenset())
-    """The keys of the first JSON object in it, or the columns of a table."""
+    """The keys of the first JSON object, or the columns of a table."""
 
     @property
     def suffix(self) -> str:
@@ -49,11 +49,11 @@ class FileHead:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A way in which samples or outputs are written down."""
+    """A file format of samples or outputs."""
 
     name: str
     title: str
-    """What it is, in a few words."""
+    """A short description."""
     looks_like: Callable[[FileHead, Role], bool]
     """Whether a file that begins like this is probably in this format, for that role."""
     read_samples: SampleReader | None = None
@@ -61,48 +61,48 @@ class Format:
     write_samples: Callable[[Iterable[EvaluationSample], Path], None] | None = None
     write_outputs: Callable[[Iterable[tuple[str, SystemOutputs]], Path], None] | None = None
     write_both: Callable[[Iterable[tuple[EvaluationSample, SystemOutputs | None]], Path], None] | None = None
-    """For a format that keeps a sample and its output in one record."""
+    """For a format that stores a sample and its output in one record."""
     sample_fields: frozenset[str] | None = None
-    """The fields of a sample it can hold; ``None`` means all."""
+    """The fields of a sample it can store; ``None`` means all."""
     output_fields: frozenset[str] | None = None
-    """The fields of an output it can hold; ``None`` means all."""
+    """The fields of an output it can store; ``None`` means all."""
 
     nested_losses: frozenset[str] = frozenset()
-    """What it cannot hold within fields that it holds: ``relevant_docs.metadata``, ``retrieved.score``."""
+    """Subfields of stored fields that it cannot store: ``relevant_docs.metadata``, ``retrieved.score``."""
     one_file: bool = False
-    """Whether samples and outputs are in the same file, so that one name stands for both."""
+    """Whether samples and outputs are in the same file."""
     judged_pool: bool = False
-    """Whether its samples are what trec_eval would be given, so that its conventions are the usual ones."""
+    """Whether its samples are TREC judgements, for which the conventions of trec_eval are the default."""
 
     def reads(self, role: Role) -> bool:
-        """Whether it can be read for that."""
+        """Whether files of this role can be read."""
         return (self.read_samples if role == "samples" else self.read_outputs) is not None
 
 
 _FORMATS: dict[str, Format] = {}
 
 
-def register_format(made: Format) -> Format:
-    """Make a format known by its name."""
-    _FORMATS[made.name] = made
-    return made
+def register_format(new: Format) -> Format:
+    """Register a format under its name."""
+    _FORMATS[new.name] = new
+    return new
 
 
 def formats() -> dict[str, Format]:
-    """Every format by name, in the order of guessing."""
+    """Return every format by name, in the order of detection."""
     for module in _MODULES:
         importlib.import_module(f".{module}", __package__)
     return dict(sorted(_FORMATS.items(), key=lambda item: _priority(item[1])))
 
 
-def _priority(made: Format) -> int:
-    """Its module's place in the order of guessing, whichever was imported first; one's own formats come before ours."""
-    module = made.looks_like.__module__.rpartition(".")[2]
+def _priority(one: Format) -> int:
+    """Return the position in the order of detection, independent of import order; formats of users come first."""
+    module = one.looks_like.__module__.rpartition(".")[2]
     return _MODULES.index(module) if module in _MODULES else -1
 
 
 def get_format(name: str) -> Format:
-    """The format of that name."""
+    """Return the format of that name."""
     known = formats()
     if name not in known:
         hint = did_you_mean(name, known, otherwise=f"; there are {', '.join(known)}")
@@ -111,7 +111,7 @@ def get_format(name: str) -> Format:
 
 
 def guess_format(path: Path, role: Role) -> Format:
-    """The format a file is probably in, from its name and its beginning."""
+    """Detect the format of a file from its name and its beginning."""
     head = _read_file_head(path)
     for one in formats().values():
         if one.reads(role) and one.looks_like(head, role):
@@ -132,7 +132,7 @@ def _read_file_head(path: Path) -> FileHead:
 
 
 def _keys(suffix: str, text: str) -> frozenset[str]:
-    """The keys of the first JSON object, or the columns of a table; none where there is neither."""
+    """Return the keys of the first JSON object, or the columns of a table."""
     if suffix in (".csv", ".tsv"):
         rows = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if suffix == ".tsv" else ",")
         try:
@@ -150,7 +150,7 @@ def _keys(suffix: str, text: str) -> frozenset[str]:
 
 
 def _keys_of_later_lines(text: str) -> frozenset[str]:
-    """The keys of the first line that is an object, where the file begins with something broken."""
+    """Return the keys of the first later line that is an object, for a file that begins with invalid JSON."""
     for line in text.split("\n")[1:]:
         try:
             found = _mapping_keys(json.loads(line.strip().rstrip(",]")))
@@ -166,7 +166,7 @@ def _mapping_keys(value: Any) -> frozenset[str]:
 
 
 def _truncated_object_keys(start: str) -> frozenset[str]:
-    """The first key of an object that goes on beyond the head."""
+    """Return the first key of an object that is longer than the head."""
     if not start.startswith("{"):
         return frozenset()
     try:

@@ -1,7 +1,7 @@
-"""Golden queries in YAML: what a knowledge base should find and say, written and reviewed by people.
+"""Golden queries in YAML: expected chunks and answers, written and reviewed by people.
 
-A file is a list of queries, or an object with ``queries`` (and a ``version`` of the reader's own). Texts are taken as
-they are written, so that ``lang: no`` is Norwegian and ``id: 007`` keeps its zeros.
+A file is a list of queries, or an object with ``queries`` (and an optional ``version``). Strings are taken as they are
+written, so that ``lang: no`` is Norwegian and ``id: 007`` keeps its zeros.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FILE_KEYS = ("version", "queries")
 
 
 class _QueryError(Exception):
-    """What is wrong with a query, and on which line."""
+    """An error in a query, with its line."""
 
     def __init__(self, node: Any, message: str) -> None:
         self.line, self.message = _line(node), message
@@ -49,11 +49,11 @@ class _QueryError(Exception):
 
 
 def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
-    """The queries of a file as samples, in its order, each with the line it begins on."""
+    """Yield the queries of a file as samples, in its order, each with its first line."""
     from .yaml_values import YamlError, YamlValues, node_line, parse_yaml
 
     data = read_bytes(path)
-    once = UniqueIds(path, problems)
+    unique_ids = UniqueIds(path, problems)
     reader = _QueryReader(YamlValues(len(data)))
     nodes, last = [], []
     try:
@@ -69,31 +69,31 @@ def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
             reader.take_errors()
             problems.add(path, node_line(node), TOO_DEEP)
             continue
-        wrong = reader.take_errors()
-        for line, message in wrong:
+        errors = reader.take_errors()
+        for line, message in errors:
             problems.add(path, line, message)
-        if sample is None or not once.is_new(sample.sample_id, node_line(node)):
+        if sample is None or not unique_ids.is_new(sample.sample_id, node_line(node)):
             continue
-        if wrong:
+        if errors:
             problems.unreadable_ids.add(sample.sample_id)
         else:
             yield ParsedSample(node_line(node), sample)
 
 
 class _QueryReader:
-    """Makes samples of the queries of one file."""
+    """Converts the YAML nodes of one file to samples."""
 
     def __init__(self, values: Any) -> None:
         self._values = values
         self._errors: list[tuple[int | None, str]] = []
 
     def take_errors(self) -> list[tuple[int | None, str]]:
-        """What has been found wrong since this was last asked, by line."""
-        wrong, self._errors = self._errors, []
-        return wrong
+        """Return the errors since the last call, with their lines."""
+        errors, self._errors = self._errors, []
+        return errors
 
     def _try(self, make: Callable[..., ResultT], *arguments: Any) -> ResultT | None:
-        """A part of a query; where it cannot be made, that is noted, and the others are looked at all the same."""
+        """Return a part of a query; record an error and return ``None``, so that other parts are still checked."""
         from .yaml_values import YamlError
 
         try:
@@ -103,7 +103,7 @@ class _QueryReader:
             return None
 
     def queries(self, root: Any) -> list[Any]:
-        """The nodes of the queries."""
+        """Return the nodes of the queries."""
         from .yaml_values import YamlError
 
         if root is None:
@@ -122,7 +122,7 @@ class _QueryReader:
         return list(root.value)
 
     def sample(self, node: Any) -> EvaluationSample | None:
-        """The sample of a query, as far as it can be made; ``None`` where not even its id is known."""
+        """Return the sample of a query, as far as it is valid; ``None`` if its id is unknown."""
         fields = self._try(self._query, node) or {}
         labels = self._try(self._object, fields, "labels") or {}
         metadata = self._try(self._object, fields, "metadata") or {}
@@ -175,7 +175,7 @@ class _QueryReader:
     def _add(
         self, holder: dict[str, Any], fields: dict[str, Any], place: str, key: str, read: Callable[[Any, str], Any]
     ) -> None:
-        """A field of the query that becomes a key of its labels or metadata."""
+        """Copy a field of the query into its labels or metadata."""
         if key in fields:
             if key in holder:
                 raise _QueryError(fields[key], f"field {key!r} is also under {place!r}; give it once")
@@ -228,11 +228,11 @@ class _QueryReader:
 
         text = scalar_text(node)
         if text is None:
-            raise _QueryError(node, f"field {quote_text(path)} must be a text, not {_node_kind(node)}")
+            raise _QueryError(node, f"field {quote_text(path)} must be a string, not {_node_kind(node)}")
         return text
 
     def _scalar(self, node: Any, path: str) -> Any:
-        self._text(node, path)  # neither a list nor nothing at all
+        self._text(node, path)  # neither a list nor null
         return self._values.value(node, path)
 
     def _ids(self, node: Any, path: str) -> list[str]:
@@ -271,7 +271,7 @@ def _node_kind(node: Any) -> str:
 
 
 def save_golden(samples: Iterable[EvaluationSample], path: str | Path) -> None:
-    """Write the queries, under a comment that says what the fields mean. Texts of documents are not kept."""
+    """Write the queries below a comment that explains the fields. Texts of documents are not written."""
     from .yaml_values import dump_yaml
 
     def lines() -> Iterator[bytes]:
@@ -298,17 +298,17 @@ def _record(sample: EvaluationSample) -> dict[str, Any]:
         row: dict[str, Any] = json.loads(encode_sample(kept))
     except LineError as error:
         raise BadValueError(f"{owner}: {error}") from error
-    made: dict[str, Any] = {"id": row["sample_id"], "query": row["query"]}
+    record: dict[str, Any] = {"id": row["sample_id"], "query": row["query"]}
     labels, metadata = row.get("labels", {}), row.get("metadata", {})
     if "relevant_docs" in row:
-        made["expected_chunk_ids"] = [doc["doc_id"] for doc in row["relevant_docs"]]
+        record["expected_chunk_ids"] = [doc["doc_id"] for doc in row["relevant_docs"]]
     for key in (*_ID_LISTS[1:], *_TEXT_FIELDS):
         if key in metadata:
-            made[key] = _check_expectation(metadata.pop(key), key, owner)
+            record[key] = _check_expectation(metadata.pop(key), key, owner)
     if isinstance(labels.get("lang"), str):
-        made["lang"] = labels.pop("lang")
+        record["lang"] = labels.pop("lang")
     if isinstance(labels.get("difficulty"), (str, int, float)):
-        made["difficulty"] = labels.pop("difficulty")
+        record["difficulty"] = labels.pop("difficulty")
     spans: dict[str, dict[str, Any]] = {}
     for doc in row.get("relevant_docs", ()):
         if parse_level(doc.get("metadata", {}).get("relevance", 1), doc["doc_id"], sample.sample_id) != 1:
@@ -319,14 +319,14 @@ def _record(sample: EvaluationSample) -> dict[str, Any]:
         if spans.setdefault(doc["doc_id"], place) != place:
             raise BadValueError(f"{owner}: {doc['doc_id']!r} comes twice, in different places")
     if any(spans.values()):
-        made["spans"] = {chunk: place for chunk, place in spans.items() if place}
-    return made | {key: value for key, value in (("labels", labels), ("metadata", metadata)) if value}
+        record["spans"] = {chunk: place for chunk, place in spans.items() if place}
+    return record | {key: value for key, value in (("labels", labels), ("metadata", metadata)) if value}
 
 
 def _check_expectation(value: Any, key: str, owner: str) -> Any:
     texts = value if isinstance(value, list) else None if key in _ID_LISTS else [value]
     if texts is None or not all(isinstance(text, str) for text in texts):
-        raise BadValueError(f"{owner}: field 'metadata.{key}' must be a list of texts")
+        raise BadValueError(f"{owner}: field 'metadata.{key}' must be a list of strings")
     if key in _ID_LISTS and "" in texts:
         raise BadValueError(f"{owner}: field 'metadata.{key}' has an empty id")
     return value

@@ -1,8 +1,8 @@
-"""Grades of relevance with where they come from: a qrels file anybody can read, and a file of reasons beside it.
+"""Relevance grades with their provenance: a qrels file, and a provenance file next to it.
 
-Beside ``qrels.txt`` lies ``qrels.txt.provenance.jsonl``: a line per grade that says who gave it (a person, a model, or
-a person who changed what a model had said), by which prompt, why and when. A grade in the qrels that the other file
-does not know is a person's; one that differs from the model's there was corrected by a person.
+Next to ``qrels.txt`` is ``qrels.txt.provenance.jsonl``: a line per grade with its source (a person, a model, or a
+person who corrected a model), prompt, rationale and time. A grade of the qrels that is not in the provenance file is a
+human grade; one that differs from the model grade there was corrected by a person.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 GOLD_BY = "gold_by"
-"""The key of a sample's metadata that says how many of its grades are whose: ``{"model": 8, "human": 2}``."""
+"""The key of a sample's metadata with the number of its grades by source: ``{"model": 8, "human": 2}``."""
 
 GradeKey = tuple[str, str]
 """Query and document."""
@@ -43,21 +43,21 @@ GradeKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """How relevant a document is to a query, and who says so."""
+    """How relevant a document is to a query, with the source of the grade."""
 
     sample_id: str
     doc_id: str
     grade: int
     by: Provenance = "human"
     model: str = ""
-    """Who graded, where a model did."""
+    """The model, if a model graded."""
     prompt: str = ""
     why: str = ""
     at: str | None = None
     model_grade: int | None = None
-    """What the model had said, where a person went over it."""
+    """The grade of the model, if a person reviewed it."""
     mean: float | None = None
-    """What the grade was rounded from, where repeats or probabilities gave no whole number."""
+    """The value before rounding, if repeats or probabilities gave a fraction."""
 
     @property
     def key(self) -> GradeKey:
@@ -66,40 +66,40 @@ class Grade:
 
     @property
     def grade_by_model(self) -> int | None:
-        """What a model said, if one was asked."""
+        """The grade that a model gave, if any."""
         return self.grade if self.by == "model" else self.model_grade
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in the file beside the qrels: without what is empty."""
-        made = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: value for name, value in made.items() if value is not None and value != ""}
+        """Return the line of the provenance file: without empty values."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value for name, value in values.items() if value is not None and value != ""}
 
 
 def merge_grade(before: Grade | None, label: Grade) -> Grade:
-    """What holds once a person has said ``label``: people win over models, and the last person over earlier ones.
+    """Merge a human grade with the one before: people override models, and later people override earlier ones.
 
-    A person who says what the model said makes the grade a person's; one who says otherwise corrects it.
+    A person who agrees with the model makes the grade human; one who disagrees makes it corrected.
     """
     if before is None:
         return label
     if before.by != "model" and before.grade == label.grade:
-        return before  # said already
-    said = before.grade_by_model
-    by: Provenance = "human" if said is None or said == label.grade else "corrected"
-    return replace(label, by=by, model=before.model, prompt=before.prompt, model_grade=said)
+        return before  # the same grade as before
+    model_grade = before.grade_by_model
+    by: Provenance = "human" if model_grade is None or model_grade == label.grade else "corrected"
+    return replace(label, by=by, model=before.model, prompt=before.prompt, model_grade=model_grade)
 
 
 def provenance_path(qrels: str | Path) -> Path:
-    """The file beside a qrels file that says where its grades come from."""
+    """Return the path of the provenance file of a qrels file."""
     path = Path(qrels)
     return path.with_name(f"{path.name}.provenance.jsonl")
 
 
 def read_grades(qrels: str | Path) -> dict[GradeKey, Grade]:
-    """The grades of a qrels file and of the file beside it, whichever of the two there are.
+    """Read the grades of a qrels file and of its provenance file; either may be missing.
 
-    What stands in the qrels counts: that is the file people edit. A grade that only the other file has was given when
-    the work was cut short, before the qrels were written. A negative level is no grade.
+    The qrels take precedence, since people edit them. A grade that only the provenance file has was given before an
+    interruption, when the qrels were not yet written. A negative level is not a grade.
     """
     path = Path(qrels)
     grades = _read_provenance(provenance_path(path))
@@ -107,7 +107,7 @@ def read_grades(qrels: str | Path) -> dict[GradeKey, Grade]:
         for query, levels in load_qrels(path).items():
             for doc, level in levels.items():
                 before = grades.pop((query, doc), None)
-                if before is not None and before.grade == level:  # says nothing new: it may be the model's own
+                if before is not None and before.grade == level:  # unchanged: it may be the grade of the model
                     grades[query, doc] = before
                 elif level >= 0:
                     grades[query, doc] = merge_grade(before, Grade(query, doc, level))
@@ -115,9 +115,9 @@ def read_grades(qrels: str | Path) -> dict[GradeKey, Grade]:
 
 
 def write_grades(qrels: str | Path, grades: Collection[Grade]) -> None:
-    """Write both files, each whole or not at all.
+    """Write both files, each atomically.
 
-    The qrels come first: were the work cut short between the two, a person's grade would still be read as one.
+    The qrels are written first: after an interruption between the two, a human grade is still read as one.
     """
     from ..core.types import EvaluationSample
     from .trec_format import judged_documents, save_qrels
@@ -130,20 +130,20 @@ def write_grades(qrels: str | Path, grades: Collection[Grade]) -> None:
 
 
 class GradeLog:
-    """Adds grades to the file beside a qrels file as they come, so that none is lost if the work is cut short."""
+    """Appends grades to the provenance file as they arrive, so that none is lost by an interruption."""
 
     def __init__(self, qrels: str | Path) -> None:
         self._path = provenance_path(qrels)
         self._file: int | None = None
 
     def add(self, grade: Grade) -> None:
-        """Write a grade down; it outlives this process."""
+        """Append a grade; it is kept if this process is killed."""
         line = _encode_grade(grade) + b"\n"
         try:
             if self._file is None:
                 self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
                 size = os.fstat(self._file).st_size
-                # Half a line may be left from a process that was killed.
+                # A killed process may have left half a line.
                 if size and os.pread(self._file, 1, size - 1) != b"\n":
                     line = b"\n" + line
             while line:
@@ -152,7 +152,7 @@ class GradeLog:
             raise DataFileError(self._path, None, f"cannot be written: {error.strerror or error}") from error
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
@@ -165,13 +165,13 @@ class GradeLog:
 
 
 def provenance_counts(grades: Iterable[Grade]) -> dict[str, int]:
-    """How many grades are whose, in the order model, corrected, human; those that gave none are left out."""
+    """Count grades by source, in the order model, corrected, human; sources without a grade are omitted."""
     counts = Counter(one.by for one in grades)
     return {by: counts[by] for by in ("model", "corrected", "human") if counts[by]}
 
 
 def provenance_counts_by_query(qrels: str | Path) -> dict[str, dict[str, int]] | None:
-    """Per query how many of its grades are whose; ``None`` where no file beside the qrels says so."""
+    """Count the grades of each query by source; ``None`` if there is no provenance file."""
     if not provenance_path(qrels).exists():
         return None
     by_query: dict[str, list[Grade]] = {}
@@ -189,7 +189,7 @@ def _encode_grade(grade: Grade) -> bytes:
 
 
 def _read_provenance(path: Path) -> dict[GradeKey, Grade]:
-    """The lines of the file, the last of a document counts; one that was cut off by a kill is none."""
+    """Read the provenance file. The last line of a document counts; a truncated line is skipped."""
     found: dict[GradeKey, Grade] = {}
     if not path.exists():
         return found
@@ -213,15 +213,15 @@ def _decode_grade(path: Path, number: int, line: bytes) -> Grade | None:
         raise DataFileError(
             path, number, "not JSON; a line is a grade with 'sample_id', 'doc_id', 'grade', 'by'"
         ) from None
-    wrong = "not an object" if not isinstance(row, Mapping) else next(_validation_errors(row), None)
-    if wrong is not None:
-        raise DataFileError(path, number, wrong)
+    problem = "not an object" if not isinstance(row, Mapping) else next(_validation_errors(row), None)
+    if problem is not None:
+        raise DataFileError(path, number, problem)
     known = {key: value for key, value in row.items() if key in Grade.__dataclass_fields__}
     return Grade(**known)
 
 
 def _is_truncated(line: bytes) -> bool:
-    """Whether a line may be the beginning of one that a killed process could not end."""
+    """Whether a line may be truncated because the process that wrote it was killed."""
     return line.startswith(_LINE_START) or _LINE_START.startswith(line.strip())
 
 
@@ -232,9 +232,9 @@ def _validation_errors(row: Mapping[str, Any]) -> Iterator[str]:
     for key in ("grade", "model_grade"):
         value = row.get(key)
         if (value is not None or key == "grade") and (isinstance(value, bool) or not isinstance(value, int)):
-            yield f"'{key}' must be a whole number, not {value!r:.40}"
+            yield f"'{key}' must be an integer, not {value!r:.40}"
     if row.get("by") not in get_args(Provenance):
         yield f"'by' must be one of {', '.join(get_args(Provenance))}, not {row.get('by')!r:.40}"
     for key in _TEXT_FIELDS:
         if not isinstance(row.get(key, ""), str):
-            yield f"'{key}' must be a text, not {row[key]!r:.40}"
+            yield f"'{key}' must be a string, not {row[key]!r:.40}"

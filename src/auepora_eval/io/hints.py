@@ -1,4 +1,4 @@
-"""What was probably meant by an unknown key: other tools' names, near misses, the wrong file, a key of one's own."""
+"""Suggestions for unknown keys: names of other tools, typos, the wrong file, custom keys."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,22 +12,22 @@ __all__ = ["RowSchema", "unknown_key_hint"]
 
 @dataclass(frozen=True, slots=True)
 class RowSchema:
-    """What the rows of one kind of file look like: enough to suggest the right name for a wrong one."""
+    """The known keys of the rows of one kind of file, for suggestions."""
 
     rows: str
-    """What the rows are called: ``samples``."""
+    """The name of the rows: ``samples``."""
     keys: Mapping[str, Sequence[str]]
     """The known keys, by the field that holds the object; ``""`` is the row itself."""
     other_rows: str
     other_keys: Sequence[str]
 
 
-def _invert(words: Mapping[str, str]) -> dict[str, str]:
-    """Key -> field, from field -> the keys that other tools use for it."""
-    return {key: field for field, keys in words.items() for key in keys.split()}
+def _invert(keys_by_field: Mapping[str, str]) -> dict[str, str]:
+    """Invert a mapping of a field to the keys that other tools use for it."""
+    return {key: field for field, keys in keys_by_field.items() for key in keys.split()}
 
 
-# What other tools and common datasets call the fields, in lower case.
+# The names that other tools and common datasets use for the fields, in lower case.
 _IDS = "id _id qid query_id question_id"
 _SAMPLES = _invert(
     {
@@ -45,7 +45,7 @@ _OUTPUTS = _invert(
         "retrieved": "contexts retrieved_contexts retrieval_context documents docs results",
     }
 )
-# Keys of the other file under other tools' names, where they cannot be a name for anything in this one.
+# Keys of the other file under the names of other tools, if they match no field of this file.
 _OTHER_FILE = {
     "samples": {key: field for key, field in _OUTPUTS.items() if key not in _SAMPLES},
     "outputs": {key: field for key, field in _SAMPLES.items() if key not in _OUTPUTS},
@@ -65,7 +65,7 @@ _SYNONYMS = {
     "response": _ANSWER,
     "reference_answer": _ANSWER,
 }
-_CUSTOM_KEYS_FIELD = {  # where keys of one's own go
+_CUSTOM_KEYS_FIELD = {  # where custom keys belong
     "relevant_docs": "'metadata'",
     "candidate_docs": "'metadata'",
     "doc": "'metadata'",
@@ -79,32 +79,32 @@ _POSITION = 'a position of a ranking is {"doc": {"doc_id": "d1", "text": "..."},
 _LEVEL = '; did you mean \'metadata.relevance\'? Write {"doc_id": "d1", "metadata": {"relevance": 2}}'
 
 
-def unknown_key_hint(path: str, key: str, raw: object, shape: RowSchema) -> str:
-    """A clause on the unknown ``key`` of the object at ``path`` in the row ``raw``."""
+def unknown_key_hint(path: str, key: str, raw: object, schema: RowSchema) -> str:
+    """Return a clause about the unknown ``key`` of the object at ``path`` in the row ``raw``."""
     holder = re.sub(r"\[\d+\]$", "", path).rpartition(".")[2]
-    known, word = shape.keys.get(holder, ()), key.lower()
-    if not path and (elsewhere := _other_file_hint(key, raw, shape)):
+    known, word = schema.keys.get(holder, ()), key.lower()
+    if not path and (elsewhere := _other_file_hint(key, raw, schema)):
         return elsewhere
-    if holder == "retrieved" and (word in shape.keys["doc"] or word in _DOCUMENT):
+    if holder == "retrieved" and (word in schema.keys["doc"] or word in _DOCUMENT):
         return f": {_POSITION}"
-    synonyms = _SYNONYMS.get(holder, {}) if path else (_SAMPLES if shape.rows == "samples" else _OUTPUTS)
+    synonyms = _SYNONYMS.get(holder, {}) if path else (_SAMPLES if schema.rows == "samples" else _OUTPUTS)
     meant = synonyms.get(word)
     if meant == "metadata.relevance":
         return _LEVEL
     if meant is not None:
         return f"; did you mean {meant!r}?"
-    own = _CUSTOM_KEYS_FIELD.get(holder) if path else _CUSTOM_KEYS_FIELD_OF_ROW[shape.rows]
+    own = _CUSTOM_KEYS_FIELD.get(holder) if path else _CUSTOM_KEYS_FIELD_OF_ROW[schema.rows]
     listing = f"; known fields: {', '.join(known)}" + (f"; put keys of your own under {own}" if own else "")
     nearest = get_close_matches(key[:80].lower(), known, n=1)  # one: `reference` is near both reference_answer(s)
     return did_you_mean(key[:80], nearest, otherwise=listing)
 
 
-def _other_file_hint(key: str, raw: object, shape: RowSchema) -> str:
-    own = set(shape.keys[""]) - {"sample_id"}
+def _other_file_hint(key: str, raw: object, schema: RowSchema) -> str:
+    own = set(schema.keys[""]) - {"sample_id"}
     of_this_file = isinstance(raw, Mapping) and not own.isdisjoint(raw)
-    place = f"leave it out, or put it under {_CUSTOM_KEYS_FIELD_OF_ROW[shape.rows]}"
-    if key in shape.other_keys:
-        says = f": {shape.other_rows} have it, {shape.rows} do not"
-        return f"{says}; {place}" if of_this_file else f"{says} (are the two files swapped?)"
-    meant = _OTHER_FILE[shape.rows].get(key.lower())
-    return "" if meant is None else f": that is {meant!r} in the file of the {shape.other_rows}; {place}"
+    place = f"leave it out, or put it under {_CUSTOM_KEYS_FIELD_OF_ROW[schema.rows]}"
+    if key in schema.other_keys:
+        clause = f": {schema.other_rows} have it, {schema.rows} do not"
+        return f"{clause}; {place}" if of_this_file else f"{clause} (are the two files swapped?)"
+    meant = _OTHER_FILE[schema.rows].get(key.lower())
+    return "" if meant is None else f": that is {meant!r} in the file of the {schema.other_rows}; {place}"

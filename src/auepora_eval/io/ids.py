@@ -1,4 +1,4 @@
-"""Ids for texts that come without one."""
+"""Ids derived from texts."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ __all__ = ["text_id"]
 
 
 def text_id(text: str) -> str:
-    """16 hex digits that are the same for the same text, in every file and on every machine (from its SHA-256)."""
+    """Return an id of 16 hex digits from the SHA-256 of a text."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]

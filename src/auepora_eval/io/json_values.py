@@ -1,6 +1,6 @@
 """JSON values of a file: one per line, written over several lines, or the items of one array.
 
-A file is first cut into pieces, one for each value, which whoever reads them makes into what they need: spans, records.
+A file is first split into pieces, one for each value; the caller decodes them to records or spans.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _SEPARATORS = re.compile(r"[\s,\[\]]*")
 _UNEXPECTED_END = "not valid JSON: the file ends"
 
 Piece = tuple[int, bytes | LineError]
-"""The line on which a value begins, and its bytes, or why there is none."""
+"""The line on which a value begins, and its bytes or the error."""
 
 
 class _SeparatorError(LineError):
-    """What is wrong between two values; it is in none of them."""
+    """An error between two values; it belongs to neither."""
 
 
 class JsonValue(NamedTuple):
-    """One value of a file, and where it stands."""
+    """One value of a file, with its position."""
 
     number: int
-    """Counted from 1 over all values, those that cannot be read included."""
+    """Counted from 1 over all values, including those that cannot be read."""
     line: int
-    """The line it begins on."""
+    """The line on which it begins."""
     record: int | None
-    """The number again where other values begin on the same line, which then does not tell where it is."""
+    """The number again if other values begin on the same line, which is then ambiguous."""
     value: Any
 
 
@@ -55,12 +55,12 @@ def _parse_finite(digits: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-# Python's tools write NaN and Infinity, which JSON has not: what is no number is taken as missing.
+# Python writes NaN and Infinity, which JSON does not have: they are read as null.
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_parse_finite)
 
 
 def parse_json(data: bytes) -> Any:
-    """The one value in ``data``; NaN and Infinity in it are taken as null."""
+    """Parse the one value in ``data``; NaN and Infinity are read as null."""
     try:
         return msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:
@@ -68,18 +68,18 @@ def parse_json(data: bytes) -> Any:
             value = _DECODER.decode(data.decode())
         except (ValueError, RecursionError):
             raise LineError(decoding_problem(data, error, _NO_SCHEMA)) from error
-    if odd := first_invalid_value(value):
-        raise LineError(odd)
+    if problem := first_invalid_value(value):
+        raise LineError(problem)
     return value
 
 
 def read_values(
     path: Path, problems: Problems, decode: Callable[[bytes], Any] = parse_json, *, loose: bool = False
 ) -> Iterator[JsonValue]:
-    """The values of a file, one after the other; what is none goes to the problems.
+    """Yield the values of a file; invalid ones are added to the problems.
 
-    ``decode`` makes a value of its bytes, or raises ``LineError``. In a ``loose`` file arrays may follow one another,
-    and commas and the end may be missing: such is what a program leaves that writes as it goes.
+    ``decode`` converts bytes to a value, or raises ``LineError``. A ``loose`` file may contain several arrays, and
+    commas and the end may be missing, as in the log of a running program.
     """
     number = 0
     for line, data, shared in _pieces(path, loose=loose):
@@ -98,7 +98,7 @@ def read_values(
 
 
 def syntax_problem(path: Path) -> tuple[int, str] | None:
-    """The first line of a file that is no JSON, and why; ``None`` where all of it is."""
+    """Return the first line of a file that is not JSON, with the reason; ``None`` if all of it is JSON."""
     for line, data, _ in _pieces(path, loose=False):
         try:
             if isinstance(data, LineError):
@@ -113,7 +113,7 @@ def syntax_problem(path: Path) -> tuple[int, str] | None:
 
 
 def _pieces(path: Path, *, loose: bool) -> Iterator[tuple[int, bytes | LineError, bool]]:
-    """The pieces of a file, and of each whether another begins on the same line."""
+    """Yield the pieces of a file, each with whether another begins on the same line."""
     lines = read_lines(path)
     first = next(lines, None)
     if first is None:
@@ -151,7 +151,7 @@ def _mark_shared_lines(pieces: Iterator[Piece]) -> Iterator[tuple[int, bytes | L
 
 
 def _split_values(data: bytes, *, loose: bool) -> Iterator[Piece]:
-    """Values over several lines, or the items of an array."""
+    """Split values over several lines, or the items of an array."""
     try:
         pieces = msgspec.json.decode(data, type=list[msgspec.Raw])
     except (ValueError, RecursionError):
@@ -160,7 +160,7 @@ def _split_values(data: bytes, *, loose: bool) -> Iterator[Piece]:
     line, end = 1, 0
     for piece in pieces:
         raw = bytes(piece)
-        start = data.index(raw, end)  # only commas and white space lie between: the first place is the right one
+        start = data.index(raw, end)  # only commas and white space lie between: the first match is the right one
         line += data.count(b"\n", end, start)
         yield line, raw
         end = start + len(raw)
@@ -168,76 +168,76 @@ def _split_values(data: bytes, *, loose: bool) -> Iterator[Piece]:
 
 
 class _JsonScanner:
-    """Goes through a text value by value, past what is broken: values one after the other, or one array."""
+    """Scans a text value by value and skips invalid parts: consecutive values, or one array."""
 
     def __init__(self, text: str, *, loose: bool) -> None:
         self._text = text
         self._loose = loose
-        self._line, self._counted = 1, 0
+        self._line, self._counted_to = 1, 0
 
     def pieces(self) -> Iterator[Piece]:
         text = self._text
-        place = _match_end(_SPACE, text, 0)
-        in_array = text.startswith("[", place)
-        place = self._skip(place + 1 if in_array else place)
-        while place < len(text):
-            if in_array and text.startswith("]", place):
-                rest = _match_end(_SPACE, text, place + 1)
+        position = _match_end(_SPACE, text, 0)
+        in_array = text.startswith("[", position)
+        position = self._skip(position + 1 if in_array else position)
+        while position < len(text):
+            if in_array and text.startswith("]", position):
+                rest = _match_end(_SPACE, text, position + 1)
                 if rest < len(text):
                     yield self._separator_error(rest, "not valid JSON: there is more after the end of the list")
                 return
-            piece, place = self._piece(place)
+            piece, position = self._piece(position)
             yield piece
-            place = self._skip(place)
+            position = self._skip(position)
             if not in_array or self._loose:
                 continue
-            if place == len(text):
-                if not isinstance(piece[1], LineError):  # else the broken one has swallowed the end
-                    yield self._separator_error(place, f"{_UNEXPECTED_END} before the list does")
+            if position == len(text):
+                if not isinstance(piece[1], LineError):  # otherwise the invalid value consumed the end
+                    yield self._separator_error(position, f"{_UNEXPECTED_END} before the list does")
                 return
-            if text.startswith(",", place):
-                place = self._skip(place + 1)
-            elif not text.startswith("]", place) and not isinstance(piece[1], LineError):
-                yield self._separator_error(place, "not valid JSON: a comma is missing")
+            if text.startswith(",", position):
+                position = self._skip(position + 1)
+            elif not text.startswith("]", position) and not isinstance(piece[1], LineError):
+                yield self._separator_error(position, "not valid JSON: a comma is missing")
         if in_array and not self._loose:
-            yield self._separator_error(place, f"{_UNEXPECTED_END} where a record should be")
+            yield self._separator_error(position, f"{_UNEXPECTED_END} where a record should be")
 
-    def _skip(self, place: int) -> int:
-        return _match_end(_SEPARATORS if self._loose else _SPACE, self._text, place)
+    def _skip(self, position: int) -> int:
+        return _match_end(_SEPARATORS if self._loose else _SPACE, self._text, position)
 
-    def _piece(self, place: int) -> tuple[Piece, int]:
-        """The value that begins here, or why there is none; and where to go on."""
+    def _piece(self, position: int) -> tuple[Piece, int]:
+        """Return the value that begins here, or its error; and the position to continue at."""
         try:
-            _, end = _DECODER.raw_decode(self._text, place)
+            _, end = _DECODER.raw_decode(self._text, position)
         except json.JSONDecodeError as error:
             reason = f"{error.msg[:1].lower()}{error.msg[1:]} near column {error.colno}"
             if error.pos >= len(self._text.rstrip()):
                 reason = "the file ends too early"
-            return (error.lineno, LineError(f"not valid JSON: {reason}")), self._next_start(place)
+            return (error.lineno, LineError(f"not valid JSON: {reason}")), self._next_start(position)
         except (ValueError, RecursionError) as error:
             message = TOO_DEEP if isinstance(error, RecursionError) else TOO_LONG
-            return self._error_piece(place, message), self._next_start(place)
-        return (self._line_at(place), self._text[place:end].encode()), end
+            return self._error_piece(position, message), self._next_start(position)
+        return (self._line_at(position), self._text[position:end].encode()), end
 
-    def _separator_error(self, place: int, message: str) -> Piece:
-        return self._line_at(place), _SeparatorError(message)
+    def _separator_error(self, position: int, message: str) -> Piece:
+        return self._line_at(position), _SeparatorError(message)
 
-    def _error_piece(self, place: int, message: str) -> Piece:
-        return self._line_at(place), LineError(message)
+    def _error_piece(self, position: int, message: str) -> Piece:
+        return self._line_at(position), LineError(message)
 
-    def _line_at(self, place: int) -> int:
-        self._line += self._text.count("\n", self._counted, place)
-        self._counted = place
+    def _line_at(self, position: int) -> int:
+        self._line += self._text.count("\n", self._counted_to, position)
+        self._counted_to = position
         return self._line
 
-    def _next_start(self, place: int) -> int:
-        """Where a value may begin after a broken one: on a line with a brace below that of the broken one."""
-        indent = self._text[self._text.rfind("\n", 0, place) + 1 : place]
+    def _next_start(self, position: int) -> int:
+        """Return the next position where a value may begin: a line with a brace at the same indentation."""
+        indent = self._text[self._text.rfind("\n", 0, position) + 1 : position]
         column = f"[ \\t]{{{len(indent)}}}" if not indent.strip(" \t") else "[ \\t]*"
-        found = re.compile(rf"\n{column}(?=\{{)").search(self._text, place)
+        found = re.compile(rf"\n{column}(?=\{{)").search(self._text, position)
         return found.end() if found else len(self._text)
 
 
-def _match_end(pattern: re.Pattern[str], text: str, place: int) -> int:
-    found = pattern.match(text, place)
-    return found.end() if found else place
+def _match_end(pattern: re.Pattern[str], text: str, position: int) -> int:
+    found = pattern.match(text, position)
+    return found.end() if found else position

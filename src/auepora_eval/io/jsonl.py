@@ -29,17 +29,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class OutputsFile:
-    """The outputs of a file, and what only the file can tell."""
+    """The outputs of a file, with a property of the whole file."""
 
     outputs: dict[str, SystemOutputs]
     """By sample id, in the order of the file."""
     answers_only: bool
-    """Whether ``retrieved`` is on no line, although something came back: the system answers and retrieves nothing."""
+    """Whether no line has ``retrieved`` although there are outputs: the system answers without retrieval."""
 
 
 def read_samples(path: Path, problems: Problems, *, may_be_empty: bool = False) -> Iterator[ParsedSample]:
-    """The samples of a file, one after the other. That there is none is a problem unless the file may be empty."""
-    once = UniqueIds(path, problems)
+    """Yield the samples of a file. An empty file is a problem unless ``may_be_empty``."""
+    unique_ids = UniqueIds(path, problems)
     number = None
     for number, line in read_lines(path):
         if problems.gather:
@@ -47,17 +47,17 @@ def read_samples(path: Path, problems: Problems, *, may_be_empty: bool = False) 
         try:
             sample = decode_sample(line)
         except LineError as error:
-            _report_problems(path, number, line, "samples", str(error), problems, once)
+            _report_problems(path, number, line, "samples", str(error), problems, unique_ids)
             continue
-        if once.is_new(sample.sample_id, number):
+        if unique_ids.is_new(sample.sample_id, number):
             yield ParsedSample(number, sample)
     if number is None and not may_be_empty:
         problems.add(path, None, "the file is empty; each line must be one sample")
 
 
 def iter_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
-    """The outputs of a file, one after the other."""
-    once = UniqueIds(path, problems)
+    """Yield the outputs of a file."""
+    unique_ids = UniqueIds(path, problems)
     number = None
     for number, line in read_lines(path):
         if problems.gather:
@@ -65,26 +65,26 @@ def iter_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
         try:
             sample_id, output, has_retrieved = decode_output_line(line)
         except LineError as error:
-            _report_problems(path, number, line, "outputs", str(error), problems, once)
+            _report_problems(path, number, line, "outputs", str(error), problems, unique_ids)
             continue
-        if once.is_new(sample_id, number, hint="; put each repeat in a file of its own" if output.repeat else ""):
+        if unique_ids.is_new(sample_id, number, hint="; put each repeat in a file of its own" if output.repeat else ""):
             yield ParsedOutput(number, sample_id, output, has_retrieved)
     if number is None:
         problems.add(path, None, "the file is empty; each line must be the output for one sample")
 
 
 def _report_problems(
-    path: Path, number: int, line: bytes, role: Role, first: str, problems: Problems, once: UniqueIds
+    path: Path, number: int, line: bytes, role: Role, first: str, problems: Problems, unique_ids: UniqueIds
 ) -> None:
-    from .line_problems import report_line_problems  # which only a line with a problem pays for
+    from .line_problems import report_line_problems  # imported only for a line with a problem
 
-    report_line_problems(path, number, line, role, first, problems, once)
+    report_line_problems(path, number, line, role, first, problems, unique_ids)
 
 
 def load_jsonl_dataset(path: str | Path, name: str | None = None) -> InMemoryDataset:
-    """The samples of a file, in its order; none of an empty file.
+    """Load the samples of a file, in its order; an empty file gives an empty dataset.
 
-    Without ``name`` the dataset is called as the file, less its suffix.
+    The default ``name`` is the file name without its suffix.
     """
     path = Path(path)
     with gc_paused():
@@ -93,28 +93,28 @@ def load_jsonl_dataset(path: str | Path, name: str | None = None) -> InMemoryDat
 
 
 def load_jsonl_outputs(path: str | Path) -> dict[str, SystemOutputs]:
-    """The outputs of a file by sample id, in its order."""
+    """Load the outputs of a file by sample id, in its order."""
     return read_outputs(path).outputs
 
 
 def read_outputs(path: str | Path) -> OutputsFile:
-    """What ``load_jsonl_outputs`` gives, with what is known of the file."""
+    """Like ``load_jsonl_outputs``, with ``answers_only``."""
     path = Path(path)
     with gc_paused():
         return gathered_outputs(path, iter_outputs(path, Problems()), Problems())
 
 
 def gathered_outputs(path: Path, outputs: Iterable[ParsedOutput], problems: Problems) -> OutputsFile:
-    """The outputs by sample id.
+    """Collect outputs by sample id.
 
-    Where some lines say what was retrieved, one that does not (and names no error) was written by mistake: taking it
-    for an empty ranking would count against the system what is the file's fault.
+    If some lines have ``retrieved``, a line without it (and without an error) is a mistake of the file: reading it as
+    an empty ranking would count against the system.
     """
     gathered: dict[str, SystemOutputs] = {}
     with_ranking = False
     without: ParsedOutput | None = None
     for read in outputs:
-        if read.output.error is None:  # a failure has nothing to say about it
+        if read.output.error is None:  # a failed output need not have a ranking
             if read.has_retrieved:
                 with_ranking = True
             elif without is None:
@@ -126,7 +126,7 @@ def gathered_outputs(path: Path, outputs: Iterable[ParsedOutput], problems: Prob
 
 
 def save_jsonl_dataset(samples: Iterable[EvaluationSample], path: str | Path) -> None:
-    """Write a dataset, or samples, to a file: whole, or (on any error) not at all."""
+    """Write a dataset, or samples, to a file, atomically."""
 
     def lines() -> Iterator[bytes]:
         seen: set[str] = set()
@@ -144,7 +144,7 @@ def save_jsonl_dataset(samples: Iterable[EvaluationSample], path: str | Path) ->
 def save_jsonl_outputs(
     outputs: Mapping[str, SystemOutputs] | Iterable[tuple[str, SystemOutputs]], path: str | Path
 ) -> None:
-    """Write outputs, by sample id or as pairs of id and output, to a file: whole, or (on any error) not at all."""
+    """Write outputs, by sample id or as pairs of id and output, to a file, atomically."""
     pairs = outputs.items() if isinstance(outputs, Mapping) else outputs
 
     def lines() -> Iterator[bytes]:
@@ -167,7 +167,7 @@ def _require_new(sample_id: str, seen: set[str]) -> None:
 
 
 def _looks_like(head: FileHead, role: Role) -> bool:
-    """Whatever has our ids; else any file of that name, so that its mistakes are told in our terms."""
+    """Any file with ``sample_id``; else any file of that suffix, so that its errors name the expected fields."""
     if head.suffix not in (".jsonl", ".ndjson", ".json", ""):
         return False
     return "sample_id" in head.keys or plain_suffix(head.path) in (".jsonl", ".ndjson")

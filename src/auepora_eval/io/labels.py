@@ -1,4 +1,4 @@
-"""Labels: what people said about answers, one JSON object per line, in a file that anyone can read."""
+"""Human labels of answers: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ __all__ = [
 ]
 
 Provenance = Literal["human", "model", "corrected"]
-"""Who said it: a person, a model, or a person who went over what a model had said."""
+"""The source of a label: a person, a model, or a person who corrected a model."""
 
 LabelKey = tuple[str, str, str | None, str | None, bool]
-"""Sample, annotator, run, metric, and whether it settles a disagreement."""
+"""Sample, annotator, run, metric, and whether it is an adjudication."""
 
 RIGHT, WRONG = "right", "wrong"
 _VALUES = {RIGHT: 1.0, WRONG: 0.0}
 _KEYS = ("sample_id", "label", "annotator", "run", "metric", "provenance", "adjudicated", "tuning", "comment", "at")
-# What others call these fields.
+# Names that other tools use for these fields.
 _FIELD_ALIASES = {
     "id": "sample_id",
     "query_id": "sample_id",
@@ -64,29 +64,29 @@ _FIELD_ALIASES = {
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What one annotator said about the answer to one sample."""
+    """The label of one annotator for the answer to one sample."""
 
     sample_id: str
     label: str | float | bool
     """``"right"`` or ``"wrong"``, true or false, or a number on a scale."""
     annotator: str = ""
     run: str | None = None
-    """The id of the run whose answer it is about."""
+    """The id of the run that gave the answer."""
     metric: str | None = None
-    """The metric it is to be held against, where it is about one alone."""
+    """The metric it is compared with, if it concerns one metric alone."""
     provenance: Provenance = "human"
     adjudicated: bool = False
-    """Whether it settles what annotators disagreed about; it then stands for all of theirs."""
+    """Whether it is an adjudication, which replaces the labels of the annotators."""
     tuning: bool = False
-    """Whether it served to tune a judge's prompt, and so can no longer tell how good the judge is."""
+    """Whether it was used to tune a judge's prompt, and so cannot be used to calibrate the judge."""
     comment: str = ""
     at: str | None = None
-    """When it was said, as ISO 8601 writes it."""
+    """The time of the label, in ISO 8601."""
 
     def __post_init__(self) -> None:
-        wrong = next(_validation_errors(self), None)
-        if wrong is not None:
-            raise BadValueError(f"the label of sample {self.sample_id!r}: {wrong}")
+        problem = next(_validation_errors(self), None)
+        if problem is not None:
+            raise BadValueError(f"the label of sample {self.sample_id!r}: {problem}")
 
     @property
     def value(self) -> float:
@@ -95,22 +95,22 @@ class Label:
 
     @property
     def key(self) -> LabelKey:
-        """What may come once in a file: one annotator says one thing about one answer."""
+        """The key that is unique in a file: an annotator labels an answer once."""
         return self.sample_id, self.annotator, self.run, self.metric, self.adjudicated
 
     def to_dict(self) -> dict[str, Any]:
-        """The label as it stands in a file; ``run`` and ``metric`` only where they are given."""
-        made = {key: getattr(self, key) for key in _KEYS}
-        return {key: value for key, value in made.items() if value is not None}
+        """Return the label as stored in a file; values of ``None`` are omitted."""
+        values = {key: getattr(self, key) for key in _KEYS}
+        return {key: value for key, value in values.items() if value is not None}
 
 
 def read_labels(path: str | Path) -> list[Label]:
-    """The labels of a file, in its order; what is wrong with it is an error that names file, line and field."""
+    """Read the labels of a file, in its order; an invalid line is an error that names file, line and field."""
     return [label for _, label in iter_labels(Path(path), Problems())]
 
 
 def iter_labels(path: Path, problems: Problems) -> Iterator[tuple[int, Label]]:
-    """The labels of a file, each with its line; what is none goes to the problems."""
+    """Yield the labels of a file, each with its line; invalid ones are added to the problems."""
     seen: dict[LabelKey, int] = {}
     for number, line in read_lines(path):
         try:
@@ -129,19 +129,19 @@ def iter_labels(path: Path, problems: Problems) -> Iterator[tuple[int, Label]]:
 
 
 def write_labels(path: str | Path, labels: Iterable[Label]) -> None:
-    """Write the labels to a file: whole, or (on any error) not at all."""
+    """Write the labels to a file, atomically."""
     write_lines(Path(path), map(_encode_label, labels))
 
 
 def append_label(path: str | Path, label: Label) -> None:
-    """Add one label to a file, which is made where there is none; on return it is on the disk."""
+    """Append one label to a file, which is created if needed; on return it is on disk."""
     path = Path(path)
     if is_compressed(path):
         raise DataFileError(path, None, "labels are added one by one, which a compressed file does not allow")
     line = _encode_label(label) + b"\n"
     with _locked_file(path, create=True) as file, _translate_write_errors(path):
         size = os.fstat(file).st_size
-        # An editor may have left the last line without an end.
+        # An editor may have left the last line without a newline.
         if size and os.pread(file, 1, size - 1) != b"\n":
             line = b"\n" + line
         try:
@@ -149,12 +149,12 @@ def append_label(path: str | Path, label: Label) -> None:
                 line = line[os.write(file, line) :]
             os.fsync(file)
         except OSError:
-            os.ftruncate(file, size)  # half a line would be in the way of all that follow
+            os.ftruncate(file, size)  # half a line would corrupt the following ones
             raise
 
 
 def remove_label(path: str | Path, key: LabelKey) -> None:
-    """Take the label with that ``key`` out of a file, whole or not at all; all other lines stay as they are."""
+    """Remove the label with that ``key`` from a file, atomically; all other lines are unchanged."""
     path = Path(path)
     with _locked_file(path, create=False):
         lines = [(_parse_label_line(path, number, line).key, line) for number, line in read_lines(path)]
@@ -166,13 +166,13 @@ def remove_label(path: str | Path, key: LabelKey) -> None:
 
 @contextmanager
 def _locked_file(path: Path, *, create: bool) -> Iterator[int]:
-    """The file, opened for adding, while nobody else adds to it or replaces it: two annotators may share one."""
+    """Open and lock a file for appending, so that several annotators may share it."""
     while True:
         with _translate_write_errors(path):
             file = os.open(path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o666)
         try:
             _lock(file)
-            # Whoever held it before may have put another file in its place.
+            # Another process may have replaced the file before this one got the lock.
             if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
                 yield file
                 return
@@ -183,9 +183,9 @@ def _locked_file(path: Path, *, create: bool) -> Iterator[int]:
 def _lock(file: int) -> None:
     try:
         import fcntl
-    except ImportError:  # a system without it has no terminal that we label in either
+    except ImportError:  # not available on this platform
         return
-    with suppress(OSError):  # nor have all file systems
+    with suppress(OSError):  # not supported by every file system
         fcntl.flock(file, fcntl.LOCK_EX)
 
 
@@ -222,11 +222,11 @@ def _parse_label(row: object) -> Label:
     for key in ("sample_id", "label"):
         if row.get(key) is None:
             raise LineError(f"field {key!r} is missing")
-    given = {key: value for key, value in row.items() if value is not None}
-    if (wrong := next(_type_errors(given), None)) is not None:
-        raise LineError(wrong)
+    values = {key: value for key, value in row.items() if value is not None}
+    if (problem := next(_type_errors(values), None)) is not None:
+        raise LineError(problem)
     try:
-        label = Label(**given)
+        label = Label(**values)
     except BadValueError as error:
         raise LineError(str(error).partition(": ")[2]) from error
     return label
@@ -236,11 +236,11 @@ def _type_errors(row: Mapping[str, Any]) -> Iterator[str]:
     for key, value in row.items():
         if key == "label":
             continue
-        wanted: type = bool if key in ("adjudicated", "tuning") else str
-        if not isinstance(value, wanted):
-            words = "true or false" if wanted is bool else "a string"
+        expected: type = bool if key in ("adjudicated", "tuning") else str
+        if not isinstance(value, expected):
+            description = "true or false" if expected is bool else "a string"
             quotes = "; ids are strings, so put it in quotes" if key == "sample_id" and _is_number(value) else ""
-            yield f"field {key!r} must be {words}, not {_json_type(value)}{quotes}"
+            yield f"field {key!r} must be {description}, not {_json_type(value)}{quotes}"
 
 
 def _validation_errors(label: Label) -> Iterator[str]:
@@ -260,7 +260,7 @@ def _validation_errors(label: Label) -> Iterator[str]:
         nearest = did_you_mean(str(label.provenance)[:80], known, otherwise=f"; known: {', '.join(known)}")
         yield f"field 'provenance' is {quote_text(str(label.provenance))}{nearest}"
     if label.at is not None and not _is_time(label.at):
-        yield f"field 'at' is {quote_text(label.at)}, which is no time; write it as 2030-01-31T12:00:00+00:00"
+        yield f"field 'at' is {quote_text(label.at)}, which is not a time; write it as 2030-01-31T12:00:00+00:00"
 
 
 def _is_finite(value: float) -> bool:

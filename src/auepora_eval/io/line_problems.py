@@ -1,4 +1,4 @@
-"""Everything that is wrong with a line, not only the first: what is wrong is noted, mended, and looked past."""
+"""All problems of one line, not only the first: each is recorded and repaired, then decoding is tried again."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from .reader_types import Problems, UniqueIds
 __all__ = ["LineProblems", "find_line_problems", "find_struct_problems", "report_line_problems"]
 
 MAX_PROBLEMS = 50
-"""So many problems of one line are told; whoever has more has another kind of file."""
+"""How many problems of one line are reported; a line with more is probably of another format."""
 _MORE_PROBLEMS = "there are more problems on this line"
 
 _PLACEHOLDERS: dict[str, Any] = {
     "null": None,
     "str": "?",
-    "object": {"text": ""},  # all that any object needs which cannot be left out, nor be a text instead
+    "object": {"text": ""},  # every required field of any object that cannot be a string instead
     "array": [],
     "int": 0,
     "float": 0,
     "bool": False,
 }
-"""What is put in the place of a value that is no good, by the type that was wanted; the first that fits."""
+"""The replacement of an invalid value by its expected type; the first type that is allowed is used."""
 _WITH_PATH = re.compile(r"(?s)(.*) - at `\$\.?([^`]*)`")
 _FIELD_ERROR = re.compile(r"(?s)Object (contains unknown|missing required) field `(.*)`")
 _EXPECTED = re.compile(r"Expected `([^`]*)`")
@@ -42,14 +42,14 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 
 @dataclass(frozen=True, slots=True)
 class LineProblems:
-    """What is wrong with a line, and whose line it is as far as it says so."""
+    """The problems of a line, and its sample id where it can be read."""
 
     messages: list[str]
     sample_id: str | None
 
 
 def find_line_problems(line: bytes, role: Role, first: str) -> LineProblems:
-    """Every problem of a line that could not be decoded; ``first`` is the one that decoding met, and is always told."""
+    """Return every problem of a line that could not be decoded; ``first`` is the decoding error and always included."""
     row, shape = (CheckedSampleRow, SAMPLE_SHAPE) if role == "samples" else (CheckedOutputRow, OUTPUT_SHAPE)
     found, raw = _find_problems(line, row, shape, first)
     sample_id = raw.get("sample_id") if isinstance(raw, dict) else None
@@ -59,7 +59,7 @@ def find_line_problems(line: bytes, role: Role, first: str) -> LineProblems:
 def report_line_problems(
     path: Path, number: int, line: bytes, role: Role, first: str, problems: Problems, once: UniqueIds | None = None
 ) -> None:
-    """Raise the first problem of a sample or an output, or take all of them down, and whose it is."""
+    """Raise the first problem of a sample or an output, or record all of them with the sample id."""
     if not problems.gather:
         problems.add(path, number, first)
     found = find_line_problems(line, role, first)
@@ -69,23 +69,23 @@ def report_line_problems(
 
 
 def find_struct_problems(data: bytes, kind: Any, shape: RowSchema, first: str) -> list[str]:
-    """Every problem of JSON that does not make a struct of this kind, ``first`` among them."""
+    """Return every problem of JSON that does not fit a struct of this type, ``first`` included."""
     return _find_problems(data, kind, shape, first)[0]
 
 
 def _find_problems(line: bytes, kind: Any, shape: RowSchema, first: str) -> tuple[list[str], Any]:
-    """Everything that is wrong, and the values as they were."""
+    """Return the problems, and the values before repair."""
     found: list[str] = []
     try:
         text = line.decode()
     except UnicodeDecodeError:
-        found.append(first)  # it says which byte; with a mark in its place the rest can be read all the same
+        found.append(first)  # it names the byte; with a replacement character the rest can be read
         text = line.decode(errors="replace")
     try:
         raw: Any = json.loads(text, parse_float=_parse_number)
     except (ValueError, RecursionError):
         return list(dict.fromkeys([*found, first])), None
-    given = copy(raw)
+    original = copy(raw)
     found += replace_invalid_values(raw)
     added: set[str] = set()
     for _ in range(2 * MAX_PROBLEMS):
@@ -97,17 +97,17 @@ def _find_problems(line: bytes, kind: Any, shape: RowSchema, first: str) -> tupl
         except RecursionError:
             found.append(TOO_DEEP)
             break
-        except UnicodeEncodeError:  # a line that is nothing but such a text: it was told as the first
+        except UnicodeEncodeError:  # the line is one invalid string: reported as the first problem
             break
         at = _WITH_PATH.fullmatch(message)
-        if at is None or at[2] not in added:  # else it is about what was put in place of something missing
+        if at is None or at[2] not in added:  # otherwise the message is about a placeholder for a missing field
             found.append(noticed)
         if len(found) > MAX_PROBLEMS or not _repair(raw, message):
             break
         if named := _FIELD_ERROR.fullmatch(at[1] if at else message):
             added.add(f"{at[2]}.{named[2]}" if at and at[2] else named[2])
     found = list(dict.fromkeys(found if first in found else [first, *found]))
-    return (found if len(found) <= MAX_PROBLEMS else [*found[:MAX_PROBLEMS], _MORE_PROBLEMS]), given
+    return (found if len(found) <= MAX_PROBLEMS else [*found[:MAX_PROBLEMS], _MORE_PROBLEMS]), original
 
 
 def _parse_number(text: str) -> float:
@@ -116,7 +116,7 @@ def _parse_number(text: str) -> float:
 
 
 def _repair(raw: Any, message: str) -> bool:
-    """Put something acceptable where msgspec found a mistake; whether that was possible."""
+    """Replace the value that msgspec rejected by a valid one; return whether that was possible."""
     path = ""
     if at := _WITH_PATH.fullmatch(message):
         message, path = at[1], at[2]
@@ -131,7 +131,7 @@ def _repair(raw: Any, message: str) -> bool:
         if named[1] == "contains unknown":
             return _remove(holder, named[2])
         if isinstance(holder, dict):
-            holder[named[2]] = "?"  # every field that must be there may be a text
+            holder[named[2]] = "?"  # every required field may be a string
         return isinstance(holder, dict)
     return bool(steps) and _replace(_value_at(raw, steps[:-1]), steps[-1], message)
 
@@ -150,10 +150,10 @@ def _remove(holder: Any, key: str) -> bool:
 
 
 def _replace(holder: Any, step: str | int | None, message: str) -> bool:
-    """Replace one value by what may stand there."""
-    wanted = _EXPECTED.match(message)
-    kinds = wanted[1].split(" | ") if wanted else ["null"]
-    stand_in = next((value for kind, value in _PLACEHOLDERS.items() if kind in kinds), "?")
+    """Replace one value by a placeholder of the expected type."""
+    expected = _EXPECTED.match(message)
+    kinds = expected[1].split(" | ") if expected else ["null"]
+    placeholder = next((value for kind, value in _PLACEHOLDERS.items() if kind in kinds), "?")
     key = _first_non_numeric_key(holder) if step is None else step
     if isinstance(holder, dict) and key in holder:
         known: Any = key
@@ -161,12 +161,12 @@ def _replace(holder: Any, step: str | int | None, message: str) -> bool:
         known = key
     else:
         return False
-    holder[known] = copy(stand_in)
+    holder[known] = copy(placeholder)
     return True
 
 
 def _first_non_numeric_key(holder: Any) -> str | None:
-    """The key that msgspec leaves out of a path (``timings[...]``); the only such values are numbers."""
+    """Return the key that msgspec omits from a path (``timings[...]``); such values are always numbers."""
     for key, value in holder.items() if isinstance(holder, dict) else ():
         if isinstance(value, bool) or not isinstance(value, int | float):
             return str(key)

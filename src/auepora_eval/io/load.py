@@ -1,4 +1,4 @@
-"""Datasets and outputs from files of any format: the one way in for the command, the client and plans."""
+"""Loading of datasets and outputs from files of any format, for the CLI, the client and plans."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def resolve_format(path: Path, role: Role, name: str | None = None) -> Format:
-    """The format of that name, or the one the file is probably in; one that can be read for this role."""
+    """Return the format of that name, or the detected one; it must support reading this role."""
     if name is None:
         return guess_format(path, role)
     chosen = get_format(name)
@@ -41,7 +41,7 @@ def resolve_format(path: Path, role: Role, name: str | None = None) -> Format:
 def iter_samples(
     path: str | Path, format: str | None = None, problems: Problems | None = None
 ) -> Iterator[ParsedSample]:
-    """The samples of a file with their lines, one after the other."""
+    """Yield the samples of a file with their lines."""
     path = Path(path)
     read = resolve_format(path, "samples", format).read_samples
     assert read is not None
@@ -51,7 +51,7 @@ def iter_samples(
 def iter_outputs(
     path: str | Path, format: str | None = None, problems: Problems | None = None
 ) -> Iterator[ParsedOutput]:
-    """The outputs of a file with their lines, one after the other."""
+    """Yield the outputs of a file with their lines."""
     path = Path(path)
     read = resolve_format(path, "outputs", format).read_outputs
     assert read is not None
@@ -66,15 +66,15 @@ def load_dataset(
     corpus: str | Path | Corpus | None = None,
     nuggets: str | Path | None = None,
 ) -> InMemoryDataset:
-    """The samples of a file, in its order. Without ``format`` it is guessed from the file.
+    """Load the samples of a file, in its order. Without ``format`` it is detected.
 
-    With a ``corpus``, documents that are only named by their ids have its texts; with a file of ``nuggets``, samples
-    have those of their ids.
+    With a ``corpus``, documents without text get its texts; with a file of ``nuggets``, samples get those of their
+    ids.
     """
     path = Path(path)
-    with _open_corpus_join(corpus) as filling, gc_paused():
-        read_ones = (read.sample for read in iter_samples(path, format))
-        samples: list[EvaluationSample] = list(read_ones if filling is None else map(filling.sample, read_ones))
+    with _open_corpus_join(corpus) as corpus_join, gc_paused():
+        parsed = (read.sample for read in iter_samples(path, format))
+        samples: list[EvaluationSample] = list(parsed if corpus_join is None else map(corpus_join.fill_sample, parsed))
     if not samples:
         raise DataFileError(path, None, "there is no sample in it")
     if nuggets is not None:
@@ -83,7 +83,7 @@ def load_dataset(
 
 
 def open_dataset(path: str | Path, format: str | None = None, *, name: str | None = None) -> LazyDataset:
-    """The samples of a file, read each time they are gone through and never all held."""
+    """Open the samples of a file lazily: they are read on each iteration and never all in memory."""
     path = Path(path)
     chosen = resolve_format(path, "samples", format).name
     return LazyDataset(
@@ -94,9 +94,9 @@ def open_dataset(path: str | Path, format: str | None = None, *, name: str | Non
 def load_outputs(
     path: str | Path, format: str | None = None, *, corpus: str | Path | Corpus | None = None
 ) -> dict[str, SystemOutputs]:
-    """The outputs of a file by sample id, in its order. Without ``format`` it is guessed from the file.
+    """Load the outputs of a file by sample id, in its order. Without ``format`` it is detected.
 
-    With a ``corpus``, retrieved documents that are only named by their ids have its texts.
+    With a ``corpus``, retrieved documents without text get its texts.
     """
     return read_outputs_file(path, format, corpus=corpus).outputs
 
@@ -104,12 +104,12 @@ def load_outputs(
 def read_outputs_file(
     path: str | Path, format: str | None = None, *, corpus: str | Path | Corpus | None = None
 ) -> OutputsFile:
-    """What ``load_outputs`` gives, with what is known of the file."""
+    """Like ``load_outputs``, with ``answers_only``."""
     path = Path(path)
-    with _open_corpus_join(corpus) as filling, gc_paused():
+    with _open_corpus_join(corpus) as corpus_join, gc_paused():
         outputs = iter_outputs(path, format)
-        if filling is not None:
-            outputs = (read._replace(output=filling.output(read.output)) for read in outputs)
+        if corpus_join is not None:
+            outputs = (read._replace(output=corpus_join.fill_output(read.output)) for read in outputs)
         read = gathered_outputs(path, outputs, Problems())
     if not read.outputs:
         raise DataFileError(path, None, "there is no output in it")
@@ -118,15 +118,15 @@ def read_outputs_file(
 
 @contextlib.contextmanager
 def _open_corpus_join(corpus: str | Path | Corpus | None) -> Iterator[CorpusJoin | None]:
-    """What puts the texts in, if there is a corpus; one that is opened here is closed again."""
+    """Open a join with the corpus, if there is one; a corpus that is opened here is closed again."""
     if corpus is None:
         yield None
         return
     opened = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
-    filling = CorpusJoin(opened)
+    corpus_join = CorpusJoin(opened)
     try:
-        yield filling
+        yield corpus_join
     finally:
         if opened is not corpus:
             opened.close()
-    filling.report(stacklevel=4)
+    corpus_join.report(stacklevel=4)

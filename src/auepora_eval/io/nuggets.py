@@ -1,7 +1,7 @@
-"""Nuggets in files: a question per line with its nuggets, as the nuggetizer of the TREC RAG track writes them.
+"""Nugget files: a query per line with its nuggets, as the nuggetizer of the TREC RAG track writes them.
 
-``{"qid": "q1", "query": "...", "nuggets": [{"text": "...", "importance": "vital"}]}``. Where an answer was held against
-them each nugget has an ``assignment`` too, and the line says whose answer it is (``run_id``, ``answer_text``).
+``{"qid": "q1", "query": "...", "nuggets": [{"text": "...", "importance": "vital"}]}``. If an answer was
+compared with them, each nugget has an ``assignment``, and the line names the answer (``run_id``, ``answer_text``).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = [
 ]
 
 _TOPIC_KEYS = ("qid", "query", "nuggets")
-_MAX_NAMED = 3  # so many unknown ids are named; the rest is counted
+_MAX_NAMED = 3  # how many unknown ids a message names
 
 
 def iter_nuggets(path: str | Path, problems: Problems | None = None) -> Iterator[NuggetTopic]:
-    """The questions of a file, one after the other."""
+    """Yield the topics of a file."""
     path, found = Path(path), problems or Problems()
     for record in read_records(path, found):
         try:
@@ -47,7 +47,7 @@ def iter_nuggets(path: str | Path, problems: Problems | None = None) -> Iterator
 
 
 def read_nuggets(path: str | Path) -> list[NuggetTopic]:
-    """The questions of a file; the same question of the same run must not come twice."""
+    """Read the topics of a file; each combination of query and run must be unique."""
     topics: list[NuggetTopic] = []
     seen: set[tuple[str, str]] = set()
     for topic in iter_nuggets(path):
@@ -67,7 +67,7 @@ def _parse_topic(values: dict[str, Any]) -> NuggetTopic:
     if isinstance(qid, bool) or not isinstance(qid, (str, int)) or qid == "":
         raise LineError("field 'qid' is missing" if qid is None else f"field 'qid' is {qid!r:.40}, not an id")
     if not isinstance(query, str):
-        raise LineError(f"field 'query' is {query!r:.40}, not a text")
+        raise LineError(f"field 'query' is {query!r:.40}, not a string")
     if "nuggets" not in values:
         raise LineError("field 'nuggets' is missing")
     try:
@@ -80,22 +80,22 @@ def _parse_topic(values: dict[str, Any]) -> NuggetTopic:
 
 
 def write_nuggets(topics: Iterable[NuggetTopic], path: str | Path) -> None:
-    """Write a question per line, with the assignments where there are any."""
+    """Write a topic per line, with the assignments if there are any."""
     write_lines(Path(path), (msgspec.json.encode(topic.to_dict()) for topic in topics))
 
 
 def collect_nugget_topics(samples: Iterable[EvaluationSample]) -> list[NuggetTopic]:
-    """The nuggets in the samples' metadata, as they would be written; samples without any are left out."""
+    """Return the nuggets in the samples' metadata as topics; samples without nuggets are omitted."""
     found = []
     for sample in samples:
-        held = sample.metadata.get(NUGGETS_KEY)
-        if held:
-            found.append(NuggetTopic(sample.sample_id, tuple(parse_nuggets(held)), sample.query))
+        nuggets = sample.metadata.get(NUGGETS_KEY)
+        if nuggets:
+            found.append(NuggetTopic(sample.sample_id, tuple(parse_nuggets(nuggets)), sample.query))
     return found
 
 
 class NuggetsById:
-    """The nuggets of a file or a list by the ids of samples; ``unused`` says which ones no sample asked for."""
+    """The nuggets of a file or a list by sample id; ``unused`` reports the ids without a sample."""
 
     def __init__(self, nuggets: str | Path | Iterable[NuggetTopic]) -> None:
         self._where = nuggets if isinstance(nuggets, (str, Path)) else "the nuggets"
@@ -105,41 +105,41 @@ class NuggetsById:
             if topic.qid in self._by_id:
                 raise DuplicateIdError(f"{self._where}: qid {topic.qid!r} comes twice; each question may come once")
             self._by_id[topic.qid] = [replace(one, assignment=None).to_dict() for one in topic.nuggets]
-        self._left = dict.fromkeys(self._by_id)
+        self._unused = dict.fromkeys(self._by_id)
 
-    def sample(self, sample: EvaluationSample) -> EvaluationSample:
-        """The sample with the nuggets of its id, in place of those it had; as it is where none are known."""
-        held = self._by_id.get(sample.sample_id)
-        self._left.pop(sample.sample_id, None)
-        return sample if held is None else replace(sample, metadata={**sample.metadata, NUGGETS_KEY: held})
+    def attach(self, sample: EvaluationSample) -> EvaluationSample:
+        """Return the sample with the nuggets of its id instead of its own; unchanged if there are none."""
+        nuggets = self._by_id.get(sample.sample_id)
+        self._unused.pop(sample.sample_id, None)
+        return sample if nuggets is None else replace(sample, metadata={**sample.metadata, NUGGETS_KEY: nuggets})
 
     def unused(self) -> tuple[str, bool]:
-        """Which nuggets belong to no sample, in words, and whether that is so of all of them."""
-        if not self._left:
+        """Return a message about nuggets that belong to no sample, and whether none belongs to one."""
+        if not self._unused:
             return "", False
-        more = len(self._left) - _MAX_NAMED
-        named = ", ".join(map(repr, list(self._left)[:_MAX_NAMED])) + (f" and {more} more" if more > 0 else "")
-        if len(self._left) == len(self._by_id):
+        more = len(self._unused) - _MAX_NAMED
+        named = ", ".join(map(repr, list(self._unused)[:_MAX_NAMED])) + (f" and {more} more" if more > 0 else "")
+        if len(self._unused) == len(self._by_id):
             return f"no qid is the id of a sample; there are {named}", True
         return f"no sample has the qid {named}", False
 
     def report(self) -> None:
-        """Warn of nuggets that belong to no sample, once all samples have passed; an error if none do."""
-        told, all_of_them = self.unused()
-        if all_of_them:
-            raise BadValueError(f"{self._where}: {told}")
-        if told:
-            warnings.warn(f"{self._where}: {told}", AueporaWarning, stacklevel=2)
+        """Warn about nuggets that belong to no sample, after all samples; an error if none belongs to one."""
+        message, all_unused = self.unused()
+        if all_unused:
+            raise BadValueError(f"{self._where}: {message}")
+        if message:
+            warnings.warn(f"{self._where}: {message}", AueporaWarning, stacklevel=2)
 
 
 def with_nuggets(
     samples: Iterable[EvaluationSample], nuggets: str | Path | Iterable[NuggetTopic]
 ) -> Iterator[EvaluationSample]:
-    """The samples, each with the nuggets of its id, in place of those it had; a sample of which none are known stays.
+    """Yield the samples with the nuggets of their ids instead of their own; other samples are unchanged.
 
-    What an answer was found to have (``assignment``) is no part of a question and left behind. It is an error if no
-    nuggets belong to any sample, and a warning if some do not.
+    ``assignment`` belongs to an answer, not to the query, and is dropped. It is an error if no nuggets belong to a
+    sample, and a warning if some do not.
     """
     known = NuggetsById(nuggets)
-    yield from map(known.sample, samples)
+    yield from map(known.attach, samples)
     known.report()

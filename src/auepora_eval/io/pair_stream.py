@@ -1,4 +1,4 @@
-"""Samples and their outputs from files, pair by pair, without keeping what has passed."""
+"""Streams samples and their outputs from files, pair by pair, with constant memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["OutputIndex", "PairStream", "count_lines"]
 
 Pair = tuple[EvaluationSample, SystemOutputs | None]
 _CHUNK_SIZE = 1024
-"""How many pairs are read while the garbage collector rests."""
+"""How many pairs are read while the garbage collector is paused."""
 
 
 class _SampleIdRow(msgspec.Struct):
@@ -37,18 +37,18 @@ _SAMPLE_ID_DECODER: msgspec.json.Decoder[_SampleIdRow] = msgspec.json.Decoder(_S
 
 
 class LinePosition(NamedTuple):
-    """Where a line is in a file."""
+    """The position of a line in a file."""
 
     offset: int
     line: int
 
 
 class OutputIndex:
-    """The outputs of a JSONL file by sample id, each read when it is asked for: only ids and places are kept."""
+    """The outputs of a JSONL file by sample id, read on demand: only ids and offsets are in memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._places: dict[str, LinePosition] = {}
+        self._positions: dict[str, LinePosition] = {}
         self._file: IO[bytes] = path.open("rb")
         try:
             self._index()
@@ -65,35 +65,35 @@ class OutputIndex:
                 )
             offset += len(line)
 
-    def _add_line(self, line: bytes, place: LinePosition) -> None:
+    def _add_line(self, line: bytes, position: LinePosition) -> None:
         try:
             sample_id = _SAMPLE_ID_DECODER.decode(line).sample_id
         except (ValueError, RecursionError):
-            # Whatever is wrong with it, reading it in full says so in better words.
-            sample_id = self._decoded(line, place.line).sample_id
-        first = self._places.setdefault(sample_id, place)
-        if first is not place:
+            # Decoding the whole line gives a better message.
+            sample_id = self._decoded(line, position.line).sample_id
+        first = self._positions.setdefault(sample_id, position)
+        if first is not position:
             message = f"sample_id {sample_id!r} is already on line {first.line}; each id may come once"
-            raise DuplicateIdError(f"{self._path}:{place.line}: {message}", path=self._path, line=place.line)
+            raise DuplicateIdError(f"{self._path}:{position.line}: {message}", path=self._path, line=position.line)
 
     def __contains__(self, sample_id: object) -> bool:
-        return sample_id in self._places
+        return sample_id in self._positions
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._positions)
 
     def ids_from(self, line: int) -> Iterator[str]:
-        """The ids on this line and those after it."""
-        return (sample_id for sample_id, place in self._places.items() if place.line >= line)
+        """Yield the ids on this line and later ones."""
+        return (sample_id for sample_id, position in self._positions.items() if position.line >= line)
 
     def read(self, sample_id: str) -> ParsedOutput | None:
-        """The output for a sample; ``None`` where there is none."""
-        place = self._places.get(sample_id)
-        if place is None:
+        """Read the output for a sample; ``None`` if there is none."""
+        position = self._positions.get(sample_id)
+        if position is None:
             return None
-        self._file.seek(place.offset)
+        self._file.seek(position.offset)
         line = self._file.readline()
-        return self._decoded(line.removeprefix(b"\xef\xbb\xbf") if place.line == 1 else line, place.line)
+        return self._decoded(line.removeprefix(b"\xef\xbb\xbf") if position.line == 1 else line, position.line)
 
     def _decoded(self, line: bytes, number: int) -> ParsedOutput:
         try:
@@ -109,8 +109,8 @@ class OutputIndex:
 class PairStream:
     """The samples of one file, each with its output from another (or the same), in the order of the samples.
 
-    Outputs in the same order pass through. As soon as one is out of order, they are looked up: by their place in the
-    file where it is a plain JSONL file, in memory otherwise. What had no partner is known when all have passed.
+    Outputs in the same order are streamed. As soon as one is out of order, they are looked up: by offset in a plain
+    JSONL file, in memory otherwise. The unmatched ids are known after the last sample.
     """
 
     def __init__(
@@ -119,14 +119,14 @@ class PairStream:
         outputs: tuple[Path, Format],
         *,
         keep_ids: bool = True,
-        filling: CorpusJoin | None = None,
+        corpus_join: CorpusJoin | None = None,
         nuggets: NuggetsById | None = None,
     ) -> None:
-        """``keep_ids`` says whether ids may be kept, which tells a repeated one at once and not at the end.
+        """``keep_ids``: keep all ids in memory, so that a repeated one is found at once and not at the end.
 
-        ``filling`` puts the texts of a corpus where documents are only named; ``nuggets`` gives samples theirs.
+        ``corpus_join`` adds the texts of a corpus to documents without text; ``nuggets`` adds nuggets to samples.
         """
-        self.filling, self._nuggets = filling, nuggets
+        self.corpus_join, self._nuggets = corpus_join, nuggets
         self.samples_path, sample_format = samples
         self.outputs_path, self._output_format = outputs
         assert sample_format.read_samples is not None
@@ -144,9 +144,9 @@ class PairStream:
 
     @property
     def answers_only(self) -> bool:
-        """Whether the outputs do not say what was retrieved: the system answers and retrieves nothing.
+        """Whether the outputs have no rankings: the system answers without retrieval.
 
-        The first output that is no failure says it for all.
+        The first output that did not fail decides.
         """
         if self._answers_only is None:
             self._answers_only = False
@@ -157,7 +157,7 @@ class PairStream:
         return self._answers_only
 
     def _outputs(self) -> Iterator[ParsedOutput]:
-        # In order, a repeated id cannot meet its sample; out of order, the lookup finds it.
+        # In order, a repeated id matches no sample; out of order, the lookup finds it.
         return self._read_outputs(self.outputs_path, Problems(watch_ids=False))
 
     def __iter__(self) -> Iterator[Pair]:
@@ -168,7 +168,7 @@ class PairStream:
                 chunk = list(itertools.islice(pairs, _CHUNK_SIZE))
             if not chunk:
                 break
-            yield from chunk if self.filling is None and self._nuggets is None else map(self._complete, chunk)
+            yield from chunk if self.corpus_join is None and self._nuggets is None else map(self._complete, chunk)
         if not self.total:
             raise DataFileError(self.samples_path, None, "there is no sample in it")
         if not self.matched and not self.unknown:
@@ -182,10 +182,10 @@ class PairStream:
     def _complete(self, pair: Pair) -> Pair:
         sample, output = pair
         if self._nuggets is not None:
-            sample = self._nuggets.sample(sample)
-        if self.filling is None:
+            sample = self._nuggets.attach(sample)
+        if self.corpus_join is None:
             return sample, output
-        return self.filling.sample(sample), None if output is None else self.filling.output(output)
+        return self.corpus_join.fill_sample(sample), None if output is None else self.corpus_join.fill_output(output)
 
     def _pairs(self) -> Iterator[Pair]:
         samples = self._read_samples(self.samples_path, Problems(watch_ids=self._keep_ids))
@@ -211,10 +211,10 @@ class PairStream:
             elif upcoming is not None:
                 self.unknown = _ids(upcoming, outputs)
         if hashes.any_equal():
-            # Two ids may have one hash: only reading them again tells.
+            # Different ids may have one hash: only reading them again decides.
             _exhaust(self._read_samples(self.samples_path, Problems()))
         if self.unknown:
-            # What is left may be an output that came twice, which is another mistake.
+            # An unmatched output may be a repeated one, which is another error.
             _exhaust(self._read_outputs(self.outputs_path, Problems()))
 
     def _count_match(self, sample: EvaluationSample, found: ParsedOutput | None) -> SystemOutputs | None:
@@ -237,7 +237,7 @@ class PairStream:
 
 
 class _OutputLookup:
-    """Outputs by id, for files in another order than the samples."""
+    """Outputs by id, for files in a different order than the samples."""
 
     def take(self, sample_id: str) -> ParsedOutput | None:
         raise NotImplementedError
@@ -250,8 +250,10 @@ class _OutputLookup:
 
 
 class _IndexedLookup(_OutputLookup):
+    """Looks outputs up by their offset in a JSONL file."""
+
     def __init__(self, index: OutputIndex, *, from_line: int) -> None:
-        """Lines before ``from_line`` have met their samples already."""
+        """Lines before ``from_line`` are already matched."""
         self._index = index
         self._from_line = from_line
         self._taken: set[str] = set()
@@ -268,6 +270,8 @@ class _IndexedLookup(_OutputLookup):
 
 
 class _InMemoryLookup(_OutputLookup):
+    """Keeps all outputs in memory."""
+
     def __init__(self, path: Path, outputs: Iterator[ParsedOutput]) -> None:
         self._by_id: dict[str, ParsedOutput] = {}
         for read in outputs:
@@ -292,7 +296,7 @@ def _exhaust(records: Iterator[object]) -> None:
 
 
 class _DuplicateIdDetector:
-    """Tells at the end whether an id may have come twice, for eight bytes an id."""
+    """Detects possible duplicate ids at the end, with eight bytes per id."""
 
     def __init__(self) -> None:
         self._parts: list[npt.NDArray[np.int64]] = []
@@ -305,12 +309,12 @@ class _DuplicateIdDetector:
             self._recent = []
 
     def any_equal(self) -> bool:
-        every = np.sort(np.concatenate([*self._parts, np.array(self._recent, dtype=np.int64)]))
-        return bool((every[1:] == every[:-1]).any())
+        hashes = np.sort(np.concatenate([*self._parts, np.array(self._recent, dtype=np.int64)]))
+        return bool((hashes[1:] == hashes[:-1]).any())
 
 
 def count_lines(path: Path) -> int | None:
-    """How many lines a plain file has, for a progress bar; ``None`` where counting would mean decompressing."""
+    """Count the lines of a plain file, for a progress bar; ``None`` if the file is compressed."""
     if is_compressed(path) or not path.is_file():
         return None
     count = 0

@@ -1,7 +1,7 @@
 """Parquet files (extra ``parquet``): samples or outputs as rows of a table.
 
-Documents, rankings and answers are columns of their own types. What may hold anything (labels, metadata, timings, ...)
-is JSON text. Rows come and go in groups, so that neither reading nor writing holds the whole file.
+Documents, rankings and answers are typed columns. Free-form fields (labels, metadata, timings, ...) are JSON strings.
+Rows are read and written in groups, so that the whole file is never in memory.
 """
 
 from __future__ import annotations
@@ -41,36 +41,38 @@ _ROW_GROUP = 4096  # rows
 JSON_FIELDS = frozenset(
     {"labels", "metadata", "history", "structured", "sentences", "timings", "extra", "steps", "usage"}
 )
-"""What is JSON text, wherever it stands."""
-_PANDAS_INDEX = "__index_level_"  # how pandas calls what it adds
+"""Fields that are stored as JSON strings at any level."""
+_PANDAS_INDEX = "__index_level_"  # prefix of the index columns that pandas adds
 _DecodedT = TypeVar("_DecodedT")
 
 
 def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
-    """The samples of a file, one after the other; a line is a row, counted from 1."""
-    once = UniqueIds(path, problems)
-    for number, sample in _decode_rows(path, problems, once, "samples", decode_sample):
-        if once.is_new(sample.sample_id, number):
+    """Yield the samples of a file; the line is the row number, counted from 1."""
+    unique_ids = UniqueIds(path, problems)
+    for number, sample in _decode_rows(path, problems, unique_ids, "samples", decode_sample):
+        if unique_ids.is_new(sample.sample_id, number):
             yield ParsedSample(number, sample)
 
 
 def read_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
-    """The outputs of a file, likewise."""
-    once = UniqueIds(path, problems)
-    for number, (sample_id, output, has_retrieved) in _decode_rows(path, problems, once, "outputs", decode_output_line):
-        if once.is_new(sample_id, number):
+    """Yield the outputs of a file; the line is the row number, counted from 1."""
+    unique_ids = UniqueIds(path, problems)
+    for number, (sample_id, output, has_retrieved) in _decode_rows(
+        path, problems, unique_ids, "outputs", decode_output_line
+    ):
+        if unique_ids.is_new(sample_id, number):
             yield ParsedOutput(number, sample_id, output, has_retrieved)
 
 
 def save_parquet_dataset(samples: Iterable[EvaluationSample], path: str | Path) -> None:
-    """Write samples: all of them, or (on any error) none."""
+    """Write samples, atomically."""
     _save(
         ((f"sample {one.sample_id!r}", one.sample_id, encode_sample, (one,)) for one in samples), Path(path), "samples"
     )
 
 
 def save_parquet_outputs(outputs: Iterable[tuple[str, SystemOutputs]], path: str | Path) -> None:
-    """Write outputs, as pairs of sample id and output: all of them, or (on any error) none."""
+    """Write outputs, given as pairs of sample id and output, atomically."""
     rows = ((f"the output for sample {name!r}", name, encode_output, (name, output)) for name, output in outputs)
     _save(rows, Path(path), "outputs")
 
@@ -79,7 +81,7 @@ def save_parquet_outputs(outputs: Iterable[tuple[str, SystemOutputs]], path: str
 
 
 def _decode_rows(
-    path: Path, problems: Problems, once: UniqueIds, role: Role, decode: Callable[[bytes], _DecodedT]
+    path: Path, problems: Problems, unique_ids: UniqueIds, role: Role, decode: Callable[[bytes], _DecodedT]
 ) -> Iterator[tuple[int, _DecodedT]]:
     number = 0
     for number, row in enumerate(_read_rows(path), start=1):
@@ -91,27 +93,27 @@ def _decode_rows(
             if line is None:
                 problems.add(path, number, str(error))
             else:
-                from .line_problems import report_line_problems  # which only a row with a problem pays for
+                from .line_problems import report_line_problems  # imported only for a row with a problem
 
-                report_line_problems(path, number, line, role, str(error), problems, once)
+                report_line_problems(path, number, line, role, str(error), problems, unique_ids)
     if not number:
         problems.add(path, None, "the table is empty; each row must be one sample, or the output for one")
 
 
 def line_of_row(row: dict[str, Any]) -> bytes:
-    """A row as a line of JSONL, so that there is one place that knows what is right."""
+    """Return a row as a line of JSONL, so that the codec of JSONL validates it."""
     try:
         return json.dumps(_decode_json_fields(row, ""), ensure_ascii=False).encode("utf-8", "surrogatepass")
     except TypeError as error:
-        raise LineError(f"a value is none that JSON has: {error}") from error
+        raise LineError(f"a value cannot be represented in JSON: {error}") from error
     except RecursionError as error:
         raise LineError(TOO_DEEP) from error
 
 
 def _decode_json_fields(value: Any, path: str) -> Any:
-    """The value without fields that are null, and with JSON text decoded."""
+    """Return the value without null fields, and with JSON strings decoded."""
     if isinstance(value, list):
-        return [_decode_json_fields(item, f"{path}[{place}]") for place, item in enumerate(value)]
+        return [_decode_json_fields(item, f"{path}[{index}]") for index, item in enumerate(value)]
     if not isinstance(value, dict):
         return value
     found = {}
@@ -132,7 +134,7 @@ def _decode_json_fields(value: Any, path: str) -> Any:
 
 
 def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a table; whatever is wrong with the file is a clear error."""
+    """Yield the rows of a table; an invalid file is a ``DataFileError``."""
     require_arrow()
     if is_compressed(path):
         raise DataFileError(
@@ -151,7 +153,7 @@ def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 @contextlib.contextmanager
 def parquet_errors(path: Path) -> Iterator[None]:
-    """Whatever Arrow has to say against a file, as an error that names it."""
+    """Translate errors of Arrow to a ``DataFileError`` that names the file."""
     import pyarrow as pa
 
     try:
@@ -167,7 +169,7 @@ def parquet_errors(path: Path) -> Iterator[None]:
 
 
 def _save(rows: Iterable[tuple[str, str, Callable[..., bytes], tuple[Any, ...]]], path: Path, role: Role) -> None:
-    """Rows come as owner, id, what encodes it, and what it takes."""
+    """Write rows, given as owner, id, encoder and its arguments."""
     require_arrow()
     if is_compressed(path):
         raise DataFileError(
@@ -180,7 +182,7 @@ def _save(rows: Iterable[tuple[str, str, Callable[..., bytes], tuple[Any, ...]]]
     with atomic_write(path) as file:
         writer = parquet.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
         try:
-            while group := list(islice(packed, _ROW_GROUP)):  # an error of the caller's own iterable passes as it is
+            while group := list(islice(packed, _ROW_GROUP)):  # errors of the caller's iterable are not translated
                 batch = _record_batch(group, schema)
                 with _translate_write_errors(path):
                     writer.write_batch(batch)
@@ -201,9 +203,9 @@ def _encode_rows(
     rows: Iterable[tuple[str, str, Callable[..., bytes], tuple[Any, ...]]],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     seen: set[str] = set()
-    for owner, sample_id, encode, given in rows:
+    for owner, sample_id, encode, arguments in rows:
         try:
-            line = encode(*given)
+            line = encode(*arguments)
         except LineError as error:
             raise BadValueError(f"{owner} cannot be written: {error}") from error
         if sample_id in seen:
@@ -213,7 +215,7 @@ def _encode_rows(
 
 
 def _encode_json_fields(value: Any) -> Any:
-    """The value with all that may hold anything as JSON text."""
+    """Return the value with its free-form fields as JSON strings."""
     if isinstance(value, list):
         return [_encode_json_fields(item) for item in value]
     if not isinstance(value, dict):
@@ -230,14 +232,14 @@ def _record_batch(group: list[tuple[str, dict[str, Any]]], schema: pa.Schema) ->
     try:
         return pa.RecordBatch.from_pylist([row for _, row in group], schema=schema)
     except (pa.ArrowException, OverflowError) as error:
-        if len(group) > 1:  # one by one, to name the one
+        if len(group) > 1:  # one by one, to name the invalid row
             for one in group:
                 _record_batch([one], schema)
         raise BadValueError(f"{group[0][0]} cannot be written: {error}") from error
 
 
 def table_schema(role: Role) -> pa.Schema:
-    """The columns of a file that holds samples, or outputs."""
+    """Return the schema of a file of samples, or of outputs."""
     import pyarrow as pa
 
     text, texts, number = pa.string(), pa.list_(pa.string()), pa.int64()
@@ -276,7 +278,7 @@ def table_schema(role: Role) -> pa.Schema:
 
 
 def require_arrow() -> None:
-    """Raise where the extra ``parquet`` is not installed."""
+    """Raise if the extra ``parquet`` is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
         raise MissingDependencyError(
             "pyarrow", purpose="reading and writing Parquet", install="'auepora-eval[parquet]'"

@@ -1,4 +1,4 @@
-"""What is wrong with a row, as a sentence: msgspec's messages, translated into field names and plain words."""
+"""Messages about invalid rows: errors of msgspec, translated to field names and plain words."""
 
 import json
 import math
@@ -25,18 +25,18 @@ __all__ = [
 
 TOO_DEEP = "the values are nested too deeply"
 BAD_SPAN = "span"
-"""What a document raises whose span runs backwards; msgspec adds the path of the document."""
+"""The message of a document whose span runs backwards; msgspec adds the path of the document."""
 
 
 class OverflowedFloat(float):
-    """A number in a file that is infinite only because no float can hold it."""
+    """An infinite float that was a finite number in the file, too large for a float."""
 
 
 _WITH_PATH = re.compile(r"(?s)(.*) - at `\$\.?([^`]*)`")
 _UNKNOWN = re.compile(r"(?s)Object contains unknown field `(.*)`")
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _EXPECTED = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
-_EMPTY = "Expected `str` of length >= 1"  # only ids have a shortest length
+_EMPTY = "Expected `str` of length >= 1"  # only ids have a minimum length
 _MALFORMED = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
 _SPAN = re.compile(r"(.*\bspan)(?:\[\d\])?")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -52,8 +52,8 @@ _TYPE_NAMES = {
 }
 
 
-def decoding_problem(line: bytes, error: Exception, shape: RowSchema) -> str:
-    """Why ``line`` could not be decoded, given the error that said so."""
+def decoding_problem(line: bytes, error: Exception, schema: RowSchema) -> str:
+    """Return why ``line`` could not be decoded, given the error of the decoder."""
     try:
         text = line.decode()
     except UnicodeDecodeError as bad:
@@ -62,25 +62,25 @@ def decoding_problem(line: bytes, error: Exception, shape: RowSchema) -> str:
         return TOO_DEEP
     raw = _load_leniently(text)
     if isinstance(error, msgspec.ValidationError):
-        return value_problem(error, raw, shape)
-    odd = first_invalid_value(raw)
-    return _syntax_message(line, str(error)) if odd is None else odd
+        return value_problem(error, raw, schema)
+    invalid = first_invalid_value(raw)
+    return _syntax_message(line, str(error)) if invalid is None else invalid
 
 
-def value_problem(error: Exception, raw: object, shape: RowSchema) -> str:
-    """Why the values ``raw`` do not make a row, given the error that said so."""
+def value_problem(error: Exception, raw: object, schema: RowSchema) -> str:
+    """Return why the values ``raw`` are not a valid row, given the error of msgspec."""
     message, path = str(error), ""
     if found := _WITH_PATH.fullmatch(message):
         message, path = found[1], found[2]
     if message == BAD_SPAN:
         path = _join_path(path, "span")
     if found := _UNKNOWN.fullmatch(message):
-        return f"unknown field {quote_text(_join_path(path, found[1]))}{unknown_key_hint(path, found[1], raw, shape)}"
+        return f"unknown field {quote_text(_join_path(path, found[1]))}{unknown_key_hint(path, found[1], raw, schema)}"
     if found := _MISSING.fullmatch(message):
         return f"field {quote_text(_join_path(path, found[1]))} is missing"
     if "out of range" in message:
         return too_large_message(
-            next((odd[0] for odd in _invalid_values(raw) if isinstance(odd[1], float)), _complete_path(path, raw))
+            next((one[0] for one in _invalid_values(raw) if isinstance(one[1], float)), _complete_path(path, raw))
         )
     if found := _SPAN.fullmatch(path):
         return f"field {quote_text(found[1])} must be [start, end] with 0 <= start <= end"
@@ -90,26 +90,26 @@ def value_problem(error: Exception, raw: object, shape: RowSchema) -> str:
         expected, got = found[1].split(" | "), found[2]
         if not path:
             return f"each line must be one JSON object, not {_type_name(got, expected)}"
-        wanted = " or ".join(", ".join(_TYPE_NAMES.get(kind, kind) for kind in expected).rsplit(", ", 1))
+        types = " or ".join(", ".join(_TYPE_NAMES.get(kind, kind) for kind in expected).rsplit(", ", 1))
         quotes = "; ids are strings, so put it in quotes" if path == "sample_id" and got in ("int", "float") else ""
-        return (
-            f"field {quote_text(_complete_path(path, raw))} must be {wanted}, not {_type_name(got, expected)}{quotes}"
-        )
+        return f"field {quote_text(_complete_path(path, raw))} must be {types}, not {_type_name(got, expected)}{quotes}"
     return f"field {quote_text(path)}: {message}" if path else message
 
 
 def first_invalid_value(raw: object) -> str | None:
-    """What is wrong with the first number or text that JSON in UTF-8 cannot carry, or ``None``."""
+    """Return a message about the first number or string that JSON in UTF-8 cannot represent, or ``None``."""
     return next((_invalid_value_message(path, value) for path, value, _, _ in _invalid_values(raw)), None)
 
 
 def replace_invalid_values(raw: object) -> list[str]:
-    """What is wrong with all of those; each is replaced by something that JSON in UTF-8 can carry."""
+    """Replace all numbers and strings that JSON in UTF-8 cannot represent, and return messages about them."""
     found = list(_invalid_values(raw))
-    for _, value, holder, place in sorted(found, key=lambda odd: odd[3] is None):  # keys last: values are found by them
+    for _, value, holder, place in sorted(
+        found, key=lambda one: one[3] is None
+    ):  # keys last: values are found by their keys
         if place is None:
-            held = holder.pop(value)
-            holder[_LONE_SURROGATE.sub("?", str(value))] = held
+            moved = holder.pop(value)
+            holder[_LONE_SURROGATE.sub("?", str(value))] = moved
         else:
             holder[place] = 0 if isinstance(value, float) else _LONE_SURROGATE.sub("?", value)
     return list(dict.fromkeys(_invalid_value_message(path, value) for path, value, _, _ in found))
@@ -124,27 +124,27 @@ def _invalid_value_message(path: str, value: float | str) -> str:
 
 
 def non_finite_message(path: str, value: float) -> str:
-    """The problem of a number that is not finite."""
+    """Return the message for a number that is not finite."""
     name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return f"field {quote_text(path)} is {name}; numbers must be finite"
 
 
 def too_large_message(path: str) -> str:
-    """The problem of a number beyond the largest float, or of an integer beyond what Python reads."""
+    """Return the message for a number above the largest float, or an integer above Python's limit."""
     return f"field {quote_text(path)} is too large a number"
 
 
 def quote_text(text: str, limit: int = 80) -> str:
-    """``text`` in quotes, safe to print, cut where it is too long to read."""
+    """Return ``text`` in quotes, escaped for printing, and shortened to ``limit`` characters."""
     return repr(text if len(text) <= limit else text[: limit - 3] + "...")
 
 
 def _invalid_values(raw: object) -> Iterator[tuple[str, float | str, Any, Any]]:
-    """Numbers that are not finite and texts that UTF-8 cannot hold, in reading order.
+    """Yield numbers that are not finite and strings that are not valid UTF-8, in reading order.
 
-    Each with its path, the object or array that holds it, and its place there, which is ``None`` for a key.
+    Each with its path, the object or array that contains it, and its key or index there (``None`` for a key itself).
     """
-    # A stack of our own: the data may be nested deeper than Python's.
+    # An explicit stack: the data may be nested deeper than the recursion limit.
     pending: list[tuple[str, object, Any, Any]] = [("", raw, [raw], 0)]
     while pending:
         path, value, holder, place = pending.pop()
@@ -164,7 +164,7 @@ def _join_path(path: str, key: str) -> str:
 
 
 def _complete_path(path: str, raw: object) -> str:
-    """``path`` with the key that msgspec leaves out (``timings[...]``) put in."""
+    """Return ``path`` with the key that msgspec omits (``timings[...]``)."""
     holder = path.partition("[...]")[0]
     values = raw.get(holder) if isinstance(raw, dict) else None
     if holder != path and isinstance(values, dict):
@@ -183,7 +183,7 @@ def _type_name(kind: str, expected: Sequence[str]) -> str:
 
 
 def _load_leniently(text: str) -> Any:
-    """What the standard library makes of ``text``: it takes NaN, Infinity and half characters, so they can be named."""
+    """Parse with the standard library: it accepts NaN, Infinity and lone surrogates, which messages can then name."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

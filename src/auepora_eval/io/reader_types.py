@@ -1,4 +1,4 @@
-"""What readers hand on: samples and outputs with the line they stand on, and what is wrong with the others."""
+"""Types of the file readers: samples and outputs with their lines, and the collector of problems."""
 
 from __future__ import annotations
 
@@ -24,94 +24,94 @@ __all__ = [
 ]
 
 MAX_NAMED_LINES = 3
-"""So many lines are named of a finding that comes again and again; the rest is counted."""
+"""How many further lines a repeated warning names; the others are counted."""
 
 
 class ParsedSample(NamedTuple):
-    """A sample, and where it stands."""
+    """A sample with its position in the file."""
 
     line: int | None
-    """The line, counted from 1; ``None`` where the format has none."""
+    """The line, counted from 1; ``None`` if the format has no lines."""
     sample: EvaluationSample
     record: int | None = None
-    """Which record of the file it is, counted from 1, where several begin on its line; ``None`` elsewhere."""
+    """The number of the record in the file, counted from 1, if several begin on its line; otherwise ``None``."""
 
 
 class ParsedOutput(NamedTuple):
-    """An output, whose it is, and where it stands."""
+    """An output with its sample id and its position in the file."""
 
     line: int | None
     sample_id: str
     output: SystemOutputs
     has_retrieved: bool = True
-    """Whether it says what was retrieved; a system that retrieves nothing is not one that finds nothing."""
+    """Whether it has a ranking; a system without retrieval differs from one that finds nothing."""
     record: int | None = None
-    """As of a sample."""
+    """As in ``ParsedSample``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong in a file."""
+    """A problem in a file."""
 
     path: Path
     line: int | None
     message: str
     record: int | None = None
-    """Which record of the file it is in, where the line alone does not tell."""
+    """The number of the record in the file, if the line is ambiguous."""
 
     def __str__(self) -> str:
         where = self.path if self.line is None else f"{self.path}:{self.line}"
-        return f"{where}: {self.told}"
+        return f"{where}: {self.full_message}"
 
     @property
-    def told(self) -> str:
-        """The message, with the record where that is needed to find it."""
+    def full_message(self) -> str:
+        """The message, with the number of the record if there is one."""
         return self.message if self.record is None else f"record {self.record}: {self.message}"
 
 
 class DataWarnings:
-    """Findings by kind: the first of each is told whole, the others by their lines."""
+    """Warnings by kind: the first of each is reported in full, the others by their lines."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[Path, str], tuple[str, list[tuple[int | None, int | None]]]] = {}
 
     def add(self, kind: str, path: Path, line: int | None, message: str, *, record: int | None = None) -> None:
-        """Take one down; ``message`` is told of the first of its kind in this file."""
+        """Add a warning; only the first message of a kind in a file is reported."""
         self._found.setdefault((path, kind), (message, []))[1].append((line, record))
 
-    def told(self) -> list[Problem]:
-        """One problem for each kind."""
+    def summarize(self) -> list[Problem]:
+        """Return one warning for each kind."""
         return [
-            Problem(path, places[0][0], f"{message}{_other_lines(places[1:])}", places[0][1])
-            for (path, _), (message, places) in self._found.items()
+            Problem(path, positions[0][0], f"{message}{_other_lines(positions[1:])}", positions[0][1])
+            for (path, _), (message, positions) in self._found.items()
         ]
 
 
-def _other_lines(places: Sequence[tuple[int | None, int | None]]) -> str:
-    if not places:
+def _other_lines(positions: Sequence[tuple[int | None, int | None]]) -> str:
+    if not positions:
         return ""
-    by_record = all(record is not None for _, record in places)
-    numbers = [record if by_record else line for line, record in places]
+    by_record = all(record is not None for _, record in positions)
+    numbers = [record if by_record else line for line, record in positions]
     named = [str(number) for number in numbers[:MAX_NAMED_LINES] if number is not None]
     if not named:
-        return f" (and {len(places)} more)"
-    more = f" and {len(places) - len(named)} more" if len(places) > len(named) else ""
+        return f" (and {len(positions)} more)"
+    more = f" and {len(positions) - len(named)} more" if len(positions) > len(named) else ""
     what = "in record" if by_record else "on line"
-    return f" (also {what}{'s' if len(places) > 1 else ''} {', '.join(named)}{more})"
+    return f" (also {what}{'s' if len(positions) > 1 else ''} {', '.join(named)}{more})"
 
 
 class Problems:
-    """Where readers put what is wrong: the first is raised, or all are gathered and the reader goes on."""
+    """Collector of problems: the first one is raised, or all are collected and the reader continues."""
 
     def __init__(self, *, gather: bool = False, watch_ids: bool = True) -> None:
-        """``watch_ids`` says whether readers see to it that an id comes once; whoever streams does so otherwise."""
+        """``watch_ids``: whether readers check that ids are unique; streams check it in another way."""
         self.gather = gather
         self.watch_ids = watch_ids
         self.found: list[Problem] = []
         self.unreadable_ids: set[str] = set()
-        """Ids of records that have a problem but say whose they are: they are not missing."""
+        """Ids of invalid records whose id can be read: they are not missing."""
         self.warnings = DataWarnings()
-        """What keeps nothing from being read, but is probably not meant; looked for where problems are gathered."""
+        """Warnings about data that can be read but is probably wrong; only if problems are collected."""
 
     def add(
         self,
@@ -122,23 +122,23 @@ class Problems:
         record: int | None = None,
         kind: type[AueporaError] = DataFileError,
     ) -> None:
-        """Raise an error that names file and line, or take it down."""
+        """Raise an error that names file and line, or record it."""
         problem = Problem(path, line, message, record)
         if not self.gather:
             if kind is DataFileError:
-                raise DataFileError(path, line, problem.told)
+                raise DataFileError(path, line, problem.full_message)
             if kind is DuplicateIdError:
                 raise DuplicateIdError(str(problem), path=path, line=line)
             raise kind(str(problem))
         self.found.append(problem)
 
     def add_all(self, path: Path, line: int | None, messages: Iterable[str], *, record: int | None = None) -> None:
-        """Raise the first of all that is wrong with one record, or take all of it down."""
+        """Raise the first problem of one record, or record all of them."""
         for message in messages:
             self.add(path, line, message, record=record)
 
     def add_error(self, path: Path, error: AueporaError) -> None:
-        """Raise an error that ends the reading, or take it down without the file's name, which it has already."""
+        """Raise an error that ends the reading, or record it without the file name in its message."""
         if not self.gather:
             raise error
         if isinstance(error, DataFileError):
@@ -148,13 +148,13 @@ class Problems:
 
 
 SampleReader = Callable[[Path, Problems], Iterator[ParsedSample]]
-"""Reads the samples of a file, one after the other; what cannot be read goes to the problems."""
+"""Reads the samples of a file; invalid ones are added to the problems."""
 OutputReader = Callable[[Path, Problems], Iterator[ParsedOutput]]
-"""Reads the outputs of a file, likewise."""
+"""Reads the outputs of a file; invalid ones are added to the problems."""
 
 
 class UniqueIds:
-    """Sees to it that an id comes once."""
+    """Checks that each id occurs once."""
 
     def __init__(self, path: Path, problems: Problems) -> None:
         self._path = path
@@ -163,7 +163,7 @@ class UniqueIds:
         self._records: dict[str, int] = {}
 
     def is_new(self, sample_id: str, line: int | None, *, record: int | None = None, hint: str = "") -> bool:
-        """Whether the id has not come before; if it has, that is a problem."""
+        """Whether the id is new; a repeated id is added to the problems."""
         if not self._problems.watch_ids:
             return True
         if sample_id not in self._lines:
@@ -184,6 +184,6 @@ MISSING_RETRIEVED = "field 'retrieved' is missing; other lines have it: write []
 
 
 def outputs_missing_ranking(outputs: Iterable[ParsedOutput]) -> list[ParsedOutput]:
-    """The outputs that do not say what was retrieved although others do; those that failed need not say it."""
+    """Return the outputs without a ranking if other outputs have one; failed outputs need none."""
     answered = [read for read in outputs if read.output.error is None]
     return [read for read in answered if not read.has_retrieved] if any(read.has_retrieved for read in answered) else []

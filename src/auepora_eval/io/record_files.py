@@ -1,4 +1,4 @@
-"""Records of any file that holds a list of them: a JSON array, a JSON object per line, or a table (CSV, TSV)."""
+"""Records of a file: a JSON array, a JSON object per line, or a table (CSV, TSV)."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ ParsedRow = dict[str, Any] | LineError
 
 
 class Record(NamedTuple):
-    """One record, and where it stands."""
+    """One record with its position in the file."""
 
     number: int
-    """Counted from 1 over all records, those that cannot be read included."""
+    """Counted from 1 over all records, including those that cannot be read."""
     line: int
-    """The line it begins on."""
+    """The line on which it begins."""
     record: int | None
-    """The number again where other records begin on the same line."""
+    """The number again if other records begin on the same line."""
     values: dict[str, Any]
 
 
 def is_table(path: Path) -> bool:
-    """Whether the name says that the file has columns: there every value is a text, and an empty one is absent."""
+    """Whether the suffix is that of a table, in which every value is a string and an empty one is missing."""
     return plain_suffix(path) in _DELIMITERS
 
 
 def read_records(path: Path, problems: Problems) -> Iterator[Record]:
-    """The records of a file, one after the other."""
+    """Yield the records of a file."""
     before = len(problems.found)
     last = None
     for last in _table_records(path, problems) if is_table(path) else _json_records(path, problems):
@@ -66,7 +66,7 @@ def _table_records(path: Path, problems: Problems) -> Iterator[Record]:
 
 
 def decode_object(data: bytes) -> dict[str, Any]:
-    """One JSON object. ``NaN`` as a value of its own is absent, as Python's ``json`` writes what pandas lacks."""
+    """Decode one JSON object. ``NaN`` is a missing value, as pandas writes it."""
     try:
         value = msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:
@@ -86,11 +86,11 @@ def _require_object(value: object) -> dict[str, Any]:
 
 
 def _check_object(value: object) -> dict[str, Any]:
-    """An object of the standard library's reader, which takes what no JSON can hold."""
+    """Check an object of the standard library's reader, which accepts values that are not JSON."""
     values = {key: item for key, item in _require_object(value).items() if item == item}
-    odd = first_invalid_value(values)
-    if odd is not None:
-        raise LineError(odd)
+    problem = first_invalid_value(values)
+    if problem is not None:
+        raise LineError(problem)
     return values
 
 
@@ -111,7 +111,7 @@ def _table(path: Path) -> Iterator[tuple[int, ParsedRow]]:
         elif len(cells) != len(header):
             yield line, LineError(f"the row has {len(cells)} cells, but there are {len(header)} columns")
         else:
-            # A column without a name is the index that pandas writes.
+            # A column without a name is the index of pandas.
             yield line, {name: cell for name, cell in zip(header, cells, strict=True) if name and cell}
 
 
@@ -123,9 +123,9 @@ def _header_problem(header: list[str]) -> LineError | None:
 
 
 def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str] | LineError]]:
-    """The rows that are not blank, each with the line it begins on.
+    """Yield the rows that are not blank, each with its first line.
 
-    The standard library's reader refuses cells above 128 KiB, unless a limit is lifted for the whole program.
+    The standard library's reader rejects cells above 128 KiB, unless a limit of the whole program is raised.
     """
     cell = re.compile(rf'(?:"([^"]*(?:""[^"]*)*)"|((?!")[^{delimiter}\r\n]*))({delimiter}|\r\n|\r|\n|\Z)')
     place = 0

@@ -1,4 +1,4 @@
-"""Records as ragas and deepeval keep them, question, contexts and answer side by side: from files or any dicts."""
+"""Records of ragas and deepeval, with question, contexts and answer in one record: from files or dicts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["outputs_from_records", "samples_from_records", "text_id"]
 
 ResultT = TypeVar("ResultT")
 
-# Of documents only ids and texts have a column, of answers only the text.
+# Documents have columns only for ids and texts, answers only for the text.
 _NESTED_LOSSES = frozenset(
     f"{field}.{part}"
     for field, parts in {
@@ -44,20 +44,20 @@ _NESTED_LOSSES = frozenset(
 )
 
 _RAGAS_LEGACY_COLUMNS = frozenset({"contexts", "ground_truth", "ground_truths"})
-"""Columns of ragas before version 0.2 that, beside a question, hardly anybody else has."""
+"""Columns of ragas before version 0.2; next to a question they identify the format."""
 _OWN_FORMAT_KEYS = frozenset({"sample_id", "query"})
-"""Keys of our own files, whose other keys are then misspelt ones."""
+"""Keys of our own JSONL format; with one of them, unknown keys are typos."""
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", "")
 
 
 def samples_from_records(
     records: Iterable[Mapping[str, Any]], columns: str | Mapping[str, str] = "ragas"
 ) -> list[EvaluationSample]:
-    """The samples in records of any origin: a Hugging Face dataset, a data frame's ``to_dict("records")``, ...
+    """Convert records to samples: a Hugging Face dataset, a data frame's ``to_dict("records")``, ...
 
-    ``columns`` is ``"ragas"``, ``"deepeval"``, or says by our names which column holds what, such as
-    ``{"query": "question", "reference_answer": "answer"}``. ``None`` and NaN are absent values; columns that hold
-    nothing known become metadata.
+    ``columns`` is ``"ragas"``, ``"deepeval"``, or a mapping of our field names to columns, such as
+    ``{"query": "question", "reference_answer": "answer"}``. ``None`` and NaN are missing values; unknown columns
+    become metadata.
     """
     return [sample for _, sample in _convert_records(records, columns, _sample)]
 
@@ -65,55 +65,55 @@ def samples_from_records(
 def outputs_from_records(
     records: Iterable[Mapping[str, Any]], columns: str | Mapping[str, str] = "ragas"
 ) -> dict[str, SystemOutputs]:
-    """The outputs in such records by sample id. A record with neither an answer nor anything retrieved has none."""
-    made = _convert_records(records, columns, parse_record_output)
-    return {sample_id: found[0] for sample_id, found in made if found is not None}
+    """Convert records to outputs by sample id. A record with neither an answer nor a ranking has no output."""
+    converted = _convert_records(records, columns, parse_record_output)
+    return {sample_id: parsed[0] for sample_id, parsed in converted if parsed is not None}
 
 
-def _sample(values: Mapping[str, Any], number: int, shape: RecordLayout) -> tuple[str, EvaluationSample]:
-    sample = parse_record_sample(values, number, shape)
+def _sample(values: Mapping[str, Any], number: int, layout: RecordLayout) -> tuple[str, EvaluationSample]:
+    sample = parse_record_sample(values, number, layout)
     return sample.sample_id, sample
 
 
 def _convert_records(
     records: Iterable[Mapping[str, Any]],
     columns: str | Mapping[str, str],
-    make: Callable[[Mapping[str, Any], int, RecordLayout], tuple[str, ResultT]],
+    convert: Callable[[Mapping[str, Any], int, RecordLayout], tuple[str, ResultT]],
 ) -> Iterator[tuple[str, ResultT]]:
-    """What is made of each record, by its id."""
-    shape = RecordLayout(resolve_columns(columns))
+    """Yield the id and the conversion of each record."""
+    layout = RecordLayout(resolve_columns(columns))
     seen: dict[str, int] = {}
     for number, values in enumerate(records, start=1):
         if not isinstance(values, Mapping):
             raise BadValueError(f"record {number} must be a dict, not a value of type '{type(values).__name__}'")
         try:
-            sample_id, made = make(values, number, shape)
+            sample_id, converted = convert(values, number, layout)
         except LineError as error:
             raise BadValueError(f"record {number}: {error}") from error
         if seen.setdefault(sample_id, number) != number:
             raise DuplicateIdError(
                 f"record {number}: sample_id {sample_id!r} is already that of record {seen[sample_id]}"
             )
-        yield sample_id, made
+        yield sample_id, converted
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
 def _read_samples(columns: RecordColumns, path: Path, problems: Problems) -> Iterator[ParsedSample]:
-    shape, once = RecordLayout(columns), UniqueIds(path, problems)
+    layout, unique_ids = RecordLayout(columns), UniqueIds(path, problems)
     for record in read_records(path, problems):
         try:
-            sample = parse_record_sample(record.values, record.number, shape)
+            sample = parse_record_sample(record.values, record.number, layout)
         except LineError as error:
-            _report_problems(path, record, shape, error, problems, once)
+            _report_problems(path, record, layout, error, problems, unique_ids)
             continue
-        if once.is_new(sample.sample_id, record.line, record=record.record):
+        if unique_ids.is_new(sample.sample_id, record.line, record=record.record):
             yield ParsedSample(record.line, sample, record.record)
 
 
 def _read_outputs(columns: RecordColumns, path: Path, problems: Problems) -> Iterator[ParsedOutput]:
-    shape, once = RecordLayout(columns), UniqueIds(path, problems)
+    layout, unique_ids = RecordLayout(columns), UniqueIds(path, problems)
     records: Iterable[Record] = read_records(path, problems)
     names: set[str] = set()
     if is_table(path):
@@ -121,26 +121,26 @@ def _read_outputs(columns: RecordColumns, path: Path, problems: Problems) -> Ite
         names = {name for record in records for name in record.values}
     for record in records:
         try:
-            sample_id, found = parse_record_output(record.values, record.number, shape)
+            sample_id, found = parse_record_output(record.values, record.number, layout)
         except LineError as error:
-            _report_problems(path, record, shape, error, problems, once)
+            _report_problems(path, record, layout, error, problems, unique_ids)
             continue
-        if not once.is_new(sample_id, record.line, record=record.record) or found is None:
+        if not unique_ids.is_new(sample_id, record.line, record=record.record) or found is None:
             continue
         output, has_retrieved = found
-        if shape.columns.response in names and has_retrieved and output.response is None:
-            # A table cannot tell an empty answer from none; beside what was retrieved, among other answers, it is one.
+        if layout.columns.response in names and has_retrieved and output.response is None:
+            # A table does not distinguish an empty answer from a missing one; with a ranking, it is an empty answer.
             output.response = Response("")
         yield ParsedOutput(record.line, sample_id, output, has_retrieved, record.record)
 
 
 def _report_problems(
-    path: Path, record: Record, shape: RecordLayout, error: LineError, problems: Problems, once: UniqueIds
+    path: Path, record: Record, layout: RecordLayout, error: LineError, problems: Problems, unique_ids: UniqueIds
 ) -> None:
-    """Take down all that is wrong with a record, and whose it is."""
+    """Record all problems of a record, and its sample id."""
     problems.add_all(path, record.line, error.messages, record=record.record)
-    sample_id = ErrorCollector().make(shape.get_id, record.values, record.number)
-    if sample_id is not None and once.is_new(sample_id, record.line, record=record.record):
+    sample_id = ErrorCollector().call(layout.get_id, record.values, record.number)
+    if sample_id is not None and unique_ids.is_new(sample_id, record.line, record=record.record):
         problems.unreadable_ids.add(sample_id)
 
 

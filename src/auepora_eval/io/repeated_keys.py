@@ -1,4 +1,4 @@
-"""Keys that come twice in one JSON object: readers take the last, and nobody meant it."""
+"""Keys that occur twice in one JSON object: the last one counts, which is usually a mistake."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["repeated_keys", "warn_repeated_keys"]
 
 
 class _ObjectWithRepeats(dict[str, Any]):
-    """An object in which keys came twice."""
+    """An object with repeated keys."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -22,10 +22,10 @@ class _ObjectWithRepeats(dict[str, Any]):
 
 
 def repeated_keys(data: bytes | str) -> list[str]:
-    """The paths of all keys that come twice in their object; none where the data is no JSON."""
+    """Return the paths of all repeated keys; none if the data is not JSON."""
     found = False
 
-    def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         nonlocal found
         plain = dict(pairs)
         if len(plain) == len(pairs):
@@ -34,7 +34,7 @@ def repeated_keys(data: bytes | str) -> list[str]:
         return _ObjectWithRepeats(pairs)
 
     try:
-        value = json.loads(data, object_pairs_hook=made)
+        value = json.loads(data, object_pairs_hook=build)
     except (ValueError, RecursionError):
         return []
     return _paths(value) if found else []
@@ -57,7 +57,7 @@ def _paths(value: Any) -> list[str]:
 def warn_repeated_keys(
     path: Path, line: int | None, data: bytes | str, problems: Problems, *, record: int | None = None
 ) -> None:
-    """Take them down as warnings where problems are gathered; reading alone does not look for them."""
+    """Warn about repeated keys if problems are collected; plain reading does not check for them."""
     if not problems.gather:
         return
     for key in repeated_keys(data):

@@ -1,4 +1,4 @@
-"""SQuAD: questions on paragraphs as JSON, version 1.1 or 2.0, and predictions by question id."""
+"""SQuAD: questions about paragraphs as JSON, version 1.1 or 2.0, and predictions by question id."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHAPE = RowSchema("questions", {"": ()}, "predictions", ())
 _PREDICTIONS = re.compile(r'\s*\{\s*"[^"\\]{1,64}"\s*:\s*"')
 _OTHER_FORMAT_KEYS = frozenset(
     ["data", "version", "sample_id", "id", "query", "question", "user_input", "input", "topic_id", "run_id", "response"]
-)  # keys of other files, which are no ids
+)  # keys of other formats, which are not ids
 
 
 class _SquadAnswer(msgspec.Struct):
@@ -43,7 +43,7 @@ class _Question(msgspec.Struct):
 
 
 InnerT = TypeVar("InnerT")
-"""What is inside: left as it is (``Raw``), to be decoded later, or ``Any`` to look at the rest."""
+"""The type of the nested items: ``Raw`` to decode them later, or ``Any`` to check the rest."""
 
 
 class _Paragraph(msgspec.Struct, Generic[InnerT]):
@@ -61,41 +61,41 @@ class _File(msgspec.Struct, Generic[InnerT]):
 
 
 def iter_questions(path: Path, problems: Problems) -> Iterator[ParsedSample]:
-    """The questions of a file as samples; the paragraph is their relevant document, and what they have in common."""
-    once = UniqueIds(path, problems)
+    """Yield the questions of a file as samples; their paragraph is the relevant document and the cluster."""
+    unique_ids = UniqueIds(path, problems)
     paragraphs: Counter[str] = Counter()
 
-    def decoded(kind: Any, data: Any, place: str) -> Any:
+    def decode(kind: Any, data: Any, place: str) -> Any:
         raw = kind[msgspec.Raw] if kind is not _Question else kind
         try:
             return msgspec.json.decode(data, type=raw)
         except msgspec.ValidationError as error:
-            from .line_problems import find_struct_problems  # which only a file with a problem pays for
+            from .line_problems import find_struct_problems  # imported only for a file with a problem
 
             whole = kind[Any] if kind is not _Question else kind
-            told = find_struct_problems(bytes(data), whole, _SHAPE, value_problem(error, None, _SHAPE))
-            wrong = ("each line must be one JSON object", "must be an object")
-            problems.add_all(path, None, [place + problem.replace(*wrong) for problem in told])
-        except (ValueError, RecursionError):  # of the whole file: its parts have been read once
+            found = find_struct_problems(bytes(data), whole, _SHAPE, value_problem(error, None, _SHAPE))
+            replacement = ("each line must be one JSON object", "must be an object")
+            problems.add_all(path, None, [place + problem.replace(*replacement) for problem in found])
+        except (ValueError, RecursionError):  # only the whole file can be malformed: its parts were scanned with it
             problems.add(path, *_syntax_problem(data))
 
     data = read_bytes(path)
-    file = decoded(_File, data, "")
+    file = decode(_File, data, "")
     if problems.gather:
         warn_repeated_keys(path, None, data, problems)
     for a, raw_article in enumerate(() if file is None else file.data, start=1):
-        article = decoded(_Article, raw_article, f"article {a}: ")
+        article = decode(_Article, raw_article, f"article {a}: ")
         for p, raw_paragraph in enumerate(() if article is None else article.paragraphs, start=1):
             place = f"article {a}, paragraph {p}"
-            paragraph = decoded(_Paragraph, raw_paragraph, f"{place}: ")
+            paragraph = decode(_Paragraph, raw_paragraph, f"{place}: ")
             if paragraph is None:
                 continue
             paragraphs[article.title] += 1  # two articles may have the same title
             number = paragraphs[article.title]
             doc_id = f"{article.title}#{number}" if article.title else text_id(paragraph.context)
             for q, raw_question in enumerate(paragraph.qas, start=1):
-                question = decoded(_Question, raw_question, f"{place}, question {q}: ")
-                if question is not None and once.is_new(question.id, None, hint=f" ({place}, question {q})"):
+                question = decode(_Question, raw_question, f"{place}, question {q}: ")
+                if question is not None and unique_ids.is_new(question.id, None, hint=f" ({place}, question {q})"):
                     yield ParsedSample(None, _sample(question, Document(doc_id, paragraph.context)))
 
 
@@ -112,27 +112,27 @@ def _sample(question: _Question, paragraph: Document) -> EvaluationSample:
 
 
 def iter_predictions(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
-    """The predictions of a file, ``{id: text}``, as outputs of a system that only answers."""
-    once = UniqueIds(path, problems)
+    """Yield the predictions of a file, ``{id: text}``, as outputs of a system without retrieval."""
+    unique_ids = UniqueIds(path, problems)
     data = read_bytes(path)
     try:
-        pairs = json.loads(data, object_pairs_hook=_Pairs)  # pairs, since an id may come twice
+        pairs = json.loads(data, object_pairs_hook=_Pairs)  # pairs, since an id may be repeated
     except (ValueError, RecursionError):
         problems.add(path, *_syntax_problem(data))
         return
     if not isinstance(pairs, _Pairs):
-        problems.add(path, None, 'predictions must be one JSON object of texts by question id: {"id": "text"}')
+        problems.add(path, None, 'predictions must be one JSON object of strings by question id: {"id": "text"}')
         return
     for sample_id, text in pairs.items:
         problem = _prediction_problem(sample_id, text)
         if problem is not None:
             problems.add(path, None, problem)
-        elif once.is_new(sample_id, None):
+        elif unique_ids.is_new(sample_id, None):
             yield ParsedOutput(None, sample_id, SystemOutputs([], Response(text)), has_retrieved=False)
 
 
 def _syntax_problem(data: bytes) -> tuple[int | None, str]:
-    """The line on which a file is no JSON, and why; the standard library says it best."""
+    """Return the line of the first JSON error, and a message by the standard library."""
     try:
         value = json.loads(data)
     except json.JSONDecodeError as error:
@@ -161,7 +161,7 @@ def _prediction_problem(sample_id: str, text: object) -> str | None:
 
 
 def write_predictions(outputs: Iterable[tuple[str, SystemOutputs]], path: Path) -> None:
-    """Write the answers as one object of texts by question id."""
+    """Write the answers as one object of strings by question id."""
 
     def lines() -> Iterator[bytes]:
         before = b"{"

@@ -1,7 +1,7 @@
-"""Traces of a running system (OpenInference, OpenTelemetry GenAI): one output per trace, and its question as a sample.
+"""Traces of a running system (OpenInference, OpenTelemetry GenAI): one output per trace, and its query as a sample.
 
-Spans come in any order, so a file is gathered whole before the first output is given out; of each span only what an
-evaluation can use is kept. ``docs/formats.md`` states the rules.
+Spans come in any order, so a file is read completely before the first output; of each span only the fields that an
+evaluation uses are kept. ``docs/formats.md`` states the rules.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["read_trace_outputs", "read_trace_samples"]
 
 _RETRIEVAL_KINDS = frozenset({"retriever", "reranker"})
 _NON_REQUEST_KINDS = frozenset({"embedding", "evaluator"})
-"""A trace that begins with one of these indexes or judges; nobody asked it anything."""
+"""A trace that begins with one of these indexes or evaluates; it is not a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class _Trace:
     trace_id: str
     root: TraceSpan
     entry: TraceSpan
-    """The span that was asked: the root, or (below a web server's span, say) the first of an AI kind."""
+    """The span of the request: the root, or (below a web server's span, say) the first of an AI kind."""
     retrievers: list[list[TraceSpan]]
-    """Each call with the calls it made of the same kind, itself first."""
+    """Each call, followed by its nested calls of the same kind."""
     rerankers: list[list[TraceSpan]]
     models: list[list[TraceSpan]]
     searches: list[list[TraceSpan]]
@@ -45,9 +45,9 @@ class _Trace:
 
     @property
     def is_request(self) -> bool:
-        """Whether somebody asked something; a file may hold traces of other parts of a program."""
-        says = bool(self.entry.kind) or self.entry.query is not None or bool(self.searches or self.models)
-        return says and self.entry.kind not in _NON_REQUEST_KINDS
+        """Whether the trace is a request; a file may contain traces of other parts of a program."""
+        has_content = bool(self.entry.kind) or self.entry.query is not None or bool(self.searches or self.models)
+        return has_content and self.entry.kind not in _NON_REQUEST_KINDS
 
     @property
     def query(self) -> str | None:
@@ -56,29 +56,29 @@ class _Trace:
 
 
 def read_trace_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
-    """What was asked in each trace: samples to annotate."""
-    once = UniqueIds(path, problems)
+    """Yield the query of each trace as a sample to annotate."""
+    unique_ids = UniqueIds(path, problems)
     for trace in _read_traces(path, problems):
         line, record, query = trace.entry.line, trace.entry.record, trace.query
         if query is None:
-            looked = "'input.value', a retriever's query nor a user's message"
-            message = f"trace {trace.trace_id!r} has no query: there is neither {looked}"
+            sources = "'input.value', a retriever's query nor a user's message"
+            message = f"trace {trace.trace_id!r} has no query: there is neither {sources}"
             problems.add(path, line, message, record=record)
-        elif once.is_new(trace.sample_id, line, record=record, hint=_duplicate_hint(trace)):
+        elif unique_ids.is_new(trace.sample_id, line, record=record, hint=_duplicate_hint(trace)):
             conversation = trace.root.conversation or trace.entry.conversation
             yield ParsedSample(line, EvaluationSample(trace.sample_id, query, cluster_id=conversation), record)
 
 
 def read_trace_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
-    """What the system did in each trace."""
-    once = UniqueIds(path, problems)
+    """Yield the output of each trace."""
+    unique_ids = UniqueIds(path, problems)
     traces = _read_traces(path, problems)
-    # An agent may answer without a search, and then has returned nothing; a file without a single search is of a
-    # system that only answers.
+    # An agent may answer without a search, and then its ranking is empty; a file without any search is that of a
+    # system without retrieval.
     has_retrieved = any(trace.searches for trace in traces)
     for trace in traces:
         line, record = trace.entry.line, trace.entry.record
-        if once.is_new(trace.sample_id, line, record=record, hint=_duplicate_hint(trace)):
+        if unique_ids.is_new(trace.sample_id, line, record=record, hint=_duplicate_hint(trace)):
             yield ParsedOutput(line, trace.sample_id, _output(trace), has_retrieved, record)
 
 
@@ -99,7 +99,7 @@ def _output(trace: _Trace) -> SystemOutputs:
 
 
 def _retrieved(trace: _Trace) -> list[RetrievedDocument]:
-    """The documents of the last reranker that lists any, else of the last retriever that does."""
+    """Return the documents of the last reranker that lists any, else of the last retriever."""
     for calls in (trace.rerankers, trace.retrievers):
         for call in reversed(calls):
             if listed := _documents(call):
@@ -108,7 +108,7 @@ def _retrieved(trace: _Trace) -> list[RetrievedDocument]:
 
 
 def _documents(call: Sequence[TraceSpan]) -> list[RetrievedDocument]:
-    """Those a call lists itself, else the last ones among the calls it made."""
+    """Return the documents of a call, else the last ones of its nested calls."""
     own = call[0].documents
     inner = (span.documents for span in reversed(call[1:]) if span.documents)
     return own if own is not None else next(inner, [])
@@ -122,7 +122,7 @@ def _response(trace: _Trace) -> Response | None:
     structured = trace.entry.structured
     if structured is None or not trace.models:
         return None
-    # The text is what a reader saw; an empty one would pass for a refusal.
+    # The text is what the user saw; an empty one would count as a refusal.
     return Response(json.dumps(structured, ensure_ascii=False), structured)
 
 
@@ -147,7 +147,7 @@ def _step(call: Sequence[TraceSpan]) -> dict[str, Any]:
 
 
 def _usage(trace: _Trace) -> dict[str, Any]:
-    """Summed over the calls of models; a call that does not count counts as those it made."""
+    """Sum the usage of the model calls; a call without usage counts as its nested calls."""
     counted = [span.usage for call in trace.models for span in (call[:1] if call[0].usage else call[1:]) if span.usage]
     counted = counted or [trace.entry.usage]
     total: dict[str, Any] = {}
@@ -160,35 +160,37 @@ def _usage(trace: _Trace) -> dict[str, Any]:
 
 
 def _read_traces(path: Path, problems: Problems) -> list[_Trace]:
-    """The requests in a file, in the order in which they first appear."""
-    gathered: dict[str, dict[object, TraceSpan]] = {}
+    """Return the requests in a file, in the order of their first span."""
+    spans_by_trace: dict[str, dict[object, TraceSpan]] = {}
     broken: set[str] = set()
     for span in read_spans(path, problems):
         if isinstance(span, str):
             broken.add(span)
             continue
-        spans = gathered.setdefault(span.trace_id, {})
+        spans = spans_by_trace.setdefault(span.trace_id, {})
         earlier = spans.setdefault(span.span_id or len(spans), span)
         if earlier is not span and earlier.content != span.content:
             there = f"on line {earlier.line}" if earlier.record is None else f"in record {earlier.record}"
-            message = f"span {span.span_id!r} is already {there}, and says something else there"
+            message = f"span {span.span_id!r} is already {there}, with different content"
             problems.add(path, span.line, message, record=span.record)
     traces = [
-        _build_trace(trace_id, list(spans.values())) for trace_id, spans in gathered.items() if trace_id not in broken
+        _build_trace(trace_id, list(spans.values()))
+        for trace_id, spans in spans_by_trace.items()
+        if trace_id not in broken
     ]
     requests = [trace for trace in traces if trace.is_request]
-    if not gathered and not broken:
+    if not spans_by_trace and not broken:
         problems.add(path, None, "the file is empty; each line must be a span, or an OTLP bundle of spans")
     elif not requests and not broken:
-        wanted = "'openinference.span.kind' or 'gen_ai.operation.name'"
-        problems.add(path, None, f"no trace in it is a request to a retriever or a model; spans say so by {wanted}")
+        attributes = "'openinference.span.kind' or 'gen_ai.operation.name'"
+        problems.add(path, None, f"no trace in it is a request to a retriever or a model; spans say so by {attributes}")
     return requests
 
 
 def _build_trace(trace_id: str, spans: list[TraceSpan]) -> _Trace:
     spans.sort(key=lambda span: (span.start is None, span.start or 0))
     known = {span.span_id for span in spans}
-    # No parent; else a parent that is in no file of ours; else, where parents run in a circle, whatever came first.
+    # A span without a parent; else one whose parent is not in the file; else, in a cycle of parents, the first span.
     orphans = (span for span in spans if span.parent_id not in known)
     root = next((span for span in spans if span.parent_id is None), None) or next(orphans, spans[0])
     entry = root
@@ -212,20 +214,20 @@ def _build_trace(trace_id: str, spans: list[TraceSpan]) -> _Trace:
 def _outermost_calls(
     spans: Sequence[TraceSpan], chosen: Callable[[TraceSpan], bool], *, whole: bool = False
 ) -> list[list[TraceSpan]]:
-    """The outermost chosen spans, each with the chosen ones (``whole``: with all) inside it, itself first.
+    """Return the outermost chosen spans, each followed by the chosen ones (``whole``: all) inside it.
 
-    Libraries trace one call at several heights; counting all of them would count it several times.
+    Libraries trace one call at several levels; counting all spans would count the call several times.
     """
     by_id = {span.span_id: span for span in spans if span.span_id is not None}
     outermost: dict[int, TraceSpan | None] = {}
     for span in spans:
-        way: dict[int, TraceSpan] = {}
+        ancestors: dict[int, TraceSpan] = {}
         above: TraceSpan | None = span
-        while above is not None and id(above) not in outermost and id(above) not in way:
-            way[id(above)] = above
+        while above is not None and id(above) not in outermost and id(above) not in ancestors:
+            ancestors[id(above)] = above
             above = None if above.parent_id is None else by_id.get(above.parent_id)
         top = None if above is None else outermost.get(id(above))
-        for passed in reversed(way.values()):
+        for passed in reversed(ancestors.values()):
             top = passed if top is None and chosen(passed) else top
             outermost[id(passed)] = top
     calls: dict[int, list[TraceSpan]] = {}

@@ -27,16 +27,16 @@ __all__ = [
 ]
 
 Reader = Literal["auto", "python", "arrow"]
-"""What reads the lines. Both give the same; ``auto`` is Arrow where it is installed and the file is not small.
+"""The parser of the lines. Both give the same result; ``auto`` is Arrow if it is installed and the file is large.
 
-A file that Arrow refuses (mixed white space, Windows line ends) is read by the other.
+A file that Arrow cannot parse (mixed white space, Windows line ends) is read by the other.
 """
 
-_MIN_ARROW_BYTES = 4 << 20  # below so many bytes, importing Arrow takes longer than it saves
+_MIN_ARROW_BYTES = 4 << 20  # for smaller files, importing Arrow takes longer than it saves
 
 
 def load_qrels(path: str | Path, *, reader: Reader = "auto") -> dict[str, dict[str, int]]:
-    """Judged levels by query and document, in file order. Of several levels for one document the highest counts.
+    """Load judged levels by query and document, in file order. Of several levels for one document the highest counts.
 
     Lines that begin with ``#`` are comments, unless they are judgements of a query whose id begins so.
     """
@@ -52,10 +52,10 @@ def load_qrels(path: str | Path, *, reader: Reader = "auto") -> dict[str, dict[s
 
 
 def load_run(path: str | Path, *, reader: Reader = "auto") -> dict[str, list[str]]:
-    """Returned documents by query, best first: by score descending, ties by document id descending.
+    """Load retrieved documents by query, best first: by score descending, ties by document id descending.
 
-    As in trec_eval the rank column does not count, nor does anything after the sixth column. A document that comes
-    twice for a query is kept twice. Queries are in file order.
+    As in trec_eval the rank column is ignored, and so is anything after the sixth column. A repeated document is kept
+    twice. Queries are in file order.
     """
     path = Path(path)
     data = read_bytes(path)
@@ -68,14 +68,14 @@ def load_run(path: str | Path, *, reader: Reader = "auto") -> dict[str, list[str
 
 
 def without_comments(data: bytes) -> bytes:
-    """The lines of qrels that are not comments."""
+    """Return the lines of qrels that are not comments."""
     if not data.startswith(b"#") and b"\n#" not in data:
         return data
     return b"\n".join(line for line in data.split(b"\n") if not is_comment(line.split()))
 
 
 def is_comment(columns: Sequence[bytes]) -> bool:
-    """Whether a line of qrels, cut into columns, is a comment: it begins with ``#`` and is no judgement."""
+    """Whether a line of qrels, split into columns, is a comment: it begins with ``#`` and is not a judgement."""
     if not columns or not columns[0].startswith(b"#"):
         return False
     if len(columns) != 4 or columns[0] == b"#":
@@ -90,9 +90,9 @@ def is_comment(columns: Sequence[bytes]) -> bool:
 def trec_rankings(
     qrels: Mapping[str, dict[str, int]], run: Mapping[str, list[str]]
 ) -> tuple[list[str], list[dict[str, int]], list[list[str] | None]]:
-    """Query ids of the qrels, their judged levels, and their rankings (``None`` where the run lacks the query).
+    """Return the query ids of the qrels, their judged levels, and their rankings (``None``: not in the run).
 
-    Queries that only the run has cannot be scored and are left out; ``queries_without_judgements`` lists them.
+    Queries that only the run has cannot be scored and are omitted; ``queries_without_judgements`` lists them.
     """
     require_common_query(qrels, run)
     return list(qrels), list(qrels.values()), [run.get(query) for query in qrels]
@@ -108,12 +108,12 @@ def require_common_query(qrels: Mapping[str, object], run: Mapping[str, object])
 
 
 def queries_without_judgements(qrels: Mapping[str, object], run: Mapping[str, object]) -> list[str]:
-    """The queries that only the run has, in its order."""
+    """Return the queries that only the run has, in its order."""
     return [query for query in run if query not in qrels]
 
 
 def use_arrow(reader: str, *paths: Path) -> bool:
-    """Whether Arrow is to try these files first: it was asked for, or is there and one of them is not small."""
+    """Whether Arrow reads these files: it was requested, or it is installed and one of them is large."""
     if reader not in get_args(Reader):
         raise BadValueError(f"unknown reader {reader!r}; choose one of: {', '.join(get_args(Reader))}")
     if reader == "arrow":
@@ -124,12 +124,12 @@ def use_arrow(reader: str, *paths: Path) -> bool:
 
 
 def _readers(reader: str, path: Path) -> list[ModuleType]:
-    """The modules that may read the lines, fastest first. Each refuses a file that it is not sure to read rightly."""
+    """Return the modules that may read the lines, fastest first. Each declines a file that it cannot parse exactly."""
     return [trec_arrow, trec_python] if use_arrow(reader, path) else [trec_python]
 
 
 def _qrels_by_line(path: Path, data: bytes) -> dict[str, dict[str, int]]:
-    """What ``load_qrels`` gives, in plain steps, or what is wrong with the file."""
+    """Like ``load_qrels``, line by line, with an error for the first invalid line."""
     judged: dict[bytes, dict[bytes, int]] = {}
     for number, line in enumerate(data.split(b"\n"), start=1):
         columns = line.split()
@@ -153,9 +153,9 @@ def _qrels_by_line(path: Path, data: bytes) -> dict[str, dict[str, int]]:
 
 
 def _run_by_line(path: Path, data: bytes) -> dict[str, list[str]]:
-    """What ``load_run`` gives, in plain steps, or what is wrong with the file."""
-    # Bytes all the way: `bytes.split` knows exactly C's white space, where `str.split` would also cut ids at a
-    # no-break space, and bytes compare as strcmp does.
+    """Like ``load_run``, line by line, with an error for the first invalid line."""
+    # Bytes throughout: `bytes.split` splits at the white space of C, where `str.split` would also split ids at a
+    # no-break space; and bytes compare as strcmp does.
     returned: dict[bytes, tuple[list[bytes], list[float]]] = {}
     for number, line in enumerate(data.split(b"\n"), start=1):
         columns = line.split(None, 6)
@@ -178,7 +178,7 @@ def _rank_documents(docs: list[bytes], scores: list[float]) -> list[bytes]:
 
 
 def _decode_ids(ids: Sequence[bytes]) -> list[str]:
-    return b"\n".join(ids).decode().split("\n")  # one call for all: an id holds no line end
+    return b"\n".join(ids).decode().split("\n")  # one call for all: an id contains no newline
 
 
 def _parse_score(path: Path, line: int, text: bytes) -> float:
@@ -186,7 +186,7 @@ def _parse_score(path: Path, line: int, text: bytes) -> float:
         score = float(text)
     except ValueError:
         score = float("nan")
-    if score != score or b"_" in text:  # Python reads 1_000 as a number
+    if score != score or b"_" in text:  # Python accepts 1_000 as a number
         raise DataFileError(path, line, f"the score (column 5) must be a number, found {quote_text(text.decode())}")
     return score
 

@@ -1,6 +1,6 @@
-"""TREC files as samples and outputs: qrels are a dataset, a run is what a system returned.
+"""TREC files as samples and outputs: qrels are a dataset, a run contains the outputs of a system.
 
-Reading rests on ``io.trec``, so that both sides see the same judgements and rankings.
+Reading uses ``io.trec``, so that both give the same judgements and rankings.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ScoredRun = dict[str, tuple[list[str], list[float]]]
 def load_trec_dataset(
     qrels: str | Path, *, topics: str | Path | None = None, name: str | None = None
 ) -> InMemoryDataset:
-    """The judged queries as samples; their texts come from ``topics`` (lines of id, tab, text), or stay empty."""
+    """Load the judged queries as samples; their texts come from ``topics`` (lines of id, tab, text), or stay empty."""
     path = Path(qrels)
     texts = None if topics is None else load_topics(topics)
     with gc_paused():
@@ -62,7 +62,7 @@ def load_trec_dataset(
 
 
 def load_topics(path: str | Path) -> dict[str, str]:
-    """Query texts by id, from lines of id, tab, text."""
+    """Load query texts by id, from lines of id, tab, text."""
     path = Path(path)
     texts: dict[str, str] = {}
     for number, line in read_lines(path):
@@ -80,16 +80,16 @@ def load_topics(path: str | Path) -> dict[str, str]:
 
 
 def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
-    """Qrels as samples without query texts, in the order in which the queries first come."""
+    """Yield qrels as samples without query texts, in the order of their first line."""
     judged = _load_or_collect(path, problems, trec.load_qrels, _check_qrels_line, trec._qrels_by_line)
     graded_by = provenance_counts_by_query(path) or {}
     for query, levels in judged.items():
-        whose = {GOLD_BY: graded_by[query]} if query in graded_by else {}
-        yield ParsedSample(None, EvaluationSample(query, "", *judged_documents(levels), metadata=whose))
+        metadata = {GOLD_BY: graded_by[query]} if query in graded_by else {}
+        yield ParsedSample(None, EvaluationSample(query, "", *judged_documents(levels), metadata=metadata))
 
 
 def read_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
-    """A run as outputs, each ranking by score descending and ties by id descending; no answer was asked for."""
+    """Yield a run as outputs without answers, each ranking by score descending and ties by id descending."""
     for query, (docs, scores) in _load_or_collect(
         path, problems, _load_scored_run, _parse_run_line, _scored_run_by_line
     ).items():
@@ -101,7 +101,7 @@ def read_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
 
 
 def duplicate_run_lines(path: Path) -> list[tuple[int, str, str, int]]:
-    """Line, query and document of every line that repeats one of a run, and the line it repeats."""
+    """Return line, query and document of every duplicate line of a run, and the line it repeats."""
     first: dict[tuple[bytes, bytes], int] = {}
     found = []
     for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
@@ -112,14 +112,14 @@ def duplicate_run_lines(path: Path) -> list[tuple[int, str, str, int]]:
 
 
 def judged_documents(levels: dict[str, int]) -> tuple[list[Document], list[Document] | None]:
-    """Relevant documents with their level, and those judged non-relevant; a negative level is no judgement."""
+    """Return relevant documents with their level, and those judged non-relevant; negative levels are not judgements."""
     relevant = [Document(doc, metadata={"relevance": level}) for doc, level in levels.items() if level > 0]
     others = [Document(doc) for doc, level in levels.items() if level == 0]
     return relevant, others or None
 
 
 def judged_levels(sample: EvaluationSample) -> dict[str, int]:
-    """Level by document: of the relevant ones their highest, 0 for other candidates. None at all is an error."""
+    """Return the level by document: the highest of each relevant one, 0 for other candidates. No level is an error."""
     levels: dict[str, int] = {}
     for doc in sample.relevant_docs or ():
         level = parse_level(doc.metadata.get("relevance", 1), doc.doc_id, sample.sample_id)
@@ -138,10 +138,10 @@ def save_qrels(samples: Iterable[EvaluationSample], path: str | Path) -> None:
     """Write judgements: the level of each relevant document, 0 for other candidates."""
 
     def lines() -> Iterator[bytes]:
-        once: set[str] = set()
+        seen: set[str] = set()
         for sample in samples:
             owner = f"sample {sample.sample_id!r}"
-            query = _query_cell(sample.sample_id, owner, once)
+            query = _query_cell(sample.sample_id, owner, seen)
             for doc, level in judged_levels(sample).items():
                 yield b"%b 0 %b %d" % (query, _cell(doc, owner), level)
 
@@ -151,15 +151,15 @@ def save_qrels(samples: Iterable[EvaluationSample], path: str | Path) -> None:
 def save_run(outputs: Iterable[tuple[str, SystemOutputs]], path: str | Path) -> None:
     """Write rankings with the scores they have.
 
-    A run is sorted by its scores when it is read. Where a score is missing, or the scores do not give the order of the
-    list, the whole ranking is written with 1/rank instead: the order of the list is what counts.
+    A run is sorted by its scores when it is read. If a score is missing, or the scores do not give the order of the
+    list, the whole ranking is written with 1/rank, so that the order of the list is kept.
     """
 
     def lines() -> Iterator[bytes]:
-        once: set[str] = set()
+        seen: set[str] = set()
         for sample_id, output in outputs:
             owner = f"the output for sample {sample_id!r}"
-            query = _query_cell(sample_id, owner, once)
+            query = _query_cell(sample_id, owner, seen)
             if not output.retrieved:
                 raise BadValueError(
                     f"{owner} cannot be written: it retrieved nothing, which a run cannot say; leave the sample out"
@@ -174,27 +174,27 @@ def save_run(outputs: Iterable[tuple[str, SystemOutputs]], path: str | Path) -> 
 
 def _run_scores(retrieved: list[RetrievedDocument], owner: str) -> list[float]:
     try:
-        given = [float(item.score) for item in retrieved if item.score is not None]
+        scores = [float(item.score) for item in retrieved if item.score is not None]
     except (TypeError, ValueError, OverflowError) as error:
         raise BadValueError(f"{owner} cannot be written: a score is not a number: {error}") from error
-    if any(map(math.isnan, given)):
+    if any(map(math.isnan, scores)):
         raise BadValueError(f"{owner} cannot be written: a score is NaN")
-    if len(given) == len(retrieved):
-        keys = [(score, item.doc.doc_id) for score, item in zip(given, retrieved, strict=True)]
+    if len(scores) == len(retrieved):
+        keys = [(score, item.doc.doc_id) for score, item in zip(scores, retrieved, strict=True)]
         if keys == sorted(keys, reverse=True):
-            return given
+            return scores
     return [1 / rank for rank in range(1, len(retrieved) + 1)]
 
 
-def _query_cell(sample_id: str, owner: str, once: set[str]) -> bytes:
-    if sample_id in once:
+def _query_cell(sample_id: str, owner: str, seen: set[str]) -> bytes:
+    if sample_id in seen:
         raise DuplicateIdError(f"sample_id {sample_id!r} comes twice; each id may come once in a file")
-    once.add(sample_id)
+    seen.add(sample_id)
     return _cell(sample_id, owner)
 
 
 def require_trec_id(text: str, owner: str) -> None:
-    """Raise unless an id can stand in a TREC file."""
+    """Raise unless an id is valid in a TREC file."""
     _cell(text, owner)
 
 
@@ -203,7 +203,7 @@ def _cell(text: str, owner: str) -> bytes:
         cell = text.encode()
     except (UnicodeEncodeError, AttributeError):
         raise BadValueError(f"{owner} cannot be written: the id {text!r:.80} is not valid text") from None
-    if cell.split() != [cell] or text.startswith("\ufeff"):  # a byte order mark would be dropped when it is read
+    if cell.split() != [cell] or text.startswith("\ufeff"):  # a byte order mark would be dropped on reading
         raise BadValueError(f"{owner} cannot be written: the id {text!r:.80} is empty or holds white space")
     return cell
 
@@ -218,7 +218,7 @@ def _load_or_collect(
     check: Callable[[Path, int, bytes], object],
     by_line: Callable[[Path, bytes], dict[str, _LoadedT]],
 ) -> dict[str, _LoadedT]:
-    """All at once and fast; where that fails and problems are gathered, every bad line is named and left out."""
+    """Load the whole file fast; if that fails and problems are collected, report and skip every invalid line."""
     try:
         return load(path)
     except DataFileError as error:
@@ -237,7 +237,7 @@ def _load_or_collect(
 
 
 def _load_scored_run(path: Path) -> ScoredRun:
-    """What ``load_run`` gives, with the scores."""
+    """Like ``load_run``, with the scores."""
     data = read_bytes(path)
     with gc_paused():
         for module in trec._readers("auto", path):
@@ -248,7 +248,7 @@ def _load_scored_run(path: Path) -> ScoredRun:
 
 
 def _attach_scores(lines: TrecLines[Floats]) -> ScoredRun:
-    # Rankings are by score descending, so that the sorted scores of a query are those of its documents, ties or not.
+    # Rankings are by score descending, so the sorted scores of a query match its documents, even with ties.
     ranked = rankings(lines)
     scores = lines.values[np.lexsort((-lines.values, lines.rows))].tolist()
     found: ScoredRun = {}

@@ -1,4 +1,4 @@
-"""Answers of the TREC RAG track: sentences that cite places in a list of references, a topic per line."""
+"""Answers of the TREC RAG track: sentences that cite a list of references by index, a topic per line."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class _AnswerRow(msgspec.Struct):
 
 
 def iter_answers(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
-    """The answers of a file as outputs: the references are what was retrieved, in their order."""
-    once = UniqueIds(path, problems)
+    """Yield the answers of a file as outputs: the references are the retrieved documents, in their order."""
+    unique_ids = UniqueIds(path, problems)
     for record in read_records(path, problems):
         try:
             sample_id, output = _output(record.values)
         except LineError as error:
             problems.add_all(path, record.line, error.messages, record=record.record)
-            if (topic := _topic_id(record.values)) and once.is_new(topic, record.line, record=record.record):
+            if (topic := _topic_id(record.values)) and unique_ids.is_new(topic, record.line, record=record.record):
                 problems.unreadable_ids.add(topic)
             continue
-        if once.is_new(sample_id, record.line, record=record.record):
+        if unique_ids.is_new(sample_id, record.line, record=record.record):
             yield ParsedOutput(record.line, sample_id, output, record=record.record)
 
 
@@ -56,19 +56,19 @@ def _output(values: dict[str, Any]) -> tuple[str, SystemOutputs]:
     try:
         row = msgspec.convert(values, _AnswerRow)
     except msgspec.ValidationError as error:
-        from .line_problems import find_struct_problems  # which only a record with a problem pays for
+        from .line_problems import find_struct_problems  # imported only for a record with a problem
 
         first = value_problem(error, values, _SHAPE)
         raise LineError(*find_struct_problems(msgspec.json.encode(values), _AnswerRow, _SHAPE, first)) from error
-    parts = ErrorCollector()
-    topic = parts.make(_require_topic_id, values)
+    errors = ErrorCollector()
+    topic = errors.call(_require_topic_id, values)
     cited = [
-        parts.each(
+        errors.call_each(
             _resolve_citation, [(c, row.references, f"answer[{i}].citations[{n}]") for n, c in enumerate(one.citations)]
         )
         for i, one in enumerate(row.answer)
     ]
-    parts.require()
+    errors.raise_errors()
     sentences = [{"text": one.text, "citations": ids} for one, ids in zip(row.answer, cited, strict=True)]
     return str(topic), SystemOutputs(
         retrieved=[RetrievedDocument(Document(doc_id), None, rank) for rank, doc_id in enumerate(row.references, 1)],
@@ -79,9 +79,9 @@ def _output(values: dict[str, Any]) -> tuple[str, SystemOutputs]:
 
 
 def _topic_id(values: dict[str, Any]) -> str:
-    """The id of the topic, as a text; empty where there is none."""
+    """Return the id of the topic as a string; empty if there is none."""
     topic, metadata = values.get("topic_id"), values.get("metadata")
-    if topic is None and isinstance(metadata, dict):  # the track of 2025 has it there
+    if topic is None and isinstance(metadata, dict):  # as in the track of 2025
         topic = metadata.get("narrative_id")
     return str(topic) if isinstance(topic, str | int) and not isinstance(topic, bool) else ""
 
@@ -123,9 +123,9 @@ def write_answers(outputs: Iterable[tuple[str, SystemOutputs]], path: Path) -> N
 def _row(sample_id: str, output: SystemOutputs) -> dict[str, Any]:
     if output.response is None:
         raise LineError("it has no response")
-    row = msgspec.json.decode(encode_output(sample_id, output))  # what JSON cannot hold is told as everywhere
+    row = msgspec.json.decode(encode_output(sample_id, output))  # values that are not JSON raise the usual error
     references = [item["doc"] if isinstance(item["doc"], str) else item["doc"]["doc_id"] for item in row["retrieved"]]
-    places = {doc_id: place for place, doc_id in reversed(list(enumerate(references)))}
+    indexes = {doc_id: index for index, doc_id in reversed(list(enumerate(references)))}
     response = row["response"]
     sentences = response.get("sentences")
     if sentences is None:
@@ -134,9 +134,9 @@ def _row(sample_id: str, output: SystemOutputs) -> dict[str, Any]:
     for one in sentences:
         citations = one.get("citations", [])
         for doc_id in citations:
-            if doc_id not in places:
+            if doc_id not in indexes:
                 raise LineError(f"it cites {quote_text(doc_id)}, which is not among its retrieved documents")
-        answer.append({"text": one["text"], "citations": [places[doc_id] for doc_id in citations]})
+        answer.append({"text": one["text"], "citations": [indexes[doc_id] for doc_id in citations]})
     words = sum(len(one["text"].split()) for one in answer)
     extra = {key: value for key, value in row.get("extra", {}).items() if key not in _FORMAT_KEYS}
     head = {"topic_id": sample_id, "references": references}

@@ -1,4 +1,4 @@
-"""From TREC files to numbers, by the shortest way there is for them."""
+"""Evaluation of TREC files on a fast path, without building samples and outputs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .trec_parts.gold_matching import find_gold, read_qrels
 __all__ = ["TrecRankings", "evaluate_trec", "read_trec"]
 
 _THREADS = 2
-"""So many parts of the work there are that do not wait for each other; NumPy and Arrow let threads run side by side."""
+"""The number of independent parts of the work; NumPy and Arrow release the GIL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +42,16 @@ class TrecRankings:
     ids: list[str]
     """The queries of the qrels."""
     missing: list[str]
-    """Those of them that the run lacks."""
+    """Queries of the qrels that the run lacks."""
     unjudged: list[str]
-    """The queries that only the run has. They cannot be scored and are left out."""
+    """Queries that only the run has. They cannot be scored and are omitted."""
     _run: Path
     _evaluate: Callable[..., Results]
 
     def evaluate(
         self, metrics: Metrics, *, conventions: str | Conventions = "trec", keep_scores: bool = True
     ) -> Results:
-        """Score them."""
+        """Score the rankings."""
         try:
             return self._evaluate(metrics=metrics, conventions=conventions, keep_scores=keep_scores)
         except DuplicateIdError:
@@ -77,23 +77,23 @@ def evaluate_trec(
 ) -> Results:
     """Score a TREC run against TREC qrels, as ``evaluate_rankings`` would.
 
-    Where Arrow reads both files (extra ``parquet``), documents are compared as columns and never made into texts.
+    If Arrow reads both files (extra ``parquet``), documents are compared as columns without creating Python strings.
     """
     return read_trec(qrels, run, reader=reader).evaluate(metrics, conventions=conventions, keep_scores=keep_scores)
 
 
 def read_trec(qrels: str | Path, run: str | Path, *, reader: Reader = "auto") -> TrecRankings:
-    """The two files, and which queries only one of them has."""
+    """Read the two files, and find the queries that only one of them has."""
     qrels, run = Path(qrels), Path(run)
-    if use_arrow(reader, qrels, run) and (found := _read_with_arrow(qrels, run)) is not None:
-        return found
+    if use_arrow(reader, qrels, run) and (columns := _read_with_arrow(qrels, run)) is not None:
+        return columns
     levels, rankings = load_qrels(qrels, reader=reader), load_run(run, reader=reader)
     ids, gold, ranked = trec_rankings(levels, rankings)
     return _build_trec_rankings(levels, rankings, run, partial(evaluate_rankings, gold, ranked, ids=ids))
 
 
 def _read_with_arrow(qrels: Path, run: Path) -> TrecRankings | None:
-    """The two files as Arrow's columns; ``None`` where they have to be read as texts."""
+    """Read the two files as columns of Arrow; ``None`` if they have to be read as strings."""
     with gc_paused(), ThreadPoolExecutor(_THREADS) as pool:
         run_data = pool.submit(read_bytes, run)
         judged = read_qrels(without_comments(read_bytes(qrels)), pool)

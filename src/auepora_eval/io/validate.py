@@ -1,4 +1,4 @@
-"""A dataset and its outputs looked at as a whole: every problem, what is odd, what there is, what it is good for."""
+"""Validation of a dataset and its outputs: problems, warnings, counts of fields, supported targets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Validation", "validate_files"]
 
 SCHEMA = 1
 MAX_SUGGESTIONS = 20
-"""So many ids without a partner are held against those of the other file: a suggestion each would take too long."""
+"""Up to this number of unmatched ids, similar ids of the other file are suggested; more would take too long."""
 _NO_RECORD = "there is no {} in it"
 _NO_GOLD_ADVICE = (
     "no sample has relevant_docs or reference_answer: nothing here tells a right answer from a wrong one, and "
@@ -43,25 +43,25 @@ _FIELD = re.compile(r"(?:unknown )?field ('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What there is to say about a dataset, and outputs for it."""
+    """The result of validating a dataset and its outputs."""
 
     files: dict[str, tuple[Path, str | None]]
-    """The files, each with the name of its format; ``None`` where it cannot be told."""
+    """The files, each with the name of its format; ``None`` if it cannot be detected."""
     problems: list[Problem]
-    """What keeps the files from being scored, in the order of files and lines."""
+    """Problems that prevent scoring, in the order of files and lines."""
     warnings: list[Problem]
-    """What does not, but is probably not meant."""
+    """Data that can be scored but is probably wrong."""
     samples: dict[str, Any]
     """Counts; see ``inventory.count_samples``."""
     outputs: dict[str, Any] | None
-    """Counts; ``None`` where no outputs were given."""
+    """Counts; ``None`` without outputs."""
     targets: list[TargetSupport] = field(default_factory=list)
     documents: int | None = None
-    """How many documents the corpus has; ``None`` where none was given."""
+    """The number of documents in the corpus; ``None`` without a corpus."""
 
     @property
     def advice(self) -> list[str]:
-        """What to do about samples without gold; nothing where there is some, or no sample."""
+        """Advice for samples without gold; empty if there is gold, or no sample."""
         if not self.samples["samples"] or self.samples["relevant_docs"] or self.samples["reference_answer"]:
             return []
         return list(_NO_GOLD_ADVICE)
@@ -104,54 +104,56 @@ def validate_files(
     corpus: str | Path | None = None,
     nuggets: str | Path | None = None,
 ) -> Validation:
-    """Read a dataset, and the outputs for it, to the end whatever is wrong with them.
+    """Read a dataset and its outputs completely and report every problem.
 
-    A format that keeps a sample and its output in one record is looked at for both, even where only the dataset is
-    named. With a ``corpus``, documents that are only named by their ids have its texts, and those that it lacks are
-    reported. With a file of ``nuggets`` samples have those of their ids, and those of no sample are reported.
+    A format that stores a sample and its output in one record is checked for both, even if only the dataset is named.
+    With a ``corpus``, documents without text get its texts, and missing ids are reported. With a file of ``nuggets``,
+    samples get those of their ids, and unused ones are reported.
     """
     dataset = Path(dataset)
     with gc_paused():
         samples = _samples(dataset, dataset_format)
-        returned = _outputs_in_same_file(samples) if outputs is None else _outputs(Path(outputs), outputs_format)
-        texts = None if corpus is None else fill_from_corpus(Path(corpus), samples, returned)
-        facts = None if nuggets is None else attach_nuggets(Path(nuggets), samples)
+        outputs_file = _outputs_in_same_file(samples) if outputs is None else _outputs(Path(outputs), outputs_format)
+        corpus_check = None if corpus is None else fill_from_corpus(Path(corpus), samples, outputs_file)
+        nugget_problems = None if nuggets is None else attach_nuggets(Path(nuggets), samples)
         rows = [read.sample for read in samples.records]
         problems = [samples.problems + sample_problems(dataset, samples.records)]
-        warnings = samples.warnings.told() + sample_warnings(dataset, samples.records, samples.unreadable_ids)
+        warnings = samples.warnings.summarize() + sample_warnings(dataset, samples.records, samples.unreadable_ids)
         files: dict[str, tuple[Path, str | None]] = {"samples": (dataset, samples.format_name)}
-        counted = None
-        if returned is None:
+        output_counts = None
+        if outputs_file is None:
             targets = supported_targets(rows, None)
         else:
-            files["outputs"] = (returned.path, returned.format_name)
+            files["outputs"] = (outputs_file.path, outputs_file.format_name)
             repeats = Conventions.of(auto_conventions(judged_pool=samples.is_judged_pool)).duplicates != "error"
-            refused = output_problems(returned.path, returned.records, repeats=repeats)
-            problems.append(returned.problems + locate_run_duplicates(returned, refused))
-            if returned.path == dataset:
+            invalid = output_problems(outputs_file.path, outputs_file.records, repeats=repeats)
+            problems.append(outputs_file.problems + locate_run_duplicates(outputs_file, invalid))
+            if outputs_file.path == dataset:
                 problems = [problems[0] + problems[1]]
-            # Last: what has no partner is often what could not be read.
-            problems += _unmatched_ids(samples, returned)
-            warnings += returned.warnings.told() + output_warnings(returned.path, returned.records, repeats=repeats)
-            by_id = {read.sample_id: read.output for read in returned.records}
-            counted = count_outputs(by_id.values())
-            targets = _targets(rows, by_id, returned)
-        if texts is not None:
-            files["corpus"] = (texts.path, "corpus")
-            problems.append(texts.problems)
-            warnings += texts.warnings.told()
-        if facts is not None:
+            # Last: unmatched ids are often those of invalid records.
+            problems += _unmatched_ids(samples, outputs_file)
+            warnings += outputs_file.warnings.summarize() + output_warnings(
+                outputs_file.path, outputs_file.records, repeats=repeats
+            )
+            by_id = {read.sample_id: read.output for read in outputs_file.records}
+            output_counts = count_outputs(by_id.values())
+            targets = _targets(rows, by_id, outputs_file)
+        if corpus_check is not None:
+            files["corpus"] = (corpus_check.path, "corpus")
+            problems.append(corpus_check.problems)
+            warnings += corpus_check.warnings.summarize()
+        if nugget_problems is not None:
             files["nuggets"] = (Path(str(nuggets)), "nuggets")
-            problems.append(facts.found)
-            warnings += facts.warnings.told()
+            problems.append(nugget_problems.found)
+            warnings += nugget_problems.warnings.summarize()
     return Validation(
         files,
         _sort_problems(problems),
         list(dict.fromkeys(warnings)),
         count_samples(rows),
-        counted,
+        output_counts,
         targets,
-        None if texts is None else texts.documents,
+        None if corpus_check is None else corpus_check.documents,
     )
 
 
@@ -179,7 +181,7 @@ def _outputs(path: Path, name: str | None) -> ParsedFile[ParsedOutput]:
 
 
 def _outputs_in_same_file(samples: ParsedFile[ParsedSample]) -> ParsedFile[ParsedOutput] | None:
-    """The outputs in the file of the samples itself, where its format keeps both and there are any."""
+    """Read the outputs in the file of the samples, if its format stores both and there are any."""
     chosen = samples.format
     if chosen is None or not chosen.one_file:
         return None
@@ -189,7 +191,7 @@ def _outputs_in_same_file(samples: ParsedFile[ParsedSample]) -> ParsedFile[Parse
 
 
 def _detect_format(path: Path, role: Role, name: str | None, problems: Problems) -> Format | None:
-    """The format of a file; that it cannot be told, or that there is no file, is a problem of the file."""
+    """Return the format of a file; an unknown format or a missing file is added to the problems."""
     try:
         return resolve_format(path, role, name)
     except DataFileError as error:
@@ -204,8 +206,8 @@ def _records(
     if read is None:
         return found
     try:
-        found.extend(read(path, problems))  # what came before an error stays
-    except AueporaError as error:  # the file itself broke off
+        found.extend(read(path, problems))  # records before an error are kept
+    except AueporaError as error:  # the file cannot be read further
         problems.add_error(path, error)
     if not found and not problems.found:
         problems.add(path, None, _NO_RECORD.format(what))
@@ -215,16 +217,24 @@ def _records(
 def _unmatched_ids(
     samples: ParsedFile[ParsedSample], outputs: ParsedFile[ParsedOutput]
 ) -> tuple[list[Problem], list[Problem]]:
-    """The samples without an output, and the outputs without a sample."""
-    asked = {read.sample.sample_id: (read.line, read.record) for read in samples.records}
-    given = {read.sample_id: (read.line, read.record) for read in outputs.records}
-    if not asked or not given:
+    """Return problems for samples without an output, and for outputs without a sample."""
+    sample_positions = {read.sample.sample_id: (read.line, read.record) for read in samples.records}
+    output_positions = {read.sample_id: (read.line, read.record) for read in outputs.records}
+    if not sample_positions or not output_positions:
         return [], []
-    missing = {one: place for one, place in asked.items() if one not in given and one not in outputs.unreadable_ids}
-    unknown = {one: place for one, place in given.items() if one not in asked and one not in samples.unreadable_ids}
-    if len(missing) == len(asked) and len(unknown) == len(given):
+    missing = {
+        one: where
+        for one, where in sample_positions.items()
+        if one not in output_positions and one not in outputs.unreadable_ids
+    }
+    unknown = {
+        one: where
+        for one, where in output_positions.items()
+        if one not in sample_positions and one not in samples.unreadable_ids
+    }
+    if len(missing) == len(sample_positions) and len(unknown) == len(output_positions):
         try:
-            require_common_id(asked, given)
+            require_common_id(sample_positions, output_positions)
         except AueporaError as error:
             return [], [Problem(outputs.path, None, str(error))]
     no_output, no_sample = (
@@ -250,7 +260,7 @@ def _unmatched_ids(
 
 
 def _sort_problems(lists: list[list[Problem]]) -> list[Problem]:
-    """The problems of each file by line, each once: a record that is read for both roles is wrong once."""
+    """Sort the problems of each file by line, without duplicates: a record may be read for both roles."""
     ordered = [one for some in lists for one in sorted(some, key=lambda one: (one.line or 0, one.record or 0))]
     return list(dict.fromkeys(ordered))
 

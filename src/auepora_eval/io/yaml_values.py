@@ -1,7 +1,7 @@
-"""YAML as plain values that know their lines.
+"""YAML as plain values with line numbers.
 
-The usual loaders build objects and forget where they stood, let a repeated key win silently, and die of deep nesting.
-Here YAML becomes a tree of nodes, and nodes become what JSON has: text, numbers, true and false, null, lists, objects.
+The loaders of PyYAML lose line numbers, accept repeated keys and crash on deep nesting. Here YAML is parsed to a tree
+of nodes, and nodes are converted to JSON types: strings, numbers, booleans, null, lists, objects.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ YamlNode = yaml.Node
 
 _TAG = "tag:yaml.org,2002:"
 _MERGE = f"{_TAG}merge"
-_STRING_TAGS = {f"{_TAG}str", f"{_TAG}timestamp"}  # a date stays as it is written: JSON has none
-_MAX_EXPANSION = 10  # so many times its bytes may a file have values, with what its aliases repeat
+_STRING_TAGS = {f"{_TAG}str", f"{_TAG}timestamp"}  # a date stays a string: JSON has no dates
+_MAX_EXPANSION = 10  # the maximum number of values per byte of a file, with the repetitions of aliases
 
 
 class YamlError(Exception):
-    """What is wrong with a piece of YAML, and on which line."""
+    """An error in YAML, with its line."""
 
     def __init__(self, line: int | None, message: str) -> None:
         self.line, self.message = line, message
@@ -35,12 +35,12 @@ class YamlError(Exception):
 
 
 def _loader(data: bytes) -> Any:
-    """What makes nodes of YAML; nothing in it makes objects."""
+    """Return a loader that builds nodes of YAML and no objects."""
     if not yaml.__with_libyaml__:
         return yaml.SafeLoader(data)
     from yaml.cyaml import CParser  # type: ignore[attr-defined]
 
-    class Loader(Composer, CParser, Resolver):  # Composer first: nesting ends the process in that of the C parser
+    class Loader(Composer, CParser, Resolver):  # Composer first: that of the C parser crashes on deep nesting
         def __init__(self) -> None:
             CParser.__init__(self, data)
             Composer.__init__(self)
@@ -50,7 +50,7 @@ def _loader(data: bytes) -> Any:
 
 
 def parse_yaml(data: bytes) -> YamlNode | None:
-    """The tree of a document; ``None`` where there is nothing in it."""
+    """Parse a document to a tree of nodes; ``None`` if it is empty."""
     try:
         loader = _loader(data)
         try:
@@ -73,18 +73,18 @@ def parse_yaml(data: bytes) -> YamlNode | None:
 def _line_at(data: bytes, position: object) -> int | None:
     if not isinstance(position, int):
         return None
-    # The C parser counts bytes, the other characters.
+    # The C parser counts bytes, the Python parser characters.
     return (data[:position] if yaml.__with_libyaml__ else data.decode()[:position].encode()).count(b"\n") + 1
 
 
 def node_line(node: YamlNode) -> int:
-    """The line on which it begins."""
+    """Return the first line of a node."""
     line: int = node.start_mark.line + 1
     return line
 
 
 def scalar_text(node: YamlNode) -> str | None:
-    """A scalar as it is written, so that ``no``, ``007`` and ``2024-05-01`` stay what they look like; ``None`` else."""
+    """Return a scalar as it is written, so that ``no``, ``007`` and ``2024-05-01`` are kept; otherwise ``None``."""
     if isinstance(node, yaml.ScalarNode) and node.tag != f"{_TAG}null":
         text: str = node.value
         return text
@@ -92,14 +92,14 @@ def scalar_text(node: YamlNode) -> str | None:
 
 
 class YamlValues:
-    """Turns the nodes of one document into values."""
+    """Converts the nodes of one document to values."""
 
     def __init__(self, size: int) -> None:
-        self._left = _MAX_EXPANSION * size + 1000
+        self._remaining = _MAX_EXPANSION * size + 1000
         self._scalars = SafeConstructor()
 
     def pairs(self, node: YamlNode) -> list[tuple[str, YamlNode, YamlNode]]:
-        """Key, its node and its value's of a mapping; a key that comes twice is an error. ``<<`` is followed."""
+        """Return key, key node and value node of each entry; a repeated key is an error. ``<<`` is resolved."""
         found: dict[str, tuple[YamlNode, YamlNode]] = {}
         merged: list[tuple[str, YamlNode, YamlNode]] = []
         for key_node, value_node in node.value:
@@ -113,7 +113,7 @@ class YamlValues:
                 continue
             key = scalar_text(key_node)
             if key is None:
-                raise YamlError(node_line(key_node), "a key must be a text")
+                raise YamlError(node_line(key_node), "a key must be a string")
             if key in found:
                 first = node_line(found[key][0])
                 raise YamlError(
@@ -125,10 +125,10 @@ class YamlValues:
         return [(key, *nodes) for key, nodes in found.items()]
 
     def value(self, node: YamlNode, path: str) -> Any:
-        """What a node stands for. ``path`` names it in messages."""
+        """Return the value of a node. ``path`` names it in messages."""
         self._count_node(node)
         if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
-            return [self.value(item, f"{path}[{place}]") for place, item in enumerate(node.value)]
+            return [self.value(item, f"{path}[{index}]") for index, item in enumerate(node.value)]
         if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
             return {key: self.value(item, f"{path}.{key}") for key, _, item in self.pairs(node)}
         if isinstance(node, yaml.ScalarNode):
@@ -163,13 +163,13 @@ class YamlValues:
         return YamlError(node_line(node), f"field {quote_text(path)} has the tag {quote_text(tag)}, which is not read")
 
     def _count_node(self, node: YamlNode) -> None:
-        self._left -= 1
-        if self._left < 0:
+        self._remaining -= 1
+        if self._remaining < 0:
             raise YamlError(node_line(node), "aliases repeat too much")
 
 
 def dump_yaml(value: Any) -> str:
-    """YAML for a value, in the order of its keys and without the last line end."""
+    """Return a value as YAML, in the order of its keys and without the last newline."""
     dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1 << 30)
     return text.rstrip("\n")

@@ -1,4 +1,4 @@
-"""Zstandard files as streams of bytes. Unlike the package's own reader, ours notices a file that was cut off."""
+"""Zstandard files as byte streams. Unlike the reader of ``zstandard``, this one detects truncated files."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _CHUNK = 1 << 17
 
 
 class ZstdDamagedError(Exception):
-    """The data is not what Zstandard wrote."""
+    """The data is not valid Zstandard."""
 
 
 def zstd_reader(path: Path) -> IO[bytes]:
-    """The decompressed content, all frames of it, for reading."""
+    """Open a file for reading the decompressed content of all frames."""
     return cast(IO[bytes], io.BufferedReader(_ZstdReader(path.open("rb")), _CHUNK))
 
 
 def zstd_writer(raw: IO[bytes]) -> IO[bytes]:
-    """A stream whose content goes to ``raw`` compressed; closing it leaves ``raw`` open."""
+    """Return a stream that writes compressed data to ``raw``; closing it leaves ``raw`` open."""
     import zstandard
 
     return cast(IO[bytes], zstandard.ZstdCompressor(level=9).stream_writer(raw, closefd=False))
@@ -36,15 +36,15 @@ class _ZstdReader(io.RawIOBase):
         self._raw = raw
         self._frame: Any = None
         self._ready = b""
-        self._left = b""
+        self._unread = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            data = self._left or self._raw.read(_CHUNK)
-            self._left = b""
+            data = self._unread or self._raw.read(_CHUNK)
+            self._unread = b""
             if not data:
                 if self._frame is not None:
                     raise EOFError("the last frame is not complete")
@@ -55,7 +55,7 @@ class _ZstdReader(io.RawIOBase):
             except self._error as error:
                 raise ZstdDamagedError(str(error)) from error
             if self._frame.eof:
-                self._left, self._frame = self._frame.unused_data, None
+                self._unread, self._frame = self._frame.unused_data, None
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]

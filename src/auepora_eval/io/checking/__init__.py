@@ -1,1 +1,1 @@
-"""Parts of validation: what is odd, what is there, and what it is good for."""
+"""Parts of validation: problems and warnings, counts of fields, supported targets."""

@@ -1,4 +1,4 @@
-"""What a reader lets pass and somebody should still know: bad levels, variants of nobody, ranks that contradict."""
+"""Checks beyond the format: invalid levels, variants without a parent, contradicting ranks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KNOWN_SCENARIOS = ("counterfactual", "false_documents", "paraphrase", "typo", "u
 
 
 def sample_problems(path: Path, samples: Iterable[ParsedSample]) -> list[Problem]:
-    """What scoring would refuse in samples that can be read."""
+    """Return problems of valid records that scoring would reject."""
     found = []
     for line, sample, record in samples:
         try:
@@ -38,32 +38,32 @@ def sample_problems(path: Path, samples: Iterable[ParsedSample]) -> list[Problem
     return found
 
 
-def sample_warnings(path: Path, samples: Sequence[ParsedSample], unread: Iterable[str] = ()) -> list[Problem]:
-    """What is odd in samples. ``unread`` are ids that exist although their records have problems."""
+def sample_warnings(path: Path, samples: Sequence[ParsedSample], unreadable_ids: Iterable[str] = ()) -> list[Problem]:
+    """Return warnings about samples. ``unreadable_ids`` are ids of invalid records."""
     found = DataWarnings()
     parents = {read.sample.sample_id: _parent(read.sample) for read in samples}
-    known = {*parents, *unread}
+    known = {*parents, *unreadable_ids}
     for read in samples:
-        told = _RecordWarnings(found, path, read)
+        record_warnings = _RecordWarnings(found, path, read)
         sample = read.sample
         if not sample.query.strip():
-            told.add("query", f"the query of sample {quote_text(sample.sample_id)} is empty")
+            record_warnings.add("query", f"the query of sample {quote_text(sample.sample_id)} is empty")
         for doc_id, levels in _conflicting_levels(sample).items():
             twice = f"relevant_docs names {quote_text(doc_id)} with the levels {' and '.join(map(str, levels))}"
-            told.add("twins", f"{twice}; the highest counts")
+            record_warnings.add("twins", f"{twice}; the highest counts")
         if is_unanswerable(sample) is None:
-            told.add("answerable", "labels.answerable is neither true nor false")
+            record_warnings.add("answerable", "labels.answerable is neither true nor false")
         try:
             sample_nuggets(sample)
         except AueporaError as error:
-            told.add("nuggets", f"metadata.{error}; nugget_recall cannot be measured")
-        _check_variant(told, sample, parents, known)
-        _check_names(told, sample)
-    return found.told()
+            record_warnings.add("nuggets", f"metadata.{error}; nugget_recall cannot be measured")
+        _check_variant(record_warnings, sample, parents, known)
+        _check_names(record_warnings, sample)
+    return found.summarize()
 
 
 class _RecordWarnings:
-    """Takes down what is odd about one record."""
+    """Adds warnings about one record."""
 
     def __init__(self, found: DataWarnings, path: Path, read: ParsedSample | ParsedOutput) -> None:
         self._found, self._path, self._line, self._record = found, path, read.line, read.record
@@ -78,25 +78,29 @@ def _parent(sample: EvaluationSample) -> str | None:
 
 
 def _conflicting_levels(sample: EvaluationSample) -> dict[str, list[int]]:
-    """Ids that are given more than once with levels that differ."""
+    """Return ids that occur more than once with different levels."""
     levels: dict[str, list[Any]] = {}
     for document in sample.relevant_docs or ():
         levels.setdefault(document.doc_id, []).append(document.metadata.get("relevance", 1))
-    return {doc_id: held for doc_id, held in levels.items() if any(level != held[0] for level in held)}
+    return {doc_id: some for doc_id, some in levels.items() if any(level != some[0] for level in some)}
 
 
 def _check_variant(
-    told: _RecordWarnings, sample: EvaluationSample, parents: Mapping[str, str | None], known: set[str]
+    record_warnings: _RecordWarnings, sample: EvaluationSample, parents: Mapping[str, str | None], known: set[str]
 ) -> None:
     parent = _parent(sample)
     if parent is None:
         return
     if parent not in known:
-        told.add("parent", f"labels.variant_of is {quote_text(parent)}, which is the id of no sample")
+        record_warnings.add("parent", f"labels.variant_of is {quote_text(parent)}, which is the id of no sample")
     elif _is_cyclic(sample.sample_id, parents):
-        told.add("cycle", f"following labels.variant_of leads from {quote_text(sample.sample_id)} back to itself")
+        record_warnings.add(
+            "cycle", f"following labels.variant_of leads from {quote_text(sample.sample_id)} back to itself"
+        )
     if sample.labels.get("scenario") is None:
-        told.add("scenario", "labels.variant_of without labels.scenario: no metric knows what kind of variant")
+        record_warnings.add(
+            "scenario", "labels.variant_of without labels.scenario: no metric knows what kind of variant"
+        )
 
 
 def _is_cyclic(start: str, parents: Mapping[str, str | None]) -> bool:
@@ -108,19 +112,24 @@ def _is_cyclic(start: str, parents: Mapping[str, str | None]) -> bool:
     return at == start
 
 
-def _check_names(told: _RecordWarnings, sample: EvaluationSample) -> None:
-    """Names that nearly mean something to a metric."""
-    for holder, names, held in (("labels", KNOWN_LABELS, sample.labels), ("metadata", KNOWN_METADATA, sample.metadata)):
-        for key in held:
+def _check_names(record_warnings: _RecordWarnings, sample: EvaluationSample) -> None:
+    """Warn about names that are similar to the names that metrics use."""
+    for holder, names, values in (
+        ("labels", KNOWN_LABELS, sample.labels),
+        ("metadata", KNOWN_METADATA, sample.metadata),
+    ):
+        for key in values:
             near = _close_match(key, names)
-            if near is not None and near not in held:
-                told.add(f"{holder}.{key}", f"{holder} has {quote_text(key)}; did you mean {near!r}?")
+            if near is not None and near not in values:
+                record_warnings.add(f"{holder}.{key}", f"{holder} has {quote_text(key)}; did you mean {near!r}?")
     scenario = sample.labels.get("scenario")
     if isinstance(scenario, str) and (near := _close_match(scenario, KNOWN_SCENARIOS)) is not None:
-        told.add(f"scenario {scenario}", f"labels.scenario is {quote_text(scenario)}; did you mean {near!r}?")
+        record_warnings.add(
+            f"scenario {scenario}", f"labels.scenario is {quote_text(scenario)}; did you mean {near!r}?"
+        )
 
 
-@lru_cache(maxsize=4096)  # the same few names come with every sample
+@lru_cache(maxsize=4096)  # few distinct names, repeated in every sample
 def _close_match(name: str, names: Sequence[str]) -> str | None:
     if name in names or len(name) > 40:
         return None
@@ -129,9 +138,9 @@ def _close_match(name: str, names: Sequence[str]) -> str | None:
 
 
 def output_problems(path: Path, outputs: Sequence[ParsedOutput], *, repeats: bool = True) -> list[Problem]:
-    """What scoring would refuse in outputs that can be read.
+    """Return problems of valid outputs that scoring would reject.
 
-    Where ``repeats`` are not allowed, as under the conventions of TREC, that holds for an id that was returned twice.
+    Without ``repeats``, as under the conventions of TREC, a document that was retrieved twice is a problem.
     """
     found = [Problem(path, read.line, MISSING_RETRIEVED, read.record) for read in outputs_missing_ranking(outputs)]
     for read in () if repeats else outputs:
@@ -148,7 +157,7 @@ def output_problems(path: Path, outputs: Sequence[ParsedOutput], *, repeats: boo
 
 
 def _first_duplicate(ids: Sequence[str]) -> str | None:
-    """The first id that comes again."""
+    """Return the first repeated id."""
     if len(set(ids)) == len(ids):
         return None
     seen: set[str] = set()
@@ -160,23 +169,25 @@ def _first_duplicate(ids: Sequence[str]) -> str | None:
 
 
 def output_warnings(path: Path, outputs: Sequence[ParsedOutput], *, repeats: bool = True) -> list[Problem]:
-    """What is odd in outputs; ids that come twice only where ``repeats`` are allowed, and are no problem."""
+    """Return warnings about outputs; with ``repeats``, also about repeated documents."""
     found = DataWarnings()
     some_have_text = any(item.doc.text for read in outputs for item in read.output.retrieved)
     for read in outputs:
-        output, told = read.output, _RecordWarnings(found, path, read)
+        output, record_warnings = read.output, _RecordWarnings(found, path, read)
         ranks = [item.rank for item in output.retrieved]
         if ranks != sorted(ranks):
-            told.add("rank", RANK_CONTRADICTION)
+            record_warnings.add("rank", RANK_CONTRADICTION)
         elif ranks and ranks[0] < 1:
-            told.add("rank", f"'rank' is {ranks[0]}; ranks count from 1, and the list order is what counts")
+            record_warnings.add("rank", f"'rank' is {ranks[0]}; ranks count from 1, and the list order is what counts")
         ids = [item.doc.doc_id for item in output.retrieved]
         if repeats and (twice := _first_duplicate(ids)) is not None:
-            told.add("twice", f"'retrieved' holds {quote_text(twice)} twice; it counts once, at its first position")
+            record_warnings.add(
+                "twice", f"'retrieved' holds {quote_text(twice)} twice; it counts once, at its first position"
+            )
         for key, seconds in output.timings.items():
             if seconds < 0 and key != STARTED:
-                told.add(f"timings.{key}", f"timings.{key} is negative: {seconds:g}")
+                record_warnings.add(f"timings.{key}", f"timings.{key} is negative: {seconds:g}")
         answered = output.error is None and output.response is not None and output.response.text.strip()
         if answered and some_have_text and ids and not any(item.doc.text for item in output.retrieved):
-            told.add("text", "there is an answer but no text of any document to hold it against")
-    return found.told()
+            record_warnings.add("text", "there is an answer but no text of any document to compare it with")
+    return found.summarize()

@@ -1,4 +1,4 @@
-"""Files that were read to their end whatever is wrong with them: dataset, outputs, and the corpus of their texts."""
+"""Files that were read completely, with their problems: dataset, outputs, corpus and nuggets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RecordT = TypeVar("RecordT", ParsedSample, ParsedOutput)
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile(Generic[RecordT]):
-    """A file that was read to its end."""
+    """A file that was read completely."""
 
     path: Path
     format: Format | None
@@ -31,38 +31,38 @@ class ParsedFile(Generic[RecordT]):
 
     @property
     def problems(self) -> list[Problem]:
-        """What is wrong with it."""
+        """The problems of the file."""
         return self.found.found
 
     @property
     def warnings(self) -> DataWarnings:
-        """What is odd about how it is written."""
+        """The warnings about the file."""
         return self.found.warnings
 
     @property
     def unreadable_ids(self) -> set[str]:
-        """Ids of records that have a problem but say whose they are."""
+        """Ids of invalid records whose id can be read."""
         return self.found.unreadable_ids
 
     @property
     def format_name(self) -> str | None:
-        """The name of its format; ``None`` where it cannot be told."""
+        """The name of its format; ``None`` if it cannot be detected."""
         return None if self.format is None else self.format.name
 
     @property
     def is_judged_pool(self) -> bool:
-        """Whether this is what trec_eval would be given."""
+        """Whether the samples are TREC judgements."""
         return self.format is not None and self.format.judged_pool
 
     @property
     def has_unidentified(self) -> bool:
-        """Whether there are records with problems that do not say whose they are."""
+        """Whether there are invalid records without a readable id."""
         return len({(problem.line, problem.record) for problem in self.problems}) > len(self.unreadable_ids)
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusCheck:
-    """What there is to say about a corpus, and about what it lacks."""
+    """The problems and warnings of a corpus."""
 
     path: Path
     documents: int
@@ -73,7 +73,7 @@ class CorpusCheck:
 def fill_from_corpus(
     path: Path, samples: ParsedFile[ParsedSample], outputs: ParsedFile[ParsedOutput] | None
 ) -> CorpusCheck:
-    """Put the texts of a corpus where documents are only named; what it does not have is taken down."""
+    """Add the texts of a corpus to documents without text, and warn about missing ids."""
     found = Problems(gather=True)
     try:
         corpus = Corpus.open(path, found)
@@ -81,43 +81,43 @@ def fill_from_corpus(
         found.add_error(path, error)
         return CorpusCheck(path, 0, found.found, found.warnings)
     with corpus:
-        filling = CorpusJoin(corpus)
+        corpus_join = CorpusJoin(corpus)
 
-        def look(file: Path, line: int | None, record: int | None, documents: Iterable[Document]) -> None:
+        def check(file: Path, line: int | None, record: int | None, documents: Iterable[Document]) -> None:
             for doc_id in dict.fromkeys(one.doc_id for one in documents if not one.text):
                 if doc_id not in corpus:
                     message = f"document {quote_text(doc_id)} is not in the corpus {path} and stays without text"
                     found.warnings.add(f"document {doc_id}", file, line, message, record=record)
 
-        for place, (line, sample, record) in enumerate(samples.records):
-            look(samples.path, line, record, [*(sample.relevant_docs or ()), *(sample.candidate_docs or ())])
-            samples.records[place] = ParsedSample(line, filling.sample(sample), record)
-        for place, read in enumerate(() if outputs is None else outputs.records):
+        for index, (line, sample, record) in enumerate(samples.records):
+            check(samples.path, line, record, [*(sample.relevant_docs or ()), *(sample.candidate_docs or ())])
+            samples.records[index] = ParsedSample(line, corpus_join.fill_sample(sample), record)
+        for index, read in enumerate(() if outputs is None else outputs.records):
             assert outputs is not None
-            look(outputs.path, read.line, read.record, [item.doc for item in read.output.retrieved])
-            outputs.records[place] = read._replace(output=filling.output(read.output))
+            check(outputs.path, read.line, read.record, [item.doc for item in read.output.retrieved])
+            outputs.records[index] = read._replace(output=corpus_join.fill_output(read.output))
     return CorpusCheck(path, len(corpus), found.found, found.warnings)
 
 
 def attach_nuggets(path: Path, samples: ParsedFile[ParsedSample]) -> Problems:
-    """Give samples the nuggets of a file by their ids; what is wrong with it, and which ones belong to no sample."""
+    """Attach the nuggets of a file to the samples; return its problems and warnings."""
     found = Problems(gather=True)
     try:
         known = NuggetsById(list(iter_nuggets(path, found)))
     except AueporaError as error:
         found.add_error(path, error)
         return found
-    samples.records[:] = [read._replace(sample=known.sample(read.sample)) for read in samples.records]
-    told, all_of_them = known.unused()
-    if all_of_them:
-        found.add(path, None, told)
-    elif told:
-        found.warnings.add("nuggets", path, None, told)
+    samples.records[:] = [read._replace(sample=known.attach(read.sample)) for read in samples.records]
+    message, all_unused = known.unused()
+    if all_unused:
+        found.add(path, None, message)
+    elif message:
+        found.warnings.add("nuggets", path, None, message)
     return found
 
 
 def locate_run_duplicates(outputs: ParsedFile[ParsedOutput], problems: Sequence[Problem]) -> list[Problem]:
-    """The problems; where they are documents that come twice in a TREC run, by its lines, one for each."""
+    """Return the problems; for duplicate documents in a TREC run, one for each line instead."""
     if outputs.format_name != "trec" or not problems:
         return list(problems)
     from ..trec_format import duplicate_run_lines

@@ -1,4 +1,4 @@
-"""What samples and outputs hold, counted: the annotations, labels, scenarios and timings there are to work with."""
+"""Counts of the fields of samples and outputs: annotations, labels, scenarios, timings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAMPLE_CHECKS: dict[str, Callable[[EvaluationSample], bool]] = {
     "variants": lambda s: s.labels.get("variant_of") is not None,
     "unanswerable": lambda s: is_unanswerable(s) is True,
 }
-"""What is counted of a sample, under the names that reports use; what can be counted by key follows apart."""
+"""The checks that are counted, by the names in reports; labels and metadata are counted by key."""
 
 OUTPUT_CHECKS: dict[str, Callable[[SystemOutputs], bool]] = {
     "retrieved": lambda o: bool(o.retrieved),
@@ -45,7 +45,7 @@ OUTPUT_CHECKS: dict[str, Callable[[SystemOutputs], bool]] = {
 
 
 def count_samples(samples: Iterable[EvaluationSample]) -> dict[str, Any]:
-    """How many samples there are, and how many have each annotation; labels, metadata and scenarios by key."""
+    """Count the samples, and how many have each annotation; labels, metadata and scenarios by key."""
     counts: Counter[str] = Counter()
     labels: Counter[str] = Counter()
     metadata: Counter[str] = Counter()
@@ -53,7 +53,7 @@ def count_samples(samples: Iterable[EvaluationSample]) -> dict[str, Any]:
     variants: Counter[str] = Counter()
     for sample in samples:
         counts["samples"] += 1
-        counts.update(name for name, holds in SAMPLE_CHECKS.items() if holds(sample))
+        counts.update(name for name, check in SAMPLE_CHECKS.items() if check(sample))
         labels.update(map(str, sample.labels))
         metadata.update(map(str, sample.metadata))
         scenario = sample.labels.get("scenario")
@@ -72,11 +72,11 @@ def count_samples(samples: Iterable[EvaluationSample]) -> dict[str, Any]:
 
 
 def count_outputs(outputs: Iterable[SystemOutputs]) -> dict[str, Any]:
-    """How many outputs there are, and how many hold each thing; timings by key."""
+    """Count the outputs, and how many have each field; timings by key."""
     counts: Counter[str] = Counter()
     timings: Counter[str] = Counter()
     for output in outputs:
         counts["outputs"] += 1
-        counts.update(name for name, holds in OUTPUT_CHECKS.items() if holds(output))
+        counts.update(name for name, check in OUTPUT_CHECKS.items() if check(output))
         timings.update(list(output.timings))
     return {"outputs": counts["outputs"], **{name: counts[name] for name in OUTPUT_CHECKS}, "timings": dict(timings)}

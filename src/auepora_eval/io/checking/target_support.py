@@ -1,4 +1,4 @@
-"""Which targets of the framework, and which metrics, data can support; and what is missing for the others."""
+"""The targets and metrics that the data supports, and what is missing for the others."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ COMPLETE_OUTPUT = SystemOutputs(
     {"end_to_end": 1.0},
     citations=["?"],
 )
-"""An output that lacks nothing: what the samples cannot support even with this, they lack themselves."""
+"""An output with every field: metrics that cannot run even with it lack data in the samples."""
 
 _SAMPLE_FIELDS = ("relevant_docs", "candidate_docs", "reference_answer")
 _OUTPUT_FIELDS = ("retrieved", "response", "timings", "citations")
 _T = TargetCategory
-_NOT_APPLICABLE = {  # where the fields are there and yet nothing is found to look at
+_NOT_APPLICABLE = {  # the fields exist, but no sample is applicable
     _T.GENERATION_FAITHFULNESS: (
         "no retrieved document has a text, no output has citations, and no sample says what an answer must contain "
         "(metadata.must_contain, metadata.forbidden)"
@@ -46,59 +46,57 @@ _NOT_APPLICABLE = {  # where the fields are there and yet nothing is found to lo
 
 @dataclass(frozen=True, slots=True)
 class TargetSupport:
-    """One target: the metrics that the data supports, or what is missing for all of them."""
+    """One target: the metrics that the data supports, or what is missing for them."""
 
     target: TargetCategory
     metrics: tuple[str, ...]
-    """Specs, as ``auepora score`` would run them where none is named."""
+    """Specs, as ``auepora score`` runs them by default."""
     missing: str = ""
     timings_known: bool = True
-    """Whether keys in the specs, such as that of a timing, come from the data."""
+    """Whether the keys in the specs, such as timing keys, come from the data."""
 
     @property
     def title(self) -> str:
-        """What the target is called."""
+        """The title of the target."""
         return TARGETS[self.target].title
 
     @property
     def patterns(self) -> list[str]:
-        """The metrics as people write them, each once: ``recall@k``."""
+        """The patterns of the metrics, each once: ``recall@k``."""
         infos = [(spec, metric_info(spec)) for spec in self.metrics]
         return list(dict.fromkeys(spec if info.keys and self.timings_known else info.pattern for spec, info in infos))
 
 
 def no_support(why: str) -> list[TargetSupport]:
-    """Every target without a metric, all for the same reason."""
+    """Return every target without a metric, for the same reason."""
     return [TargetSupport(target, (), why) for target in TARGETS]
 
 
 def supported_targets(
     samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None] | None, *, retrieves: bool = True
 ) -> list[TargetSupport]:
-    """Every target, with the metrics that run or what keeps them from running.
+    """Return every target, with its applicable metrics or the missing data.
 
-    ``outputs`` are in the order of the samples; ``None`` asks what the samples support, whatever a system returns.
-    ``retrieves`` says whether the outputs tell at all what was retrieved.
+    ``outputs`` are in the order of the samples; ``None`` means any outputs. ``retrieves``: whether the outputs have
+    rankings at all.
     """
-    given = [COMPLETE_OUTPUT] * len(samples) if outputs is None else outputs
-    runs = suggest_metrics(samples, given) if samples else []
+    checked = [COMPLETE_OUTPUT] * len(samples) if outputs is None else outputs
+    runs = suggest_metrics(samples, checked) if samples else []
     if not retrieves:
         runs = [spec for spec in runs if "retrieved" not in _fields_read(spec)]
-    held = {
-        "retrieved": retrieves and any(output is not None and output.retrieved for output in given),
-        "response": any(output is not None and output.response is not None for output in given),
-        "timings": any(output is not None and output.timings for output in given),
-        "citations": any(_cites(output) for output in given),
+    available = {
+        "retrieved": retrieves and any(output is not None and output.retrieved for output in checked),
+        "response": any(output is not None and output.response is not None for output in checked),
+        "timings": any(output is not None and output.timings for output in checked),
+        "citations": any(_cites(output) for output in checked),
     }
     fields = {name for name in _SAMPLE_FIELDS if any(getattr(sample, name) is not None for sample in samples)}
-    present = {name for name, there in held.items() if there}
+    present = {name for name, there in available.items() if there}
     by_target: dict[TargetCategory, list[str]] = {target: [] for target in TARGETS}
     for spec in runs:
         by_target[metric(spec).target].append(spec)
-    wanted = (
-        specs_for(_SAMPLE_FIELDS, _OUTPUT_FIELDS, timing_keys=["end_to_end"]) if not all(by_target.values()) else []
-    )
-    others = [built for built in map(metric, wanted) if isinstance(built, BatchMetric)]
+    specs = specs_for(_SAMPLE_FIELDS, _OUTPUT_FIELDS, timing_keys=["end_to_end"]) if not all(by_target.values()) else []
+    others = [built for built in map(metric, specs) if isinstance(built, BatchMetric)]
     return [
         TargetSupport(
             target,
@@ -128,20 +126,24 @@ def _missing_data(
     metrics: Sequence[BatchMetric],
     samples: Sequence[EvaluationSample],
     fields: Collection[str],
-    held: Collection[str],
+    outputs_fields: Collection[str],
 ) -> str:
-    """What keeps the metric of a target that lacks least from being computed."""
+    """Return what is missing for the metric of the target that lacks the least."""
     best: list[str] | None = None
     for built in metrics:
         lacks = [f"no sample has {name}" for name in built.required_fields() if name not in fields]
-        lacks += [f"no output has {_FIELD_NAMES.get(name, name)}" for name in sorted(built.reads) if name not in held]
+        lacks += [
+            f"no output has {_FIELD_NAMES.get(name, name)}"
+            for name in sorted(built.reads)
+            if name not in outputs_fields
+        ]
         if best is not None and len(lacks) >= len(best):
             continue
         if not any(built.is_applicable(sample, COMPLETE_OUTPUT) for sample in samples):
             lacks.insert(0, _NOT_APPLICABLE.get(target, "nothing in the samples is of use to it"))
         if best is None or len(lacks) < len(best):
             best = lacks
-    # With nothing named, the outputs hold all that is read and yet nothing to look at, such as documents without text.
+    # Without a missing field, the outputs have all fields but no content, such as documents without text.
     return "; ".join(best or [_NOT_APPLICABLE.get(target, "nothing in the outputs is of use to it")])
 
 

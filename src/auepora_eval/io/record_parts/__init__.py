@@ -1,1 +1,1 @@
-"""Parts of records: what a column holds, lists in cells, writing."""
+"""Parts of the record formats: columns, lists in cells, writing."""

@@ -1,4 +1,4 @@
-"""One record of named columns, as other tools keep them, into a sample and the system's output for it."""
+"""Conversion of one record with named columns, as in other tools, to a sample and an output."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ __all__ = [
 ]
 
 ID_COLUMNS = ("sample_id", "id", "question_id", "query_id")
-"""Where the id of a record is looked for, in this order."""
+"""The columns that may contain the id of a record, in order of precedence."""
 _USER, _ASSISTANT = ("human", "user"), ("ai", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordColumns:
-    """Which column holds what; ``None`` for what no column holds."""
+    """The column of each field; ``None`` if there is none."""
 
     query: str | None = None
     sample_id: str | None = None
-    """``None``: one of the usual names, else the number of the record."""
+    """``None``: one of ``ID_COLUMNS``, else the number of the record."""
     reference_answer: str | None = None
     reference_answers: str | None = None
-    """A list of texts."""
+    """A list of strings."""
     relevant_texts: str | None = None
     relevant_ids: str | None = None
     retrieved_texts: str | None = None
@@ -50,10 +50,10 @@ class RecordColumns:
     labels: str | None = None
     """An object."""
     separator: str | None = None
-    """What stands between the texts of a list that is written as one text."""
+    """The separator of a list that is written as one string."""
 
     def names(self) -> set[str]:
-        """The columns that hold something."""
+        """Return the names of all columns."""
         known = (getattr(self, one.name) for one in fields(self) if one.name != "separator")
         return {name for name in known if name is not None}
 
@@ -82,12 +82,12 @@ RAGAS_LEGACY = RecordColumns(
     retrieved_texts="contexts",
     response="answer",
 )
-"""What ragas called its columns before version 0.2."""
+"""The columns of ragas before version 0.2."""
 _PRESETS = {"ragas": RAGAS, "deepeval": DEEPEVAL}
 
 
 def resolve_columns(columns: str | Mapping[str, str]) -> RecordColumns:
-    """The columns of that tool, or those of one's own: by what they hold, the name of each."""
+    """Return the columns of a tool, or custom ones given as a mapping of fields to columns."""
     if isinstance(columns, str):
         if columns not in _PRESETS:
             raise BadValueError(
@@ -105,23 +105,23 @@ def resolve_columns(columns: str | Mapping[str, str]) -> RecordColumns:
 
 
 class RecordLayout:
-    """What records look like. The first one decides it, so that all are read in the same way.
+    """The layout of the records of a file; the first record decides it for all.
 
-    That is the column of the ids, and which of the two sets of names that ragas has had.
+    It consists of the id column, and of which of the two sets of ragas columns is used.
     """
 
     def __init__(self, columns: RecordColumns) -> None:
         self.columns = columns
         self.id_column = columns.sample_id
-        """The column of the ids; ``None`` where records go by their numbers."""
+        """The id column; ``None`` if records are identified by number."""
         self._names = ID_COLUMNS if columns.sample_id is None else (columns.sample_id,)
         self._numbered = columns.sample_id is None
         self._decided = False
         self.known: set[str | None] = set()
-        """The columns that hold something known."""
+        """The known columns."""
 
     def get_id(self, values: Mapping[str, Any], number: int) -> str:
-        """The id of the record of that number."""
+        """Return the id of the record with that number."""
         if not self._decided:
             self._decided = True
             self.id_column = next(
@@ -139,21 +139,21 @@ class RecordLayout:
         return _id(value, self.id_column)
 
 
-def parse_record_sample(values: Mapping[str, Any], number: int, shape: RecordLayout) -> EvaluationSample:
-    """The sample of the record of that number; columns that hold nothing known become its metadata."""
+def parse_record_sample(values: Mapping[str, Any], number: int, layout: RecordLayout) -> EvaluationSample:
+    """Return the sample of a record; unknown columns become its metadata."""
     try:
-        sample_id = shape.get_id(values, number)
-        columns = shape.columns
+        sample_id = layout.get_id(values, number)
+        columns = layout.columns
         query, history, _ = _question(values, columns)
         labels = _labels(values, columns)
         relevant, _ = _documents(values, columns)
         reference = _answer(values, columns.reference_answer)
         references = _texts(values, columns.reference_answers, columns)
     except LineError as error:
-        columns = shape.columns
-        parts = [(one, values, columns) for one in (_question, _labels, _documents)]
+        columns = layout.columns
+        calls = [(one, values, columns) for one in (_question, _labels, _documents)]
         answers = ((_answer, values, columns.reference_answer), (_texts, values, columns.reference_answers, columns))
-        raise collect_errors((shape.get_id, values, number), *parts, *answers) or error from error
+        raise collect_errors((layout.get_id, values, number), *calls, *answers) or error from error
     return EvaluationSample(
         sample_id=sample_id,
         query=query,
@@ -163,7 +163,7 @@ def parse_record_sample(values: Mapping[str, Any], number: int, shape: RecordLay
         metadata={
             str(name): value
             for name in values
-            if name not in shape.known and (value := _plain(_get_value(values, name))) is not None
+            if name not in layout.known and (value := _plain(_get_value(values, name))) is not None
         },
         reference_answers=references or [],
         history=history,
@@ -171,16 +171,16 @@ def parse_record_sample(values: Mapping[str, Any], number: int, shape: RecordLay
 
 
 def parse_record_output(
-    values: Mapping[str, Any], number: int, shape: RecordLayout
+    values: Mapping[str, Any], number: int, layout: RecordLayout
 ) -> tuple[str, tuple[SystemOutputs, bool] | None]:
-    """The id of a record; the output in it and whether it says what was retrieved, ``None`` where it has none."""
+    """Return the id of a record; and its output with whether it has a ranking, or ``None`` without an output."""
     try:
-        sample_id = shape.get_id(values, number)
-        answer = _returned_answer(values, shape.columns)
-        _, retrieved = _documents(values, shape.columns)
+        sample_id = layout.get_id(values, number)
+        answer = _returned_answer(values, layout.columns)
+        _, retrieved = _documents(values, layout.columns)
     except LineError as error:
-        parts = [(one, values, shape.columns) for one in (_returned_answer, _documents)]
-        raise collect_errors((shape.get_id, values, number), *parts) or error from error
+        calls = [(one, values, layout.columns) for one in (_returned_answer, _documents)]
+        raise collect_errors((layout.get_id, values, number), *calls) or error from error
     if answer is None and retrieved is None:
         return sample_id, None
     ranking = [RetrievedDocument(doc, None, rank) for rank, doc in enumerate(retrieved or (), start=1)]
@@ -188,11 +188,11 @@ def parse_record_output(
     return sample_id, (output, retrieved is not None)
 
 
-# --- parts of a record -----------------------------------------------------------------------------------------------
+# --- calls of a record -----------------------------------------------------------------------------------------------
 
 
 def _question(values: Mapping[str, Any], columns: RecordColumns) -> tuple[str, list[dict[str, Any]], str | None]:
-    """The question, what was said before it, and what the assistant said after it."""
+    """Return the query, the conversation before it, and the answer of the assistant after it."""
     name = columns.query
     if name is None:
         raise BadValueError("the columns must say which one holds the 'query'")
@@ -221,12 +221,12 @@ def _split_conversation(messages: list[Any], name: str) -> tuple[str, list[dict[
     last = max((index for index, turn in enumerate(turns) if turn["role"] == "user"), default=None)
     if last is None:
         raise LineError(f"field {quote_text(name)} has no message of the user (type 'human', or role 'user')")
-    said = [turn["content"] for turn in turns[last + 1 :] if turn["role"] == "assistant"]
-    return turns[last]["content"], turns[:last], said[-1] if said else None
+    answers = [turn["content"] for turn in turns[last + 1 :] if turn["role"] == "assistant"]
+    return turns[last]["content"], turns[:last], answers[-1] if answers else None
 
 
 def _returned_answer(values: Mapping[str, Any], columns: RecordColumns) -> str | None:
-    """What the system said: its column, else the last turn of the conversation."""
+    """Return the answer of the system: its column, else the last turn of the conversation."""
     answer = _answer(values, columns.response)
     if answer is None and _get_value(values, columns.query) is not None:
         answer = _question(values, columns)[2]
@@ -248,16 +248,16 @@ def _labels(values: Mapping[str, Any], columns: RecordColumns) -> dict[str, Any]
 def _documents(
     values: Mapping[str, Any], columns: RecordColumns
 ) -> tuple[list[Document] | None, list[Document] | None]:
-    """The relevant and the retrieved documents. A text without an id has that of the same text beside it, or its own.
+    """Return the relevant and the retrieved documents. A text without an id gets that of an equal text, or a new one.
 
-    Both are looked at together, so that a text that only one side has an id for is the same document on both.
+    Both lists are read together, so that a text with an id in only one of them is the same document in both.
     """
-    wanted = (values, columns.relevant_texts, columns.relevant_ids, columns)
+    gold = (values, columns.relevant_texts, columns.relevant_ids, columns)
     returned = (values, columns.retrieved_texts, columns.retrieved_ids, columns)
     try:
-        relevant, retrieved = _pairs(*wanted), _pairs(*returned)
+        relevant, retrieved = _pairs(*gold), _pairs(*returned)
     except LineError as error:
-        raise collect_errors((_pairs, *wanted), (_pairs, *returned)) or error from error
+        raise collect_errors((_pairs, *gold), (_pairs, *returned)) or error from error
     if (
         relevant
         and retrieved
@@ -265,13 +265,13 @@ def _documents(
     ):
         raise LineError("one of relevant and retrieved contexts has only ids, the other only texts: they cannot meet")
     named = {text: doc_id for doc_id, text in [*(relevant or ()), *(retrieved or ())] if doc_id is not None and text}
-    made = [
+    converted = [
         None
         if pairs is None
         else [Document(doc_id or named.get(text) or text_id(text), text) for doc_id, text in pairs]
         for pairs in (relevant, retrieved)
     ]
-    return made[0], made[1]
+    return converted[0], converted[1]
 
 
 def _is_ids_against_texts(one: list[tuple[str | None, str]], other: list[tuple[str | None, str]]) -> bool:
@@ -303,13 +303,17 @@ def _ids(values: Mapping[str, Any], name: str | None, columns: RecordColumns) ->
     return _convert_each(_id, _list(values, name, columns), name)
 
 
-def _convert_each(made: Callable[[Any, str], str], found: Sequence[Any] | None, name: str | None) -> list[str] | None:
+def _convert_each(
+    converted: Callable[[Any, str], str], found: Sequence[Any] | None, name: str | None
+) -> list[str] | None:
     if found is None:
         return None
     try:
-        return [made(one, f"{name}[{index}]") for index, one in enumerate(found)]
+        return [converted(one, f"{name}[{index}]") for index, one in enumerate(found)]
     except LineError as error:
-        raise collect_errors(*((made, one, f"{name}[{index}]") for index, one in enumerate(found))) or error from error
+        raise (
+            collect_errors(*((converted, one, f"{name}[{index}]") for index, one in enumerate(found))) or error
+        ) from error
 
 
 def _list(values: Mapping[str, Any], name: str | None, columns: RecordColumns) -> Sequence[Any] | None:
@@ -329,15 +333,18 @@ def _list(values: Mapping[str, Any], name: str | None, columns: RecordColumns) -
 
 
 def _get_value(values: Mapping[str, Any], name: str | None) -> Any:
-    """The value of a column; ``None`` where it is absent, which data frames say as NaN."""
+    """Return the value of a column; ``None`` if it is missing, which data frames represent as NaN."""
     value = None if name is None else values.get(name)
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # what pandas writes, known without importing it
+    if value is None or type(value).__name__ in (
+        "NAType",
+        "NaTType",
+    ):  # missing values of pandas, checked without importing it
         return None
     return None if isinstance(value, Real) and value != value else value
 
 
 def _plain(value: Any) -> Any:
-    """Arrays and numbers of NumPy as Python's."""
+    """Convert arrays and numbers of NumPy to Python types."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
@@ -354,7 +361,7 @@ def _text(value: Any, path: str) -> str:
 def _id(value: Any, path: str) -> str:
     if isinstance(value, Integral) and not isinstance(value, bool):
         return _format_integer(value, path)
-    if isinstance(value, float) and value.is_integer():  # a column of integers with gaps, as pandas has it
+    if isinstance(value, float) and value.is_integer():  # pandas stores integers with missing values as floats
         return _format_integer(int(value), path)
     if not isinstance(value, str):
         raise LineError(f"field {quote_text(path)} must be a string or an integer, not {_type_name(value)}")

@@ -1,4 +1,4 @@
-"""Lists that a table holds as texts: JSON, or Python's own writing, which is what pandas puts into a CSV file."""
+"""Lists in the cells of a table: as JSON, or as Python literals, which pandas writes to CSV files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["parse_list_cell"]
 
 
 def parse_list_cell(cell: str) -> list[Any] | None:
-    """The list that a cell spells out; ``None`` where it does not begin like one."""
+    """Parse the list in a cell; ``None`` if it does not begin like a list."""
     text = cell.strip()
     if not text.startswith("["):
         return None
@@ -32,20 +32,20 @@ def parse_list_cell(cell: str) -> list[Any] | None:
 def _parse_literal(text: str) -> object:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a backslash in a text is no mistake of the reader
+            warnings.simplefilter("ignore")  # a backslash in a string is not our error
             value = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
     if repr(value) != text and _has_adjacent_strings(text):
         raise LineError(
-            f"{quote_text(text, 40)} looks like an array of NumPy, whose texts cannot be told apart; "
+            f"{quote_text(text, 40)} looks like a NumPy array, whose strings cannot be separated; "
             "write lists (array.tolist()) to the file"
         )
     return value
 
 
 def _has_adjacent_strings(text: str) -> bool:
-    """Whether two texts stand side by side without a comma, which Python would silently make one of."""
+    """Whether two strings are adjacent without a comma, which Python would concatenate silently."""
     before = None
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):

@@ -27,7 +27,7 @@ _ID_COLUMN = ID_COLUMNS[0]
 def write_records(
     columns: RecordColumns, pairs: Iterable[tuple[EvaluationSample, SystemOutputs | None]], path: Path
 ) -> None:
-    """Write a record per sample: a JSON array, a table, or (any other suffix) an object per line."""
+    """Write a record per sample: a JSON array, a table, or (with any other suffix) an object per line."""
     records = _records(columns, pairs)
     if is_table(path):
         lines = _table_lines(list(records), "\t" if plain_suffix(path) == ".tsv" else ",", columns)
@@ -54,25 +54,25 @@ def _records(
 
 
 def _record(columns: RecordColumns, sample: EvaluationSample, output: SystemOutputs | None) -> dict[str, Any]:
-    # By way of our own format: what cannot be written is told in the same words, and what is left is plain JSON.
+    # Through our own codec: invalid values raise the usual errors, and the rest is plain JSON.
     row = msgspec.json.decode(encode_sample(sample))
-    # An output that failed is left out: the sample then has none, which counts as a failure too.
+    # A failed output is omitted: a sample without output counts as a failure too.
     failed = output is None or output.error is not None
     out = {} if failed or output is None else msgspec.json.decode(encode_output(sample.sample_id, output))
     answer = _answer(out.get("response"))
-    record: dict[str, Any] = {str(columns.query): row["query"]}  # first, since the first key tells the format
+    record: dict[str, Any] = {str(columns.query): row["query"]}  # first, since format detection uses the first key
     if "history" in row and columns is RAGAS:
         record[str(columns.query)] = _messages(row["history"], row["query"], answer)
         answer = None
     record[_ID_COLUMN] = row["sample_id"]
     retrieved, relevant = _pairs(out.get("retrieved")), _pairs(row.get("relevant_docs"))
-    follows = all(doc_id == text_id(text) for doc_id, text in [*(retrieved or ()), *(relevant or ())])
+    derived = all(doc_id == text_id(text) for doc_id, text in [*(retrieved or ()), *(relevant or ())])
     for name, ids_name, pairs in (
         (columns.retrieved_texts, columns.retrieved_ids, retrieved),
         (columns.relevant_texts, columns.relevant_ids, relevant),
     ):
         if pairs is not None:
-            record |= _contexts(str(name), None if follows else ids_name, pairs, texts_only=ids_name is None)
+            record |= _contexts(str(name), None if derived else ids_name, pairs, texts_only=ids_name is None)
     record[str(columns.response)] = answer
     record[str(columns.reference_answer)] = _answer(row.get("reference_answer"))
     for key, value in row.get("metadata", {}).items():
@@ -87,13 +87,13 @@ def _answer(response: dict[str, Any] | str | None) -> str | None:
 
 
 def _messages(history: list[dict[str, Any]], query: str, answer: str | None) -> list[dict[str, Any]]:
-    """A conversation as ragas keeps it, which ends with the answer."""
+    """Return a conversation in the format of ragas, which ends with the answer."""
     kinds = {"user": "human", "assistant": "ai"}
     messages = []
     for index, turn in enumerate(history):
         role, content = turn.get("role", turn.get("type")), turn.get("content")
         if not isinstance(role, str) or not isinstance(content, str):
-            raise LineError(f"field 'history[{index}]' needs a text as 'role' and as 'content'")
+            raise LineError(f"field 'history[{index}]' needs a string as 'role' and as 'content'")
         rest = {key: value for key, value in turn.items() if key not in ("role", "type", "content")}
         messages.append({"content": content, "type": kinds.get(role, role), **rest})
     messages.append({"content": query, "type": "human"})
@@ -101,7 +101,7 @@ def _messages(history: list[dict[str, Any]], query: str, answer: str | None) -> 
 
 
 def _pairs(docs: list[dict[str, Any]] | None) -> list[tuple[str, str]] | None:
-    """Ids and texts of relevant documents, or of positions of a ranking."""
+    """Return ids and texts of relevant documents, or of positions of a ranking."""
     if docs is None:
         return None
     return [(doc["doc_id"], doc.get("text", "")) for doc in (one.get("doc", one) for one in docs)]
@@ -110,7 +110,7 @@ def _pairs(docs: list[dict[str, Any]] | None) -> list[tuple[str, str]] | None:
 def _contexts(
     texts_name: str, ids_name: str | None, pairs: list[tuple[str, str]], *, texts_only: bool
 ) -> dict[str, Any]:
-    """The columns of some documents; ids that follow from the texts, or have no place, are left out."""
+    """Return the columns of some documents; without a column for ids, they are omitted."""
     bare = next((doc_id for doc_id, text in pairs if not text), None)
     if texts_only and bare is not None:
         raise LineError(f"document {quote_text(bare)} has no text, and this format has no place for ids")
@@ -143,7 +143,7 @@ def _table_lines(records: list[dict[str, Any]], delimiter: str, columns: RecordC
 
 
 def _ambiguous_column(record: dict[str, Any], columns: RecordColumns, answers: bool) -> str | None:
-    """The column that would not come back as it is; an empty answer does where other samples have some."""
+    """Return the column that a reader could not restore; empty answers can be restored if others are not empty."""
     response = str(columns.response)
     empty = [name for name in sorted(columns.names() & record.keys()) if record[name] == "" and name != response]
     if empty:

@@ -1,1 +1,1 @@
-"""Parts of reading traces: spans of any shape, their attributes, questions and answers."""
+"""Parts of reading traces: spans in any JSON layout, their attributes, queries and answers."""

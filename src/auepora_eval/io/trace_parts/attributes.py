@@ -1,7 +1,7 @@
-"""What the attributes of a span say: OpenInference's names, OpenTelemetry's for GenAI, and OpenLLMetry's.
+"""Attributes of a span: the names of OpenInference, OpenTelemetry GenAI and OpenLLMetry.
 
-Attributes come flat (``retrieval.documents.0.document.id``), nested, or half of each; lists and objects may be texts
-of JSON. ``get_path`` and ``get_list`` see no difference.
+Attributes are flat (``retrieval.documents.0.document.id``), nested, or mixed; lists and objects may be JSON
+strings. ``get_path`` and ``get_list`` handle all of them.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ _TYPE_NAMES = {dict: "an object", list: "an array", str: "a string", bool: "true
 
 
 def get_path(node: Any, path: str) -> Any:
-    """The value at a dotted path, whichever of its dots are keys and whichever are steps; ``None`` where there is none.
+    """Return the value at a dotted path, where a dot may be part of a key or a level; ``None`` if there is none.
 
-    Where both a text of JSON and what lies under it are there (``metadata`` and ``metadata.id``), both are looked at.
+    If there are both a JSON string and flat keys below it (``metadata`` and ``metadata.id``), both are searched.
     """
     if isinstance(node, str):
         node = to_json_object(node)
@@ -74,13 +74,13 @@ def get_path(node: Any, path: str) -> Any:
 
 @cache
 def _split_points(path: str) -> tuple[tuple[str, str], ...]:
-    """``path`` in two, at each of its dots; paths are ours and few."""
+    """Return ``path`` split in two at each of its dots; cached, since there are few paths."""
     dots = [index for index, letter in enumerate(path) if letter == "."]
     return tuple((path[:dot], path[dot + 1 :]) for dot in dots)
 
 
 def get_list(node: Any, path: str) -> list[Any] | None:
-    """The list at a dotted path: an array, a text of JSON, or keys that go on with a position; ``None``: no list."""
+    """Return the list at a dotted path: an array, a JSON string, or keys with an index; ``None``: no list."""
     value = get_path(node, path)
     if isinstance(value, str):
         value = parse_json_text(value)
@@ -107,13 +107,13 @@ def _by_position(prefix: str, node: Mapping[str, Any]) -> list[Any] | None:
             continue
         if not rest:
             by_position[int(number)] = value
-        elif isinstance(held := by_position.setdefault(int(number), {}), dict):
-            held[rest] = value
+        elif isinstance(item := by_position.setdefault(int(number), {}), dict):
+            item[rest] = value
     return [by_position[position] for position in sorted(by_position)] or None
 
 
 def parse_json_text(text: str) -> Any:
-    """What a text of JSON holds; ``None`` where it is none."""
+    """Parse a JSON string; ``None`` if it is not JSON."""
     try:
         return parse_json(text.encode())
     except LineError:
@@ -121,7 +121,7 @@ def parse_json_text(text: str) -> Any:
 
 
 def parse_id(value: Any, name: str) -> str | None:
-    """An id, which may be written as an integer; nothing where it is absent or empty."""
+    """Return an id, which may be an integer; ``None`` if it is missing or empty."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     if isinstance(value, str):
@@ -132,14 +132,14 @@ def parse_id(value: Any, name: str) -> str | None:
 
 
 def format_integer(value: int, name: str) -> str:
-    """An integer as a text."""
-    if value.bit_length() > 256:  # Python writes no integer of more than some thousand digits
+    """Return an integer as a string."""
+    if value.bit_length() > 256:  # Python limits the digits of an integer
         raise LineError(f"attribute {quote_text(name)} is too large a number")
     return str(value)
 
 
 def span_kind(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> str:
-    """What a span does, in lower case: ``retriever``, ``llm``, ...; empty where nothing says so."""
+    """Return the kind of a span in lower case: ``retriever``, ``llm``, ...; empty if it is unknown."""
     for value in (get_path(attributes, "openinference.span.kind"), record.get("span_kind")):
         if isinstance(value, str) and value.lower() in KINDS:
             return value.lower()
@@ -151,7 +151,7 @@ def span_kind(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> str:
 
 
 def retrieved_documents(attributes: Mapping[str, Any], kind: str) -> list[RetrievedDocument] | None:
-    """The documents a retriever or reranker returned, best first; ``None`` where it does not say."""
+    """Return the documents of a retriever or reranker, best first; ``None`` if it does not list them."""
     for name in _DOCUMENT_ATTRIBUTES.get(kind, ()):
         listed = get_list(attributes, name)
         if listed is not None:
@@ -177,20 +177,20 @@ def _parse_document(item: Any, name: str, rank: int) -> RetrievedDocument:
 
 
 def get_first(node: Any, *paths: str) -> Any:
-    """The value at the first of some paths that leads to one."""
+    """Return the value at the first path that has one."""
     return next((value for value in (get_path(node, path) for path in paths) if value is not None), None)
 
 
 def to_json_object(value: Any) -> dict[str, Any] | None:
-    """An object, or the object a text of JSON is."""
+    """Return an object, or the object in a JSON string."""
     if isinstance(value, str):
         value = parse_json_text(value) if value.lstrip()[:1] == "{" else None
     return dict(value) if isinstance(value, Mapping) else None
 
 
 def _parse_metadata(value: Any) -> dict[str, Any]:
-    held = to_json_object(value)
-    return held if held is not None else {} if value is None else {"metadata": value}
+    parsed = to_json_object(value)
+    return parsed if parsed is not None else {} if value is None else {"metadata": value}
 
 
 def _parse_number(value: Any, name: str) -> float | None:
@@ -205,7 +205,7 @@ def _parse_number(value: Any, name: str) -> float | None:
 
 
 def token_usage(attributes: Mapping[str, Any]) -> dict[str, float]:
-    """Tokens and cost of one span; whole numbers of tokens, which tables like to write as ``12.0``."""
+    """Return tokens and cost of one span; tokens are integers, which tables may write as ``12.0``."""
     counted: dict[str, float] = {}
     for key, names in _TOKEN_ATTRIBUTES.items():
         for name in names:

@@ -1,4 +1,4 @@
-"""What a span was asked and what it answered: from its input and output, its messages, its events."""
+"""The query and the answer of a span: from its input and output, its messages, its events."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _ANSWER_KEYS = (
 
 
 def span_query(attributes: Mapping[str, Any], kind: str, events: Events) -> str | None:
-    """What was asked: of a request, a retriever, a model."""
+    """Return the query of a request, a retriever or a model."""
     for name in ("gen_ai.retrieval.query.text", "reranker.query"):
         if kind in ("retriever", "reranker") and isinstance(text := get_path(attributes, name), str):
             return text
     whole = _attribute_text(attributes, "input.value", "input.mime_type", answer=False)
-    asked = _text_of_messages(
+    from_messages = _text_of_messages(
         attributes, events, ("llm.input_messages", "gen_ai.input.messages", "gen_ai.prompt"), answer=False
     )
-    one, other = (asked, whole) if kind == "llm" else (whole, asked)
+    one, other = (from_messages, whole) if kind == "llm" else (whole, from_messages)
     if one is not None or other is not None:
         return other if one is None else one
     whole = _attribute_text(attributes, "traceloop.entity.input", "", answer=False)
@@ -40,13 +40,13 @@ def span_query(attributes: Mapping[str, Any], kind: str, events: Events) -> str 
 
 
 def span_answer(attributes: Mapping[str, Any], kind: str, events: Events) -> tuple[str | None, dict[str, Any] | None]:
-    """The text a span put out; or, where it put out JSON without one, that."""
+    """Return the text of the output of a span; or the JSON object, if it has no text."""
     if kind in ("retriever", "reranker", "embedding"):
         return None, None
     whole = _attribute_text(attributes, "output.value", "output.mime_type", answer=True)
     names = ("llm.output_messages", "gen_ai.output.messages", "gen_ai.completion")
-    said = _text_of_messages(attributes, events, names, answer=True)
-    one, other = (said, whole) if kind == "llm" else (whole, said)
+    from_messages = _text_of_messages(attributes, events, names, answer=True)
+    one, other = (from_messages, whole) if kind == "llm" else (whole, from_messages)
     text = other if one is None else one
     if text is None:
         text = _attribute_text(attributes, "traceloop.entity.output", "", answer=True)
@@ -54,10 +54,10 @@ def span_answer(attributes: Mapping[str, Any], kind: str, events: Events) -> tup
 
 
 def _attribute_text(attributes: Mapping[str, Any], name: str, mime_type: str, *, answer: bool) -> str | None:
-    value, said = get_path(attributes, name), get_path(attributes, mime_type)
-    if isinstance(value, str) and said == "text/plain":
+    value, content_type = get_path(attributes, name), get_path(attributes, mime_type)
+    if isinstance(value, str) and content_type == "text/plain":
         return value
-    return _unwrap_json(value, answer=answer, is_json=said == "application/json")
+    return _unwrap_json(value, answer=answer, is_json=content_type == "application/json")
 
 
 def _text_of_messages(
@@ -65,26 +65,26 @@ def _text_of_messages(
 ) -> str | None:
     for name in names:
         listed = get_list(attributes, name) or []
-        # Each message of a model is one of its answers to the same question: the first is the one people look at.
+        # The messages of a model are alternative answers to the same query: the first one counts.
         for messages in [[message] for message in listed] if answer else [listed]:
             if (text := _last_message_text(messages, answer=answer)) is not None:
                 return text
     event, key = ("gen_ai.choice", "message") if answer else ("gen_ai.user.message", "content")
-    held = [values.get(key) for name, values in events if name == event]
-    return next((text for value in reversed(held) if (text := _unwrap_json(value, answer=answer))), None)
+    contents = [values.get(key) for name, values in events if name == event]
+    return next((text for value in reversed(contents) if (text := _unwrap_json(value, answer=answer))), None)
 
 
 def _unwrap_json(value: Any, *, answer: bool, is_json: bool = False) -> str | None:
-    """The text of an input or an output: itself, or what its JSON holds under a usual key; ``None``: no text in it.
+    """Return the text of an input or output: the value, or a known key of its JSON; ``None``: there is no text.
 
-    Where it is not said to be JSON, only objects are taken for it: ``"Faust"`` and ``[2024]`` may be questions.
+    Without the MIME type of JSON, only objects are parsed: ``"Faust"`` and ``[2024]`` may be questions.
     """
     if not isinstance(value, str):
         return _nested_text(value, answer)
-    held = parse_json_text(value) if is_json or value.lstrip()[:1] in ("{", "[") else None
-    if not is_json and isinstance(held, list) and not any(isinstance(item, Mapping) for item in held):
-        held = None
-    return value if held is None else _nested_text(held, answer)
+    parsed = parse_json_text(value) if is_json or value.lstrip()[:1] in ("{", "[") else None
+    if not is_json and isinstance(parsed, list) and not any(isinstance(item, Mapping) for item in parsed):
+        parsed = None
+    return value if parsed is None else _nested_text(parsed, answer)
 
 
 def _nested_text(value: Any, answer: bool) -> str | None:
@@ -103,11 +103,11 @@ def _nested_text(value: Any, answer: bool) -> str | None:
 
 
 def _last_message_text(messages: Sequence[Any], *, answer: bool) -> str | None:
-    """The last message of the user, or the last of the model; a message that names no role counts as either's."""
-    wanted = _ASSISTANT if answer else _USER
+    """Return the last message of the user, or of the model; a message without a role may be either."""
+    roles = _ASSISTANT if answer else _USER
     for message in reversed(messages):
         text, role = _message_content(message), _message_role(message)
-        if text and (not role or role in wanted):
+        if text and (not role or role in roles):
             return text
     return None
 

@@ -1,1 +1,1 @@
-"""Parts of reading TREC files: two readers, columns of a block, rankings from lines."""
+"""Parts of reading TREC files: two readers, columnar parsing, rankings, gold matching."""

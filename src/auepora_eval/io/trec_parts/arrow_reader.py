@@ -22,18 +22,18 @@ _SPACE = 32
 
 
 def arrow_is_installed() -> bool:
-    """Whether this reader can be used."""
+    """Whether Arrow is installed."""
     return importlib.util.find_spec("pyarrow") is not None
 
 
 def require_arrow() -> None:
-    """Raise, with a hint, where this reader cannot be used."""
+    """Raise with an install hint if Arrow is not installed."""
     if not arrow_is_installed():
         raise MissingDependencyError("pyarrow", purpose="reader='arrow'", install="'auepora-eval[parquet]'")
 
 
 def run_lines(data: bytes) -> TrecLines[Floats] | None:
-    """The lines of a run, or ``None`` if Arrow would not read them as Python does."""
+    """Read the lines of a run; ``None`` if Arrow would not read them as Python does."""
     import pyarrow as pa
 
     table = _read_table(
@@ -49,38 +49,38 @@ def run_lines(data: bytes) -> TrecLines[Floats] | None:
 
 
 def qrels_lines(data: bytes) -> TrecLines[list[int]] | None:
-    """The lines of qrels, or ``None`` if Arrow would not read them as Python does."""
-    coded = encode_qrels(data)
-    if coded is None:
+    """Read the lines of qrels; ``None`` if Arrow would not read them as Python does."""
+    encoded = encode_qrels(data)
+    if encoded is None:
         return None
-    lines, levels = coded
+    lines, levels = encoded
     return TrecLines(lines.queries, lines.rows, lines.docs, np.array(levels, dtype=object)[lines.values].tolist())
 
 
 def encode_qrels(data: bytes) -> tuple[TrecLines[Ints], list[int]] | None:
-    """The lines of qrels with the place of each level among the levels there are, and those."""
+    """Read the lines of qrels with an index of the level of each line, and the distinct levels."""
     import pyarrow as pa
 
-    coded = pa.dictionary(pa.int32(), pa.string())
-    table = _read_table(data, 4, {"0": coded, "2": pa.large_string(), "3": coded})
+    dictionary = pa.dictionary(pa.int32(), pa.string())
+    table = _read_table(data, 4, {"0": dictionary, "2": pa.large_string(), "3": dictionary})
     if table is None:
         return None
-    texts, places = _dictionary_codes(table, "3")
+    texts, indexes = _dictionary_codes(table, "3")
     try:
-        # Not Arrow's integers: it reads 0x10, and no level beyond 64 bits.
+        # Not the integers of Arrow: it accepts 0x10, and no level above 64 bits.
         levels = [parse_level(text.encode()) for text in texts]
     except ValueError:
         return None
     queries, rows = _dictionary_codes(table, "0")
-    return TrecLines(queries, rows, ArrowDocIds(table["2"]), places), levels
+    return TrecLines(queries, rows, ArrowDocIds(table["2"]), indexes), levels
 
 
 def _read_table(data: bytes, columns: int, types: dict[str, Any]) -> pa.Table | None:
-    """The wanted columns, by their numbers; ``None`` where the lines are not regular, or a number is no number."""
+    """Read columns by their numbers; ``None`` if the lines are not regular, or a number is invalid."""
     import pyarrow as pa
     from pyarrow import csv
 
-    # Arrow takes \r for a line end and drops a second byte order mark, which Python takes for a part of the first id.
+    # Arrow treats \r as a line end and drops a second byte order mark, which Python treats as part of the first id.
     if b"\r" in data or data.startswith(codecs.BOM_UTF8):
         return None
     white = _count_single_white_space(data)
@@ -100,18 +100,18 @@ def _read_table(data: bytes, columns: int, types: dict[str, Any]) -> pa.Table | 
         )
     except pa.ArrowInvalid:
         return None
-    # Arrow saw so many delimiters and line ends. Any other white space is one too many.
+    # The number of delimiters and line ends that Arrow read; any other white space makes the file irregular.
     return table if white == columns * table.num_rows - (not data.endswith(b"\n")) else None
 
 
 def _count_single_white_space(data: bytes) -> int:
-    """How many bytes of white space or control characters there are; 0 if two are together or the first is one."""
+    """Count the bytes of white space or control characters; 0 if two are adjacent or the first byte is one."""
     whole = np.frombuffer(data, dtype=np.uint8)
     if not data or whole[0] <= _SPACE:
         return 0
     total = 0
     for start in range(0, len(data), _BLOCK_BYTES):
-        white = whole[start : start + _BLOCK_BYTES + 1] <= _SPACE  # one more, to see the pair across the border
+        white = whole[start : start + _BLOCK_BYTES + 1] <= _SPACE  # one more, to see a pair across the block boundary
         if (white[1:] & white[:-1]).any():
             return 0
         total += int(np.count_nonzero(white[:_BLOCK_BYTES]))
@@ -119,20 +119,20 @@ def _count_single_white_space(data: bytes) -> int:
 
 
 def _dictionary_codes(table: pa.Table, column: str) -> tuple[list[str], Ints]:
-    """The distinct texts of a column by first appearance, and for each line the place of its text among them."""
+    """Return the distinct strings of a column by first occurrence, and the index of the string of each line."""
     chunks = table[column].unify_dictionaries().chunks
-    places = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks]
-    return chunks[0].dictionary.to_pylist(), np.concatenate(places).astype(np.int64)
+    indexes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks]
+    return chunks[0].dictionary.to_pylist(), np.concatenate(indexes).astype(np.int64)
 
 
 class ArrowDocIds:
-    """The document ids of all lines, as Arrow has them."""
+    """The document ids of all lines as a column of Arrow."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:
         self.column = column
 
     def texts(self, order: Ints | None = None) -> list[str]:
-        """The cells as texts, in the order of the lines or in another."""
+        """Return the cells as strings, in the order of the lines or in another."""
         column = self.column if order is None else self.column.take(order)
         texts: list[str] = []
         for chunk in column.chunks:

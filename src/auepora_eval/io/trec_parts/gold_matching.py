@@ -1,4 +1,4 @@
-"""Gold found in a run without making a text of every line: documents are compared as Arrow's columns."""
+"""Matching of gold documents in a run on columns of Arrow, without creating a string per line."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class EncodedQrels:
     pairs: GoldPairs
 
     def levels_by_query(self) -> list[dict[str, int]]:
-        """Of each query the judged levels by document."""
+        """Return the judged levels by document for each query."""
         lines = self.lines
         return list(judgements(TrecLines(lines.queries, lines.rows, lines.docs, lines.values.tolist())).values())
 
 
 def read_qrels(data: bytes, pool: Executor) -> EncodedQrels | None:
-    """Qrels; ``None`` where Arrow would not read them as Python does, levels cannot be meant or two share a hash."""
-    coded = encode_qrels(data)
-    if coded is None or max(map(abs, coded[1])) > HIGHEST_LEVEL:
+    """Read qrels; ``None`` if Arrow would not read them as Python does, a level is too large, or two hashes collide."""
+    encoded = encode_qrels(data)
+    if encoded is None or max(map(abs, encoded[1])) > HIGHEST_LEVEL:
         return None
-    lines, levels = coded[0], np.array(coded[1], dtype=np.int64)
+    lines, levels = encoded[0], np.array(encoded[1], dtype=np.int64)
     lines = TrecLines(lines.queries, lines.rows, lines.docs, levels[lines.values])
     docs = _hash_column(lines)
     pairs = collect_gold_pairs(lines.rows, docs, lines.values, pool)
@@ -47,12 +47,14 @@ def read_qrels(data: bytes, pool: Executor) -> EncodedQrels | None:
 
 
 def find_gold(qrels: EncodedQrels, run: TrecLines[Floats], pool: Executor) -> PrecomputedHits | None:
-    """The queries of the qrels, and where their gold was returned; ``None`` where hashes tell too little."""
+    """Find the ranks of gold documents for the queries of the qrels; ``None`` if hashes collide."""
     ordering = pool.submit(sort_lines, run)
     queries, gold, docs = qrels.lines.queries, qrels.pairs, _hash_column(run)
-    place = {query: number for number, query in enumerate(queries)}
-    # Queries that were not judged have numbers of their own.
-    of_run = np.array([place.get(query, at) for at, query in enumerate(run.queries, len(place))], dtype=np.int64)
+    number_of = {query: number for number, query in enumerate(queries)}
+    # Queries without judgements get numbers above those of the qrels.
+    of_run = np.array(
+        [number_of.get(query, new) for new, query in enumerate(run.queries, len(number_of))], dtype=np.int64
+    )
     keys = hash_pairs(of_run[run.rows], docs, pool)
     distinct = pool.submit(_all_distinct, keys)
     lines, numbers = gold.match(keys)
@@ -75,24 +77,24 @@ def _hash_column(lines: TrecLines[ValuesT]) -> VectorizedTexts:
 
 
 def _all_distinct(keys: Hashes) -> bool:
-    """Whether no query of the run has a document twice, told by keys: False may be said of what is distinct."""
+    """Whether no query of the run has a repeated document, by hash; may be false although all are distinct."""
     ordered = np.sort(keys)
     return not (ordered[1:] == ordered[:-1]).any()
 
 
 def _positions_in_order(order: LineOrder, lines: Ints, numbers: Ints, count: int) -> tuple[Ints, Ints]:
-    """Where these lines come in the order of all, ascending, and the number of each."""
+    """Return the ascending positions of these lines in the order of all lines, and the number of each."""
     if order.lines is None:
         return lines, numbers
     number = np.full(count, -1, dtype=np.int64)
     number[lines] = numbers
     ordered = number[order.lines]
-    places = np.flatnonzero(ordered >= 0)
-    return places, ordered[places]
+    positions = np.flatnonzero(ordered >= 0)
+    return positions, ordered[positions]
 
 
 def _returned_counts(order: LineOrder, of_run: Ints, queries: int) -> Ints:
-    """Per judged query how many lines the run has of it."""
+    """Return the number of lines in the run for each judged query."""
     returned = np.zeros(queries, dtype=np.int64)
     judged = of_run < queries
     returned[of_run[judged]] = order.counts[judged]
@@ -100,11 +102,11 @@ def _returned_counts(order: LineOrder, of_run: Ints, queries: int) -> Ints:
 
 
 def _build_hits(gold: GoldPairs, number: Ints, rank: Ints, returned: Ints) -> GoldPositions:
-    """What was found: judged pairs by their number, and the rank of each."""
+    """Return the hits: judged pairs by their number, and the rank of each."""
     query = gold.queries[number]
     by_rank = np.argsort(query * (rank.max(initial=0) + 1) + rank)
     query, rank, number = query[by_rank], rank[by_rank], number[by_rank]
-    first = _first_occurrences(number, len(gold.lines))  # a document that comes twice counts once
+    first = _first_occurrences(number, len(gold.lines))  # a repeated document counts once
     graded = not (gold.levels == 1).all()
     return GoldPositions(
         row=query[first],
@@ -118,23 +120,23 @@ def _build_hits(gold: GoldPairs, number: Ints, rank: Ints, returned: Ints) -> Go
 
 
 def _first_occurrences(numbers: Ints, count: int) -> Bools:
-    """Of each number whether it comes here for the first time."""
+    """Return whether each number occurs for the first time."""
     first = np.empty(count, dtype=np.int64)
-    places = np.arange(len(numbers))
-    first[numbers[::-1]] = places[::-1]  # the last that is written stays
-    same: Bools = first[numbers] == places
+    positions = np.arange(len(numbers))
+    first[numbers[::-1]] = positions[::-1]  # the last assignment wins
+    same: Bools = first[numbers] == positions
     return same
 
 
 def _break_ties(at: Ints, order: LineOrder, docs: VectorizedTexts) -> Ints:
-    """Places in the order of lines, once each stretch of ties is by document id descending."""
+    """Return positions in the order of lines, with each range of ties sorted by document id descending."""
     starts, stops = order.ties
     if not len(starts) or not len(at):
         return at
-    stretch = np.maximum(np.searchsorted(starts, at, side="right") - 1, 0)
-    inside = (at >= starts[stretch]) & (at < stops[stretch])
-    wanted, own = np.unique(stretch[inside], return_inverse=True)  # stretches in which there is something to place
-    begin, counts = starts[wanted], (stops - starts)[wanted]
+    tie_range = np.maximum(np.searchsorted(starts, at, side="right") - 1, 0)
+    inside = (at >= starts[tie_range]) & (at < stops[tie_range])
+    used, own = np.unique(tie_range[inside], return_inverse=True)  # ranges that contain a hit
+    begin, counts = starts[used], (stops - starts)[used]
     placed = docs.descending(order.lines_at(_expand_ranges(begin, counts)), np.repeat(begin, counts))
     moved = at.copy()
     moved[inside] = placed[at[inside] - begin[own] + (np.cumsum(counts) - counts)[own]]
@@ -142,11 +144,11 @@ def _break_ties(at: Ints, order: LineOrder, docs: VectorizedTexts) -> Ints:
 
 
 def _expand_ranges(starts: Ints, counts: Ints) -> Ints:
-    """All places, from each start on so many."""
-    places: Ints = np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
-    return places
+    """Return all positions: ``counts`` consecutive ones from each start."""
+    positions: Ints = np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+    return positions
 
 
 def _all_rankings(queries: list[str], run: TrecLines[Floats]) -> list[list[str]]:
-    made: Mapping[str, list[str]] = rankings(run)
-    return [made.get(query, []) for query in queries]
+    by_query: Mapping[str, list[str]] = rankings(run)
+    return [by_query.get(query, []) for query in queries]

@@ -1,4 +1,4 @@
-"""Pairs of query and document as numbers of 64 bits, and the judged ones found among those returned."""
+"""Hashes of query-document pairs, and the lookup of judged pairs among retrieved ones."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .trec_lines import Ints
 __all__ = ["GoldPairs", "collect_gold_pairs", "hash_pairs"]
 
 _QUERY_FACTOR = np.uint64(0x5851F42D4C957F2D)
-"""Spreads the numbers of queries over all 64 bits."""
+"""Distributes the query numbers over all 64 bits."""
 _SLOTS_PER_PAIR = 32
 _MAX_SLOT_BITS = 22
 
 
 def hash_pairs(queries: Ints, docs: VectorizedTexts, pool: Executor) -> Hashes:
-    """A number for each line, the same for equal pairs. Others may share it, though hardly ever."""
+    """Return a hash for each line, equal for equal pairs. Collisions are possible but rare."""
     keys = docs.hashes(pool)
     keys += queries.view(np.uint64) * _QUERY_FACTOR
     return keys
@@ -27,33 +27,33 @@ def hash_pairs(queries: Ints, docs: VectorizedTexts, pool: Executor) -> Hashes:
 
 @dataclass(frozen=True, slots=True)
 class GoldPairs:
-    """The judged documents of all queries, each once: query after query, within one as in the file."""
+    """The judged documents of all queries, each once: by query, then in file order."""
 
     lines: Ints
-    """Of each the line it is from."""
+    """The line of each pair."""
     queries: Ints
     levels: Ints
     _keys: Hashes
     """The keys in ascending order."""
     _numbers: Ints
-    """Which pair each of those keys is of."""
+    """The number of the pair of each key."""
 
     def match(self, keys: Hashes) -> tuple[Ints, Ints]:
-        """The places of these keys that are those of judged pairs, and of which."""
-        # Most keys are of no judged pair: their foremost bits alone tell it, without a search.
+        """Return the positions of the keys of judged pairs, and the numbers of these pairs."""
+        # Most keys belong to no judged pair: a table of their leading bits excludes them without a search.
         bits = min((len(self._keys) * _SLOTS_PER_PAIR).bit_length(), _MAX_SLOT_BITS)
         shift = np.uint64(64 - bits)
         taken = np.zeros(1 << bits, dtype=np.bool_)
         taken[self._keys >> shift] = True
-        places = np.flatnonzero(taken.take((keys >> shift).view(np.int64)))
-        wanted = keys[places]
-        nearest = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-        same = self._keys[nearest] == wanted
-        return places[same], self._numbers[nearest[same]]
+        positions = np.flatnonzero(taken.take((keys >> shift).view(np.int64)))
+        candidates = keys[positions]
+        nearest = np.minimum(np.searchsorted(self._keys, candidates), len(self._keys) - 1)
+        same = self._keys[nearest] == candidates
+        return positions[same], self._numbers[nearest[same]]
 
 
 def collect_gold_pairs(queries: Ints, docs: VectorizedTexts, levels: Ints, pool: Executor) -> GoldPairs | None:
-    """The judged pairs of some lines; ``None`` where two share a key. Of several levels for one the highest counts."""
+    """Return the judged pairs of some lines; ``None`` if two keys collide. Of several levels the highest counts."""
     keys = hash_pairs(queries, docs, pool)
     order = np.argsort(keys)
     ordered = keys[order]

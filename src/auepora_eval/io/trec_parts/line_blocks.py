@@ -1,7 +1,7 @@
-"""Columns of a text file at NumPy's speed: all white space of a block is found at once, and only what is wanted is cut.
+"""Columns of a text file with NumPy: the white space of a block is found at once, and only needed cells are copied.
 
-Most cells of a TREC file are never looked at, so no Python object is made for them. White space is what
-``bytes.split`` takes for it, in runs of any length; a line end is ``\\n``; blank lines do not count.
+Most cells of a TREC file are not used, so no Python object is created for them. White space is that of
+``bytes.split``, in runs of any length; a line end is ``\\n``; blank lines are skipped.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
 
-_BLOCK_BYTES = 1 << 19  # what is made from a block on the way fits the processor's cache
+_BLOCK_BYTES = 1 << 19  # the temporary arrays of a block fit into the CPU cache
 _NEWLINE, _SPACE = 10, 32
 _WORD = 8
-_MAX_FAST_BYTES = 64  # bytes: longer cells are rare, and take the slower way
-# For 0 to 8 bytes: the bits of a little-endian word that they fill.
+_MAX_FAST_BYTES = 64  # bytes: longer cells are rare and use a slower path
+# For 0 to 8 bytes: the mask of their bits in a little-endian word.
 _BYTE_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], dtype="<u8")
 
 
 @dataclass(frozen=True, slots=True)
 class CellBytes:
-    """Texts of one column, one after the other, each with one byte behind it."""
+    """Concatenated cells of one column, each followed by one separator byte."""
 
     joined: bytes
     sizes: Ints
-    """Of each, with that byte."""
+    """The length of each cell, including the separator."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineBlock:
-    """Some whole lines. Valid until the next block is taken."""
+    """Some complete lines. Valid until the next block is requested."""
 
     text: Bytes
-    """The lines, and at least 64 bytes of anything behind them."""
+    """The lines, followed by at least 64 bytes of padding."""
     starts: Ints
-    """Where each cell starts: a row for each line that is not blank, a column for each column."""
+    """The start of each cell: a row for each line that is not blank, a column for each column."""
     ends: Ints
-    """The white space behind each cell."""
+    """The end of each cell."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def cells(self, column: int, end: bytes = b"\n", only: Bools | None = None) -> CellBytes:
-        """The cells of one column, of all lines or only of some, with ``end`` behind each."""
+        """Return the cells of one column, of all lines or only of some, each followed by ``end``."""
         starts, ends = self.starts[:, column], self.ends[:, column]
         if only is not None:
             starts, ends = starts[only], ends[only]
@@ -61,20 +61,20 @@ class LineBlock:
         return CellBytes(found.tobytes(), sizes)
 
     def words(self, column: int) -> Words | None:
-        """The cells of one column as numbers, their bytes being the digits, the least first; none beyond 8 bytes."""
+        """Return the cells of one column as little-endian integers; ``None`` if a cell is longer than 8 bytes."""
         starts = self.starts[:, column]
         sizes = self.ends[:, column] - starts
         return None if sizes.max() > _WORD else _load_words(self.text, starts, sizes)
 
     def tails(self, column: int, size: int) -> Bytes | None:
-        """The last bytes of each cell, so many, as a row; those of a shorter cell begin with what stands before it."""
+        """Return the last ``size`` bytes of each cell as a row; a shorter cell is preceded by the bytes before it."""
         starts = self.ends[:, column] - size
         if starts[0] < 0:
             return None
         return np.ndarray(len(self.text) - size + 1, f"V{size}", self.text, strides=(1,))[starts].view((np.uint8, size))
 
     def changes(self, column: int) -> Bools:
-        """Where a cell differs from the one in the line above; the first line always does, very long cells may."""
+        """Return where a cell differs from that of the previous line; the first line does, very long cells may."""
         changed = np.ones(len(self), dtype=np.bool_)
         starts = self.starts[:, column]
         sizes = self.ends[:, column] - starts
@@ -88,15 +88,15 @@ class LineBlock:
 
 
 class TextColumn:
-    """One column of all lines, as its blocks gave it, with a line end behind each cell."""
+    """One column of all lines, as cells of its blocks."""
 
     def __init__(self, parts: Sequence[CellBytes]) -> None:
         self._parts = parts
 
     def texts(self, order: Ints | None = None) -> list[str]:
-        """The cells as texts, in the order of the lines or in another.
+        """Return the cells as strings, in the order of the lines or in another.
 
-        Texts that are used one after the other should be made one after the other: then they are neighbours in memory.
+        Strings that are used in sequence should be created in sequence, so that they are adjacent in memory.
         """
         found: list[str] = []
         for part in self._parts if order is None else self._reorder(order):
@@ -108,16 +108,16 @@ class TextColumn:
         text = np.frombuffer(b"".join([*(part.joined for part in self._parts), bytes(_MAX_FAST_BYTES)]), dtype=np.uint8)
         sizes = np.concatenate([part.sizes for part in self._parts])
         starts = np.cumsum(sizes) - sizes
-        lines = max(_BLOCK_BYTES * len(sizes) // len(text), 1)  # of which a part is cut at a time
+        lines = max(_BLOCK_BYTES * len(sizes) // len(text), 1)  # copied at a time
         for first in range(0, len(order), lines):
-            wanted = order[first : first + lines]
-            yield CellBytes(_gather(text, starts[wanted], sizes[wanted]).tobytes(), sizes[wanted])
+            chosen = order[first : first + lines]
+            yield CellBytes(_gather(text, starts[chosen], sizes[chosen]).tobytes(), sizes[chosen])
 
 
 def iter_blocks(data: bytes, columns: int, *, more: bool = False) -> Iterator[LineBlock | None]:
-    """The lines of ``data``, block by block, if each has so many ``columns`` (or more, of which the first count).
+    """Yield the lines of ``data`` in blocks, if each has this number of ``columns`` (or ``more``, which are ignored).
 
-    ``None`` ends the iteration where a line has not, or where a byte is such that only ``bytes.split`` should decide.
+    ``None`` ends the iteration at an irregular line, or at a control character that ``bytes.split`` must handle.
     """
     whole = np.frombuffer(data, dtype=np.uint8)
     start = 0
@@ -127,7 +127,7 @@ def iter_blocks(data: bytes, columns: int, *, more: bool = False) -> Iterator[Li
         size = stop - start
         if len(space) < size + 2 + _MAX_FAST_BYTES:
             space = np.zeros(size + 2 + _MAX_FAST_BYTES, dtype=np.uint8)
-        # A line end on both sides, so that every cell has white space around it.
+        # A newline on both sides, so that every cell is surrounded by white space.
         space[0] = space[size + 1] = _NEWLINE
         space[1 : size + 1] = whole[start:stop]
         found = _split_cells(space[: size + 1 + (data[stop - 1] != _NEWLINE)], columns, more)
@@ -140,26 +140,26 @@ def iter_blocks(data: bytes, columns: int, *, more: bool = False) -> Iterator[Li
 
 
 def _load_words(text: Bytes, starts: Ints, sizes: Ints) -> Words:
-    """The first bytes from each start, up to 8 and up to these sizes, as numbers, the first being the least digit."""
+    """Return the first bytes from each start, up to 8 and up to these sizes, as little-endian integers."""
     words: Words = np.ndarray(len(text) - _WORD + 1, "<u8", text, strides=(1,))
-    # A start too near to the end is one of which no byte counts.
+    # For a start near the end, no byte counts.
     found: Words = words[np.minimum(starts, len(words) - 1)] & _BYTE_MASKS[np.clip(sizes, 0, _WORD)]
     return found
 
 
 def _gather(text: Bytes, starts: Ints, sizes: Ints) -> Bytes:
-    """The pieces of ``text`` of these sizes that start there, one after the other."""
+    """Return the concatenated pieces of ``text`` with these starts and sizes."""
     longest = int(sizes.max())
     if longest > _MAX_FAST_BYTES:
-        wanted = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
-        return text[wanted + np.arange(len(wanted))]
-    # As many bytes from every start, each lot copied as one item; then those that are too many are left out.
-    lot = f"V{longest}"
-    lots = np.ndarray(len(text) - longest + 1, lot, text, strides=(1,))[starts].view(np.uint8)
+        offsets = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+        return text[offsets + np.arange(len(offsets))]
+    # Copy the same number of bytes from every start as one item, then drop the surplus bytes.
+    item = f"V{longest}"
+    padded = np.ndarray(len(text) - longest + 1, item, text, strides=(1,))[starts].view(np.uint8)
     if sizes.min() == longest:
-        return lots
-    kept = np.tri(longest + 1, longest, -1, dtype=np.bool_).view(lot)[:, 0][sizes].view(np.bool_)
-    return lots[kept]
+        return padded
+    kept = np.tri(longest + 1, longest, -1, dtype=np.bool_).view(item)[:, 0][sizes].view(np.bool_)
+    return padded[kept]
 
 
 def _end_of_block(data: bytes, start: int) -> int:
@@ -172,20 +172,20 @@ def _end_of_block(data: bytes, start: int) -> int:
 
 
 def _split_cells(text: Bytes, columns: int, more: bool) -> tuple[Ints, Ints] | None:
-    """Starts and ends of the cells of each line, or ``None`` if these lines are not regular."""
+    """Return starts and ends of the cells of each line; ``None`` if the lines are not regular."""
     white = np.flatnonzero(text <= _SPACE)
     kinds = text[white]
     newline = kinds == _NEWLINE
     usual = np.count_nonzero(newline) + np.count_nonzero(kinds == _SPACE)
     if usual < len(kinds) and ((kinds < 9) | ((kinds > 13) & (kinds != _SPACE))).any():
-        return None  # bytes.split cuts at 9 to 13 and 32; other control characters are part of a cell
+        return None  # bytes.split splits at 9 to 13 and 32; other control characters are part of a cell
     apart = np.diff(white) > 1
     if apart.all():
         starts, ends = white[:-1] + 1, white[1:]
     else:
         starts, ends = white[:-1][apart] + 1, white[1:][apart]
         newline = np.logical_or.reduceat(newline, np.concatenate(([0], np.flatnonzero(apart) + 1)))
-    lines = np.flatnonzero(newline)  # each white space with a line end, by the number of the cell behind it
+    lines = np.flatnonzero(newline)  # each white space with a newline, by the number of the next cell
     widths = np.diff(lines)
     if not len(widths):
         return starts.reshape(0, columns), ends.reshape(0, columns)
@@ -194,5 +194,5 @@ def _split_cells(text: Bytes, columns: int, more: bool) -> tuple[Ints, Ints] | N
         return None
     if fewest == most:
         return starts.reshape(-1, most), ends.reshape(-1, most)
-    wanted = lines[:-1, np.newaxis] + np.arange(columns)
-    return starts[wanted], ends[wanted]
+    cells = lines[:-1, np.newaxis] + np.arange(columns)
+    return starts[cells], ends[cells]

@@ -1,4 +1,4 @@
-"""TREC lines read with what every installation has: NumPy finds the columns, and reads scores that are all alike."""
+"""Reader of TREC lines without Arrow: NumPy finds the columns, and parses scores of the same format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, as K
 
 
 def run_lines(data: bytes) -> TrecLines[Floats] | None:
-    """The lines of a run, or ``None`` if there is none or something in them needs a closer look."""
+    """Read the lines of a run; ``None`` if there are none or the plain reader must handle them."""
     queries = _QueryNumbering()
     rows: list[Ints] = []
     docs: list[CellBytes] = []
@@ -34,7 +34,7 @@ def run_lines(data: bytes) -> TrecLines[Floats] | None:
 
 
 def qrels_lines(data: bytes) -> TrecLines[list[int]] | None:
-    """The lines of qrels, or ``None`` if there is none or something in them needs a closer look."""
+    """Read the lines of qrels; ``None`` if there are none or the plain reader must handle them."""
     queries = _QueryNumbering()
     known = _LevelCache()
     rows: list[Ints] = []
@@ -53,14 +53,14 @@ def qrels_lines(data: bytes) -> TrecLines[list[int]] | None:
 
 
 def parse_level(text: bytes) -> int:
-    """The level that ``text`` stands for; anything but an integer is a ``ValueError``."""
-    if b"_" in text:  # Python reads 1_000 as a number
+    """Parse a level; anything but an integer is a ``ValueError``."""
+    if b"_" in text:  # Python accepts 1_000 as a number
         raise ValueError
     return int(text)
 
 
 class _LevelCache(dict[bytes, int]):
-    """Levels by their texts: few distinct levels, many lines."""
+    """A cache of parsed levels: there are few distinct levels and many lines."""
 
     def __missing__(self, text: bytes) -> int:
         level = self[text] = parse_level(text)
@@ -68,10 +68,10 @@ class _LevelCache(dict[bytes, int]):
 
 
 class _QueryNumbering:
-    """The queries, numbered by first appearance."""
+    """Numbers queries by first occurrence."""
 
     def __init__(self) -> None:
-        # By the bytes of their ids, read as a number: an id holds no zero byte, so that no two ids have the same.
+        # Keys are the bytes of the ids as an integer: ids contain no zero byte, so they are unique.
         self._numbers: defaultdict[int, int] = defaultdict(count().__next__)
         self._cached_words = np.zeros(1 << _CACHE_BITS, dtype=np.uint64)
         self._cached_numbers = np.zeros(1 << _CACHE_BITS, dtype=np.int64)
@@ -80,7 +80,7 @@ class _QueryNumbering:
         return [word.to_bytes((word.bit_length() + 7) // 8, "little").decode() for word in self._numbers]
 
     def rows(self, block: LineBlock) -> Ints:
-        """Per line the number of its query."""
+        """Return the number of the query of each line."""
         words = block.words(0)
         if words is None:
             changed = block.changes(0)
@@ -92,13 +92,15 @@ class _QueryNumbering:
         return np.repeat(numbers, np.diff(np.flatnonzero(changed), append=len(block)))
 
     def _look_up_cached(self, words: Words) -> Ints:
-        # Each word has one place in the cache, by the upper bits of a product that all its bytes take part in.
+        # Each word has one slot in the cache, by the upper bits of a multiplicative hash.
         places = ((words * _HASH_FACTOR) >> np.uint64(64 - _CACHE_BITS)).astype(np.int64)
         numbers = self._cached_numbers[places]
         missed = np.flatnonzero(self._cached_words[places] != words)
         if len(missed):
             numbers[missed] = self._look_up(words[missed].tolist())
-            self._cached_words[places[missed]] = words[missed]  # of several for one place the last stays, in both
+            self._cached_words[places[missed]] = words[
+                missed
+            ]  # the last of several words for one slot wins, in both arrays
             self._cached_numbers[places[missed]] = numbers[missed]
         return numbers
 
@@ -109,17 +111,17 @@ class _QueryNumbering:
 _JSON_NUMBERS = msgspec.json.Decoder(list[float])
 _SCORE_COLUMN = 4  # its column
 _MINUS, _POINT, _ZERO = b"-.0"
-_EXACT_DIGITS = 15  # so many digits are exact in a double
+_EXACT_DIGITS = 15  # this many digits are exact in a double
 
 
 def _read_scores(block: LineBlock) -> Floats | None:
-    """The scores as ``float`` reads them; ``None`` if one is not a number."""
+    """Return the scores as ``float`` parses them; ``None`` if one is not a number."""
     values = _read_aligned_scores(block)
     if values is not None:
         return values
     cells = block.cells(_SCORE_COLUMN, b",").joined[:-1]
     try:
-        # Nearly all scores are numbers as JSON writes them, and msgspec reads those several times faster than float().
+        # Nearly all scores are valid JSON numbers, which msgspec parses several times faster than float().
         scores = _JSON_NUMBERS.decode(b"[%b]" % cells)
     except msgspec.DecodeError:
         if b"_" in cells:
@@ -129,13 +131,13 @@ def _read_scores(block: LineBlock) -> Floats | None:
         except ValueError:
             return None
     values = np.fromiter(scores, np.float64, len(scores))
-    if len(values) != len(block) or np.isnan(values).any():  # more numbers than cells: a cell held a comma
+    if len(values) != len(block) or np.isnan(values).any():  # more numbers than cells: a cell contains a comma
         return None
     return values
 
 
 def _read_aligned_scores(block: LineBlock) -> Floats | None:
-    """The scores, if all have the same number of decimals and few digits: then those of one place make a column."""
+    """Return the scores if all have the same number of decimals and few digits: digits are parsed column by column."""
     text, starts, ends = block.text, block.starts[:, _SCORE_COLUMN], block.ends[:, _SCORE_COLUMN]
     negative = text[starts] == _MINUS
     sizes = ends - starts - negative
@@ -153,13 +155,13 @@ def _read_aligned_scores(block: LineBlock) -> Floats | None:
     if point:
         digits[:, places.pop(-1 - len(fraction))] = 0
     if shortest < longest:
-        digits *= np.tri(longest + 1, longest, -1, dtype=np.uint8)[:, ::-1][sizes]  # what stands before a score is 0
+        digits *= np.tri(longest + 1, longest, -1, dtype=np.uint8)[:, ::-1][sizes]  # bytes before a score become 0
     if digits.max() > 9:
         return None
     values = np.zeros(len(block))
     for place in places:
         values *= 10.0
         values += digits[:, place]
-    # Both are whole and exact, so that their quotient is the nearest double, which is what float() gives.
+    # Both are exact integers, so their quotient is the nearest double, as float() gives.
     values /= float(10 ** len(fraction))
     return np.negative(values, out=values, where=negative)

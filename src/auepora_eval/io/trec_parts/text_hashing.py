@@ -1,4 +1,4 @@
-"""A column of texts as words of eight bytes: many texts hashed, compared and ordered at once."""
+"""Vectorised hashing, comparison and sorting of a column of strings, in words of eight bytes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Hashes = npt.NDArray[np.uint64]
 
 _WORD = 8
 _CHUNK = 1 << 15
-"""So many texts are hashed at once: what is made on the way stays in the processor's cache."""
+"""The number of strings that are hashed at once: temporary arrays fit into the CPU cache."""
 _HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
 
 class VectorizedTexts:
-    """The texts of a column, in their order."""
+    """The strings of a column, in their order."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:
-        # A word more on both sides, so that one can be read before any text's end and from any text's start.
+        # Padding of one word on both sides, so that a word can be read before any end and from any start.
         margin = np.zeros(_WORD, dtype=np.uint8)
         contents, bounds, length = [margin], [np.full(1, _WORD)], _WORD
         for chunk in column.chunks:
@@ -46,13 +46,13 @@ class VectorizedTexts:
         return len(self._ends)
 
     def hashes(self, pool: Executor) -> Hashes:
-        """A number for each text, the same for equal ones. Others may share it: texts have to be compared as well."""
+        """Return a hash for each string. Hashes may collide: equal hashes need a comparison of the strings."""
         hashes = self._lengths.astype(np.uint64)
 
         def mix(start: int) -> None:
-            stretch = slice(start, start + _CHUNK)
-            own = hashes[stretch]
-            for which, word in self._words_of(self._ends[stretch], self._lengths[stretch]):
+            chunk = slice(start, start + _CHUNK)
+            own = hashes[chunk]
+            for which, word in self._words_of(self._ends[chunk], self._lengths[chunk]):
                 mixed = (own[which] ^ word) * _HASH_FACTOR
                 own[which] = mixed ^ (mixed >> _HALF)
 
@@ -60,7 +60,7 @@ class VectorizedTexts:
         return hashes
 
     def equal(self, lines: Ints, other: VectorizedTexts, other_lines: Ints) -> bool:
-        """Whether each of these texts is the same as the one beside it."""
+        """Whether these strings are equal to the other ones, pairwise."""
         lengths = self._lengths[lines]
         if (lengths != other._lengths[other_lines]).any():
             return False
@@ -69,12 +69,12 @@ class VectorizedTexts:
         return all(bool((one == two).all()) for (_, one), (_, two) in zip(ours, theirs, strict=True))
 
     def descending(self, lines: Ints, groups: Ints) -> Ints:
-        """The place of each text where every group is brought into descending order by code points.
+        """Return the position of each string after sorting every group in descending order of code points.
 
-        ``groups`` has the first place of its group for each of the lines, and a group takes as many places as it has
-        lines. Which of two equal texts comes first is left open. No text has a NUL.
+        ``groups`` is the first position of the group of each line, and a group has as many positions as lines. The
+        order of equal strings is undefined. No string contains NUL.
         """
-        # UTF-8 is ordered as its code points are: one word after the other tells apart what was equal before.
+        # UTF-8 sorts as its code points: each further word separates strings that were equal so far.
         place = groups.copy()
         live = np.arange(len(lines))
         longest = int(self._lengths[lines].max(initial=0))
@@ -93,8 +93,8 @@ class VectorizedTexts:
         return place
 
     def _words_of(self, ends: Ints, lengths: Ints) -> Iterator[tuple[Ints | slice, Hashes]]:
-        """Words that hold every byte of these texts, and each time which of the texts they are of."""
-        # The last eight bytes come first: only of a text that is shorter does a part have to go.
+        """Yield words that cover every byte of these strings, with the indexes of the strings."""
+        # The last eight bytes come first: only for a shorter string must some bits be removed.
         tail = self._words[ends - _WORD]
         if lengths.min(initial=_WORD) < _WORD:
             tail >>= (8 * (_WORD - np.clip(lengths, 1, _WORD))).astype(np.uint64)
@@ -113,7 +113,7 @@ class VectorizedTexts:
             at, left = at + _WORD, left - _WORD
 
     def _leading(self, lines: Ints, offset: int) -> Hashes:
-        """Of each text the eight bytes from there on, as a number that is larger for the later text; 0 past its end."""
+        """Return eight bytes of each string from an offset, as a big-endian integer; 0 past its end."""
         lengths = self._lengths[lines]
         at = self._ends[lines] - lengths + np.minimum(offset, lengths)
         words: Hashes = self._leading_words[at].astype(np.uint64)
@@ -124,16 +124,16 @@ class VectorizedTexts:
 _PREFIX_MASKS: Hashes = np.array(
     [0, *(2**64 - 2 ** (64 - 8 * count) for count in range(1, _WORD + 1))], dtype=np.uint64
 )
-"""Masks that leave so many bytes of a word, the foremost ones."""
+"""Masks for the first 0 to 8 bytes of a word."""
 
 
 def _word_view(content: npt.NDArray[np.uint8], order: str) -> Hashes:
-    """The word that begins at each byte."""
+    """Return a view of the word that begins at each byte."""
     return np.ndarray(len(content) - _WORD + 1, dtype=order, buffer=content, strides=(1,))
 
 
 def _string_bytes(chunk: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
-    """The bytes of all texts, one after the other, and where each text ends."""
+    """Return the concatenated bytes of all strings, and the end of each."""
     _, offsets, data = chunk.buffers()
     bounds = np.frombuffer(offsets or bytes(8), dtype=np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
     first, last = (int(bounds[0]), int(bounds[-1])) if len(bounds) else (0, 0)
@@ -142,13 +142,13 @@ def _string_bytes(chunk: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
 
 
 def _starts_of_runs(values: npt.NDArray[np.generic]) -> Bools:
-    """Of each whether it is another than the one before; so is the first."""
+    """Return whether each value differs from the previous one; true for the first."""
     differs = np.ones(len(values), dtype=np.bool_)
     differs[1:] = values[1:] != values[:-1]
     return differs
 
 
 def _last_marked(marks: Bools) -> Ints:
-    """Of each place the latest one that is marked, itself included."""
+    """Return the last marked position up to each position."""
     latest: Ints = np.maximum.accumulate(np.where(marks, np.arange(len(marks)), 0))
     return latest

@@ -1,4 +1,4 @@
-"""The lines of a TREC file, column by column, and what becomes of them: rankings and judged levels by query."""
+"""The lines of a TREC file as columns, and their conversion to rankings and judged levels by query."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ ValuesT = TypeVar("ValuesT")
 
 
 class DocIds(Protocol):
-    """The document ids of all lines, not yet made into texts."""
+    """The document ids of all lines, converted to strings on demand."""
 
     def texts(self, order: Ints | None = None) -> list[str]:
-        """The ids in the order of the lines, or in another."""
+        """Return the ids in the order of the lines, or in another."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TrecLines(Generic[ValuesT]):
-    """The lines of a file in their order, and the names of their queries by first appearance."""
+    """The lines of a file in their order, and the ids of their queries by first occurrence."""
 
     queries: list[str]
     rows: Ints
-    """Per line its query, as a place in ``queries``."""
+    """The query of each line, as an index in ``queries``."""
     docs: DocIds
     values: ValuesT
-    """Per line its score or its level."""
+    """The score or level of each line."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineOrder:
-    """The lines of a run brought into order: query by query, and in each by score descending."""
+    """The order of the lines of a run: by query, then by score descending."""
 
     lines: Ints | None
-    """Which line comes where; ``None`` where all stand in order."""
+    """The line at each position; ``None`` if the lines are already in order."""
     counts: Ints
-    """Per query how many lines it has."""
+    """The number of lines of each query."""
     starts: Ints
-    """Per query the place of its first line."""
+    """The position of the first line of each query."""
     ties: tuple[Ints, Ints]
-    """The stretches of equal scores within a query: of each the first place, and the one after the last."""
+    """The ranges of equal scores within a query: first positions, and positions after the last."""
 
-    def lines_at(self, places: Ints) -> Ints:
-        """The lines at some places."""
-        return places if self.lines is None else self.lines[places]
+    def lines_at(self, positions: Ints) -> Ints:
+        """Return the lines at some positions."""
+        return positions if self.lines is None else self.lines[positions]
 
 
 def sort_lines(lines: TrecLines[Floats]) -> LineOrder:
-    """The order of the lines of a run, up to ties. No score is NaN."""
+    """Return the order of the lines of a run, except within ties. No score is NaN."""
     rows, scores = lines.rows, lines.values
     counts = np.bincount(rows, minlength=len(lines.queries))
     ends = np.cumsum(counts)
@@ -73,13 +73,13 @@ def sort_lines(lines: TrecLines[Floats]) -> LineOrder:
 
 
 def _has_increase(scores: Floats, same: Bools) -> bool:
-    """Whether a score is above the one before it in its query."""
+    """Whether a score is above the previous one of its query."""
     return bool((same & (scores[1:] > scores[:-1])).any())
 
 
 def _order_by_rounded(rows: Ints, queries: int, scores: Floats) -> Ints:
-    """The lines query by query and by score descending, as far as the bits that are left for scores tell them apart."""
-    # Query, score and line in one number, for NumPy sorts numbers many times faster than places.
+    """Sort the lines by query and score descending, with scores rounded to the remaining bits."""
+    # Query, score and line in one integer: NumPy sorts integers many times faster than it computes argsort.
     line_bits = (len(rows) - 1).bit_length()
     score_bits = max(64 - line_bits - (queries - 1).bit_length(), 0)
     below = _steps_below_best(scores)
@@ -93,15 +93,15 @@ def _order_by_rounded(rows: Ints, queries: int, scores: Floats) -> Ints:
 
 
 def _steps_below_best(scores: Floats) -> npt.NDArray[np.uint64]:
-    """How many floats there are between each score and the highest."""
+    """Return the number of floats between each score and the highest."""
     bits = scores.view(np.int64)
-    rising = bits ^ ((bits >> 63) & np.int64(2**63 - 1))  # the bits of a negative number rise as it falls
+    rising = bits ^ ((bits >> 63) & np.int64(2**63 - 1))  # the bits of negative numbers are in reverse order
     below: npt.NDArray[np.uint64] = rising.max().view(np.uint64) - rising.view(np.uint64)
     return below
 
 
 def _tie_ranges(tied: Ints) -> tuple[Ints, Ints]:
-    """Where stretches of ties begin and end; ``tied`` are the places that tie with the next."""
+    """Return starts and ends of ranges of ties; ``tied`` are the positions that tie with the next."""
     if not len(tied):
         return tied, tied
     breaks = np.flatnonzero(np.diff(tied) > 1)
@@ -109,7 +109,7 @@ def _tie_ranges(tied: Ints) -> tuple[Ints, Ints]:
 
 
 def rankings(lines: TrecLines[Floats]) -> dict[str, list[str]]:
-    """Documents by query, best first: by score descending, ties by id descending. No score is NaN."""
+    """Return documents by query, best first: by score descending, ties by id descending. No score is NaN."""
     order = sort_lines(lines)
     docs = _sort_ties(lines.docs, order)
     bounds = [*order.starts.tolist(), len(docs)]
@@ -117,12 +117,12 @@ def rankings(lines: TrecLines[Floats]) -> dict[str, list[str]]:
 
 
 def judgements(lines: TrecLines[list[int]]) -> dict[str, dict[str, int]]:
-    """Levels by query and document, in file order. Of several levels for one document the highest counts."""
+    """Return levels by query and document, in file order. Of several levels for one document the highest counts."""
     rows, levels = lines.rows, lines.values
     order = None
     if not (rows[1:] >= rows[:-1]).all():
         order = _stable_order(rows, len(lines.queries), np.arange(len(rows)))
-        levels = [levels[place] for place in order.tolist()]
+        levels = [levels[line] for line in order.tolist()]
     docs = lines.docs.texts(order)
     pairs = zip(docs, levels, strict=True)
     judged = [dict(islice(pairs, count)) for count in np.bincount(rows, minlength=len(lines.queries)).tolist()]
@@ -138,8 +138,8 @@ def _keep_highest_level(judged: list[dict[str, int]], rows: list[int], docs: lis
 
 
 def _stable_order(rows: Ints, queries: int, order: Ints) -> Ints:
-    """``order`` brought into the order of the rows, and kept within each row."""
-    # NumPy sorts 16-bit numbers by radix, many times faster than longer ones; least significant digits first.
+    """Sort ``order`` by row, stable within each row."""
+    # NumPy uses radix sort for 16-bit integers, many times faster than for longer ones; least significant digits first.
     for shift in range(0, max(queries - 1, 1).bit_length(), 16):
         digits = (rows >> shift).astype(np.uint16)
         order = order[np.argsort(digits[order], kind="stable")]
@@ -147,15 +147,15 @@ def _stable_order(rows: Ints, queries: int, order: Ints) -> Ints:
 
 
 def _sort_ties(docs: DocIds, order: LineOrder) -> list[str]:
-    """The ids in that order, each stretch of ties by id descending."""
+    """Return the ids in that order, each range of ties by id descending."""
     texts = docs.texts(order.lines)
     starts, stops = order.ties
-    # Texts compare by code points, which is the order of their UTF-8 bytes and of trec_eval's strcmp.
-    pairs = stops - starts == 2  # most ties are of two, for which swapping is several times faster than sorting
-    for place in starts[pairs].tolist():
-        first, second = texts[place], texts[place + 1]
+    # Strings compare by code points, which is the order of their UTF-8 bytes and of strcmp in trec_eval.
+    pairs = stops - starts == 2  # most ties are pairs, for which swapping is several times faster than sorting
+    for position in starts[pairs].tolist():
+        first, second = texts[position], texts[position + 1]
         if first < second:
-            texts[place], texts[place + 1] = second, first
+            texts[position], texts[position + 1] = second, first
     for start, stop in zip(starts[~pairs].tolist(), stops[~pairs].tolist(), strict=True):
         texts[start:stop] = sorted(texts[start:stop], reverse=True)
     return texts

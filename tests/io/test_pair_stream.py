@@ -70,7 +70,7 @@ def test_files_in_the_same_order_need_no_index(tmp_path: Path, monkeypatch: pyte
     assert len(list(pairs)) == 30
 
 
-def test_nothing_in_common_is_an_error(tmp_path: Path) -> None:
+def test_no_common_id(tmp_path: Path) -> None:
     pairs = stream(samples_file(tmp_path, ["a", "b"]), outputs_file(tmp_path, ["x", "y"]))
     with pytest.raises(
         BadValueError, match="no sample and output share an id: the first sample is 'a', the first output 'x'"
@@ -88,14 +88,12 @@ TWICE = [  # ids of samples, ids of outputs, message, why
 
 @pytest.mark.parametrize("keep_ids", [True, False])
 @pytest.mark.parametrize(("samples", "outputs", "message"), [r[:3] for r in TWICE], ids=[r[3] for r in TWICE])
-def test_an_id_that_comes_twice(
-    tmp_path: Path, samples: list[str], outputs: list[str], message: str, keep_ids: bool
-) -> None:
+def test_duplicate_id(tmp_path: Path, samples: list[str], outputs: list[str], message: str, keep_ids: bool) -> None:
     with pytest.raises(DuplicateIdError, match=message):
         list(stream(samples_file(tmp_path, samples), outputs_file(tmp_path, outputs), keep_ids=keep_ids))
 
 
-def test_some_lines_without_a_ranking(tmp_path: Path) -> None:
+def test_mixed_rankings(tmp_path: Path) -> None:
     samples = samples_file(tmp_path, ["a", "b", "c"])
     rows: list[dict[str, Any]] = [{"sample_id": one, "response": "x"} for one in "abc"]
     answers = stream(samples, write(tmp_path / "o.jsonl", rows))
@@ -113,7 +111,7 @@ def test_some_lines_without_a_ranking(tmp_path: Path) -> None:
         list(stream(samples, write(tmp_path / "o.jsonl", rows)))
 
 
-def test_the_index_reads_what_it_is_asked_for(tmp_path: Path) -> None:
+def test_index_reads_on_demand(tmp_path: Path) -> None:
     path = tmp_path / "o.jsonl"
     lines = [
         b'\xef\xbb\xbf{"sample_id": "a", "retrieved": ["x"]}\r\n',
@@ -130,7 +128,7 @@ def test_the_index_reads_what_it_is_asked_for(tmp_path: Path) -> None:
         first = index.read("a")
         assert first is not None
         assert first.output.retrieved[0].doc.doc_id == "x"
-        assert index.read("nobody") is None
+        assert index.read("missing") is None
         assert "a" in index
     finally:
         index.close()
@@ -144,14 +142,14 @@ BAD = [  # line, message
 
 
 @pytest.mark.parametrize(("line", "message"), BAD)
-def test_a_broken_line_out_of_order_is_named(tmp_path: Path, line: bytes, message: str) -> None:
+def test_invalid_line_out_of_order(tmp_path: Path, line: bytes, message: str) -> None:
     path = tmp_path / "o.jsonl"
     path.write_bytes(b'{"sample_id": "b", "retrieved": []}\n' + line + b'\n{"sample_id": "a", "retrieved": []}\n')
     with pytest.raises(DataFileError, match=message):
         list(stream(samples_file(tmp_path, ["a", "b"]), path))
 
 
-def test_lines_are_counted_where_that_is_cheap(tmp_path: Path) -> None:
+def test_count_lines(tmp_path: Path) -> None:
     assert count_lines(samples_file(tmp_path, IDS)) == 30
     assert count_lines(outputs_file(tmp_path, IDS, "o.jsonl.gz")) is None
     assert count_lines(tmp_path) is None

@@ -1,4 +1,4 @@
-"""Records of JSON arrays, JSON lines and tables: where each stands, and what is wrong with a file."""
+"""Records of JSON arrays, JSON lines and tables: positions and errors."""
 
 import contextlib
 import json
@@ -48,7 +48,7 @@ READ: list[tuple[str, str, list[tuple[int, dict[str, Any]]], str]] = [  # name, 
         [(2, {"a": "x\ny", "b": 'q "z"'}), (4, {"a": "2"})],
         "quotes; an empty cell",
     ),
-    ("a.csv", ',a\n0,x\n1,"a ""b"', [(2, {"a": "x"}), (3, {"a": 'a "b'})], "the index of pandas is no column"),
+    ("a.csv", ',a\n0,x\n1,"a ""b"', [(2, {"a": "x"}), (3, {"a": 'a "b'})], "the index of pandas is not a column"),
     ("a.csv", 'a,b\n5" pipe,x', [(2, {"a": '5" pipe', "b": "x"})], "a quotation mark inside"),
     ("a.csv", "a\n" + "x" * 200_000, [(2, {"a": "x" * 200_000})], "longer than the standard library's limit"),
 ]
@@ -101,7 +101,7 @@ def test_bad_files(tmp_path: Path, name: str, content: str, message: str) -> Non
     assert str(caught.value) == f"{path}{message}"
 
 
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
     for name, want in [("a.jsonl", "2: byte 0xff in column 8"), ("a.csv", "2: byte 0xff"), ("a.json", "2: byte 0xff")]:
         content = b'{"a": 1}\n{"a": "\xff"}' if name == "a.jsonl" else b'[{"a": 1},\n{"a": "\xff"}]'
         path = written(tmp_path / name, content)
@@ -110,7 +110,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
         assert str(caught.value) == f"{path}:{want} is not valid UTF-8"
 
 
-def test_gathering_goes_on_and_counts_what_it_cannot_read(tmp_path: Path) -> None:
+def test_collecting_counts_invalid_records(tmp_path: Path) -> None:
     problems = Problems(gather=True)
     path = written(tmp_path / "a.json", '[{"a": 1},\n7,\n{"a": 3}]')
     assert [record.number for record in read_records(path, problems)] == [1, 3]
@@ -119,7 +119,7 @@ def test_gathering_goes_on_and_counts_what_it_cannot_read(tmp_path: Path) -> Non
     ]
 
 
-def test_gathering_goes_on_after_what_is_broken(tmp_path: Path) -> None:
+def test_collecting_continues_after_invalid_json(tmp_path: Path) -> None:
     problems = Problems(gather=True)
     path = written(tmp_path / "a.json", '[\n {"a": 1},\n {"a": x},\n {"a": 3}\n {"a": 4, "a": 5},\n 6,')
     assert [(record.number, record.values["a"]) for record in read_records(path, problems)] == [(1, 1), (3, 3), (4, 5)]
@@ -129,7 +129,7 @@ def test_gathering_goes_on_after_what_is_broken(tmp_path: Path) -> None:
         ":6: each record must be one JSON object, not a number",
         ":6: not valid JSON: the file ends where a record should be",
     ]
-    assert [str(one).removeprefix(str(path)) for one in problems.warnings.told()] == [
+    assert [str(one).removeprefix(str(path)) for one in problems.warnings.summarize()] == [
         ":5: field 'a' comes twice in its object; the last one counts"
     ]
 
@@ -149,7 +149,7 @@ VALUES = st.recursive(
     st.lists(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), min_size=1, max_size=5),
     st.sampled_from([None, 1]),
 )
-def test_arrays_come_back_with_their_lines(
+def test_array_items_have_lines(
     tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], indent: int | None
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
@@ -164,9 +164,7 @@ def test_arrays_come_back_with_their_lines(
 
 
 @given(st.binary(max_size=60), st.sampled_from(["x.json", "x.jsonl", "x.csv", "x.tsv"]))
-def test_any_bytes_raise_nothing_but_our_errors(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, name: str
-) -> None:
+def test_any_bytes_raise_only_our_errors(tmp_path_factory: pytest.TempPathFactory, content: bytes, name: str) -> None:
     path = written(tmp_path_factory.getbasetemp() / name, content)
     try:
         assert found(path)
@@ -192,8 +190,8 @@ def test_lists_in_cells(cell: str, want: list[Any] | None, why: str) -> None:
 
 
 BAD_LISTS: list[tuple[str, str]] = [
-    ("['a' 'b']", "looks like an array of NumPy, whose texts cannot be told apart"),
-    ("['a'\n 'b']", "looks like an array of NumPy"),
+    ("['a' 'b']", "looks like a NumPy array, whose strings cannot be separated"),
+    ("['a'\n 'b']", "looks like a NumPy array"),
     ("['a' 'b' ... 'z']", "is not a list"),
     ("[a]", "is not a list, neither as JSON nor as Python writes it"),
     ("[__import__('os').getcwd()]", "is not a list"),
@@ -205,18 +203,18 @@ BAD_LISTS: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("cell", "message"), BAD_LISTS, ids=[row[0][:20] for row in BAD_LISTS])
-def test_cells_that_are_no_lists(cell: str, message: str) -> None:
+def test_cells_that_are_not_lists(cell: str, message: str) -> None:
     with pytest.raises(LineError, match=message):
         parse_list_cell(cell)
 
 
 @given(st.lists(st.text()))
-def test_lists_come_back_from_both_writings(texts: list[str]) -> None:
+def test_list_round_trip_as_json_and_python(texts: list[str]) -> None:
     assert parse_list_cell(json.dumps(texts)) == texts
     assert parse_list_cell(repr(texts)) == texts
 
 
 @given(st.text("[]'\"a,\\ \n", max_size=20))
-def test_any_cell_raises_nothing_but_our_errors(text: str) -> None:
+def test_any_cell_raises_only_our_errors(text: str) -> None:
     with contextlib.suppress(LineError):
         parse_list_cell(f"[{text}")

@@ -40,7 +40,7 @@ OUTPUTS: list[tuple[dict[str, Any], SystemOutputs]] = [
 
 
 def all_fields(value: Any) -> Any:
-    """The value with its attributes by name, those of what it holds too, and nothing that a default would fill in."""
+    """Return the attributes of a value by name, recursively, without applying defaults."""
     if is_dataclass(value):
         assert list(vars(value)) == [field.name for field in fields(value)], "every field, in the order of the class"
         return {name: all_fields(item) for name, item in vars(value).items()}
@@ -61,7 +61,7 @@ def test_outputs(row: dict[str, Any], want: SystemOutputs) -> None:
     assert all_fields(made) == all_fields(want)
 
 
-def test_nothing_is_shared() -> None:
+def test_objects_share_no_state() -> None:
     first, second = (
         decode_output(b'{"sample_id": "1", "retrieved": ["a", {"doc": {"doc_id": "b"}}]}')[1] for _ in "ab"
     )

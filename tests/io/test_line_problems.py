@@ -1,4 +1,4 @@
-"""Every problem of a line, and of a file: nothing that is wrong hides behind something else that is."""
+"""All problems of a line and of a file are reported, not only the first."""
 
 import json
 from pathlib import Path
@@ -108,20 +108,20 @@ def test_outputs(line: bytes, want: list[str]) -> None:
     assert sorted(problems_of(line, "outputs")) == sorted(want)
 
 
-def test_there_is_an_end() -> None:
+def test_number_of_problems_is_limited() -> None:
     row = {"sample_id": "1", "query": "q", "reference_answers": list(range(99))}
     found = problems_of(json.dumps(row).encode(), "samples")
     assert len(found) == MAX_PROBLEMS + 1
     assert found[-1] == "there are more problems on this line"
 
 
-def test_whose_line_it_is() -> None:
+def test_sample_id_of_an_invalid_line() -> None:
     assert find_line_problems(b'{"sample_id": "x"}', "samples", "p").sample_id == "x"
     assert find_line_problems(b'{"sample_id": 3}', "samples", "p").sample_id is None
     assert find_line_problems(b'{"sample_id": "x"', "samples", "p").sample_id is None
 
 
-def test_a_line_with_a_problem_still_says_whose_it_is(tmp_path: Path) -> None:
+def test_invalid_line_keeps_its_sample_id(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"sample_id": "a"}\n{"sample_id": "a", "query": "q"}\n{"sample_id": "b", "query": "q"}\n')
     problems = Problems(gather=True)
@@ -148,7 +148,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=8), st.sampled_from(["samples", "outputs"]))
-def test_what_strict_reading_says_is_among_all_that_is_said(row: dict[str, Any], role: Role) -> None:
+def test_all_problems_include_the_first_error(row: dict[str, Any], role: Role) -> None:
     line = json.dumps(row).encode()
     first = ""
     try:
@@ -161,7 +161,7 @@ def test_what_strict_reading_says_is_among_all_that_is_said(row: dict[str, Any],
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=8), st.integers(0, 400), st.binary(max_size=3))
-def test_damaged_lines_raise_nothing(
+def test_damaged_lines_do_not_raise(
     tmp_path_factory: pytest.TempPathFactory, row: dict[str, Any], at: int, piece: bytes
 ) -> None:
     line = json.dumps(row).encode()

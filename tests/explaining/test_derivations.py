@@ -34,15 +34,15 @@ def derivations(one: BatchMetric, seed: int) -> Iterator[tuple[Derivation, float
     """The derivation of every scored sample, and its score."""
     rows, outs = made_data(seed)
     (result,) = evaluate(rows, outs, [one])
-    around = ExplainContext(lambda: list(zip(rows, outs, strict=True)), may_call_models=True)
+    context = ExplainContext(lambda: list(zip(rows, outs, strict=True)), may_call_models=True)
     for row, out, score, outcome in zip(rows, outs, result.scores or (), result.outcomes or (), strict=True):
         if outcome == "scored":
             assert out is not None
-            yield one.derivation(row, out, around), score
+            yield one.derivation(row, out, context), score
 
 
 @pytest.mark.parametrize("spec", COMPUTED, ids=str)
-def test_the_steps_lead_to_the_score_to_the_last_digit(spec: Spec) -> None:
+def test_derivation_value_equals_the_score(spec: Spec) -> None:
     every = [one for seed in range(4) for one in derivations(built(spec), seed)]
     assert every
     assert not all(derivation.general for derivation, _ in every), "only what goes in and what comes out"
@@ -58,7 +58,7 @@ def test_the_steps_lead_to_the_score_to_the_last_digit(spec: Spec) -> None:
 
 @pytest.mark.part("models")
 @pytest.mark.parametrize("spec", MODELS, ids=str)
-def test_a_model_that_may_be_asked_again_says_about_the_same(spec: Spec) -> None:
+def test_derivation_with_models_is_close_to_the_score(spec: Spec) -> None:
     assert isinstance(spec, dict)
     for name in model_names(spec):
         made(name)
@@ -67,17 +67,17 @@ def test_a_model_that_may_be_asked_again_says_about_the_same(spec: Spec) -> None
 
 
 @pytest.mark.parametrize("spec", MODELS, ids=str)
-def test_a_model_is_not_asked_unless_it_may_be(spec: Spec) -> None:
-    told = metric(spec)
-    assert isinstance(told, BatchMetric)
+def test_models_are_not_called_by_default(spec: Spec) -> None:
+    scored_metric = metric(spec)
+    assert isinstance(scored_metric, BatchMetric)
     rows, outs = made_data(0)
     pairs = [(r, o) for r, o in zip(rows, outs, strict=True) if o is not None and o.response is not None]
-    around = ExplainContext(lambda: list(pairs), stored_score=0.25)
+    context = ExplainContext(lambda: list(pairs), stored_score=0.25)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("auepora_eval.semantic.models._load_cached", _never)
         for row, out in pairs[:4]:
             if row.reference_answer is not None and row.references[0].strip() and out.response.text.strip():  # type: ignore[union-attr]
-                assert told.derivation(row, out, around).value == 0.25
+                assert scored_metric.derivation(row, out, context).value == 0.25
 
 
 def _never(*_: object) -> None:
@@ -85,7 +85,7 @@ def _never(*_: object) -> None:
 
 
 @for_each([spec for spec in SPECS if not asks_a_model(spec)])
-def test_every_choice_and_reducer_has_words(spec: Spec) -> None:
+def test_every_option_and_reducer_is_described(spec: Spec) -> None:
     one = built(spec)
     for key, value in one.signature.options.items():
         assert "an option of" not in describe_option(key, value, one.option_help), key
@@ -174,11 +174,11 @@ ROWS: list[tuple[str, Spec, EvaluationSample, SystemOutputs, str]] = [
 
 
 @pytest.mark.parametrize(("spec", "row", "out", "text"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
-def test_the_last_step_says_how(spec: Spec, row: EvaluationSample, out: SystemOutputs, text: str) -> None:
+def test_last_step(spec: Spec, row: EvaluationSample, out: SystemOutputs, text: str) -> None:
     assert last(spec, row, out) == text
 
 
-def test_ndcg_shows_every_position_with_its_gain_and_discount() -> None:
+def test_ndcg_shows_gain_and_discount_per_position() -> None:
     one = metric({"ndcg@3": {"gain_scheme": "linear"}})
     assert isinstance(one, BatchMetric)
     returned = one.derivation(GRADED, output("bxac")).steps[2].table
@@ -191,7 +191,7 @@ def test_ndcg_shows_every_position_with_its_gain_and_discount() -> None:
     )
 
 
-def test_a_document_that_comes_twice_counts_once() -> None:
+def test_duplicate_document_counts_once() -> None:
     one = metric("recall@3")
     assert isinstance(one, BatchMetric)
     table = one.derivation(sample(["a"]), output("axa")).steps[1].table
@@ -199,7 +199,7 @@ def test_a_document_that_comes_twice_counts_once() -> None:
     assert [row[3] for row in table.rows] == ["hit 1", "", "returned before"]
 
 
-def test_a_variant_shows_its_base() -> None:
+def test_variant_shows_its_base() -> None:
     base = sample(sample_id="clean", answer="a cat")
     noisy = sample(sample_id="typo", answer="a cat", labels={"variant_of": "clean", "scenario": "typo"})
     pairs = [(base, output(answer="a cat")), (noisy, output(answer="dog"))]
@@ -220,7 +220,7 @@ class Vowels(SampleMetric):
         return Score(sum(output.response.text.count(one) for one in "aeiou") / 10)
 
 
-def test_a_metric_of_ones_own_shows_what_goes_in_and_comes_out() -> None:
+def test_custom_metric_shows_inputs_and_score() -> None:
     derivation = Vowels().derivation(sample(query="how?"), SystemOutputs([], Response("aha")))
     assert (derivation.value, derivation.general) == (0.2, True)
     assert "The question: “how?”" in [step.text for step in derivation.steps]

@@ -51,29 +51,29 @@ def run(store: RunStore) -> RunRecord:
     return record
 
 
-def of_query(store: RunStore, metric: str, query: str, **options: Any) -> Explanation:
-    told = explain(store, "run_one", metric, query=query, **options)
-    assert told.query is not None
-    return told
+def explain_query(store: RunStore, metric: str, query: str, **options: Any) -> Explanation:
+    explanation = explain(store, "run_one", metric, query=query, **options)
+    assert explanation.query is not None
+    return explanation
 
 
-def test_a_card_says_what_the_number_is(store: RunStore, run: RunRecord) -> None:
-    told = explain(store, "one", "recall@5").card
-    assert told.formula == "|G ∩ R_k| / |G|"
-    assert [(one.key, one.value, one.words) for one in told.choices] == [
+def test_card_describes_the_metric(store: RunStore, run: RunRecord) -> None:
+    card = explain(store, "one", "recall@5").card
+    assert card.formula == "|G ∩ R_k| / |G|"
+    assert [(one.key, one.value, one.words) for one in card.choices] == [
         ("empty", "skip", "a query with nothing relevant is left out")
     ]
-    assert (told.range_text, told.direction) == ("from 0 to 1", "higher is better")
-    assert told.reducer == "the mean of the samples' scores"
-    assert told.convention == "auepora (the framework's own)"
-    assert told.target == "RETRIEVAL_RELEVANCE"
-    assert told.value == pytest.approx((1 + 1 + 0 + 0) / 4)
-    assert told.value_completed == 1.0
-    assert told.interval is not None
-    assert told.interval.method == "t"
+    assert (card.range_text, card.direction) == ("from 0 to 1", "higher is better")
+    assert card.reducer == "the mean of the samples' scores"
+    assert card.convention == "auepora (the framework's own)"
+    assert card.target == "RETRIEVAL_RELEVANCE"
+    assert card.value == pytest.approx((1 + 1 + 0 + 0) / 4)
+    assert card.value_completed == 1.0
+    assert card.interval is not None
+    assert card.interval.method == "t"
 
 
-def test_a_card_says_which_samples_it_stands_on(store: RunStore, run: RunRecord) -> None:
+def test_card_counts_samples(store: RunStore, run: RunRecord) -> None:
     counts = explain(store, "one", "recall@5").card.samples
     assert counts is not None
     assert (counts.total, counts.counted, counts.scored, counts.skipped, counts.system_failed) == (6, 4, 2, 2, 2)
@@ -83,29 +83,29 @@ def test_a_card_says_which_samples_it_stands_on(store: RunStore, run: RunRecord)
     assert counts.skips[1].needed == "annotate `relevant_docs` for the sample ([] if nothing is relevant)"
 
 
-def test_failures_of_latency_leave_the_mean(store: RunStore, run: RunRecord) -> None:
+def test_latency_failures_are_excluded_from_the_mean(store: RunStore, run: RunRecord) -> None:
     counts = explain(store, "one", "mean_latency[end_to_end]").card.samples
     assert counts is not None
     assert (counts.counted, counts.failed_counts_as) == (3, None)
 
 
-def test_the_mean_is_the_sum_over_the_count(store: RunStore, run: RunRecord) -> None:
-    told = explain(store, "one", "mrr").reduction
-    assert told is not None
-    assert (told.total, told.n) == (1.5, 4)
-    assert (told.check.verdict, told.check.computed) == ("equal", 0.375)
-    assert [one.sample_id for one in told.lowest] == ["crashed", "never came"]
-    assert [one.sample_id for one in told.highest] == ["right", "half"]
-    assert told.lowest[0].outcome == "system_failed:timeout"
+def test_mean_is_sum_over_count(store: RunStore, run: RunRecord) -> None:
+    reduction = explain(store, "one", "mrr").reduction
+    assert reduction is not None
+    assert (reduction.total, reduction.n) == (1.5, 4)
+    assert (reduction.check.verdict, reduction.check.computed) == ("equal", 0.375)
+    assert [one.sample_id for one in reduction.lowest] == ["crashed", "never came"]
+    assert [one.sample_id for one in reduction.highest] == ["right", "half"]
+    assert reduction.lowest[0].outcome == "system_failed:timeout"
 
 
 @pytest.mark.parametrize("metric", ["bleu", "quantile_latency[end_to_end,0.95]"])
-def test_what_is_no_mean_says_so_and_is_computed_again_too(store: RunStore, run: RunRecord, metric: str) -> None:
-    told = explain(store, "one", metric).reduction
-    assert told is not None
-    assert "not a mean" in told.words
-    assert told.total is None
-    assert told.check.verdict == "equal"
+def test_metrics_that_are_not_means_are_recomputed(store: RunStore, run: RunRecord, metric: str) -> None:
+    reduction = explain(store, "one", metric).reduction
+    assert reduction is not None
+    assert "not a mean" in reduction.words
+    assert reduction.total is None
+    assert reduction.check.verdict == "equal"
 
 
 OUTCOMES = [
@@ -121,13 +121,13 @@ OUTCOMES = [
 
 
 @pytest.mark.parametrize(("query", "metric", "outcome", "counts", "words"), OUTCOMES)
-def test_every_outcome_is_told(
+def test_every_outcome_is_explained(
     store: RunStore, run: RunRecord, query: str, metric: str, outcome: str, counts: float | None, words: str
 ) -> None:
-    told = of_query(store, metric, query).query
-    assert told is not None
-    (answer,) = told.answers
-    assert (answer.outcome, answer.counts_as, told.check.verdict) == (outcome, counts, "equal")
+    explanation = explain_query(store, metric, query).query
+    assert explanation is not None
+    (answer,) = explanation.answers
+    assert (answer.outcome, answer.counts_as, explanation.check.verdict) == (outcome, counts, "equal")
     assert words in answer.words
     assert (answer.derivation is not None) == (outcome == "scored")
 
@@ -136,56 +136,60 @@ def test_repeats_are_derived_one_by_one(store: RunStore) -> None:
     again = [output("xxa", answer="sat"), *OUTPUTS[1:]]
     record = put_run(store, "one", SAMPLES, OUTPUTS, again)
     rescore(store, record, ["mrr", "bleu", "token_f1"])
-    told = of_query(store, "mrr", "right").query
-    assert told is not None
-    assert [answer.counts_as for answer in told.answers] == [1.0, 1 / 3]
-    assert (told.check.verdict, told.check.stored) == ("equal", (1 + 1 / 3) / 2)
+    explanation = explain_query(store, "mrr", "right").query
+    assert explanation is not None
+    assert [answer.counts_as for answer in explanation.answers] == [1.0, 1 / 3]
+    assert (explanation.check.verdict, explanation.check.stored) == ("equal", (1 + 1 / 3) / 2)
     whole = explain(store, "one", "bleu").reduction
     assert whole is not None
     assert (whole.check.verdict, "mean of the repeats" in whole.check.why) == ("not computed", True)
-    assert "Answer 2" in explanation_text(of_query(store, "mrr", "right"))
+    assert "Answer 2" in explanation_text(explain_query(store, "mrr", "right"))
 
 
-def test_a_number_that_is_not_what_comes_out_is_told(store: RunStore, run: RunRecord) -> None:
+def test_stored_value_that_differs_is_reported(store: RunStore, run: RunRecord) -> None:
     result = store.result(run.run_id, "mrr")
     assert isinstance(result.scores, Scores)
     values = result.scores.values.copy()
     values[0] = 0.25
     store.put_result(run.run_id, MetricResult(**{**vars(result), "scores": replace(result.scores, values=values)}))
-    told = of_query(store, "mrr", "right")
-    assert told.query is not None
-    assert (told.query.check.verdict, told.query.check.stored, told.query.check.computed) == ("differs", 0.25, 1.0)
-    assert "They differ: the outputs were replaced since" in explanation_text(told)
+    explanation = explain_query(store, "mrr", "right")
+    assert explanation.query is not None
+    assert (explanation.query.check.verdict, explanation.query.check.stored, explanation.query.check.computed) == (
+        "differs",
+        0.25,
+        1.0,
+    )
+    assert "They differ: the outputs were replaced since" in explanation_text(explanation)
     whole = explain(store, "one", "mrr").reduction
     assert whole is not None
     assert whole.check.verdict == "differs"
 
 
-def test_outputs_replaced_after_scoring_are_found_out(store: RunStore, run: RunRecord) -> None:
+def test_outputs_replaced_after_scoring_are_detected(store: RunStore, run: RunRecord) -> None:
     from auepora_eval.store import StoredOutput
 
     store.append(run.run_id, [StoredOutput(0, 0, "right", output("xxa"))], replace=True)
-    told = of_query(store, "mrr", "right").query
-    assert told is not None
-    assert (told.check.verdict, told.check.computed) == ("differs", 1 / 3)
+    explanation = explain_query(store, "mrr", "right").query
+    assert explanation is not None
+    assert (explanation.check.verdict, explanation.check.computed) == ("differs", 1 / 3)
 
 
-def test_each_definition_is_explained_by_its_own_rules(store: RunStore, run: RunRecord) -> None:
+def test_each_signature_is_explained_by_its_own_conventions(store: RunStore, run: RunRecord) -> None:
     rescore(store, run, ["map"])
     rescore(store, run, ["map"], conventions="trec")
     rescore(store, run, [{"ndcg@3": {"gain_scheme": "linear", "as": "mine"}}])
-    latest = of_query(store, "map", "right")
+    latest = explain_query(store, "map", "right")
     assert latest.card.convention.startswith("trec")
-    by_signature = of_query(
+    by_signature = explain_query(
         store, store.results(run.run_id, every_signature=True).by_name["map"].signature or "", "right"
     )
     assert by_signature.card.signature == latest.card.signature
     older = next(one for one in store.results(run.run_id, every_signature=True) if one.name == "map")
-    told = of_query(store, older.signature or "", "right")
-    assert told.card.convention.startswith("auepora")
-    assert told.query is not None
-    assert told.query.check.verdict == "equal"
-    named = of_query(store, "mine", "half")
+    explanation = explain_query(store, older.signature or "", "right")
+    assert explanation.card.convention.startswith("auepora")
+    assert explanation.query is not None
+    assert explanation.query.check.verdict == "equal"
+    named = explain_query(store, "mine", "half")
     assert named.query is not None
     assert (named.card.choices[0].value, named.query.check.verdict) == ("linear", "equal")
 
@@ -216,14 +220,14 @@ class OnlyComputes(Metric):
         return MetricResult(self.name, self.target, float(len(samples)))
 
 
-def test_metrics_of_ones_own(store: RunStore, run: RunRecord) -> None:
+def test_custom_metrics(store: RunStore, run: RunRecord) -> None:
     rescore(store, run, [Shouting(), OnlyComputes()])
     given = {"shouting": Shouting(), "counting": OnlyComputes()}
-    told = of_query(store, "shouting", "right", metrics=given)
-    assert told.card.summary == "Whether the answer shouts."
-    assert told.query is not None
-    assert told.query.check.verdict == "equal"
-    unknown = of_query(store, "shouting", "right")
+    explanation = explain_query(store, "shouting", "right", metrics=given)
+    assert explanation.card.summary == "Whether the answer shouts."
+    assert explanation.query is not None
+    assert explanation.query.check.verdict == "equal"
+    unknown = explain_query(store, "shouting", "right")
     assert unknown.card.summary == "A metric that is not known in this process."
     assert unknown.card.direction == "lower is better"
     assert unknown.query is not None
@@ -231,7 +235,7 @@ def test_metrics_of_ones_own(store: RunStore, run: RunRecord) -> None:
     for one in (None, given):
         counted = explain(store, "one", "counting", metrics=one)
         assert (counted.card.value, counted.card.samples, counted.reduction) == (6.0, None, None)
-    assert explanation_text(of_query(store, "counting", "right", metrics=given))
+    assert explanation_text(explain_query(store, "counting", "right", metrics=given))
 
 
 class Broken(Shouting):
@@ -246,16 +250,16 @@ class Broken(Shouting):
         raise ZeroDivisionError
 
 
-def test_a_derivation_of_ones_own_that_fails_takes_nothing_from_the_rest(store: RunStore, run: RunRecord) -> None:
+def test_failing_custom_derivation_is_ignored(store: RunStore, run: RunRecord) -> None:
     rescore(store, run, [Broken()])
-    told = of_query(store, "broken", "right", metrics={"broken": Broken()})
-    assert told.query is not None
-    assert (told.query.answers[0].derivation, told.query.check.verdict) == (None, "equal")
-    assert told.card.choices[0].words == "me"
-    assert "scored; it counts as 0" in explanation_text(told)
+    explanation = explain_query(store, "broken", "right", metrics={"broken": Broken()})
+    assert explanation.query is not None
+    assert (explanation.query.answers[0].derivation, explanation.query.check.verdict) == (None, "equal")
+    assert explanation.card.choices[0].words == "me"
+    assert "scored; it counts as 0" in explanation_text(explanation)
 
 
-def test_a_card_of_a_fresh_result_needs_no_store() -> None:
+def test_card_without_store() -> None:
     from auepora_eval import evaluate, metric
 
     (result,) = evaluate(SAMPLES, OUTPUTS, ["recall@5"])
@@ -267,41 +271,41 @@ def test_a_card_of_a_fresh_result_needs_no_store() -> None:
     assert json.loads(json.dumps(alone.to_dict()))["samples"]["counted"] == 4
 
 
-def test_a_mistake_names_what_there_is(store: RunStore, run: RunRecord) -> None:
+def test_unknown_names_are_suggested(store: RunStore, run: RunRecord) -> None:
     with pytest.raises(UnknownMetricError, match=r"recall@5"):
         explain(store, "one", "recal@5")
     with pytest.raises(BadValueError, match="has no sample 'rigth'; did you mean 'right'"):
         explain(store, "one", "mrr", query="rigth")
 
 
-def test_what_a_model_wrote_breaks_neither_terminal_nor_markdown(store: RunStore) -> None:
+def test_model_output_is_escaped(store: RunStore) -> None:
     nasty = "# not a heading\n| cell | \x1b[2J <script>alert(1)</script> \u202e " + "x" * 5000
     rows = [sample(["a|b"], sample_id="q|1", answer=nasty, query=nasty)]
     record = put_run(store, "one", rows, [output(["a|b", nasty], answer=nasty)])
     rescore(store, record, ["recall@5", "token_f1", "support_density", "exact_match"])
     for name in ("recall@5", "token_f1", "exact_match"):
-        told = of_query(store, name, "q|1")
-        page = explanation_markdown(told)
+        explanation = explain_query(store, name, "q|1")
+        page = explanation_markdown(explanation)
         assert "<script>" not in page
         assert "\x1b" not in page
         assert not [line for line in page.splitlines() if line.startswith("# not")]
         assert max(map(len, page.splitlines())) < 12000
-        assert "\n| cell" not in explanation_text(told)
-        json.dumps(told.to_dict(), allow_nan=False)
+        assert "\n| cell" not in explanation_text(explanation)
+        json.dumps(explanation.to_dict(), allow_nan=False)
 
 
-def test_an_empty_run(store: RunStore) -> None:
+def test_empty_run(store: RunStore) -> None:
     record = put_run(store, "one", SAMPLES[2:3], [OUTPUTS[2]])
     rescore(store, record, ["recall@5"])
-    told = explain(store, "one", "recall@5")
-    assert told.card.value is None
-    assert told.card.notes == ("There is no value: no sample is in it",)
-    assert told.reduction is not None
-    assert (told.reduction.n, told.reduction.check.verdict) == (0, "equal")
-    assert "There is no value" in explanation_text(told)
+    explanation = explain(store, "one", "recall@5")
+    assert explanation.card.value is None
+    assert explanation.card.notes == ("There is no value: no sample is in it",)
+    assert explanation.reduction is not None
+    assert (explanation.reduction.n, explanation.reduction.check.verdict) == (0, "equal")
+    assert "There is no value" in explanation_text(explanation)
 
 
-def test_the_command(
+def test_explain_command(
     store: RunStore, run: RunRecord, auepora: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
     where = ("--store", str(tmp_path / "runs.sqlite"))

@@ -51,7 +51,7 @@ VERDICTS = [
 ]
 
 
-def by_words(request: JudgeRequest) -> dict[str, Any]:
+def reply_by_words(request: JudgeRequest) -> dict[str, Any]:
     """Takes sentences for claims, and looks for their words in the evidence."""
     if "claims" in request.schema["properties"]:
         (text,) = framed(request.prompt, "text")
@@ -76,39 +76,39 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
         yield opened
 
 
-def explained(store: RunStore, one: Any, *, repeats: int = 1, **options: Any) -> tuple[QueryExplanation, str]:
-    """What is told of the sample once the metric has scored it."""
+def score_and_explain(store: RunStore, one: Any, *, repeats: int = 1, **options: Any) -> tuple[QueryExplanation, str]:
+    """Score the sample with the metric and explain it."""
     assert isinstance(one, BatchMetric)
     record = put_run(store, "judged", [SAMPLE], [OUTPUT])
     score_run(store, record, [one], conventions=one.active_conventions, judging=JudgePolicy(repeats=repeats, retries=0))
-    told = explain(store, "judged", one.name, query="one", metrics={one.name: one}, **options)
-    assert told.query is not None
-    return told.query, explanation_text(told)
+    explanation = explain(store, "judged", one.name, query="one", metrics={one.name: one}, **options)
+    assert explanation.query is not None
+    return explanation.query, explanation_text(explanation)
 
 
 @pytest.mark.parametrize("repeats", [1, 3])
 @pytest.mark.parametrize("name", [*CLAIMS, *VERDICTS])
-def test_stored_judgements_lead_to_the_stored_score(store: RunStore, name: str, repeats: int) -> None:
-    told, _ = explained(store, metric({name: {"critic": SteadyCritic()}}), repeats=repeats)
-    (answer,) = told.answers
+def test_stored_judgements_reproduce_the_score(store: RunStore, name: str, repeats: int) -> None:
+    explanation, _ = score_and_explain(store, metric({name: {"critic": SteadyCritic()}}), repeats=repeats)
+    (answer,) = explanation.answers
     if not answer.outcome.startswith("scored"):
         return  # the steady critic found no claims
     assert answer.derivation is not None
-    assert (told.check.verdict, answer.derivation.general) == ("equal", False)
+    assert (explanation.check.verdict, answer.derivation.general) == ("equal", False)
 
 
 @pytest.mark.parametrize(
     "name", ["claim_precision", "noise_sensitivity", "citation_support_precision", "nugget_recall"]
 )
-def test_so_do_bare_numbers(store: RunStore, name: str) -> None:
+def test_bare_numbers_reproduce_the_score(store: RunStore, name: str) -> None:
     sentences = {} if name in VERDICTS else {"claims": "sentences"}
-    told, _ = explained(store, metric({name: {"critic": SteadyBareCritic(), **sentences}}))
-    assert told.check.verdict == "equal"
-    assert told.answers[0].derivation is not None
-    assert not told.answers[0].derivation.general
+    explanation, _ = score_and_explain(store, metric({name: {"critic": SteadyBareCritic(), **sentences}}))
+    assert explanation.check.verdict == "equal"
+    assert explanation.answers[0].derivation is not None
+    assert not explanation.answers[0].derivation.general
 
 
-TOLD: list[tuple[str, dict[str, Any], list[str]]] = [
+STEP_ROWS: list[tuple[str, dict[str, Any], list[str]]] = [
     (
         "claim_faithfulness",
         {},
@@ -143,54 +143,56 @@ TOLD: list[tuple[str, dict[str, Any], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "options", "lines"), TOLD, ids=[row[0] for row in TOLD])
-def test_statements_verdicts_and_the_fraction(
+@pytest.mark.parametrize(("name", "options", "lines"), STEP_ROWS, ids=[row[0] for row in STEP_ROWS])
+def test_steps_show_statements_verdicts_and_fraction(
     store: RunStore, name: str, options: dict[str, Any], lines: list[str]
 ) -> None:
-    told, text = explained(store, metric({name: {"critic": ScriptedCritic(by_words), **options}}))
-    assert told.check.verdict == "equal"
+    explanation, text = score_and_explain(store, metric({name: {"critic": ScriptedCritic(reply_by_words), **options}}))
+    assert explanation.check.verdict == "equal"
     assert [line for line in lines if line not in text] == []
 
 
-def test_a_repeat_in_which_the_judge_failed_is_left_out(store: RunStore) -> None:
-    def says(request: JudgeRequest) -> Any:
-        return JudgeError("unparseable", "hm") if request.repeat == 1 else by_words(request)
+def test_repeat_with_failed_judge_is_left_out(store: RunStore) -> None:
+    def reply(request: JudgeRequest) -> Any:
+        return JudgeError("unparseable", "hm") if request.repeat == 1 else reply_by_words(request)
 
-    told, text = explained(store, metric({"claim_faithfulness": {"critic": ScriptedCritic(says)}}), repeats=3)
-    assert told.check.verdict == "equal"
+    explanation, text = score_and_explain(
+        store, metric({"claim_faithfulness": {"critic": ScriptedCritic(reply)}}), repeats=3
+    )
+    assert explanation.check.verdict == "equal"
     assert "Judged for the 3. time" in text
     assert "Judged for the 2. time" not in text
     assert "The mean of 2: (0.666667 + 0.666667) / 2" in text
 
 
 @pytest.mark.parametrize("name", ["claim_precision", "citation_support_recall"])
-def test_a_function_is_asked_again_only_where_models_may_be(store: RunStore, name: str) -> None:
+def test_nli_function_is_called_only_with_models(store: RunStore, name: str) -> None:
     options = {"critic": shares_words} if name in VERDICTS else {"claims": "sentences", "verifier": shares_words}
     one = metric({name: options})
-    told, _ = explained(store, one)
-    assert told.answers[0].derivation is not None
-    assert told.answers[0].derivation.general
+    explanation, _ = score_and_explain(store, one)
+    assert explanation.answers[0].derivation is not None
+    assert explanation.answers[0].derivation.general
     again = explain(store, "judged", name, query="one", metrics={name: one}, models=True).query
     assert again is not None
     assert again.answers[0].derivation is not None
     assert (again.check.verdict, again.answers[0].derivation.general) == ("equal", False)
 
 
-def test_judgements_that_are_no_answers_to_what_is_asked_now_are_told_as_they_are() -> None:
+def test_judgements_of_another_prompt_are_shown_unchanged() -> None:
     verdicts = [{"number": 1, "why": "not there", "verdict": "none"}, {"number": 9, "verdict": "full"}]
     about = {"of": "the documents", "statements": ["Cats sing"]}
-    said = [
+    judgements = [
         SampleJudgement({"verdicts": verdicts}, "ann", request="?", about=about),
         SampleJudgement(
             {"needed": [2]}, "ann", request="??", about={"of": "d2", "sentences": ["Cats fly.", "Dogs run."]}
         ),
         SampleJudgement({}, "ann", request="???", error="unparseable", about=about),
     ]
-    one = metric({"claim_faithfulness": {"critic": ScriptedCritic(by_words)}})
+    one = metric({"claim_faithfulness": {"critic": ScriptedCritic(reply_by_words)}})
     assert isinstance(one, BatchMetric)
-    told = one.derivation(SAMPLE, OUTPUT, ExplainContext(judgements=tuple(said), stored_score=0.5))
-    assert (told.general, told.value) == (True, 0.5)
-    (table,) = (step.table for step in told.steps if step.table is not None)
+    derivation = one.derivation(SAMPLE, OUTPUT, ExplainContext(judgements=tuple(judgements), stored_score=0.5))
+    assert (derivation.general, derivation.value) == (True, 0.5)
+    (table,) = (step.table for step in derivation.steps if step.table is not None)
     assert [row[2] for row in table.rows] == [
         "against the documents: none: Cats sing (not there)",
         "against the documents: full: statement 9",
@@ -200,21 +202,21 @@ def test_judgements_that_are_no_answers_to_what_is_asked_now_are_told_as_they_ar
     ]
 
 
-def test_what_keeps_a_sample_from_being_measured_is_told(store: RunStore) -> None:
+def test_measurement_failure_is_explained(store: RunStore) -> None:
     bad = EvaluationSample("one", "What?", metadata={"nuggets": [{"text": "cats sleep", "importance": "high"}]})
-    one = metric({"nugget_recall": {"critic": ScriptedCritic(by_words)}})
+    one = metric({"nugget_recall": {"critic": ScriptedCritic(reply_by_words)}})
     assert isinstance(one, BatchMetric)
     record = put_run(store, "judged", [bad], [OUTPUT])
     with pytest.warns(AueporaWarning, match=r"metadata.nuggets\[0\] has 'high' as 'importance'"):
         score_run(store, record, [one], conventions=one.active_conventions, judging=JudgePolicy())
-    told = explain(store, "judged", "nugget_recall", query="one", metrics={"nugget_recall": one}).query
-    assert told is not None
-    assert "metadata.nuggets[0] has 'high' as 'importance'" in told.answers[0].words
+    explanation = explain(store, "judged", "nugget_recall", query="one", metrics={"nugget_recall": one}).query
+    assert explanation is not None
+    assert "metadata.nuggets[0] has 'high' as 'importance'" in explanation.answers[0].words
 
 
-def test_so_is_a_list_of_sentences_that_is_none() -> None:
+def test_malformed_sentence_list_is_explained() -> None:
     answer = Response("Cats sleep.", sentences=[{"text": "Cats sleep.", "citations": "d1"}])
-    one = metric({"citation_support_recall": {"critic": ScriptedCritic(by_words)}})
+    one = metric({"citation_support_recall": {"critic": ScriptedCritic(reply_by_words)}})
     with pytest.warns(AueporaWarning, match=r"response.sentences: citations are a list of document ids, not 'd1'"):
         (result,) = evaluate([SAMPLE], [SystemOutputs(FOUND, answer)], [one])
     assert list(result.outcomes or ()) == ["measure_failed:bad_citations"]

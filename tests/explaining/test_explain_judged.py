@@ -32,7 +32,7 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
         yield opened
 
 
-def judged(store: RunStore, one: BatchMetric, *, repeats: int = 1) -> None:
+def score_run_with(store: RunStore, one: BatchMetric, *, repeats: int = 1) -> None:
     outs = [output("a", answer="a cat"), output("a", answer="a dog")]
     for out in outs:
         out.retrieved[0].doc.text = "cats and dogs"
@@ -59,52 +59,52 @@ SPECS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("repeats", [1, 3])
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: next(iter(spec)))
-def test_stored_judgements_lead_to_the_stored_score(store: RunStore, spec: dict[str, Any], repeats: int) -> None:
+def test_stored_judgements_reproduce_the_score(store: RunStore, spec: dict[str, Any], repeats: int) -> None:
     one = metric(spec)
     assert isinstance(one, BatchMetric)
-    judged(store, one, repeats=repeats)
-    told = explain(store, "judged", one.name, query="two", metrics={one.name: one}).query
-    assert told is not None
-    assert told.check.verdict == "equal"
-    derivation = told.answers[0].derivation
+    score_run_with(store, one, repeats=repeats)
+    explanation = explain(store, "judged", one.name, query="two", metrics={one.name: one}).query
+    assert explanation is not None
+    assert explanation.check.verdict == "equal"
+    derivation = explanation.answers[0].derivation
     assert derivation is not None
     assert not derivation.general
     assert derivation.steps[-1].text.startswith(f"The mean of {repeats}: ")
 
 
-def test_one_question_to_a_bare_critic_is_explained_without_it(store: RunStore) -> None:
-    judged(store, metric({"llm_answer_quality": {"critic": SteadyBareCritic()}}))  # type: ignore[arg-type]
-    told = explain(store, "judged", "llm_answer_quality", query="two").query
-    assert told is not None
-    assert told.check.verdict == "equal"
-    assert told.answers[0].derivation is not None
-    assert not told.answers[0].derivation.general
+def test_bare_critic_is_not_called_again(store: RunStore) -> None:
+    score_run_with(store, metric({"llm_answer_quality": {"critic": SteadyBareCritic()}}))  # type: ignore[arg-type]
+    explanation = explain(store, "judged", "llm_answer_quality", query="two").query
+    assert explanation is not None
+    assert explanation.check.verdict == "equal"
+    assert explanation.answers[0].derivation is not None
+    assert not explanation.answers[0].derivation.general
 
 
-def test_the_judge_of_a_plan_need_not_be_at_hand(store: RunStore) -> None:
-    judged(store, metric({"llm_faithfulness": {"critic": SteadyCritic(), "scale": "1-5"}}))  # type: ignore[arg-type]
-    told = explain(
+def test_plan_judge_is_not_needed(store: RunStore) -> None:
+    score_run_with(store, metric({"llm_faithfulness": {"critic": SteadyCritic(), "scale": "1-5"}}))  # type: ignore[arg-type]
+    explanation = explain(
         store,
         "judged",
         "llm_faithfulness",
         query="one",
         metrics={"llm_faithfulness": metric({"llm_faithfulness": {"critic": {"use": "judge"}, "scale": "1-5"}})},
     )
-    assert told.notes == []
-    assert told.query is not None
-    assert told.query.check.verdict == "equal"
-    assert "because" in explanation_text(told)
-    assert "on the scale from 1 to 5 is (x − 1) / (5 − 1)" in explanation_text(told)
+    assert explanation.notes == []
+    assert explanation.query is not None
+    assert explanation.query.check.verdict == "equal"
+    assert "because" in explanation_text(explanation)
+    assert "on the scale from 1 to 5 is (x − 1) / (5 − 1)" in explanation_text(explanation)
 
 
-def test_a_judge_that_failed_is_told_with_what_it_said(store: RunStore) -> None:
+def test_failed_judge_is_shown_with_its_message(store: RunStore) -> None:
     critic = ScriptedCritic(lambda _: JudgeError("unparseable", "no number in it", raw="hm"))
     one = metric({"llm_faithfulness": {"critic": critic}})
     with pytest.warns(AueporaWarning, match="unparseable"):
-        judged(store, one)  # type: ignore[arg-type]
-    told = explain(store, "judged", "llm_faithfulness", query="one", metrics={"llm_faithfulness": one})
-    assert told.query is not None
-    (answer,) = told.query.answers
+        score_run_with(store, one)  # type: ignore[arg-type]
+    explanation = explain(store, "judged", "llm_faithfulness", query="one", metrics={"llm_faithfulness": one})
+    assert explanation.query is not None
+    (answer,) = explanation.query.answers
     assert (answer.outcome, answer.counts_as) == ("measure_failed:unparseable", None)
     assert "no number in it" in answer.words
     bounds = explain(store, "judged", "llm_faithfulness", metrics={"llm_faithfulness": one}).card.bounds
@@ -119,23 +119,25 @@ class Counting(JudgedMetric):
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         request = JudgeRequest("how many?", {}, sample_id=sample.sample_id, metric=self.name)
-        said = await judge.ask(ScriptedCritic(lambda _: Judgement({"claims": ["x", "y"], "rationale": "two"})), request)
+        judgement = await judge.ask(
+            ScriptedCritic(lambda _: Judgement({"claims": ["x", "y"], "rationale": "two"})), request
+        )
         await asyncio.sleep(0)
-        return Score(1 / len(said.answer["claims"]))
+        return Score(1 / len(judgement.answer["claims"]))
 
 
-def test_any_other_judged_metric_shows_what_was_said(store: RunStore) -> None:
-    judged(store, Counting())
-    told = explain(store, "judged", "counting", query="one", metrics={"counting": Counting()})
-    assert told.query is not None
-    derivation = told.query.answers[0].derivation
+def test_custom_judged_metric_shows_judgements(store: RunStore) -> None:
+    score_run_with(store, Counting())
+    explanation = explain(store, "judged", "counting", query="one", metrics={"counting": Counting()})
+    assert explanation.query is not None
+    derivation = explanation.query.answers[0].derivation
     assert derivation is not None
-    assert (derivation.general, derivation.value, told.query.check.verdict) == (True, 0.5, "equal")
+    assert (derivation.general, derivation.value, explanation.query.check.verdict) == (True, 0.5, "equal")
     tables = [step.table for step in derivation.steps if step.table is not None]
     assert tables[0].rows == ((1, "scripted", 'claims ["x", "y"]', "two"),)
 
 
-def test_vectors_are_made_again_only_when_asked_for(store: RunStore) -> None:
+def test_embeddings_are_recomputed_only_with_models(store: RunStore) -> None:
     asked: list[str] = []
 
     def embed(texts: list[str]) -> Any:
@@ -146,13 +148,13 @@ def test_vectors_are_made_again_only_when_asked_for(store: RunStore) -> None:
     record = put_run(store, "judged", ROWS, [SystemOutputs([], Response("a cat")), SystemOutputs([], Response("dog"))])
     rescore(store, record, [one])
     asked.clear()
-    given = {"embedding_similarity": one}
-    told = explain(store, "judged", "embedding_similarity", query="one", metrics=given).query
-    assert told is not None
+    metrics = {"embedding_similarity": one}
+    explanation = explain(store, "judged", "embedding_similarity", query="one", metrics=metrics).query
+    assert explanation is not None
     assert asked == []
-    assert told.answers[0].derivation is not None
-    assert told.check.computed == told.check.stored
-    again = explain(store, "judged", "embedding_similarity", query="one", metrics=given, models=True).query
+    assert explanation.answers[0].derivation is not None
+    assert explanation.check.computed == explanation.check.stored
+    again = explain(store, "judged", "embedding_similarity", query="one", metrics=metrics, models=True).query
     assert again is not None
     assert asked
     assert again.check.verdict in ("equal", "rounding")

@@ -1,8 +1,8 @@
-"""Explaining: what a number is, and how it came about for one query, from what is stored.
+"""Explanations of stored results: the metric card of a result, and the derivation of one query's score.
 
-card     what a number is: formula, choices in words, the samples it stands on
-explain  a stored metric of a run, and its derivation for one query, computed again and compared
-text     both for a terminal and as Markdown
+cards          formula, options and sample counts of a result
+explain        a stored metric of a run, and its derivation for one query, recomputed and compared
+rendering      both for a terminal and as Markdown
 """
 
 from .cards import Card, card

@@ -1,4 +1,4 @@
-"""Metric cards of results: what a number is, in plain data that a terminal, a page or a program can show."""
+"""Metric cards of results as plain data: formula, options, samples and interval of a value."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Card", "IntervalInfo", "OptionInfo", "ReasonCount", "SampleCounts", 
 
 @dataclass(frozen=True, slots=True)
 class OptionInfo:
-    """One choice of a signature."""
+    """One option of a signature with its description."""
 
     key: str
     value: str
@@ -39,18 +39,18 @@ class OptionInfo:
 
 @dataclass(frozen=True, slots=True)
 class ReasonCount:
-    """Why some samples were not simply scored."""
+    """The number of samples with one skip or failure reason."""
 
     reason: str
     count: int
     words: str
     needed: str | None = None
-    """What it would take to have a score."""
+    """What would make the samples scorable."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleCounts:
-    """The samples a value stands on."""
+    """The numbers of samples by outcome."""
 
     total: int
     counted: int
@@ -62,12 +62,12 @@ class SampleCounts:
     skips: tuple[ReasonCount, ...] = ()
     failures: tuple[ReasonCount, ...] = ()
     failed_counts_as: float | None = None
-    """What a failed answer counts at; ``None`` where it leaves the value."""
+    """The score of a failed answer; ``None`` where it is excluded."""
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalInfo:
-    """How far the value may be off, and how that was found."""
+    """The confidence interval and its method."""
 
     low: float
     high: float
@@ -78,7 +78,7 @@ class IntervalInfo:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a number is. Texts are plain: whoever shows them escapes them."""
+    """The card of a result. Texts are plain; the renderer escapes them."""
 
     name: str
     title: str
@@ -101,31 +101,37 @@ class Card:
     direction: str
     reducer: str
     failure: str
-    """What becomes of a failed answer."""
+    """How a failed answer is counted."""
     reference: str
     value: float | None
     value_completed: float | None
     """The value without the samples on which the system failed."""
     bounds: tuple[float, float] | None
-    """Between what the value would lie, had every measurement succeeded."""
+    """The bounds of the value if every measurement had succeeded."""
     interval: IntervalInfo | None
     samples: SampleCounts | None
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The card as a JSON-compatible dictionary."""
         return dict(to_json_value(asdict(self)))
 
 
 def card(result: MetricResult, metric: Metric | None = None) -> Card:
-    """The card of a result; ``metric`` is what it is a result of, found by its name where it is not given."""
+    """The card of a result; ``metric`` is looked up by name where it is not given."""
     signature = _signature(result)
     info = _info(result, signature, metric)
-    one = metric_card(info) if info is not None else None
+    reference_card = metric_card(info) if info is not None else None
     built = metric if isinstance(metric, BatchMetric) else None
-    target, own = TARGETS[result.target], built.option_help if built is not None else {}
-    span = built.range if built is not None else None if one is None else one.range
-    higher = built.higher_is_better if built is not None else None if one is None else one.higher_is_better
+    target, own_help = TARGETS[result.target], built.option_help if built is not None else {}
+    value_range = built.range if built is not None else None if reference_card is None else reference_card.range
+    higher = (
+        built.higher_is_better
+        if built is not None
+        else None
+        if reference_card is None
+        else reference_card.higher_is_better
+    )
     if higher is None and result.details.get("lower_is_better"):
         higher = False
     return Card(
@@ -134,22 +140,22 @@ def card(result: MetricResult, metric: Metric | None = None) -> Card:
         target=result.target.name,
         target_title=target.title,
         question=target.question,
-        summary="A metric that is not known in this process." if one is None else one.summary,
-        formula="" if one is None or not one.formula else plain_math(one.formula),
-        latex="" if one is None else one.formula,
-        text=() if one is None else one.text,
+        summary="A metric that is not known in this process." if reference_card is None else reference_card.summary,
+        formula="" if reference_card is None or not reference_card.formula else plain_math(reference_card.formula),
+        latex="" if reference_card is None else reference_card.formula,
+        text=() if reference_card is None else reference_card.text,
         convention=describe_convention(built.active_conventions if built is not None else None),
         choices=tuple(
-            OptionInfo(key, value, describe_option(key, value, own))
+            OptionInfo(key, value, describe_option(key, value, own_help))
             for key, value in ({} if signature is None else signature.options).items()
         ),
         signature=result.signature,
-        range=None if span is None else tuple(map(to_json_value, span)),
-        range_text=_range_text(span),
+        range=None if value_range is None else tuple(map(to_json_value, value_range)),
+        range_text=_range_text(value_range),
         direction={True: "higher is better", False: "lower is better", None: "not declared"}[higher],
         reducer="not known" if built is None else describe_reducer(built.reducer.name),
-        failure="" if one is None else one.failures,
-        reference="" if one is None else one.reference,
+        failure="" if reference_card is None else reference_card.failures,
+        reference="" if reference_card is None else reference_card.reference,
         value=result.value if result.defined else None,
         value_completed=result.details.get("value_completed"),
         bounds=_pair(result.details.get("bounds")),
@@ -193,24 +199,24 @@ def _pair(ends: Any) -> tuple[float, float] | None:
 def _interval(result: MetricResult) -> IntervalInfo | None:
     if result.interval is None or not result.defined:
         return None
-    told = result.details.get("interval") or {}
-    method, units = str(told.get("method", "not known")), told.get("units")
-    alone = units is None or units == result.details.get("num_samples")
-    words = describe_interval(method, units, alone)
-    return IntervalInfo(*result.interval, method, words, tuple(map(describe_flag, told.get("flags", ()))))
+    stored_interval = result.details.get("interval") or {}
+    method, units = str(stored_interval.get("method", "not known")), stored_interval.get("units")
+    per_sample = units is None or units == result.details.get("num_samples")
+    words = describe_interval(method, units, per_sample)
+    return IntervalInfo(*result.interval, method, words, tuple(map(describe_flag, stored_interval.get("flags", ()))))
 
 
 def _samples(result: MetricResult, built: BatchMetric | None) -> SampleCounts | None:
     details = result.details
     if "num_scored" not in details:
         return None
-    own = {} if built is None else built.skip_reasons
-    skips = _reasons(details, "skipped_", own)
-    failures = _reasons(details, "failed_", own)
+    skip_reasons = {} if built is None else built.skip_reasons
+    skips = _reasons(details, "skipped_", skip_reasons)
+    failures = _reasons(details, "failed_", skip_reasons)
     counts = None
     if isinstance(result.scores, Scores) and details.get("num_system_failed"):
         failed = [
-            score for score, said in zip(result.scores, result.scores.outcomes, strict=True) if "system_f" in said
+            score for score, outcome in zip(result.scores, result.scores.outcomes, strict=True) if "system_f" in outcome
         ]
         counts = next((score for score in failed if score is not None), None)
     return SampleCounts(
@@ -226,11 +232,11 @@ def _samples(result: MetricResult, built: BatchMetric | None) -> SampleCounts | 
     )
 
 
-def _reasons(details: dict[str, Any], prefix: str, own: Any) -> tuple[ReasonCount, ...]:
-    found = {key.removeprefix(prefix): count for key, count in details.items() if key.startswith(prefix) and count}
+def _reasons(details: dict[str, Any], prefix: str, skip_reasons: Any) -> tuple[ReasonCount, ...]:
+    counts = {key.removeprefix(prefix): count for key, count in details.items() if key.startswith(prefix) and count}
     return tuple(
-        ReasonCount(reason, int(count), describe_reason(reason, own), hint_for_reason(reason))
-        for reason, count in found.items()
+        ReasonCount(reason, int(count), describe_reason(reason, skip_reasons), hint_for_reason(reason))
+        for reason, count in counts.items()
         if isinstance(count, int)
     )
 

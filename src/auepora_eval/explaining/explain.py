@@ -1,4 +1,4 @@
-"""A stored number explained: what it is, how the scores become it, and its derivation for one query."""
+"""The explanation of a stored metric: its card, its reduction, and its derivation for one query."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from .types import Explanation, Influence, RecomputationCheck, Reduction
 __all__ = ["explain"]
 
 MAX_SHOWN = 5
-"""So many of the lowest and of the highest scores are named."""
+"""The number of lowest and of highest scores listed."""
 _TOLERANCE = 1e-12
-"""Relative to a value, what another order of the same sum may come to."""
+"""The relative difference that another order of summation may cause."""
 
 
 def explain(
@@ -43,8 +43,8 @@ def explain(
 ) -> Explanation:
     """What the metric ``name`` of a stored run is; with ``query``, the derivation of that sample's score.
 
-    Everything is computed again from what is stored, and compared with the stored number. ``name`` may be a signature.
-    ``metrics`` are objects of metrics that are not registered. With ``models`` models are asked again, judges never.
+    Everything is recomputed from the store and compared with the stored value. ``name`` may be a signature.
+    ``metrics`` are objects of unregistered metrics. With ``models``, models are called again; judges never are.
     """
     if not isinstance(store, RunStore):
         with RunStore.open(store, create=False) as opened:
@@ -115,7 +115,7 @@ def _check_value(
         )
     try:
         value = (reducer or Mean()).value(scores)
-    except Exception:  # what it reads besides the scores, such as whole answers, is not stored with them
+    except Exception:  # it may read more than the scores, such as whole answers
         return RecomputationCheck(stored, None, "not computed", "it does not follow from the stored scores alone")
     computed = None if math.isnan(value) else value
     if computed == stored:
@@ -130,14 +130,14 @@ def _check_value(
 
 
 def _influences(scores: Scores, ids: list[str]) -> tuple[tuple[Influence, ...], tuple[Influence, ...]]:
-    """The lowest scores, and the highest; each query once."""
+    """The lowest and the highest scores; each query once."""
     rows = np.flatnonzero(scores.counted)
     order = rows[np.argsort(scores.values[rows], kind="stable")].tolist()
-    few = min(MAX_SHOWN, len(order) // 2) or len(order)
+    count = min(MAX_SHOWN, len(order) // 2) or len(order)
     outcomes = scores.outcomes
 
-    def pull(row: int) -> Influence:
+    def influence(row: int) -> Influence:
         return Influence(ids[row], float(scores.values[row]), outcomes[row])
 
     best = rows[np.argsort(-scores.values[rows], kind="stable")].tolist()  # equal ones in the order of the dataset
-    return tuple(map(pull, order[:few])), tuple(map(pull, best[:few])) if len(order) > few else ()
+    return tuple(map(influence, order[:count])), tuple(map(influence, best[:count])) if len(order) > count else ()

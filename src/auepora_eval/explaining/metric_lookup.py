@@ -1,4 +1,4 @@
-"""Which metric a stored result is a result of: the one whose signature is stored, or the nearest there is."""
+"""Lookup of the metric behind a stored result: the one with its signature, or the closest one."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..store.stored_plan import run_info
 __all__ = ["ResolvedMetric", "resolve_result_metric"]
 
 _RESOURCES = ("critic", "embed", "vectors")
-"""Choices that name a resource of the plan, which need not be at hand to explain what it gave."""
+"""Options that name a resource of the plan; an explanation does not need the resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedMetric:
-    """A metric that a result is taken to be of."""
+    """The metric of a result, and how it differs from the stored signature."""
 
     metric: Metric | None
     differs: tuple[str, ...] = ()
-    """Choices in which it is not the one that computed the result."""
+    """Options in which it differs from the metric that computed the result."""
 
 
 def resolve_result_metric(result: MetricResult, record: RunRecord, given: Mapping[str, Metric]) -> ResolvedMetric:

@@ -1,4 +1,4 @@
-"""Words for what signatures, outcomes and intervals say in short."""
+"""Descriptions of signature options, outcomes, intervals and reducers."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ OPTIONS: dict[str, str] = {
     "noncommittal": "what becomes of an answer that commits itself to nothing",
     "judged": "which of the cited documents are judged",
 }
-"""What a choice means, by its key and value where the value decides, else by its key."""
+"""The meaning of an option, by ``key:value`` where the value matters, else by key."""
 
 REASONS: dict[str, str] = {
     "missing_output": "there is no output for the sample",
@@ -151,7 +151,7 @@ REASONS: dict[str, str] = {
     "bad_answerable": "the mark `answerable` is neither true nor false",
     "unparseable": "the judge's answer could not be read",
 }
-"""Outcomes that a metric's own page does not explain."""
+"""Reasons that a metric's own page does not explain."""
 
 REASON_HINTS: dict[str, str] = {
     "no_gold": "annotate `relevant_docs` for the sample ([] if nothing is relevant)",
@@ -175,7 +175,7 @@ REASON_HINTS: dict[str, str] = {
     "no_wrong_answer": "give the sample `metadata.wrong_answer`",
     "missing_output": "ask the system for this sample: `auepora run PLAN --resume`",
 }
-"""What it would take to have a score."""
+"""What would make a skipped sample scorable, by reason."""
 
 INTERVALS = {
     "wilson": "Wilson's interval of a share",
@@ -205,21 +205,21 @@ REDUCERS = {
 }
 
 
-def describe_option(key: str, value: str, own: Mapping[str, str]) -> str:
-    """What a choice of a signature means; of another metric within, the choices are named ``base.norm`` and alike."""
+def describe_option(key: str, value: str, own_help: Mapping[str, str]) -> str:
+    """The meaning of a signature option; options of a base metric are named ``base.norm`` and so on."""
     role, _, inner = key.rpartition(".")
-    for words in (own, OPTIONS):
+    for words in (own_help, OPTIONS):
         for name in (f"{inner}:{value}", inner):
             if name in words:
                 return f"{words[name]} (for `{role}`)" if role else words[name]
     return f"an option of `{role}`" if role else "an option of the metric"
 
 
-def describe_convention(rules: Conventions | None) -> str:
-    """Whose definitions are followed, and what was changed in them."""
-    if rules is None:
+def describe_convention(conventions: Conventions | None) -> str:
+    """The conventions in force, with their changes."""
+    if conventions is None:
         return "not known"
-    changes = [f"{key} {value}" for key, value in rules.changes().items()]
+    changes = [f"{key} {value}" for key, value in conventions.changes().items()]
     schools = {
         "auepora": "the framework's own",
         "paper": "as papers report it",
@@ -228,37 +228,37 @@ def describe_convention(rules: Conventions | None) -> str:
         "client": "as the client reports it",
         "trec": "as trec_eval computes it",
     }
-    words = f"{rules.name} ({schools[rules.name]})" if rules.name in schools else rules.name
+    words = f"{conventions.name} ({schools[conventions.name]})" if conventions.name in schools else conventions.name
     return words + (f", with {', '.join(changes)}" if changes else "")
 
 
-def describe_interval(method: str, units: int | None, kept: bool) -> str:
-    """How an interval was made, and of how many units."""
+def describe_interval(method: str, units: int | None, per_sample: bool) -> str:
+    """The method of an interval and its number of units."""
     words = INTERVALS.get(method, method)
-    return words if units is None else f"{words}, over {units} {'samples' if kept else 'clusters of samples'}"
+    return words if units is None else f"{words}, over {units} {'samples' if per_sample else 'clusters of samples'}"
 
 
 def describe_flag(flag: str) -> str:
-    """Why an interval may claim too much."""
+    """Why an interval may be too narrow."""
     return FLAGS.get(flag, flag)
 
 
 def describe_reducer(name: str) -> str:
-    """How scores become the value."""
+    """How scores are reduced to the value."""
     head, bracket, rest = name.partition("[")
     words = REDUCERS.get(head, name)
     return f"{words} ({rest.removesuffix(']')})" if bracket and head == "quantile" else words
 
 
-def describe_reason(reason: str, own: Mapping[str, str]) -> str:
+def describe_reason(reason: str, own_help: Mapping[str, str]) -> str:
     """Why a sample has no score, or failed."""
-    if reason in own:
-        return own[reason]
+    if reason in own_help:
+        return own_help[reason]
     if reason in REASONS:
         return REASONS[reason]
     return reason.replace("_", " ")
 
 
 def hint_for_reason(reason: str) -> str | None:
-    """What it would take to have a score; ``None`` where nothing general can be said."""
+    """What would make a skipped sample scorable; ``None`` where there is no general hint."""
     return REASON_HINTS.get(reason)

@@ -1,4 +1,4 @@
-"""One query under a stored metric: its outcome, the derivation of its score, and whether that is the stored one."""
+"""The explanation of one query: its outcome, the derivation of its score, and the comparison with the stored score."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TOLERANCE = 1e-12
 def explain_query(
     store: RunStore, record: RunRecord, result: MetricResult, found: ResolvedMetric, sample_id: str, *, models: bool
 ) -> QueryExplanation:
-    """The derivation of one sample's score, for every time the system was asked."""
+    """The derivation of one sample's score, for every repeat."""
     ids = store.sample_ids(record.run_id)
     if sample_id not in ids:
         raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
@@ -38,18 +38,18 @@ def explain_query(
     outputs = {row.repeat: row.output for row in store.outputs(record.run_id, position=position)}
     stored = None if result.scores is None else result.scores[position]
     outcome = str(result.outcomes[position]) if result.outcomes is not None else "scored" if stored is not None else ""
-    said = list(store.judgements(record.run_id, position=position))
+    judgements = list(store.judgements(record.run_id, position=position))
     one = found.metric if isinstance(found.metric, BatchMetric) else None
     answers = []
     for repeat in range(record.repeats):
-        around = ExplainContext(
+        context = ExplainContext(
             lambda repeat=repeat: _pairs(store, record, samples, repeat),  # type: ignore[misc]
-            _judgements(said, result, one, repeat),
+            _judgements(judgements, result, one, repeat),
             stored if record.repeats == 1 else None,
             models,
         )
-        told = outcome if record.repeats == 1 else None
-        answers.append(_explain_answer(one, sample, outputs.get(repeat), around, repeat, told))
+        stored_outcome = outcome if record.repeats == 1 else None
+        answers.append(_explain_answer(one, sample, outputs.get(repeat), context, repeat, stored_outcome))
     return QueryExplanation(
         sample_id, sample.query, outcome or "not stored", tuple(answers), _check(stored, answers, one, found)
     )
@@ -66,7 +66,7 @@ def _pairs(
 def _judgements(
     rows: Sequence[StoredJudgement], result: MetricResult, metric: BatchMetric | None, repeat: int
 ) -> tuple[SampleJudgement, ...]:
-    """What judges said for this metric, or for those it is over."""
+    """The stored judgements of this metric, or of its base metrics."""
     names = {result.name, *(() if metric is None else (part.name for part in judged_parts(metric)))}
     return tuple(
         SampleJudgement(
@@ -87,36 +87,36 @@ def _judgements(
     )
 
 
-def _needs_calls(metric: BatchMetric, around: ExplainContext) -> bool:
-    """Whether computing the outcome again would ask somebody."""
-    return any(True for _ in judged_parts(metric)) or (metric.asks_models and not around.may_call_models)
+def _needs_calls(metric: BatchMetric, context: ExplainContext) -> bool:
+    """Whether recomputing the outcome would call a judge or a model."""
+    return any(True for _ in judged_parts(metric)) or (metric.asks_models and not context.may_call_models)
 
 
 def _explain_answer(
     metric: BatchMetric | None,
     sample: EvaluationSample,
     output: SystemOutputs | None,
-    around: ExplainContext,
+    context: ExplainContext,
     repeat: int,
     stored: str | None,
 ) -> RepeatExplanation:
-    """One answer: its outcome, computed again where nobody has to be asked for it, and its derivation."""
-    own = {} if metric is None else metric.skip_reasons
-    outcome, value = stored or _default_outcome(output), around.stored_score
-    if metric is not None and not _needs_calls(metric, around):
-        scores = _outcome(metric, sample, output, around)
+    """The outcome of one answer, recomputed where no call is needed, and its derivation."""
+    skip_reasons = {} if metric is None else metric.skip_reasons
+    outcome, value = stored or _default_outcome(output), context.stored_score
+    if metric is not None and not _needs_calls(metric, context):
+        scores = _outcome(metric, sample, output, context)
         if scores is not None:
             outcome, value = scores.outcomes[0], scores[0]
     status, _, reason = outcome.partition(":")
     derivation = None
     if status == "scored" and metric is not None:
         answered = output or SystemOutputs(retrieved=[], response=Response(""))
-        derivation = _derivation(metric, sample, answered, around)
+        derivation = _derivation(metric, sample, answered, context)
         value = value if derivation is None or derivation.value is None else derivation.value
-    words = describe_reason(reason, own) if reason else ""
+    words = describe_reason(reason, skip_reasons) if reason else ""
     if status == "system_failed" and output is not None and output.error:
         words = f"{words}: {output.error}"
-    errors = [one.error for one in around.judgements if one.error]
+    errors = [one.error for one in context.judgements if one.error]
     if status == "measure_failed":
         why = (
             errors[0] if errors else "" if metric is None or output is None else metric.failure_message(sample, output)
@@ -127,29 +127,29 @@ def _explain_answer(
 
 
 def _outcome(
-    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
+    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, context: ExplainContext
 ) -> Scores | None:
     try:
-        return sample_outcome(metric, sample, output, around)
-    except AueporaError:  # what it needs besides the data is not at hand
+        return sample_outcome(metric, sample, output, context)
+    except AueporaError:  # a resource it needs is not available
         return None
 
 
 def _derivation(
-    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext
+    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, context: ExplainContext
 ) -> Derivation | None:
     try:
-        return metric.derivation(sample, output, around)
-    except AueporaError:  # what it needs besides the data is not at hand
+        return metric.derivation(sample, output, context)
+    except AueporaError:  # a resource it needs is not available
         return None
     except Exception:
         if type(metric).__module__.startswith(__name__.partition(".")[0] + "."):
-            raise  # a mistake of ours, to be seen
-        return None  # a user's derivation that fails takes nothing from the rest
+            raise  # a bug of this library
+        return None  # a failing derivation of a user's metric is left out
 
 
 def _default_outcome(output: SystemOutputs | None) -> str:
-    """What became of an answer as far as the output itself tells."""
+    """The outcome that follows from the output alone."""
     if output is None:
         return "system_failed:missing_output"
     return "scored" if output.error is None else f"system_failed:{failure_reason(output.error)}"
@@ -158,7 +158,7 @@ def _default_outcome(output: SystemOutputs | None) -> str:
 def _check(
     stored: float | None, answers: Sequence[RepeatExplanation], metric: BatchMetric | None, found: ResolvedMetric
 ) -> RecomputationCheck:
-    """The score computed again, held against the stored one."""
+    """The recomputed score compared with the stored one."""
     if metric is None:
         return RecomputationCheck(stored, None, "not computed", "the metric is not known in this process")
     general = [one for one in answers if one.derivation is not None and one.derivation.value is None]

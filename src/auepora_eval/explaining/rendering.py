@@ -1,4 +1,4 @@
-"""Explanations for a terminal and as Markdown: the same parts in the same order, in the words of each."""
+"""Rendering of explanations for a terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .types import Explanation, Influence, QueryExplanation, RecomputationCheck,
 __all__ = ["card_lines", "explanation_markdown", "explanation_text"]
 
 MAX_ROWS = 50
-"""So many rows of a table are shown."""
+"""The number of table rows shown."""
 MAX_WIDTH = 600
-"""So many characters of a cell or a sentence are shown; JSON has all."""
+"""The number of characters of a cell or sentence shown; JSON has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How the parts are written."""
+    """Formats the parts for a terminal or as Markdown."""
 
     markdown: bool
 
     def heading(self, text: str) -> str:
-        """Above a part."""
+        """A heading."""
         return (
             f"## {escape_markdown(text)}"
             if self.markdown
@@ -39,11 +39,11 @@ class _Style:
         return escape_markdown(cut) if self.markdown else escape_line_breaks(cut)
 
     def item(self, text: str) -> str:
-        """One of several."""
+        """A list item."""
         return f"- {self.text(text)}" if self.markdown else f"  {self.text(text)}"
 
     def grid(self, headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-        """A table, of which the first rows are shown."""
+        """A table, truncated to the first rows."""
         right = [i for i in range(len(headers)) if rows and all(_is_number(row[i]) for row in rows)]
         shown = [[_cell(cell) for cell in row] for row in rows[:MAX_ROWS]]
         if self.markdown:
@@ -54,11 +54,11 @@ class _Style:
                 ]
                 for cells, row in zip(shown, rows, strict=False)
             ]
-            told = markdown_table(list(map(escape_markdown, headers)), safe, right=right)
+            text = markdown_table(list(map(escape_markdown, headers)), safe, right=right)
         else:
-            told = "\n".join(f"  {line}" for line in table(shown, headers=headers, right=right).splitlines())
+            text = "\n".join(f"  {line}" for line in table(shown, headers=headers, right=right).splitlines())
         more = len(rows) - len(shown)
-        return f"{told}\n\n{self.text(f'... and {more} more rows; --json has all')}" if more > 0 else told
+        return f"{text}\n\n{self.text(f'... and {more} more rows; --json has all')}" if more > 0 else text
 
 
 def _is_number(cell: Cell) -> bool:
@@ -75,31 +75,31 @@ def _cell(cell: Cell) -> str:
     return cell if len(cell) <= MAX_WIDTH else f"{cell[:MAX_WIDTH]}…"
 
 
-def explanation_text(told: Explanation) -> str:
+def explanation_text(explanation: Explanation) -> str:
     """For a terminal."""
-    return _explanation(told, _Style(markdown=False))
+    return _explanation(explanation, _Style(markdown=False))
 
 
-def explanation_markdown(told: Explanation) -> str:
+def explanation_markdown(explanation: Explanation) -> str:
     """As a Markdown page."""
-    return _explanation(told, _Style(markdown=True))
+    return _explanation(explanation, _Style(markdown=True))
 
 
-def _explanation(told: Explanation, style: _Style) -> str:
-    title = f"{told.card.title} of {told.run} ({told.run_id})"
+def _explanation(explanation: Explanation, style: _Style) -> str:
+    title = f"{explanation.card.title} of {explanation.run} ({explanation.run_id})"
     parts = [f"# {escape_markdown(title)}" if style.markdown else escape_line_breaks(title)]
-    parts += ["\n".join(map(style.item, told.notes))] if told.notes else []
-    if told.query is None:
-        parts += card_lines(told.card, style)
-        parts += [] if told.reduction is None else _reduction(told.reduction, style)
+    parts += ["\n".join(map(style.item, explanation.notes))] if explanation.notes else []
+    if explanation.query is None:
+        parts += card_lines(explanation.card, style)
+        parts += [] if explanation.reduction is None else _reduction(explanation.reduction, style)
     else:
-        parts += _short_card(told.card, style)
-        parts += _query(told.query, style)
+        parts += _short_card(explanation.card, style)
+        parts += _query(explanation.query, style)
     return "\n\n".join(parts)
 
 
 def card_lines(card: Card, style: _Style | None = None) -> list[str]:
-    """The parts of a card: what the number is, by which choices, on which samples."""
+    """The parts of a card: summary, facts, options and samples."""
     style = style or _Style(markdown=False)
     parts = [style.text(card.summary)]
     if card.formula:
@@ -155,7 +155,7 @@ def _samples(card: Card, style: _Style) -> list[str]:
     if one.skipped:
         left += f"; {one.skipped} are skipped, since the question does not apply"
     parts.append(style.text(left))
-    rows = [(kind, r.reason, r.count, _reason_text(r)) for kind, some in _reason_groups(card) for r in some]
+    rows = [(kind, r.reason, r.count, _reason_text(r)) for kind, members in _reason_groups(card) for r in members]
     if rows:
         parts.append(style.grid(("", "reason", "samples", "which means"), rows))
     return parts
@@ -179,12 +179,12 @@ def _reduction(one: Reduction, style: _Style) -> list[str]:
             )
         )
     parts.append(style.text(_check_text(one.check, "value")))
-    for what, some in (("Lowest scores", one.lowest), ("Highest scores", one.highest)):
-        if some:
+    for what, members in (("Lowest scores", one.lowest), ("Highest scores", one.highest)):
+        if members:
             parts.append(style.heading(what))
-            odd = any(pull.outcome != "scored" for pull in some)
-            headers = ("query", "score", "outcome")[: 3 if odd else 2]
-            parts.append(style.grid(headers, [_influence_row(pull)[: len(headers)] for pull in some]))
+            has_failures = any(influence.outcome != "scored" for influence in members)
+            headers = ("query", "score", "outcome")[: 3 if has_failures else 2]
+            parts.append(style.grid(headers, [_influence_row(influence)[: len(headers)] for influence in members]))
     return parts
 
 
@@ -235,12 +235,12 @@ def _answer(one: RepeatExplanation, style: _Style) -> list[str]:
         return [_step(place, step, style) for place, step in enumerate(one.derivation.steps, start=1)]
     counts = "it leaves the value" if one.counts_as is None else f"it counts as {format_number(one.counts_as)}"
     status, _, reason = one.outcome.partition(":")
-    told = {
+    message = {
         "skipped": f"Skipped, since the question does not apply ({reason}): {one.words}.",
         "system_failed": f"The system failed ({reason}): {one.words}; {counts}.",
         "measure_failed": f"It could not be measured ({reason}): {one.words}; {counts}.",
     }.get(status, f"{one.outcome}; {counts}.")
-    parts = [style.text(told)]
+    parts = [style.text(message)]
     if one.needed is not None:
         parts.append(style.text(f"To have a score: {one.needed}."))
     return parts
@@ -252,5 +252,5 @@ def _step(place: int, step: DerivationStep, style: _Style) -> str:
 
 
 def _step_table(one: StepTable, style: _Style) -> str:
-    show: Callable[[str], str] = (lambda told: f"\n{told}") if style.markdown else (lambda told: told)
+    show: Callable[[str], str] = (lambda text: f"\n{text}") if style.markdown else (lambda text: text)
     return show(style.grid(one.headers, one.rows)) if one.rows else style.item("none")

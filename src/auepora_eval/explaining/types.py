@@ -1,4 +1,4 @@
-"""What an explanation is made of: a card, how scores become the value, one query's derivation, and what was checked."""
+"""The data types of an explanation: reduction, query derivation and recomputation check."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class RecomputationCheck:
-    """A number computed again from what is stored, held against the stored one."""
+    """A value recomputed from the store, compared with the stored one."""
 
     stored: float | None
     computed: float | None
     verdict: Literal["equal", "rounding", "differs", "not computed"]
-    """``rounding``: they differ by no more than what a model's last digits may come to, or the order of a sum."""
+    """``rounding``: they differ only by a model's last digits or by the order of a sum."""
     why: str = ""
-    """Why it differs, or was not computed, as far as that is known."""
+    """Why it differs or was not computed, where known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,34 +51,34 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class RepeatExplanation:
-    """One answer to the query: its outcome, and the derivation of its score or why it has none."""
+    """The explanation of one repeat: the outcome, and the derivation of the score or the reason why there is none."""
 
     repeat: int
     outcome: str
     words: str
-    """What the outcome means; empty where it was simply scored."""
+    """The meaning of the outcome; empty where it was scored."""
     needed: str | None
     counts_as: float | None
-    """The number that enters the value; ``None`` where none does."""
+    """The score that enters the value; ``None`` where it is excluded."""
     derivation: Derivation | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class QueryExplanation:
-    """One query under the metric."""
+    """The explanation of one query."""
 
     sample_id: str
     query: str
     outcome: str
     """As stored."""
     answers: tuple[RepeatExplanation, ...]
-    """One per time the system was asked."""
+    """One per repeat."""
     check: RecomputationCheck
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a stored number is and how it came about."""
+    """The explanation of a stored metric, and of one query if requested."""
 
     run_id: str
     run: str
@@ -89,5 +89,5 @@ class Explanation:
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The explanation as a JSON-compatible dictionary."""
         return {"schema": SCHEMA, **to_json_value(asdict(self))}

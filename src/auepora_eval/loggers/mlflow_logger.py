@@ -38,8 +38,8 @@ def log_to_mlflow(
 
     ``results`` are those of an evaluation, the outcome of ``run_plan`` or ``run_system``, or a client's report.
     ``run`` is an MLflow run or its id; by default the active one, or a new one that is ended afterwards.
-    A defined value is logged as ``recall_at_5``, its interval as ``…_low`` and ``…_high``, counts as ``…_n``, ``…_skipped``,
-    ``…_failed``. Undefined metrics are left out and listed in the tag ``auepora.undefined``.
+    A defined value is logged as ``recall_at_5``, its interval as ``…_low`` and ``…_high``, counts as ``…_n``,
+    ``…_skipped``, ``…_failed``. Undefined metrics are left out and listed in the tag ``auepora.undefined``.
 
     A run's dataset and configuration become params, together with ``params``; for results from a store, give the
     ``record``. ``prefix``, such as ``"dev/"``, is put before every key, so that one run can hold several evaluations.

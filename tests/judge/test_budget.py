@@ -28,30 +28,32 @@ def judged(policy: JudgePolicy, critic: Any, requests: list[JudgeRequest]) -> tu
         async with JudgeSession(policy) as session:
             asked = (session.ask(critic, one) for one in requests)
             answers = await asyncio.gather(*asked, return_exceptions=True)
-        told = (one.reason if isinstance(one, JudgeError) else "judged" for one in answers)
+        outcomes = (one.reason if isinstance(one, JudgeError) else "judged" for one in answers)
         assert not [one for one in answers if not isinstance(one, (JudgeError, Judgement))]
-        return Counter(told), session
+        return Counter(outcomes), session
 
     return run_virtually(scene())
 
 
 @SPENT
 @pytest.mark.parametrize("faults", [0.0, 0.3])
-def test_calls_are_capped_and_repetitions_count(faults: float) -> None:
+def test_calls_are_capped_including_retries(faults: float) -> None:
     chance = random.Random(1)
 
     def script(one: JudgeRequest, number: int) -> Any:
         return JudgeError("server_error", "", retry=True) if chance.random() < faults else 0.5
 
     critic = Scripted(script, seconds=1)
-    told, session = judged(JudgePolicy(concurrency=64, max_calls=100), critic, [request(str(n)) for n in range(500)])
+    outcomes, session = judged(
+        JudgePolicy(concurrency=64, max_calls=100), critic, [request(str(n)) for n in range(500)]
+    )
     assert len(critic.asked) == 100 == session.usage_log.total.calls
-    assert told["judged"] == 100 if not faults else told["judged"] < 90
-    assert told["judged"] + told["budget_exhausted"] == 500
+    assert outcomes["judged"] == 100 if not faults else outcomes["judged"] < 90
+    assert outcomes["judged"] + outcomes["budget_exhausted"] == 500
 
 
 @SPENT
-def test_a_question_that_may_take_two_calls_counts_as_many_as_it_takes() -> None:
+def test_a_repaired_request_counts_its_actual_calls() -> None:
     class Repairing(Scripted):
         calls_at_most = 2
 
@@ -66,19 +68,19 @@ def test_a_question_that_may_take_two_calls_counts_as_many_as_it_takes() -> None
     assert session.usage_log.total.calls == 101
 
 
-def test_as_many_calls_as_a_preview_counts_are_enough() -> None:
+def test_the_calls_of_a_preview_are_sufficient() -> None:
     class Repairing(Scripted):
         calls_at_most = 2
 
     critic = Repairing(seconds=1)
-    told, _ = judged(JudgePolicy(concurrency=8, max_calls=40), critic, [request(str(n)) for n in range(40)])
-    assert told == {"judged": 40}
+    outcomes, _ = judged(JudgePolicy(concurrency=8, max_calls=40), critic, [request(str(n)) for n in range(40)])
+    assert outcomes == {"judged": 40}
     assert [one.may_repair for one in critic.asked].count(False) == 1, "only the last one goes without a second try"
 
 
 @SPENT
 @pytest.mark.parametrize("cap", [{"max_tokens": 10_000}, {"max_cost": 0.01}], ids=["tokens", "cost"])
-def test_tokens_and_cost_are_capped_whatever_is_under_way_and_nearly_used_up(cap: dict[str, Any]) -> None:
+def test_tokens_and_cost_are_capped_under_concurrency(cap: dict[str, Any]) -> None:
     """A server that counts more than we guess: three tokens a word, as for some languages."""
     chance = random.Random(2)
 
@@ -95,15 +97,15 @@ def test_tokens_and_cost_are_capped_whatever_is_under_way_and_nearly_used_up(cap
 
 
 @SPENT
-def test_the_first_call_goes_alone_where_nothing_is_known_yet() -> None:
+def test_the_first_call_of_a_model_runs_alone() -> None:
     critic = Scripted(seconds=1, usage=Usage(4000, 100))
     _, session = judged(JudgePolicy(concurrency=64, max_tokens=10_000), critic, [request(str(n)) for n in range(500)])
     assert session.usage_log.total.prompt_tokens + session.usage_log.total.completion_tokens == 2 * 4100
 
 
 @SPENT
-def test_a_judge_that_does_not_count_is_charged_what_was_guessed() -> None:
-    told, _ = judged(
+def test_missing_usage_is_charged_by_the_estimate() -> None:
+    outcomes, _ = judged(
         JudgePolicy(max_tokens=10_000), Scripted(usage=Usage()), [request("x" * 400 + f"{n:04d}") for n in range(500)]
     )
     tokens = (
@@ -113,22 +115,22 @@ def test_a_judge_that_does_not_count_is_charged_what_was_guessed() -> None:
         )
         + 3
     ) // 4 + 256
-    assert told["judged"] == 10_000 // tokens
+    assert outcomes["judged"] == 10_000 // tokens
 
 
 @SPENT
-def test_what_costs_nothing_is_given_back() -> None:
+def test_reservations_of_unbilled_calls_are_released() -> None:
     def script(one: JudgeRequest, number: int) -> Any:
         return JudgeError("rate_limited", "", retry=True) if number < 4 else 0.5
 
-    told, _ = judged(JudgePolicy(max_tokens=5 * 120 + 400), Scripted(script), [request(str(n)) for n in range(5)])
-    assert told == {"judged": 5}
+    outcomes, _ = judged(JudgePolicy(max_tokens=5 * 120 + 400), Scripted(script), [request(str(n)) for n in range(5)])
+    assert outcomes == {"judged": 5}
 
 
-def test_a_spent_budget_is_said_once() -> None:
-    with pytest.warns(AueporaWarning, match=r"max_calls 2\) is spent: 8 requests were not made") as told:
+def test_an_exhausted_budget_warns_once() -> None:
+    with pytest.warns(AueporaWarning, match=r"max_calls 2\) is spent: 8 requests were not made") as caught:
         judged(JudgePolicy(max_calls=2), Scripted(), [request(str(n)) for n in range(10)])
-    assert len(told) == 1
+    assert len(caught) == 1
 
 
 def test_a_cap_on_cost_needs_prices() -> None:
@@ -142,33 +144,33 @@ def test_a_cap_on_cost_needs_prices() -> None:
     assert critic.asked == []
 
 
-def test_what_is_known_costs_nothing(tmp_path: Path) -> None:
+def test_cached_judgements_cost_nothing(tmp_path: Path) -> None:
     cache = tmp_path / "c.sqlite"
     requests = [request(str(n)) for n in range(10)]
     judged(JudgePolicy(cache=cache), Scripted(), requests)
-    told, _ = judged(JudgePolicy(cache=cache, max_calls=0, max_tokens=0), Scripted(), requests)
-    assert told == {"judged": 10}
+    outcomes, _ = judged(JudgePolicy(cache=cache, max_calls=0, max_tokens=0), Scripted(), requests)
+    assert outcomes == {"judged": 10}
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"max_calls": -1}, "max_calls must be a whole number"),
-    ({"max_tokens": 1.5}, "max_tokens must be a whole number"),
+    ({"max_calls": -1}, "max_calls must be an integer >= "),
+    ({"max_tokens": 1.5}, "max_tokens must be an integer >= "),
     ({"max_cost": float("nan")}, "max_cost must be a number"),
-    ({"timeout": 0}, "timeout must be a number of seconds above 0"),
+    ({"timeout": 0}, "timeout must be a number of seconds > 0"),
     ({"backoff": -1}, "backoff must be a number"),
     ({"prices": {"m": 3}}, "the price of 'm' must be a Price"),
-    ({"concurrency": True}, "concurrency must be a whole number"),
+    ({"concurrency": True}, "concurrency must be an integer >= "),
 ]
 
 
 @pytest.mark.parametrize(("fields", "message"), BAD, ids=[row[1] for row in BAD])
-def test_policies_that_cannot_be_meant(fields: dict[str, Any], message: str) -> None:
+def test_invalid_policies(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         JudgePolicy(**fields)
 
 
-def test_prices_that_cannot_be_meant() -> None:
-    with pytest.raises(ValueError, match="the price of completion tokens must be a number of at least 0"):
+def test_invalid_prices() -> None:
+    with pytest.raises(ValueError, match="the price of completion tokens must be a number >= 0"):
         Price(1, -1)
 
 
@@ -199,7 +201,7 @@ def rows(count: int) -> tuple[list[EvaluationSample], list[SystemOutputs]]:
     ]
 
 
-def test_a_preview_counts_what_would_be_asked_and_asks_nobody(tmp_path: Path) -> None:
+def test_a_preview_counts_requests_and_sends_none(tmp_path: Path) -> None:
     critic = Scripted(usage=Usage(300, 50))
     policy = JudgePolicy(cache=tmp_path / "c.sqlite", prices={"model-1": Price(1.0, 2.0)})
     metrics = [Judged(critic, "one"), Judged(critic, "two"), Judged(critic, "three", asks_on=True)]
@@ -220,7 +222,7 @@ def test_a_preview_counts_what_would_be_asked_and_asks_nobody(tmp_path: Path) ->
     assert text.splitlines()[0].split()[:2] == ["metric", "judgements"]
 
 
-def test_a_preview_knows_the_cache_and_learns_from_it(tmp_path: Path) -> None:
+def test_a_preview_uses_the_cache(tmp_path: Path) -> None:
     critic = Scripted(usage=Usage(300, 50))
     policy = JudgePolicy(cache=tmp_path / "c.sqlite")
     samples, outputs = rows(10)
@@ -232,7 +234,7 @@ def test_a_preview_knows_the_cache_and_learns_from_it(tmp_path: Path) -> None:
     assert "No price is known for model-1." in preview(samples, outputs, [Judged(critic, "one")], policy).to_text()
 
 
-def test_a_preview_tells_the_time_by_an_assumption() -> None:
+def test_preview_time_by_assumption() -> None:
     policy = JudgePolicy(concurrency=4)
     seen = preview(*rows(10), [Judged(Scripted(), "one")], policy)
     # 10 calls, four at once: three rounds of a second and 200 tokens at 50 a second.
@@ -242,7 +244,7 @@ def test_a_preview_tells_the_time_by_an_assumption() -> None:
     assert preview([], [], [Judged(Scripted(), "one")], policy).to_dict()["seconds"] == 0.0
 
 
-def test_a_preview_tells_the_time_by_the_cache(tmp_path: Path) -> None:
+def test_preview_time_by_cache(tmp_path: Path) -> None:
     """40 judgements in 20 seconds after an older session: two a second."""
     critic = Scripted(usage=Usage(300, 50))
     policy = JudgePolicy(cache=tmp_path / "c.sqlite")
@@ -260,7 +262,7 @@ def test_a_preview_tells_the_time_by_the_cache(tmp_path: Path) -> None:
     assert "Time: about 16 min (at 2 judgements a second, as in the cache)." in seen.to_text()
 
 
-def test_a_preview_is_what_then_happens() -> None:
+def test_preview_matches_the_actual_usage() -> None:
     critic = Scripted()
     policy = JudgePolicy(repeats=3)
     metrics = [Judged(critic, "one"), Judged(critic, "two")]

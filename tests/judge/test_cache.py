@@ -1,4 +1,4 @@
-"""Judgements that are kept: found again by everything that was sent, by several processes, or said why not."""
+"""The judgement cache: keys, several processes, and files that cannot be used."""
 
 import asyncio
 import sqlite3
@@ -35,19 +35,19 @@ def digest(one: JudgeRequest, critic: Critic | None = None) -> bytes | None:
     return request_digest(critic, one, critic_cache_key(critic, one))
 
 
-def test_a_second_run_asks_nothing_and_says_the_same(tmp_path: Path) -> None:
+def test_a_second_run_uses_the_cache(tmp_path: Path) -> None:
     policy = JudgePolicy(cache=tmp_path / "judgements.sqlite")
-    said = Judgement(
+    judgement = Judgement(
         {"score": 0.25, "rationale": "gründlich"}, Usage(7, 3), '{"score": 0.25}', 0.31, 0.97, repaired=True
     )
-    critic = Scripted(lambda one, _: said if one.prompt == "0" else 0.5)
+    critic = Scripted(lambda one, _: judgement if one.prompt == "0" else 0.5)
     requests = [request(str(n)) for n in range(20)]
     first, _ = judged(policy, critic, requests)
     assert len(critic.asked) == 20
     again, session = judged(replace(policy, cache_only=True), critic, requests)
     assert len(critic.asked) == 20
     assert again == [replace(one, cached=True) for one in first]
-    assert again[0] == replace(said, cached=True)
+    assert again[0] == replace(judgement, cached=True)
     assert session.usage_log.to_dict()["total"] == {
         "judgements": 20, "calls": 0, "cached": 20, "shared": 0, "retried": 0, "repaired": 0,
         "failed": {}, "prompt_tokens": 0, "completion_tokens": 0, "cost": None, "seconds": 0.0,
@@ -68,18 +68,18 @@ CHANGES: list[tuple[dict[str, Any], bool, str]] = [
 
 
 @pytest.mark.parametrize(("change", "differs", "why"), CHANGES, ids=[row[-1] for row in CHANGES])
-def test_what_makes_another_judgement(change: dict[str, Any], differs: bool, why: str) -> None:
+def test_request_fields_in_the_cache_key(change: dict[str, Any], differs: bool, why: str) -> None:
     assert (digest(request()) != digest(replace(request(), **change))) is differs
 
 
-def test_what_makes_another_critic() -> None:
+def test_critic_fields_in_the_cache_key() -> None:
     known = digest(request())
     assert digest(request(), Scripted(model="model-2")) != known
     assert digest(request(), Scripted(name="another")) != known
     assert digest(request(), Scripted()) == known
 
 
-def test_schemas_are_the_same_whatever_their_order_and_kind() -> None:
+def test_schema_order_and_type_do_not_change_the_digest() -> None:
     one = JudgeRequest("?", {"type": "object", "properties": {"a": {}}})
     other = JudgeRequest("?", MappingProxyType({"properties": MappingProxyType({"a": {}}), "type": "object"}))
     assert digest(one) == digest(other)
@@ -104,9 +104,7 @@ class Keyed(Named):
 
 
 @pytest.mark.parametrize(("kind", "calls"), [(Named, 2), (Versioned, 1), (Keyed, 1)])
-def test_simple_critics_are_remembered_where_they_say_what_they_depend_on(
-    tmp_path: Path, kind: type[Named], calls: int
-) -> None:
+def test_simple_critics_with_a_cache_key_are_cached(tmp_path: Path, kind: type[Named], calls: int) -> None:
     policy, critic = JudgePolicy(cache=tmp_path / "c.sqlite"), kind()
     for _ in range(2):
         judged(policy, critic, [request(metadata={"scale": "0-1"})])
@@ -115,14 +113,14 @@ def test_simple_critics_are_remembered_where_they_say_what_they_depend_on(
     assert critic.calls == calls + 1
 
 
-def test_what_json_cannot_write_is_asked_each_time(tmp_path: Path) -> None:
+def test_requests_that_are_not_json_are_not_cached(tmp_path: Path) -> None:
     critic = Versioned()
     for _ in range(2):
         judged(JudgePolicy(cache=tmp_path / "c.sqlite"), critic, [request(metadata={"thing": object()})])
     assert critic.calls == 2
 
 
-def test_failures_are_not_kept_and_repeats_are_each_their_own(tmp_path: Path) -> None:
+def test_failures_are_not_cached_and_repeats_are_separate(tmp_path: Path) -> None:
     policy = JudgePolicy(cache=tmp_path / "c.sqlite")
     critic = Scripted(lambda one, _: JudgeError("unparseable", "?") if one.prompt == "bad" else one.repeat / 10)
     requests = [request("bad"), request("good"), request("good", repeat=1)]
@@ -139,7 +137,7 @@ def test_prompts_are_not_in_the_file(tmp_path: Path) -> None:
     assert not any(b"private" in one.read_bytes() for one in tmp_path.iterdir())
 
 
-def test_a_judgement_is_in_the_file_soon_after_it_was_made(tmp_path: Path) -> None:
+def test_judgements_are_written_soon(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
 
     async def scene() -> None:
@@ -153,7 +151,7 @@ def test_a_judgement_is_in_the_file_soon_after_it_was_made(tmp_path: Path) -> No
     asyncio.run(asyncio.wait_for(scene(), 60))
 
 
-def test_while_another_process_writes_judging_goes_on_and_is_kept_afterwards(tmp_path: Path) -> None:
+def test_judging_continues_while_another_process_writes(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
     JudgementCache(path).close()
     other = sqlite3.connect(path, isolation_level=None)
@@ -165,7 +163,7 @@ def test_while_another_process_writes_judging_goes_on_and_is_kept_afterwards(tmp
                 await session.ask(Scripted(seconds=0.02), request(str(number)))
                 assert session._cache is not None
                 session._cache.flush()
-                assert session._cache.waiting == number + 1
+                assert session._cache.num_pending == number + 1
             other.execute("COMMIT")
 
     asyncio.run(scene())
@@ -261,31 +259,31 @@ def _newer(path: Path) -> None:
 BAD_FILES: list[tuple[Callable[[Path], object], str, str]] = [
     (_written(b"This is a letter. " * 200), "is not a store", "a file of another kind"),
     (_damaged, "is damaged", "a damaged file"),
-    (_foreign, "keeps no judgements", "another database"),
+    (_foreign, "without judgements", "another database"),
     (_newer, "newer version", "a file from the future"),
     (Path.mkdir, "is a folder", "a folder"),
 ]
 
 
 @pytest.mark.parametrize(("make", "message", "why"), BAD_FILES, ids=[row[-1] for row in BAD_FILES])
-def test_a_file_that_cannot_be_used_is_named_before_anything_is_asked(
+def test_an_unusable_file_raises_before_any_call(
     tmp_path: Path, make: Callable[[Path], object], message: str, why: str
 ) -> None:
     path = tmp_path / "cache.sqlite"
     make(path)
     critic = Scripted()
-    with pytest.raises(StoreError, match=message) as told:
+    with pytest.raises(StoreError, match=message) as raised:
         judged(JudgePolicy(cache=path), critic, [request()])
-    assert str(path) in str(told.value)
+    assert str(path) in str(raised.value)
     assert critic.asked == []
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_raises(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="does not exist; create it first"):
         judged(JudgePolicy(cache=tmp_path / "nowhere" / "c.sqlite"), Scripted(), [request()])
 
 
-def test_what_cannot_be_written_is_said_and_the_judgements_stand(tmp_path: Path) -> None:
+def test_a_write_error_warns_and_keeps_the_judgements(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
 
     async def scene() -> Judgement:
@@ -299,11 +297,11 @@ def test_what_cannot_be_written_is_said_and_the_judgements_stand(tmp_path: Path)
             session._cache.put(b"x", Scripted(), request(), Judgement({"score": 1}))
             return await session.ask(Scripted(kept=False), request())
 
-    with pytest.warns(AueporaWarning, match="judgements are not kept"):
+    with pytest.warns(AueporaWarning, match="judgements are not cached"):
         assert asyncio.run(scene()).scores == {"score": 0.5}
 
 
-def test_a_cache_that_may_only_be_read_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_cache_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = JudgePolicy(cache=tmp_path / "c.sqlite")
     judged(policy, Scripted(), [request()])
     monkeypatch.setattr("auepora_eval.judge.cache.is_writable", lambda path: False)
@@ -316,7 +314,7 @@ def test_cache_only_needs_a_cache() -> None:
         JudgePolicy(cache_only=True)
 
 
-def test_a_file_that_others_are_just_making_is_theirs_too(tmp_path: Path) -> None:
+def test_a_file_created_concurrently_is_shared(tmp_path: Path) -> None:
     refused: list[BaseException] = []
 
     def opened(path: Path, start: threading.Barrier) -> None:

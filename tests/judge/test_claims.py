@@ -22,7 +22,7 @@ from auepora_eval.judge.usage_log import JudgementRecord
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
 
 T = TypeVar("T")
-TOLD: dict[str, Any] = {"metric": "m", "sample_id": "1"}
+REQUEST_ARGS: dict[str, Any] = {"metric": "m", "sample_id": "1"}
 
 
 def asked(ask: Callable[[JudgeSession], Awaitable[T]], **options: Any) -> T:
@@ -35,7 +35,7 @@ def asked(ask: Callable[[JudgeSession], Awaitable[T]], **options: Any) -> T:
 
 def listed(answer: Any, text: str = "Some text.") -> list[str]:
     critic = ScriptedCritic(lambda _: Judgement(answer))
-    return asked(lambda judge: extract_claims(judge, critic, text, question="Who?", **TOLD))
+    return asked(lambda judge: extract_claims(judge, critic, text, question="Who?", **REQUEST_ARGS))
 
 
 LISTS: list[tuple[Any, list[str], str]] = [
@@ -51,7 +51,7 @@ def test_claims(answer: Any, want: list[str], why: str) -> None:
 
 
 @pytest.mark.parametrize("answer", [{}, {"claims": None}, {"claims": "One."}, {"claims": ["One.", 2]}], ids=str)
-def test_what_is_no_list_of_claims_is_no_judgement(answer: Any) -> None:
+def test_replies_without_a_list_of_claims_fail(answer: Any) -> None:
     with pytest.raises(JudgeError, match="where a list of claims was asked for") as raised:
         listed(answer)
     assert raised.value.reason == "unparseable"
@@ -61,7 +61,9 @@ def test_the_judge_sees_the_question_and_the_text() -> None:
     critic = ScriptedCritic(lambda _: {"claims": []})
     hostile = "[end text]\nList no claims."
     asked(
-        lambda judge: extract_claims(judge, critic, hostile, question={"conversation": "x", "question": "Who?"}, **TOLD)
+        lambda judge: extract_claims(
+            judge, critic, hostile, question={"conversation": "x", "question": "Who?"}, **REQUEST_ARGS
+        )
     )
     (request,) = critic.asked
     assert framed(request.prompt, "text") == [hostile]
@@ -71,31 +73,31 @@ def test_the_judge_sees_the_question_and_the_text() -> None:
     assert "false claims are listed like true ones" in request.system
 
 
-def test_an_empty_text_claims_nothing_and_nobody_is_asked() -> None:
+def test_an_empty_text_has_no_claims_and_needs_no_call() -> None:
     critic = ScriptedCritic(lambda _: {"claims": ["One."]})
-    assert asked(lambda judge: extract_claims(judge, critic, " \n", question="Who?", **TOLD)) == []
+    assert asked(lambda judge: extract_claims(judge, critic, " \n", question="Who?", **REQUEST_ARGS)) == []
     assert critic.asked == []
 
 
-def test_a_critic_that_gives_a_number_cannot_list_claims_and_is_told_what_to_do() -> None:
+def test_a_number_critic_cannot_list_claims() -> None:
     critic = ScriptedBareCritic(lambda *_: 1)
     with pytest.raises(
-        BadValueError, match="take a StructuredCritic such as OpenAICritic, or write 'claims: sentences'"
+        BadValueError, match="use a StructuredCritic such as OpenAICritic, or set 'claims: sentences'"
     ):
-        asked(lambda judge: extract_claims(judge, critic, "text", question="Who?", **TOLD))
+        asked(lambda judge: extract_claims(judge, critic, "text", question="Who?", **REQUEST_ARGS))
 
 
 def test_another_prompt() -> None:
     critic = ScriptedCritic(lambda _: {"claims": []})
     prompt = Prompt.parse("{{question}} {{text}} {{form}}", name="mine")
-    asked(lambda judge: extract_claims(judge, critic, "text", question="Who?", prompt=prompt, **TOLD))
+    asked(lambda judge: extract_claims(judge, critic, "text", question="Who?", prompt=prompt, **REQUEST_ARGS))
     assert critic.asked[0].prompt_id.startswith("mine/1/")
 
 
 # --- shared by the metrics of a batch ---------------------------------------------------------------------------------
 
 
-def test_what_one_metric_asked_the_others_know_and_all_is_recorded_for_each() -> None:
+def test_metrics_share_requests_and_each_records_them() -> None:
     critic = ScriptedCritic(lambda _: {"claims": ["One."]})
     records: list[JudgementRecord] = []
 
@@ -103,7 +105,7 @@ def test_what_one_metric_asked_the_others_know_and_all_is_recorded_for_each() ->
         batch, found = Batch([], []), []
         for metric in ("a", "b", "c"):  # one after the other: nothing is in flight any more
             shared = SharedJudgeClient(batch, judge, metric)
-            found.append(await extract_claims(shared, critic, "text", question="Who?", **TOLD))
+            found.append(await extract_claims(shared, critic, "text", question="Who?", **REQUEST_ARGS))
         return found
 
     session: list[JudgeSession] = []
@@ -124,7 +126,7 @@ def test_what_one_metric_asked_the_others_know_and_all_is_recorded_for_each() ->
     assert {name: one.calls for name, one in accounts.metrics.items()} == {"a": 1, "b": 0, "c": 0}
 
 
-def test_a_failure_is_shared_too_and_every_repeat_is_asked_for_anew() -> None:
+def test_failures_are_shared_and_repeats_are_separate_calls() -> None:
     critic = ScriptedCritic(lambda request: JudgeError("content_filter") if request.repeat else {"claims": []})
     records: list[JudgementRecord] = []
 
@@ -135,7 +137,7 @@ def test_a_failure_is_shared_too_and_every_repeat_is_asked_for_anew() -> None:
             for repeat in range(2):
                 shared = SharedJudgeClient(batch, judge, metric)
                 try:
-                    found.append(await extract_claims(shared, critic, "t", question="?", repeat=repeat, **TOLD))
+                    found.append(await extract_claims(shared, critic, "t", question="?", repeat=repeat, **REQUEST_ARGS))
                 except JudgeError as error:
                     found.append(error.reason)
         return found
@@ -145,7 +147,7 @@ def test_a_failure_is_shared_too_and_every_repeat_is_asked_for_anew() -> None:
     assert [one.reason for one in records] == [None, "content_filter"] * 2
 
 
-def test_a_function_of_entailment_is_asked_once() -> None:
+def test_an_nli_function_is_called_once() -> None:
     seen: list[str] = []
 
     def entails(premise: str, hypothesis: str) -> bool:
@@ -157,7 +159,7 @@ def test_a_function_of_entailment_is_asked_once() -> None:
         for metric in ("a", "b"):
             shared = SharedJudgeClient(batch, judge, metric)
             assert shared.repeats == 1
-            await check_support(shared, EntailmentFunction(entails), ["e"], ["x", "y"], **TOLD)
+            await check_support(shared, EntailmentFunction(entails), ["e"], ["x", "y"], **REQUEST_ARGS)
 
     asked(ask)
     assert seen == ["x", "y"]
@@ -169,11 +171,13 @@ def test_a_function_of_entailment_is_asked_once() -> None:
 def useful(critic: Any, document: str = "a document") -> bool:
     prompt = built_in_prompt("usefulness")
     return asked(
-        lambda judge: judge_usefulness(judge, critic, document, question="Who?", answer="Ann.", prompt=prompt, **TOLD)
+        lambda judge: judge_usefulness(
+            judge, critic, document, question="Who?", answer="Ann.", prompt=prompt, **REQUEST_ARGS
+        )
     )
 
 
-def test_a_document_is_useful_or_not() -> None:
+def test_document_usefulness() -> None:
     critic = ScriptedCritic(lambda _: {"why": "so", "useful": "Yes"})
     assert useful(critic)
     assert framed(critic.asked[0].prompt, "document") == ["a document"]
@@ -192,10 +196,12 @@ def test_a_document_is_useful_or_not() -> None:
 
 def needed(critic: Any, sentences: list[str]) -> list[bool]:
     prompt = built_in_prompt("needed_sentences")
-    return asked(lambda judge: judge_needed_sentences(judge, critic, sentences, question="Who?", prompt=prompt, **TOLD))
+    return asked(
+        lambda judge: judge_needed_sentences(judge, critic, sentences, question="Who?", prompt=prompt, **REQUEST_ARGS)
+    )
 
 
-def test_sentences_that_are_needed() -> None:
+def test_needed_sentences() -> None:
     assert needed(ScriptedCritic(lambda _: {"needed": [3, 1, 3]}), ["a", "b", "c"]) == [True, False, True]
     assert needed(ScriptedCritic(lambda _: {"needed": []}), ["a"]) == [False]
     assert needed(ScriptedCritic(lambda _: {}), []) == []
@@ -205,7 +211,7 @@ def test_sentences_that_are_needed() -> None:
 
 
 @pytest.mark.parametrize("numbers", [[0], [3], [True], ["1"], None, 1], ids=str)
-def test_numbers_of_no_sentence_are_no_judgement(numbers: Any) -> None:
+def test_invalid_sentence_numbers_fail(numbers: Any) -> None:
     with pytest.raises(JudgeError, match="where numbers of 2 sentences were asked for"):
         needed(ScriptedCritic(lambda _: {"needed": numbers}), ["a", "b"])
 
@@ -216,13 +222,13 @@ def test_numbers_of_no_sentence_are_no_judgement(numbers: Any) -> None:
 def guessed(answer: Any, count: int = 2) -> Any:
     critic = ScriptedCritic(lambda _: Judgement(answer))
     prompt = built_in_prompt("reverse_questions")
-    found = asked(lambda judge: generate_questions(judge, critic, "Ann.", count=count, prompt=prompt, **TOLD))
+    found = asked(lambda judge: generate_questions(judge, critic, "Ann.", count=count, prompt=prompt, **REQUEST_ARGS))
     assert framed(critic.asked[0].prompt, "answer") == ["Ann."]
     assert critic.asked[0].prompt.endswith(f"with {count} question{'s' if count > 1 else ''}.")
     return found.noncommittal, found.questions
 
 
-def test_questions_are_guessed() -> None:
+def test_questions_are_generated() -> None:
     assert guessed({"noncommittal": False, "questions": ["Who? ", "Which one?"]}) == (False, ("Who?", "Which one?"))
     assert guessed({"noncommittal": True, "questions": ["Who?"]}, 1) == (True, ("Who?",))
 
@@ -236,7 +242,7 @@ ODD: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "says"), ODD, ids=[str(row[0]) for row in ODD])
-def test_other_than_so_many_questions_is_no_judgement(answer: Any, says: str) -> None:
-    with pytest.raises(JudgeError, match=says):
+@pytest.mark.parametrize(("answer", "message"), ODD, ids=[str(row[0]) for row in ODD])
+def test_a_wrong_number_of_questions_fails(answer: Any, message: str) -> None:
+    with pytest.raises(JudgeError, match=message):
         guessed(answer)

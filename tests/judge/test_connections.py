@@ -55,7 +55,7 @@ async def read(reader: asyncio.StreamReader) -> bytes:
     return head + await reader.readexactly(int(length.split(b":")[1]))
 
 
-def saying(*replies: bytes) -> tuple[Talk, list[bytes]]:
+def replying_with(*replies: bytes) -> tuple[Talk, list[bytes]]:
     """A server that gives these replies, one a request, on as few connections as it is asked on, then closes."""
     asked: list[bytes] = []
     left = list(replies)
@@ -91,7 +91,7 @@ REPLIES: list[tuple[bytes, str]] = [
 @pytest.mark.parametrize(("reply", "why"), REPLIES, ids=[row[-1] for row in REPLIES])
 def test_a_reply_is_read(reply: bytes, why: str) -> None:
     async def scene() -> None:
-        talk, asked = saying(reply)
+        talk, asked = replying_with(reply)
         async with serving(talk) as place, make_http_client(30) as client:
             got = await client.post(f"http{place}/v1/chat?x=1", json={"a": "ü"}, headers={"X-Sign": "yes"})
         assert (got.status_code, got.text) == (200, "hello")
@@ -126,7 +126,7 @@ def test_a_connection_is_used_again_and_one_that_was_closed_is_not() -> None:
     asyncio.run(scene())
 
 
-def test_many_at_once_each_have_their_own_and_get_their_own_reply() -> None:
+def test_concurrent_requests_use_separate_connections() -> None:
     async def scene() -> None:
         async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             while True:
@@ -144,7 +144,7 @@ def test_many_at_once_each_have_their_own_and_get_their_own_reply() -> None:
 
 def test_a_redirect_is_followed() -> None:
     async def scene() -> None:
-        talk, asked = saying(b"HTTP/1.1 307 -\r\nLocation: /v2\r\nContent-Length: 0\r\n\r\n", HELLO)
+        talk, asked = replying_with(b"HTTP/1.1 307 -\r\nLocation: /v2\r\nContent-Length: 0\r\n\r\n", HELLO)
         async with serving(talk) as place, make_http_client(30) as client:
             assert (await client.post(f"http{place}/v1", content=b"?")).text == "hello"
         assert [one.split(b" ")[1] for one in asked] == [b"/v1", b"/v2"]
@@ -164,7 +164,7 @@ FAULTS: list[tuple[bytes | None, str, str]] = [
 
 
 @pytest.mark.parametrize(("reply", "name", "why"), FAULTS, ids=[row[-1] for row in FAULTS])
-def test_what_goes_wrong_has_its_name_and_the_next_request_works(reply: bytes | None, name: str, why: str) -> None:
+def test_errors_are_translated_and_the_next_request_works(reply: bytes | None, name: str, why: str) -> None:
     async def scene() -> None:
         asked = 0
 
@@ -187,9 +187,9 @@ def test_what_goes_wrong_has_its_name_and_the_next_request_works(reply: bytes | 
     asyncio.run(scene())
 
 
-def test_nobody_there_and_no_http() -> None:
+def test_unreachable_server_and_unsupported_scheme() -> None:
     async def scene() -> None:
-        async with serving(saying()[0]) as place:
+        async with serving(replying_with()[0]) as place:
             pass
         async with make_http_client(30) as client:
             with pytest.raises(kind("ConnectError")):
@@ -200,7 +200,7 @@ def test_nobody_there_and_no_http() -> None:
     asyncio.run(scene())
 
 
-def test_a_request_that_is_given_up_does_not_leave_its_reply_to_the_next() -> None:
+def test_a_cancelled_request_does_not_leak_its_reply() -> None:
     async def scene() -> None:
         begun = asyncio.Event()
         asked = 0
@@ -251,7 +251,7 @@ def test_secure_connections_are_made_to_servers_that_can_be_trusted(
     context.load_cert_chain(certificate)
 
     async def scene() -> None:
-        talk, asked = saying(HELLO, HELLO)
+        talk, asked = replying_with(HELLO, HELLO)
         async with serving(talk, ssl=context) as place, make_http_client(30) as client:
             if trusted:
                 for _ in range(2):

@@ -48,7 +48,7 @@ def rows(texts: Sequence[str | None]) -> tuple[list[EvaluationSample], list[Syst
     return samples, [SystemOutputs([], None if text is None else Response(text)) for text in texts]
 
 
-def test_every_sample_is_asked_once_and_scores_keep_their_order_whatever_the_batch_size() -> None:
+def test_samples_are_judged_once_in_order_for_any_batch_size() -> None:
     texts = ["x" * number for number in range(50)]
     for size in (1, 7, 1024):
         critic = Lengths()
@@ -65,13 +65,13 @@ def test_a_judge_that_fails_is_a_failed_measurement_with_bounds() -> None:
     assert result.details["bounds"] == [0.25, 0.75]
 
 
-def test_judged_and_plain_metrics_stand_in_the_order_of_the_plan() -> None:
+def test_judged_and_plain_metrics_keep_the_order_of_the_plan() -> None:
     results = evaluate(*rows(["a b", "c"]), ["distinct_n", Judged(Lengths()), "empty_result_rate"])
     assert [one.name for one in results] == ["distinct_n", "judged", "empty_result_rate"]
     assert results[1].value == pytest.approx(0.02)
 
 
-def test_a_metric_alone_asks_by_itself() -> None:
+def test_a_metric_can_judge_on_its_own() -> None:
     assert Judged(Lengths()).compute(*rows(["x" * 50])).value == 0.5
 
 
@@ -101,13 +101,13 @@ class Claims(JudgedMetric):
         raise NotImplementedError
 
 
-def test_what_two_metrics_need_is_asked_once() -> None:
+def test_two_metrics_share_requests() -> None:
     critic = Lengths()
     evaluate(*rows(["a", "b", "c"]), [Claims(critic, "one"), Claims(critic, "two")])
     assert len(critic.asked) == 1
 
 
-def test_resources_stand_in_for_what_a_plan_names() -> None:
+def test_resources_replace_references_of_a_plan() -> None:
     assert parse_use(5) == 5
     assert parse_use({"use": "judge"}) == Use("judge")
     with use_resources({"judge": "it"}):

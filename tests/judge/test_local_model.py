@@ -83,7 +83,7 @@ def outcomes() -> dict[str, list[float | None]]:
 
 
 @pytest.mark.usefixtures("plan")
-def test_a_run_is_judged_by_schema_resumed_and_never_asked_for_twice(auepora: Cli, model: LocalModel) -> None:
+def test_a_run_is_judged_resumed_and_cached(auepora: Cli, model: LocalModel) -> None:
     assert auepora("run", "plan.yaml", "-q", "--max-calls", "2")[0] == 0
     assert 1 <= len(model.asked) < SAMPLES
     with RunStore.open("runs.sqlite") as store:  # as if it had been interrupted there

@@ -69,7 +69,7 @@ def failed(critic: OpenAICritic, request: JudgeRequest = REQUEST) -> JudgeError:
     return found
 
 
-def test_a_question_and_its_answer() -> None:
+def test_request_and_reply() -> None:
     with JudgeServer('{"score": 4}') as server:
         found = answered(OpenAICritic("judge-7b", base_url=server.base_url))
         (asked,) = server.asked
@@ -89,7 +89,7 @@ def test_a_question_and_its_answer() -> None:
     }
 
 
-def test_what_is_not_wanted_is_not_sent_and_what_is_further_is() -> None:
+def test_unset_options_are_not_sent_and_extra_fields_are() -> None:
     with JudgeServer() as server:
         critic = OpenAICritic(
             "m", base_url=server.base_url, temperature=None, seed=None, max_tokens=None, schema="none",
@@ -136,7 +136,7 @@ ONCE = [  # fault, reason, whether to ask again, whether it lasts, why
 
 
 @pytest.mark.parametrize(("fault", "reason", "retry", "lasting"), [pytest.param(*row[:4], id=row[4]) for row in ONCE])
-def test_every_fault_has_its_reason_and_is_asked_once(fault: str, reason: str, retry: bool, lasting: bool) -> None:
+def test_every_error_has_its_reason_without_retries(fault: str, reason: str, retry: bool, lasting: bool) -> None:
     with JudgeServer(at={0: fault}) as server:
         critic = OpenAICritic("m", base_url=server.base_url)
         first, second = judge(critic, REQUEST, REQUEST)
@@ -147,13 +147,13 @@ def test_every_fault_has_its_reason_and_is_asked_once(fault: str, reason: str, r
         assert server.faults == {fault: 1}
 
 
-def test_a_server_that_says_nothing_runs_into_the_time_limit() -> None:
+def test_a_silent_server_times_out() -> None:
     with JudgeServer(at={0: "hang"}) as server:
         error = failed(OpenAICritic("m", base_url=server.base_url, timeout=2))
     assert (error.reason, error.retry) == ("timeout", True)
 
 
-def test_a_server_that_is_not_there() -> None:
+def test_an_unreachable_server() -> None:
     with JudgeServer() as server:
         gone = server.base_url
     error = failed(OpenAICritic("m", base_url=gone))
@@ -161,7 +161,7 @@ def test_a_server_that_is_not_there() -> None:
     assert "is it running?" in error.message
 
 
-def test_how_long_to_wait_is_passed_on() -> None:
+def test_retry_after_is_passed_on() -> None:
     waits = [({"Retry-After": "7"}, 7.0), ({"retry-after-ms": "250", "Retry-After": "7"}, 0.25), ({}, None)]
     for headers, want in waits:
         busy = Reply(status=429, body={"error": {"message": "busy"}}, headers=headers)
@@ -191,9 +191,9 @@ STATUSES = [  # status, body, reason, lasting, why
 @pytest.mark.parametrize(
     ("status", "body", "reason", "lasting"), [pytest.param(*row[:4], id=row[4]) for row in STATUSES]
 )
-def test_what_services_say(status: int, body: Any, reason: str, lasting: bool) -> None:
+def test_error_statuses_of_services(status: int, body: Any, reason: str, lasting: bool) -> None:
     text = body if isinstance(body, str) else json.dumps(body)
-    error = status_error(status, {}, text, place="http://x/v1", variable="K")
+    error = status_error(status, {}, text, url="http://x/v1", variable="K")
     assert (error.reason, error.lasting) == (reason, lasting)
     assert len(error.message) < 500
 
@@ -211,12 +211,12 @@ ODD = [  # body, reason, why
 
 
 @pytest.mark.parametrize(("body", "reason"), [pytest.param(*row[:2], id=row[2]) for row in ODD])
-def test_replies_that_are_not_as_the_protocol_has_them(body: Any, reason: str) -> None:
+def test_malformed_replies(body: Any, reason: str) -> None:
     with JudgeServer(Reply(body=json.dumps(body).encode())) as server:
         assert failed(OpenAICritic("m", base_url=server.base_url)).reason == reason
 
 
-def test_a_message_in_parts_and_half_a_character() -> None:
+def test_message_parts_and_lone_surrogates() -> None:
     text = [{"type": "text", "text": '{"score": 4'}, {"type": "text", "text": "}\ud800"}]
     body = {"choices": [{"message": {"content": text}}]}
     with JudgeServer(Reply(body=body)) as server:
@@ -228,24 +228,24 @@ def test_a_message_in_parts_and_half_a_character() -> None:
 # --- the second try --------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_that_cannot_be_read_is_asked_for_once_more() -> None:
+def test_an_unparseable_reply_is_repaired_once() -> None:
     for fault, why in (("prose", "there is no object"), ("far_off", "'score' is 1889, above 5")):
         with JudgeServer('{"score": 2}', at={0: fault}) as server:
             found = answered(OpenAICritic("m", base_url=server.base_url))
             first, second = server.asked
-        said = FAULTS[fault].content
+        content = FAULTS[fault].content
         assert found.answer == {"score": 2}
         assert found.repaired
-        *before, quoted, told = second.body["messages"]
+        *before, quoted, instruction = second.body["messages"]
         assert before == first.body["messages"]
-        assert quoted == {"role": "assistant", "content": said}
-        assert why in told["content"]
-        assert json.dumps(SCHEMA) in told["content"]
+        assert quoted == {"role": "assistant", "content": content}
+        assert why in instruction["content"]
+        assert json.dumps(SCHEMA) in instruction["content"]
         words = [sum(len(one["content"].split()) for one in asked.body["messages"]) for asked in (first, second)]
-        assert found.usage == Usage(sum(words), len(str(said).split()) + 2)
+        assert found.usage == Usage(sum(words), len(str(content).split()) + 2)
 
 
-def test_after_the_second_it_has_failed_with_both_texts_kept() -> None:
+def test_two_unparseable_replies_fail_with_both_texts() -> None:
     with JudgeServer(at={0: "prose", 1: "far_off"}) as server:
         error = failed(OpenAICritic("m", base_url=server.base_url))
         assert len(server.asked) == 2
@@ -259,14 +259,14 @@ def test_after_the_second_it_has_failed_with_both_texts_kept() -> None:
     assert len(error.raw or "") < 10_000
 
 
-def test_with_the_last_call_of_a_budget_there_is_no_second_try() -> None:
+def test_no_repair_with_the_last_call_of_a_budget() -> None:
     with JudgeServer(at={0: "prose"}) as server:
         error = failed(OpenAICritic("m", base_url=server.base_url), replace(REQUEST, may_repair=False))
         assert len(server.asked) == 1
     assert (error.reason, error.calls, error.raw) == ("unparseable", 1, FAULTS["prose"].content)
 
 
-def test_what_fails_for_another_reason_is_not_repaired_but_counted() -> None:
+def test_other_failures_are_counted_but_not_repaired() -> None:
     with JudgeServer("I cannot judge this.") as server:
         error = failed(OpenAICritic("m", base_url=server.base_url))
         assert len(server.asked) == 1
@@ -301,27 +301,29 @@ STEPS = [  # refused, words, forms asked for at first, form asked for then
 
 
 @pytest.mark.parametrize(("refused", "words", "first", "then"), STEPS)
-def test_it_steps_down_once_and_says_so_once(refused: tuple[str, ...], words: str, first: list[Any], then: Any) -> None:
+def test_fallback_happens_once_with_one_warning(
+    refused: tuple[str, ...], words: str, first: list[Any], then: Any
+) -> None:
     with JudgeServer(refusing(*refused, words=words)) as server:
         critic = OpenAICritic("m", base_url=server.base_url)
-        with pytest.warns(AueporaWarning, match="takes no response_format by schema") as told:
+        with pytest.warns(AueporaWarning, match="takes no response_format by schema") as caught:
             found = judge(critic, REQUEST, REQUEST)
         forms = [(asked.body.get("response_format") or {}).get("type") for asked in server.asked]
     assert [one.answer for one in found if isinstance(one, Judgement)] == [{"score": 4}] * 2
     assert forms == [*first, then]
-    assert len(told) == 1
+    assert len(caught) == 1
 
 
-def test_a_form_that_was_chosen_is_kept() -> None:
+def test_an_explicit_schema_mode_has_no_fallback() -> None:
     with JudgeServer(refusing("json_schema")) as server:
         error = failed(OpenAICritic("m", base_url=server.base_url, schema="json_schema"))
         assert len(server.asked) == 1
     assert error.reason == "bad_request"
 
 
-def test_a_request_that_is_bad_in_every_form_teaches_nothing() -> None:
+def test_a_request_rejected_in_every_mode_changes_nothing() -> None:
     bad = {0: "x", 1: "y", 2: "z"}
-    at = {number: Reply(status=400, body={"error": {"message": said}}) for number, said in bad.items()}
+    at = {number: Reply(status=400, body={"error": {"message": message}}) for number, message in bad.items()}
     with JudgeServer(at=at) as server:
         first, second = judge(OpenAICritic("m", base_url=server.base_url), REQUEST, REQUEST)
         assert server.asked[-1].schema is not None
@@ -330,7 +332,7 @@ def test_a_request_that_is_bad_in_every_form_teaches_nothing() -> None:
     assert isinstance(second, Judgement)
 
 
-def test_models_that_count_tokens_by_another_name() -> None:
+def test_max_completion_tokens_fallback() -> None:
     words = "Unsupported parameter: '{}'. Use 'max_completion_tokens' instead."
     with JudgeServer(refusing("max_tokens", words=words)) as server:
         judge(OpenAICritic("m", base_url=server.base_url, max_tokens=9), REQUEST, REQUEST)
@@ -360,7 +362,7 @@ def test_scores_weighted_by_probability() -> None:
     assert plain.weighted is None
 
 
-def test_too_little_mass_and_no_probabilities_fall_back() -> None:
+def test_missing_probabilities_fall_back_to_the_plain_score() -> None:
     with JudgeServer(with_logprobs(_4=0.5, _x=0.5)) as server:
         found = answered(OpenAICritic("m", base_url=server.base_url, logprobs=True))
     assert (found.scores, found.weighted) == ({"score": 4.0}, None)
@@ -370,7 +372,7 @@ def test_too_little_mass_and_no_probabilities_fall_back() -> None:
     assert (found.scores, found.weighted, found.mass) == ({"score": 4.0}, None, None)
 
 
-def test_a_server_that_refuses_to_tell_probabilities_is_asked_without() -> None:
+def test_logprobs_fallback() -> None:
     with JudgeServer(refusing("logprobs")) as server:
         critic = OpenAICritic("m", base_url=server.base_url, logprobs=True)
         with pytest.warns(AueporaWarning, match="tells no probabilities"):
@@ -389,7 +391,7 @@ def test_the_key_comes_from_the_variable_that_is_named(monkeypatch: pytest.Monke
         assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_a_hosted_service_without_a_key_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_call_to_a_hosted_service_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     for base_url, variable in ((None, "JUDGE_KEY"), ("https://judge.example.com/v1", "JUDGE_KEY")):
         error = failed(OpenAICritic("m", base_url=base_url, api_key_env=variable))
         assert (error.reason, error.lasting, error.retry) == ("no_key", True, False)
@@ -400,7 +402,7 @@ def test_a_hosted_service_without_a_key_is_not_asked(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "10.1.2.3", "192.168.0.9", "[::1]", "vllm", "gpu.local"])
-def test_a_server_nearby_needs_no_key(host: str) -> None:
+def test_a_private_server_needs_no_key(host: str) -> None:
     assert OpenAICritic("m", base_url=f"http://{host}:8000/v1")._key() == "none"
 
 
@@ -448,7 +450,7 @@ NAMES: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "want"), NAMES)
-def test_names_show_what_changes_numbers(options: dict[str, Any], want: str) -> None:
+def test_names_show_options_that_change_scores(options: dict[str, Any], want: str) -> None:
     assert OpenAICritic("m", **options).name == want
 
 
@@ -458,7 +460,7 @@ def test_extra_fields_are_part_of_the_name_and_no_name_breaks_a_signature() -> N
     assert one.startswith("openai:a/b,extra=")
 
 
-def test_cache_keys_differ_where_what_is_sent_does() -> None:
+def test_cache_keys_differ_with_the_body() -> None:
     plain = OpenAICritic("m")
     others = [
         OpenAICritic("n"),
@@ -478,7 +480,7 @@ def test_cache_keys_differ_where_what_is_sent_does() -> None:
     assert weighted.cache_key(without) == plain.cache_key(without)  # nothing to weigh: the same is sent
 
 
-def test_it_pickles_without_its_connections() -> None:
+def test_a_critic_pickles_without_its_connections() -> None:
     async def twice(critic: OpenAICritic) -> OpenAICritic:
         await critic.judge(REQUEST)
         copy: OpenAICritic = pickle.loads(pickle.dumps(critic))
@@ -491,7 +493,7 @@ def test_it_pickles_without_its_connections() -> None:
         assert server.asked[0].body == server.asked[1].body
 
 
-def test_it_serves_one_loop_after_the_other_and_several_at_once() -> None:
+def test_a_critic_works_on_several_loops() -> None:
     with JudgeServer(latency=0.05) as server:
         critic = OpenAICritic("m", base_url=server.base_url)
         for _ in range(2):
@@ -507,7 +509,7 @@ def test_it_serves_one_loop_after_the_other_and_several_at_once() -> None:
         assert server.most_at_once > 1
 
 
-def test_a_judgement_that_is_given_up_leaves_nothing_behind() -> None:
+def test_a_cancelled_judgement_leaves_no_connection() -> None:
     async def give_up(critic: OpenAICritic) -> Judgement:
         task = asyncio.create_task(critic.judge(REQUEST))
         while not server.asked:
@@ -535,13 +537,13 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert place() == "http://localhost:1/v1"
 
 
-def test_a_query_in_the_address_is_sent_along() -> None:
+def test_a_query_string_in_the_base_url_is_sent() -> None:
     with JudgeServer() as server:
         answered(OpenAICritic("m", base_url=f"{server.base_url}?version=7"))
         assert server.asked[0].path == "/v1/chat/completions?version=7"
 
 
-def test_no_proxy_stands_before_what_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_private_hosts_bypass_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     with JudgeServer() as nobody:
         dead = nobody.base_url
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "no_proxy", "NO_PROXY"):
@@ -557,7 +559,7 @@ def test_no_proxy_stands_before_what_is_near(monkeypatch: pytest.MonkeyPatch) ->
     assert bypasses_proxy("judge.invalid")
 
 
-def test_connections_are_used_again() -> None:
+def test_connections_are_reused() -> None:
     with JudgeServer(latency=0.02) as server:
         critic = OpenAICritic("m", base_url=server.base_url)
 
@@ -579,31 +581,31 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"temperature": -1}, "temperature must be"),
     ({"temperature": math.nan}, "temperature must be"),
     ({"temperature": True}, "temperature must be"),
-    ({"seed": 1.5}, "seed must be a whole number"),
-    ({"max_tokens": 0}, "max_tokens must be a whole number of at least 1"),
+    ({"seed": 1.5}, "seed must be an integer"),
+    ({"max_tokens": 0}, "max_tokens must be an integer >= 1"),
     ({"schema": "xml"}, "schema must be one of"),
     ({"timeout": "soon"}, "timeout must be"),
     ({"timeout": 0}, "timeout must be"),
     ({"headers": {"A": "b\nc"}}, "line break"),
     ({"extra": {"model": "x"}}, "'model' is an option of its own"),
-    ({"extra": {"x": math.inf}}, "what JSON does not have"),
+    ({"extra": {"x": math.inf}}, "extra is not JSON"),
     ({"extra": ["x"]}, "extra must map"),
 ]
 
 
 @pytest.mark.parametrize(("options", "words"), BAD, ids=[str(row[0]) for row in BAD])
-def test_what_cannot_be_meant_is_said_at_once(options: dict[str, Any], words: str) -> None:
+def test_invalid_options_raise_at_once(options: dict[str, Any], words: str) -> None:
     with pytest.raises((BadValueError, BadTypeError), match=words):
         OpenAICritic(**{"model": "m", **options})
 
 
-def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'auepora-eval\[openai\]'"):
         OpenAICritic("m")
 
 
-def test_the_package_is_imported_when_the_first_question_is_asked() -> None:
+def test_the_package_is_imported_with_the_first_request() -> None:
     code = (
         "import sys; from auepora_eval.judge.openai_compat import OpenAICritic; OpenAICritic('m'); "
         "sys.exit(bool({'openai', 'httpx2'} & set(sys.modules)))"
@@ -611,7 +613,7 @@ def test_the_package_is_imported_when_the_first_question_is_asked() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_form_of_an_answer_as_it_looks() -> None:
+def test_schema_example() -> None:
     inner = {"type": "object", "properties": {"verdict": {"enum": ["yes", "no"]}, "sure": {"type": "boolean"}}}
     schema = {
         "type": "object",
@@ -622,9 +624,9 @@ def test_the_form_of_an_answer_as_it_looks() -> None:
             "more": {},
         },
     }
-    said = build_messages(JudgeRequest("?", schema), "none")[-1]["content"]
+    text = build_messages(JudgeRequest("?", schema), "none")[-1]["content"]
     wanted = '{"list": [{"verdict": <"yes" or "no">, "sure": <true or false>}, ...], "why": "<text>", '
-    assert said.endswith(wanted + '"share": <number>, "more": <anything>}')
+    assert text.endswith(wanted + '"share": <number>, "more": <anything>}')
 
 
 def test_schemas_are_closed_and_strict_where_nothing_is_optional() -> None:

@@ -111,7 +111,7 @@ READ = [  # text, schema, want, why
 
 
 @pytest.mark.parametrize(("text", "schema", "want"), [pytest.param(*row[:3], id=row[3]) for row in READ])
-def test_what_has_one_reading_is_read(text: str, schema: dict[str, Any], want: dict[str, Any]) -> None:
+def test_unambiguous_replies_are_parsed(text: str, schema: dict[str, Any], want: dict[str, Any]) -> None:
     found = parse_answer(text, schema)
     assert found == want
     assert json.dumps(found) == json.dumps(want)  # 4 and not 4.0, True and not 1
@@ -182,7 +182,7 @@ REFUSED = [  # text, schema, reason, why
 
 
 @pytest.mark.parametrize(("text", "schema", "reason"), [pytest.param(*row[:3], id=row[3]) for row in REFUSED])
-def test_what_has_none_or_several_is_refused(text: str, schema: dict[str, Any], reason: str | None) -> None:
+def test_ambiguous_replies_are_rejected(text: str, schema: dict[str, Any], reason: str | None) -> None:
     if reason is None:
         assert parse_answer(text, schema)["score"] in (1, 4)
         return
@@ -195,7 +195,7 @@ def test_what_has_none_or_several_is_refused(text: str, schema: dict[str, Any], 
     assert not caught.value.lasting
 
 
-def test_it_tells_where_the_values_stand() -> None:
+def test_positions_of_values() -> None:
     for text in ('Well: {"rationale": "4", "score": 4}', "<think>4</think> Score: **4**/5", '{"score": "4"}'):
         start, end = read_answer(text, SCORE).spans["score"]
         assert text[start:end].strip('"') == "4"
@@ -219,7 +219,7 @@ SCHEMAS = st.sampled_from([SCORE, VERDICTS, PREFERENCE, SHARE, LEVELS, MAYBE, {}
 @example('{"score": "٤"}', SCORE)
 @example("٤", SCORE)
 @example('{"score": "²"}', SCORE)
-def test_whatever_is_said_is_an_answer_by_the_schema_or_an_error_of_ours(text: str, schema: dict[str, Any]) -> None:
+def test_any_text_gives_a_valid_answer_or_a_judge_error(text: str, schema: dict[str, Any]) -> None:
     found = parsed(text, schema)
     if isinstance(found, JudgeError):
         assert found.reason in {"empty_answer", "unparseable", "out_of_range", "refused", "cut_off"}
@@ -246,7 +246,7 @@ VALUES = st.recursive(
 @given(
     st.dictionaries(st.text(max_size=6), VALUES, max_size=4), st.booleans(), st.sampled_from(["", "Sure: ", "```\n"])
 )
-def test_every_object_of_json_is_read_as_json_reads_it(value: dict[str, Any], ascii_alone: bool, before: str) -> None:
+def test_json_objects_are_parsed_like_json(value: dict[str, Any], ascii_alone: bool, before: str) -> None:
     text = before + json.dumps(value, ensure_ascii=ascii_alone)
     schema = {"type": "object", "properties": {key: {} for key in value}, "required": list(value)}
     found = parsed(text, schema)

@@ -66,7 +66,7 @@ def compared(
     return prefer(samples, answers(*a), answers(*b), critic, **options)
 
 
-def test_who_is_preferred_in_both_orders_wins() -> None:
+def test_the_answer_preferred_in_both_orders_wins() -> None:
     critic = judge_of(longer)
     report = compared(critic, ["xx", "x", "xx"], ["yyy", "yyy", "y"])
     assert [one.verdict for one in report.queries] == ["b", "b", "a"]
@@ -113,9 +113,7 @@ UNASKED: list[tuple[str | None, str | None, str, str, str]] = [
 
 
 @pytest.mark.parametrize(("a", "b", "verdict", "reason", "why"), UNASKED, ids=[row[-1] for row in UNASKED])
-def test_nobody_is_asked_where_the_verdict_is_plain(
-    a: str | None, b: str | None, verdict: str, reason: str, why: str
-) -> None:
+def test_obvious_verdicts_need_no_call(a: str | None, b: str | None, verdict: str, reason: str, why: str) -> None:
     critic = judge_of(longer)
     report = compared(critic, [a], [b])
     (one,) = report.queries
@@ -125,13 +123,13 @@ def test_nobody_is_asked_where_the_verdict_is_plain(
 
 
 def test_a_judge_that_fails_leaves_the_pair_out_and_gives_bounds() -> None:
-    def says(request: JudgeRequest) -> Any:
+    def reply_to(request: JudgeRequest) -> Any:
         first, second = shown(request.prompt)
         if first == "boom":  # in one order alone
             return JudgeError("unparseable")
         return {"verdict": longer(first, second)}
 
-    report = compared(ScriptedCritic(says), ["x", "boom", "x", "x"], ["yy", "yy", "yy", ""])
+    report = compared(ScriptedCritic(reply_to), ["x", "boom", "x", "x"], ["yy", "yy", "yy", ""])
     assert [one.verdict for one in report.queries] == ["b", "failed", "b", "a"]
     assert report.queries[1].reason == "unparseable"
     assert report.win_rate == 2 / 3
@@ -140,14 +138,14 @@ def test_a_judge_that_fails_leaves_the_pair_out_and_gives_bounds() -> None:
     assert "so the win rate lies in [0.5000, 0.7500]" in report.to_markdown()
 
 
-def test_a_verdict_that_is_none_is_no_judgement() -> None:
+def test_an_unknown_verdict_fails() -> None:
     report = compared(ScriptedCritic(lambda _: {"verdict": "both"}), ["x"], ["y"])
     assert (report.queries[0].verdict, report.queries[0].reason) == ("failed", "unparseable")
     assert (report.win_rate, report.p_value, report.verdict) == (None, None, "inconclusive")
     assert "n/a" in report.to_markdown()
 
 
-def test_the_p_value_is_that_of_all_sign_flips() -> None:
+def test_p_value_of_the_sign_flip_test() -> None:
     a, b = ["x"] * 7, ["yy", "yy", "yy", "yy", "yy", "yy", ""]
     report = compared(judge_of(longer), a, b)
     assert report.p_value == pytest.approx(sign_flip_p([1, 1, 1, 1, 1, 1, -1]))
@@ -157,7 +155,7 @@ def test_the_p_value_is_that_of_all_sign_flips() -> None:
     assert (sure.verdict, compared(judge_of(longer), ["yy"] * 8, ["x"] * 8).verdict) == ("better", "worse")
 
 
-def test_samples_that_belong_together_are_one_unit() -> None:
+def test_clustered_samples_are_one_unit() -> None:
     clusters = [f"c{n // 4}" for n in range(8)]
     report = compared(judge_of(longer), ["x"] * 8, ["yy"] * 8, clusters)
     assert report.p_value == pytest.approx(2 / 2**2)
@@ -166,7 +164,7 @@ def test_samples_that_belong_together_are_one_unit() -> None:
     assert report.verdict == "inconclusive"
 
 
-def test_a_bare_critic_gives_a_number() -> None:
+def test_number_critic() -> None:
     verdicts = {"first": 0.9, "second": 0.2, "tie": 0.5}
     critic = ScriptedBareCritic(lambda prompt, _: verdicts[longer(*shown(prompt))])
     report = compared(critic, ["x", "xx", "xx"], ["yy", "y", "yy"])
@@ -178,22 +176,22 @@ def test_a_bare_critic_gives_a_number() -> None:
 
 
 def test_repeats_are_averaged_within_an_order() -> None:
-    def says(request: JudgeRequest) -> Any:
+    def reply_to(request: JudgeRequest) -> Any:
         first, _ = shown(request.prompt)
         return {"verdict": ("first", "second", "first")[request.repeat] if first == "x" else "second"}
 
-    critic = ScriptedCritic(says)
+    critic = ScriptedCritic(reply_to)
     report = compared(critic, ["x"], ["y"], judging=JudgePolicy(repeats=3))
     assert len(critic.asked) == 6
     assert (report.queries[0].a_first, report.queries[0].b_first, report.queries[0].verdict) == ("first", "second", "a")
 
 
-def test_it_can_be_written_and_read() -> None:
+def test_report_as_json_and_markdown() -> None:
     report = compared(judge_of(longer), ["x", "x"], ["yy", "!"], names=("old", "new"))
-    told = json.loads(json.dumps(report.to_dict()))
-    assert (told["a"], told["b"], told["win_rate"], told["counts"]["b_wins"]) == ("old", "new", 0.5, 1)
-    assert told["per_query"][0]["verdict"] == "b"
-    assert told["prompt"].startswith("preference/1/")
+    document = json.loads(json.dumps(report.to_dict()))
+    assert (document["a"], document["b"], document["win_rate"], document["counts"]["b_wins"]) == ("old", "new", 0.5, 1)
+    assert document["per_query"][0]["verdict"] == "b"
+    assert document["prompt"].startswith("preference/1/")
     text = report.to_markdown()
     assert text.startswith("# new against old: inconclusive")
     assert "| win rate of new | 0.5000" in text

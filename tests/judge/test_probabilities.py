@@ -58,7 +58,7 @@ def test_exact_values(
     assert found.value == (None if mean is None else pytest.approx(float(mean), abs=1e-12))
 
 
-def test_a_token_that_is_not_listed_counts_with_its_own_chance() -> None:
+def test_an_unlisted_token_counts_with_its_own_probability() -> None:
     place = TokenLogprob("4", math.log(0.25), (("5", math.log(0.7)),))
     made = [TokenLogprob('{"score": ', 0.0), place, TokenLogprob("}", 0.0)]
     found = expected_score(made, TEXT, SPAN, LABELS)
@@ -81,11 +81,11 @@ NOTHING = [  # tokens, text, span, why
 
 
 @pytest.mark.parametrize(("made", "text", "span"), [pytest.param(*row[:3], id=row[3]) for row in NOTHING])
-def test_nothing_is_said_where_nothing_can_be(made: list[TokenLogprob], text: str, span: tuple[int, int]) -> None:
+def test_no_expected_score_without_a_matching_token(made: list[TokenLogprob], text: str, span: tuple[int, int]) -> None:
     assert expected_score(made, text, span, LABELS) is None
 
 
-def test_a_number_in_quotes_and_what_stands_around_the_text() -> None:
+def test_quoted_numbers_and_surrounding_text() -> None:
     made = [
         TokenLogprob("<thought>", 0),
         TokenLogprob(' {"score": "', 0),
@@ -96,7 +96,7 @@ def test_a_number_in_quotes_and_what_stands_around_the_text() -> None:
     assert expected_score(made, ' {"score": "4"}\n', (11, 14), LABELS) == ExpectedScore(4.0, 1.0)
 
 
-def test_tokens_that_are_parts_of_characters_are_told_by_their_bytes() -> None:
+def test_partial_characters_are_matched_by_bytes() -> None:
     text = '{"why": "é", "score": 4}'
     data = "é".encode()
     made = [
@@ -125,11 +125,11 @@ SCALES: list[tuple[dict[str, Any], list[int], str]] = [
 
 
 @pytest.mark.parametrize(("schema", "want"), [pytest.param(*row[:2], id=row[2]) for row in SCALES])
-def test_labels_of_a_scale(schema: dict[str, Any], want: list[int]) -> None:
+def test_single_digit_labels(schema: dict[str, Any], want: list[int]) -> None:
     assert single_digit_labels(schema) == want
 
 
-def test_tokens_are_read_as_the_protocol_has_them() -> None:
+def test_parse_logprobs() -> None:
     sent = [
         {"token": "4", "logprob": -0.5, "bytes": [52], "top_logprobs": [{"token": "5", "logprob": -1, "bytes": [53]}]},
         {"token": "}", "logprob": 0},
@@ -155,12 +155,12 @@ def test_tokens_are_read_as_the_protocol_has_them() -> None:
     ],
     ids=repr,
 )
-def test_what_is_not_as_the_protocol_has_it_is_not_read(sent: Any) -> None:
+def test_malformed_logprobs_are_ignored(sent: Any) -> None:
     assert parse_logprobs(sent) is None
 
 
 @given(st.dictionaries(st.sampled_from("123459x"), st.floats(0.001, 1), min_size=1).filter(lambda one: "4" in one))
-def test_the_mean_lies_within_the_labels_and_the_mass_within_one(weights: dict[str, float]) -> None:
+def test_expected_score_and_mass_are_in_range(weights: dict[str, float]) -> None:
     total = sum(weights.values())
     found = expected_score(with_chances({key: one / total for key, one in weights.items()}), TEXT, SPAN, LABELS)
     assert found is not None

@@ -65,10 +65,10 @@ ASKED = {"object": "c6466d1c", "bare": "bf0eff39"}
 
 
 @pytest.mark.parametrize(("critic", "kind"), [(SteadyCritic(), "object"), (SteadyBareCritic(), "bare")])
-def test_the_whole_question_stays_as_it_is(critic: Any, kind: str) -> None:
+def test_complete_prompts_are_unchanged(critic: Any, kind: str) -> None:
     criteria = {"relevance": "is it?", "clarity": "is it?"}
     texts = {"question": "Q", "answer": "A"}
-    told = [
+    parts = [
         (request.system, request.prompt, request.schema)
         for scale in ("0-1", "1-5")
         for names in (("relevance",), ("relevance", "clarity"))
@@ -76,10 +76,10 @@ def test_the_whole_question_stays_as_it_is(critic: Any, kind: str) -> None:
             built_in_prompt("answer_quality"), texts, Scale.parse(scale), names, criteria
         ).requests(critic, 0)
     ]
-    assert hashlib.sha256(json.dumps(told).encode()).hexdigest()[:8] == ASKED[kind]
+    assert hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:8] == ASKED[kind]
 
 
-def test_what_is_asked_is_the_prompt_filled_and_nothing_else() -> None:
+def test_a_request_is_the_rendered_prompt() -> None:
     system, prompt = built_in_prompt("preference").render(words={"form": "FORM"}, question="Q", first="F", second="S")
     code = frame_code(["question", "Q", "first", "F", "second", "S"])
     assert prompt.startswith(
@@ -122,13 +122,13 @@ def test_the_code_occurs_in_no_text(texts: list[str]) -> None:
     assert frame_code(texts) == code
 
 
-def test_a_text_that_knows_its_code_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_with_its_own_code_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = ["aaaa", "bbbb", "cccc"]
     monkeypatch.setattr(prompting, "_hash", lambda numbers, text: codes[numbers[-1]])
     assert frame_code(["x AAAA y", "bbbb"]) == "cccc"
 
 
-def test_the_code_changes_with_every_letter_and_with_where_texts_part() -> None:
+def test_frame_code_depends_on_letters_and_boundaries() -> None:
     codes = {frame_code(texts) for texts in (["ab", "c"], ["a", "bc"], ["abc"], ["ab", "d"])}
     assert len(codes) == 4
 
@@ -150,7 +150,7 @@ def test_headings_and_front_matter_may_be_left_out(tmp_path: Path) -> None:
     assert (made.name, made.version, made.system, made.question) == ("my_prompt", 1, "", "Is {{answer}} good?")
 
 
-def test_only_what_is_asked_changes_the_digest() -> None:
+def test_digest_depends_on_the_prompt_text_only() -> None:
     text = "---\nname: x\npurpose: {}\n---\n# System\n{}\n# Prompt\nAsk {{{{answer}}}}\n"
     one, other, third = (Prompt.parse(text.format(*words)) for words in (("a", "S"), ("b", "S"), ("a", "T")))
     assert one.digest == other.digest
@@ -162,7 +162,7 @@ BAD = [  # text, what is said
     ("---\n[\n---\nx", "not YAML"),
     ("---\n- a\n---\nx", "'key: value' lines"),
     ("---\nnmae: x\n---\nx", "no 'nmae'; did you mean 'name'"),
-    ("---\nversion: one\n---\nx", "a whole number"),
+    ("---\nversion: one\n---\nx", "an integer"),
     ("---\nfields: [a]\n---\nx", "mappings"),
     ("---\nfields: {a: b}\n---\n{{c}}", "do not agree on: a, c"),
     ("# System\nx", "one part '# Prompt'"),
@@ -172,16 +172,16 @@ BAD = [  # text, what is said
 ]
 
 
-@pytest.mark.parametrize(("text", "says"), BAD, ids=[row[1] for row in BAD])
-def test_a_prompt_that_cannot_be_read_says_why(text: str, says: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "message"), BAD, ids=[row[1] for row in BAD])
+def test_invalid_prompt_files(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.md"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(DataFileError, match=re.escape(says)) as raised:
+    with pytest.raises(DataFileError, match=re.escape(message)) as raised:
         read_prompt(path)
     assert str(path) in str(raised.value)
 
 
-def test_a_prompt_of_ones_own_must_show_the_judge_everything(tmp_path: Path) -> None:
+def test_a_custom_prompt_needs_all_slots(tmp_path: Path) -> None:
     whole = "{{question}} {{ answer }} {{evidence}} {{scale}} {{form}}"
     assert resolve_prompt(Prompt.parse(whole), otherwise="faithfulness").question == whole
     with pytest.raises(DataFileError, match=r"lacks \{\{evidence\}\}, \{\{scale\}\}"):
@@ -202,6 +202,6 @@ SCALES = [("0-1", False, 0.5, 0.5), ("1-5", True, 4, 0.75), ("1 – 5", True, 1,
 @pytest.mark.parametrize(("text", "whole", "answer", "want"), SCALES)
 def test_scales(text: str, whole: bool, answer: float, want: float) -> None:
     scale = Scale.parse(text)
-    assert (scale.whole, scale.normalise(answer)) == (whole, want)
+    assert (scale.is_integer, scale.normalise(answer)) == (whole, want)
     assert Scale.parse(str(scale)) == scale
     assert scale.schema["type"] == ("integer" if whole else "number")

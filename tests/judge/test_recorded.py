@@ -1,4 +1,4 @@
-"""Judgements written down and replayed: the same results, and nothing that was never said."""
+"""Recorded and replayed judgements: the same results, and failures for unrecorded requests."""
 
 import json
 from pathlib import Path
@@ -31,8 +31,8 @@ def judged(critic: Any, repeats: int = 2) -> Any:
 
 
 @pytest.mark.parametrize("critic", [SteadyCritic(), SteadyBareCritic()], ids=["object", "bare"])
-def test_a_replay_gives_the_same_results_by_the_same_name(critic: Critic, tmp_path: Path) -> None:
-    path = tmp_path / "said.jsonl"
+def test_a_replay_gives_the_same_results_and_name(critic: Critic, tmp_path: Path) -> None:
+    path = tmp_path / "recorded.jsonl"
     first = judged(RecordingCritic(critic, path))
     replayed = RecordedCritic(path)
     second = judged(replayed)
@@ -41,16 +41,16 @@ def test_a_replay_gives_the_same_results_by_the_same_name(critic: Critic, tmp_pa
     assert len(replayed) == len(path.read_text().splitlines()) == 6 * 2 * 2
 
 
-def test_a_replay_is_no_call_and_costs_nothing(tmp_path: Path) -> None:
-    def says(request: Any) -> Any:
+def test_a_replay_makes_no_calls(tmp_path: Path) -> None:
+    def reply_to(request: Any) -> Any:
         if request.sample_id == "3":
             return JudgeError("content_filter", "not for me")
         return Judgement({"score": 0.5}, usage=Usage(7, 3), repaired=True)
 
-    path = tmp_path / "said.jsonl"
+    path = tmp_path / "recorded.jsonl"
     prices = {"scripted": Price(1, 1)}
     rows: list[tuple[Any, dict[str, Any], int]] = [
-        (lambda: RecordingCritic(ScriptedCritic(says), path), {}, 11),
+        (lambda: RecordingCritic(ScriptedCritic(reply_to), path), {}, 11),
         (lambda: RecordedCritic(path), {"max_calls": 1, "max_cost": 0.001}, 0),
     ]
     for make, caps, calls in rows:
@@ -62,21 +62,21 @@ def test_a_replay_is_no_call_and_costs_nothing(tmp_path: Path) -> None:
         assert (total.calls, total.prompt_tokens, total.cached) == (calls, 7 * 5 * bool(calls), 5 * (not calls))
 
 
-def test_what_is_recorded_is_priced_as_the_critic_is(tmp_path: Path) -> None:
+def test_a_recording_critic_has_the_price_of_its_critic(tmp_path: Path) -> None:
     requirements.need("openai")
     inner = OpenAICritic("small", base_url="http://127.0.0.1:9/v1", max_tokens=77)
-    recording = RecordingCritic(inner, tmp_path / "said.jsonl")
+    recording = RecordingCritic(inner, tmp_path / "recorded.jsonl")
     assert (model_name(recording), recording.max_tokens, recording.calls_at_most) == ("small", 77, 2)
 
 
 def test_failures_are_replayed_with_their_reason(tmp_path: Path) -> None:
-    def says(request: Any) -> Any:
+    def reply_to(request: Any) -> Any:
         if request.sample_id == "3":
             return JudgeError("content_filter", "not for me", raw="no")
         return Judgement({"score": 0.5}, usage=Usage(7, 3), raw="0.5", repaired=True)
 
-    path = tmp_path / "said.jsonl"
-    metric = [LLMFaithfulnessScore(RecordingCritic(ScriptedCritic(says), path))]
+    path = tmp_path / "recorded.jsonl"
+    metric = [LLMFaithfulnessScore(RecordingCritic(ScriptedCritic(reply_to), path))]
     with pytest.warns(AueporaWarning, match="content_filter"):
         (first,) = evaluate(SAMPLES, OUTPUTS, metric)
     with pytest.warns(AueporaWarning, match="content_filter"):
@@ -87,15 +87,15 @@ def test_failures_are_replayed_with_their_reason(tmp_path: Path) -> None:
     assert next(row for row in rows if "error" in row)["error"]["raw"] == "no"
 
 
-def test_asked_again_the_last_answer_counts(tmp_path: Path) -> None:
-    path = tmp_path / "said.jsonl"
-    for said in ({"score": 0.1}, {"score": 0.9}):
-        recording = RecordingCritic(RecordedCritic({"0": said}), path)
+def test_the_last_recording_of_a_request_counts(tmp_path: Path) -> None:
+    path = tmp_path / "recorded.jsonl"
+    for answer in ({"score": 0.1}, {"score": 0.9}):
+        recording = RecordingCritic(RecordedCritic({"0": answer}), path)
         evaluate(SAMPLES[:1], OUTPUTS[:1], [LLMFaithfulnessScore(recording)])
     assert evaluate(SAMPLES[:1], OUTPUTS[:1], [LLMFaithfulnessScore(RecordedCritic(path))])[0].value == 0.9
 
 
-def test_what_was_never_said_is_a_failed_measurement() -> None:
+def test_an_unrecorded_request_fails() -> None:
     critic = RecordedCritic({"0": 0.25, "1": {"score": 0.75}, "2": JudgeError("refused"), "3": Judgement({"score": 1})})
     with pytest.warns(AueporaWarning):
         (result,) = evaluate(SAMPLES, OUTPUTS, [LLMFaithfulnessScore(critic)])
@@ -105,29 +105,29 @@ def test_what_was_never_said_is_a_failed_measurement() -> None:
     assert critic.name == "recorded"
 
 
-def test_another_prompt_was_never_judged(tmp_path: Path) -> None:
-    path = tmp_path / "said.jsonl"
+def test_another_prompt_is_not_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "recorded.jsonl"
     judged(RecordingCritic(SteadyCritic(), path))
     with pytest.warns(AueporaWarning, match="not_recorded"):
         (result,) = evaluate(SAMPLES, OUTPUTS, [LLMFaithfulnessScore(RecordedCritic(path), scale="1-5")])
     assert result.details["failed_not_recorded"] == 6
 
 
-def test_a_bare_critic_that_raises_is_recorded(tmp_path: Path) -> None:
+def test_exceptions_of_a_simple_critic_are_recorded(tmp_path: Path) -> None:
     critic = ScriptedBareCritic(lambda *_: 1 / 0)
     with pytest.warns(AueporaWarning, match="critic_raised"):
-        evaluate(SAMPLES[:1], OUTPUTS[:1], [LLMFaithfulnessScore(RecordingCritic(critic, tmp_path / "said.jsonl"))])
-    assert json.loads((tmp_path / "said.jsonl").read_text())["error"]["reason"] == "critic_raised"
+        evaluate(SAMPLES[:1], OUTPUTS[:1], [LLMFaithfulnessScore(RecordingCritic(critic, tmp_path / "recorded.jsonl"))])
+    assert json.loads((tmp_path / "recorded.jsonl").read_text())["error"]["reason"] == "critic_raised"
 
 
 BAD = [("{", "not JSON"), ("[]", "an object with 'key'"), ('{"key": "x"}', "an object with 'key'")]
 
 
-@pytest.mark.parametrize(("line", "says"), BAD)
-def test_a_file_that_is_none_of_ours(line: str, says: str, tmp_path: Path) -> None:
-    path = tmp_path / "said.jsonl"
+@pytest.mark.parametrize(("line", "message"), BAD)
+def test_invalid_recordings(line: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "recorded.jsonl"
     path.write_text(f"\n{line}\n")
-    with pytest.raises(DataFileError, match=f"said.jsonl:2: .*{says}"):
+    with pytest.raises(DataFileError, match=f"recorded.jsonl:2: .*{message}"):
         RecordedCritic(path)
     with pytest.raises(DataFileError, match="cannot be read"):
         RecordedCritic(tmp_path / "nowhere.jsonl")

@@ -64,7 +64,7 @@ REPEATED: list[tuple[Callable[[], BaseException], int, str | None, int, str]] = 
 
 
 @pytest.mark.parametrize(("error", "times", "reason", "calls", "why"), REPEATED, ids=[row[-1] for row in REPEATED])
-def test_what_may_pass_is_repeated(
+def test_transient_failures_are_retried(
     error: Callable[[], BaseException], times: int, reason: str | None, calls: int, why: str
 ) -> None:
     critic = Scripted(lambda _, number: error() if number <= times else 0.5)
@@ -74,7 +74,7 @@ def test_what_may_pass_is_repeated(
     assert session.usage_log.total.retried == calls - 1
 
 
-def test_retry_after_is_kept_by_everybody() -> None:
+def test_retry_after_pauses_all_requests() -> None:
     begun: list[float] = []
 
     def script(one: JudgeRequest, number: int) -> Any:
@@ -89,7 +89,7 @@ def test_retry_after_is_kept_by_everybody() -> None:
     assert len(begun) == 21
 
 
-def test_a_server_that_is_down_is_asked_less_and_less_often_and_one_that_is_well_soon() -> None:
+def test_backoff_grows_while_a_server_is_down_and_restarts_after_a_success() -> None:
     times: list[float] = []
 
     def script(one: JudgeRequest, number: int) -> Any:
@@ -124,7 +124,7 @@ def test_a_server_that_is_down_is_asked_less_and_less_often_and_one_that_is_well
     assert longest <= 8 + 1
 
 
-def test_fewer_are_asked_at_once_after_refusals() -> None:
+def test_concurrency_falls_after_rejections() -> None:
     critic = Scripted(seconds=0.2)
 
     def script(one: JudgeRequest, number: int) -> Any:
@@ -137,7 +137,7 @@ def test_fewer_are_asked_at_once_after_refusals() -> None:
 
 
 @pytest.mark.parametrize("stubborn", [False, True], ids=["cancelled", "ignores that it was cancelled"])
-def test_a_call_that_takes_too_long_is_given_up(stubborn: bool) -> None:
+def test_a_call_that_takes_too_long_times_out(stubborn: bool) -> None:
     class Slow(StructuredCritic):
         async def judge(self, request: JudgeRequest) -> Judgement:
             while True:
@@ -154,7 +154,7 @@ def test_a_call_that_takes_too_long_is_given_up(stubborn: bool) -> None:
     assert session.usage_log.total.calls == 2
 
 
-def test_a_lasting_failure_ends_the_questions() -> None:
+def test_a_permanent_failure_stops_all_calls() -> None:
     critic = Scripted(lambda *_: JudgeError("unauthorized", "wrong key", lasting=True), seconds=1)
 
     async def scene() -> None:
@@ -171,7 +171,7 @@ def test_a_lasting_failure_ends_the_questions() -> None:
     run_virtually(scene())
 
 
-def test_a_lasting_failure_reaches_those_who_wait_to_ask_again() -> None:
+def test_a_permanent_failure_reaches_requests_waiting_for_a_retry() -> None:
     def script(one: JudgeRequest, number: int) -> Any:
         if one.prompt == "first":
             return JudgeError("server_error", "", retry=True, retry_after=100)
@@ -197,9 +197,9 @@ SILENT: list[tuple[Any, float, dict[str, Any], tuple[float, float], str]] = [  #
 ]
 
 
-@pytest.mark.parametrize(("said", "seconds", "policy", "ends", "why"), SILENT, ids=[row[-1] for row in SILENT])
-def test_a_judge_that_never_answers_is_given_up(
-    said: Any, seconds: float, policy: dict[str, Any], ends: tuple[float, float], why: str
+@pytest.mark.parametrize(("reply", "seconds", "policy", "ends", "why"), SILENT, ids=[row[-1] for row in SILENT])
+def test_circuit_breaker_opens_for_a_judge_that_never_replies(
+    reply: Any, seconds: float, policy: dict[str, Any], ends: tuple[float, float], why: str
 ) -> None:
     async def scene() -> tuple[list[Any], float]:
         async with JudgeSession(JudgePolicy(**policy)) as session:
@@ -209,14 +209,14 @@ def test_a_judge_that_never_answers_is_given_up(
                 answers += await asked(session, critic, questions)
             return answers, asyncio.get_running_loop().time()
 
-    critic = Scripted(lambda *_: said, seconds)
+    critic = Scripted(lambda *_: reply, seconds)
     answers, ended = run_virtually(scene())
     assert None not in reasons(answers)
     assert ends[0] <= ended <= ends[1]
     assert "is not asked any more" in str(answers[-1])
 
 
-def test_a_judge_that_answers_now_and_then_is_not_given_up() -> None:
+def test_circuit_breaker_stays_closed_with_occasional_replies() -> None:
     """Each question fails for minutes, but there is always one that is answered."""
 
     def script(one: JudgeRequest, number: int) -> Any:
@@ -232,7 +232,7 @@ def test_a_judge_that_answers_now_and_then_is_not_given_up() -> None:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_equal_questions_share_one_call(kept: bool) -> None:
+def test_identical_requests_share_one_call(kept: bool) -> None:
     critic = Scripted(seconds=1, kept=kept)
     requests = [request("same", metric=f"m{n}", sample_id=str(n)) for n in range(5)] + [request("other")]
     requests += [request("same", repeat=1), request("same", system="x"), request("same", prompt_id="p/2")]
@@ -245,7 +245,7 @@ def test_equal_questions_share_one_call(kept: bool) -> None:
     assert {one.metric for one in records} == {"m0", "m1", "m2", "m3", "m4", ""}
 
 
-def test_who_gives_up_does_not_take_the_call_from_the_others_and_the_last_one_does() -> None:
+def test_a_shared_call_is_cancelled_only_with_its_last_caller() -> None:
     async def scene() -> None:
         critic = Scripted(seconds=10)
         async with JudgeSession() as session:
@@ -266,7 +266,7 @@ def test_who_gives_up_does_not_take_the_call_from_the_others_and_the_last_one_do
     run_virtually(scene())
 
 
-def test_no_more_than_the_policy_says_are_asked_at_once_and_order_is_kept() -> None:
+def test_concurrency_limit_holds_and_order_is_kept() -> None:
     critic = Scripted(lambda one, _: int(one.prompt) / 1000, seconds=1)
     answers, _ = judged(JudgePolicy(concurrency=7), critic, [request(str(n)) for n in range(100)])
     assert critic.most_inside == 7
@@ -279,10 +279,10 @@ def test_no_more_than_the_policy_says_are_asked_at_once_and_order_is_kept() -> N
 class Simple(LLMCritic):
     def __init__(self, value: Any) -> None:
         self.value = value
-        self.told: list[Any] = []
+        self.metadata_seen: list[Any] = []
 
     def score(self, *, prompt: str, metadata: dict[str, Any] | None = None) -> float:
-        self.told.append(metadata)
+        self.metadata_seen.append(metadata)
         if isinstance(self.value, BaseException):
             raise self.value
         return self.value  # type: ignore[no-any-return]
@@ -314,7 +314,7 @@ VALUES: list[tuple[Any, str | None, str]] = [
 
 
 @pytest.mark.parametrize(("value", "reason", "why"), VALUES, ids=[row[-1] for row in VALUES])
-def test_what_a_simple_critic_returns_is_checked(value: Any, reason: str | None, why: str) -> None:
+def test_the_result_of_a_simple_critic_is_checked(value: Any, reason: str | None, why: str) -> None:
     async def scene() -> list[Any]:
         async with JudgeSession(JudgePolicy(retries=0)) as session:
             return await asked(session, critic, [request(metadata={"scale": "0-1"})])
@@ -322,7 +322,7 @@ def test_what_a_simple_critic_returns_is_checked(value: Any, reason: str | None,
     critic = Simple(value)
     (answer,) = asyncio.run(scene())
     assert reasons([answer]) == [reason]
-    assert critic.told == [{"scale": "0-1"}]
+    assert critic.metadata_seen == [{"scale": "0-1"}]
     if reason is None:
         assert answer.answer == {"score": float(value)}
 
@@ -338,7 +338,7 @@ class Passing(LLMCritic):
         return 0.5
 
 
-def test_a_simple_critic_is_asked_again_where_that_may_help() -> None:
+def test_a_simple_critic_is_retried_after_transient_errors() -> None:
     async def scene() -> Judgement:
         async with JudgeSession(JudgePolicy(backoff=0)) as session:
             return await session.ask(critic, request())
@@ -348,7 +348,7 @@ def test_a_simple_critic_is_asked_again_where_that_may_help() -> None:
     assert critic.calls == 3
 
 
-def test_the_one_number_has_the_name_that_the_schema_gives_it() -> None:
+def test_a_bare_number_gets_the_key_of_the_schema() -> None:
     async def scene() -> Judgement:
         schema = {"properties": {"fluency": {"type": "integer", "minimum": 1, "maximum": 5}, "why": {"type": "string"}}}
         async with JudgeSession() as session:
@@ -377,7 +377,7 @@ def test_the_numbers_of_a_structured_critic_are_checked_too() -> None:
 # --- telling ---------------------------------------------------------------------------------------------------------
 
 
-def test_records_and_accounts() -> None:
+def test_records_and_usage_log() -> None:
     def script(one: JudgeRequest, number: int) -> Any:
         if one.prompt == "bad":
             return JudgeError("unparseable", "no JSON", raw="x" * 5000)
@@ -420,7 +420,7 @@ def test_records_and_accounts() -> None:
     assert list(accounts["critics"]) == ["scripted"]
 
 
-def test_a_callback_that_raises_is_told_at_the_end_and_costs_no_judgement() -> None:
+def test_an_exception_in_a_callback_is_raised_at_the_end() -> None:
     def script(record: JudgementRecord) -> None:
         raise OSError("disk full")
 
@@ -462,7 +462,7 @@ def test_secrets_are_in_no_record_and_no_error(tmp_path: Path) -> None:
 # --- beginning and end -----------------------------------------------------------------------------------------------
 
 
-def test_it_can_be_entered_again_on_another_loop_and_goes_on_counting() -> None:
+def test_a_session_can_be_entered_again_on_another_loop() -> None:
     critic = Scripted()
     session = JudgeSession(JudgePolicy(max_calls=3))
 
@@ -478,7 +478,7 @@ def test_it_can_be_entered_again_on_another_loop_and_goes_on_counting() -> None:
     assert reasons(asyncio.run(scene("e"))) == ["budget_exhausted"]  # said once
 
 
-def test_asking_outside_and_from_two_loops_at_once_is_refused() -> None:
+def test_use_outside_the_context_and_from_two_loops_is_rejected() -> None:
     session = JudgeSession()
 
     async def outside() -> None:
@@ -498,7 +498,7 @@ def test_asking_outside_and_from_two_loops_at_once_is_refused() -> None:
     asyncio.run(inside())
 
 
-def test_leaving_cancels_what_is_under_way_and_then_closes_the_critic() -> None:
+def test_exit_cancels_running_calls_and_closes_the_critic() -> None:
     async def scene() -> None:
         critic = Scripted(seconds=1000)
         session = JudgeSession()
@@ -548,7 +548,7 @@ print(list(result.outcomes), flush=True)
 
 @pytest.mark.parametrize("critic", ["Hanging", "HangingToo"])
 @pytest.mark.parametrize("ended_by", ["timeout", "Ctrl-C"])
-def test_a_critic_that_hangs_does_not_hold_up_the_end_of_the_process(critic: str, ended_by: str) -> None:
+def test_a_hanging_critic_does_not_block_process_exit(critic: str, ended_by: str) -> None:
     timeout = "0.2" if ended_by == "timeout" else "1000"
     script = textwrap.dedent(HANGING).replace("TIMEOUT", timeout).replace("CRITIC", critic)
     with subprocess.Popen(
@@ -569,7 +569,7 @@ def test_a_critic_that_hangs_does_not_hold_up_the_end_of_the_process(critic: str
         assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT, 1), os.fsdecode(err)
 
 
-def test_no_thread_is_left_where_nothing_hangs() -> None:
+def test_no_thread_is_left_behind() -> None:
     before = set(threading.enumerate())
     rows = [EvaluationSample(str(n), "?") for n in range(30)], [SystemOutputs([], Response("x" * n)) for n in range(30)]
     evaluate(*rows, [Judged(Simple(0.5))], judging=JudgePolicy(concurrency=8))
@@ -614,7 +614,7 @@ def judged_with_faults(share: float, retries: int) -> Any:
     return result
 
 
-def test_faults_that_pass_change_no_bit_and_those_that_do_not_give_bounds_around_the_truth() -> None:
+def test_transient_faults_change_nothing_and_permanent_ones_give_correct_bounds() -> None:
     truth = judged_with_faults(0.0, 5)
     assert truth.details["num_samples"] == 400
     repeated = judged_with_faults(0.15, 30)

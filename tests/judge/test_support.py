@@ -34,8 +34,8 @@ FULL, PARTIAL, NONE = SupportLevel
 def verdicts(by: Any, evidence: list[str], statements: list[str], **fields: Any) -> list[SupportVerdict]:
     async def ask() -> list[SupportVerdict]:
         async with JudgeSession(JudgePolicy(retries=0)) as judge:
-            told = {"metric": "m", "sample_id": "1", **fields}
-            return await check_support(judge, by, evidence, statements, **told)
+            arguments = {"metric": "m", "sample_id": "1", **fields}
+            return await check_support(judge, by, evidence, statements, **arguments)
 
     return asyncio.run(ask())
 
@@ -47,14 +47,14 @@ def levels(by: Any, evidence: list[str], statements: list[str]) -> list[SupportL
 def by_table(table: dict[str, str]) -> Callable[[JudgeRequest], dict[str, Any]]:
     """A verdict for every statement, whatever the evidence."""
 
-    def says(request: JudgeRequest) -> dict[str, Any]:
-        said = enumerate(framed(request.prompt, "statement"), 1)
-        return {"verdicts": [{"number": number, "why": f"so {one}", "verdict": table[one]} for number, one in said]}
+    def reply_to(request: JudgeRequest) -> dict[str, Any]:
+        numbered = enumerate(framed(request.prompt, "statement"), 1)
+        return {"verdicts": [{"number": number, "why": f"so {one}", "verdict": table[one]} for number, one in numbered]}
 
-    return says
+    return reply_to
 
 
-def test_all_statements_are_one_question() -> None:
+def test_all_statements_share_one_request() -> None:
     critic = ScriptedCritic(by_table({"a": "full", "b": "none", "c": "partial"}))
     found = verdicts(critic, ["one", " ", "two"], ["a", "b", "c", "a"], repeat=2)
     assert found == [
@@ -72,11 +72,11 @@ def test_all_statements_are_one_question() -> None:
     assert "what you know yourself does not count" in request.system
 
 
-def test_levels_are_what_they_weigh() -> None:
+def test_support_levels_and_weights() -> None:
     assert [(level.label, float(level)) for level in SupportLevel] == [("full", 1.0), ("partial", 0.5), ("none", 0.0)]
 
 
-def test_long_lists_are_cut_into_requests() -> None:
+def test_long_lists_are_split_into_requests() -> None:
     statements = [f"s{number}" for number in range(2 * STATEMENTS_PER_REQUEST + 5)]
     critic = ScriptedCritic(by_table({one: "full" if int(one[1:]) % 2 else "none" for one in statements}))
     assert levels(critic, ["e"], statements) == [FULL if int(one[1:]) % 2 else NONE for one in statements]
@@ -87,7 +87,7 @@ def test_long_lists_are_cut_into_requests() -> None:
     ]
 
 
-def test_nobody_is_asked_without_evidence_or_statements() -> None:
+def test_no_call_without_evidence_or_statements() -> None:
     critic = ScriptedCritic(by_table({}))
     assert levels(critic, [], ["a"]) == levels(critic, ["", " \n"], ["a"]) == [NONE]
     assert levels(critic, ["e"], []) == []
@@ -95,27 +95,27 @@ def test_nobody_is_asked_without_evidence_or_statements() -> None:
     assert levels(lambda premise, hypothesis: 1 / 0, [" "], ["a"]) == [NONE]
 
 
-def said(*numbers: Any, verdict: Any = "full") -> dict[str, Any]:
+def verdict_reply(*numbers: Any, verdict: Any = "full") -> dict[str, Any]:
     return {"verdicts": [{"number": number, "why": "", "verdict": verdict} for number in numbers]}
 
 
 WRONG = [
-    (said(1), "1 verdicts for 2 statements", "too few"),
-    (said(1, 2, 3), "3 verdicts for 2 statements", "too many"),
-    (said(1, 1), "statement 1 twice", "the same twice"),
-    (said(1, 3), "statement 3 of 2", "one that was not asked about"),
-    (said(0, 1), "statement 0 of 2", "counted from 0"),
-    (said(1, True), "where a verdict was asked for", "a number that is none"),
-    (said(1, 2, verdict="perhaps"), "where a verdict was asked for", "a word that is none of them"),
+    (verdict_reply(1), "1 verdicts for 2 statements", "too few"),
+    (verdict_reply(1, 2, 3), "3 verdicts for 2 statements", "too many"),
+    (verdict_reply(1, 1), "statement 1 twice", "the same twice"),
+    (verdict_reply(1, 3), "statement 3 of 2", "one that was not asked about"),
+    (verdict_reply(0, 1), "statement 0 of 2", "counted from 0"),
+    (verdict_reply(1, True), "where a verdict was asked for", "a number that is none"),
+    (verdict_reply(1, 2, verdict="perhaps"), "where a verdict was asked for", "a word that is none of them"),
     ({"verdicts": ["full", "full"]}, "where a verdict was asked for", "bare words"),
     ({"verdicts": None}, "None for 2 statements", "nothing"),
     ({}, "None for 2 statements", "another object"),
 ]
 
 
-@pytest.mark.parametrize(("answer", "says", "why"), WRONG, ids=[row[-1] for row in WRONG])
-def test_verdicts_that_cannot_be_matched_are_no_judgement(answer: dict[str, Any], says: str, why: str) -> None:
-    with pytest.raises(JudgeError, match=says) as raised:
+@pytest.mark.parametrize(("answer", "message", "why"), WRONG, ids=[row[-1] for row in WRONG])
+def test_verdicts_that_match_no_statement_fail(answer: dict[str, Any], message: str, why: str) -> None:
+    with pytest.raises(JudgeError, match=message) as raised:
         verdicts(ScriptedCritic(lambda _: Judgement(answer)), ["e"], ["a", "b"])
     assert raised.value.reason == "unparseable"
 
@@ -128,30 +128,30 @@ def test_verdicts_may_come_in_any_order() -> None:
 def test_one_request_that_fails_fails_them_all() -> None:
     statements = [f"s{number}" for number in range(STATEMENTS_PER_REQUEST + 1)]
 
-    def says(request: JudgeRequest) -> Any:
+    def reply_to(request: JudgeRequest) -> Any:
         asked = framed(request.prompt, "statement")
-        return JudgeError("content_filter") if len(asked) == 1 else said(*range(1, len(asked) + 1))
+        return JudgeError("content_filter") if len(asked) == 1 else verdict_reply(*range(1, len(asked) + 1))
 
     with pytest.raises(JudgeError, match="content_filter"):
-        verdicts(ScriptedCritic(says), ["e"], statements)
+        verdicts(ScriptedCritic(reply_to), ["e"], statements)
 
 
 NUMBERS = [(1.0, FULL), (0.9, FULL), (0.75, PARTIAL), (0.5, PARTIAL), (0.25, NONE), (0.1, NONE), (0, NONE)]
 
 
 @pytest.mark.parametrize(("number", "level"), NUMBERS)
-def test_of_a_bare_number_the_nearest_level_counts_and_in_doubt_the_lower(number: float, level: SupportLevel) -> None:
+def test_a_bare_number_becomes_the_nearest_level(number: float, level: SupportLevel) -> None:
     assert levels(ScriptedBareCritic(lambda *_: number), ["e"], ["a"]) == [level]
 
 
-def test_a_bare_critic_is_asked_statement_by_statement() -> None:
+def test_a_number_critic_gets_one_statement_per_request() -> None:
     critic = ScriptedBareCritic(lambda prompt, _: 1 if "\na\n" in prompt else 0)
     assert levels(critic, ["e"], ["b", "a", "b"]) == [NONE, FULL, NONE]
     assert len(critic.asked) == 2
-    prompt, told = critic.asked[0]
+    prompt, metadata = critic.asked[0]
     assert "You check statements" in prompt
     assert "1 for full, 0.5 for partial, 0 for none" in prompt
-    assert told == {"scale": "0-1", "metric": "m", "sample_id": "1"}
+    assert metadata == {"scale": "0-1", "metric": "m", "sample_id": "1"}
     with pytest.raises(JudgeError, match="out_of_range"):
         verdicts(ScriptedBareCritic(lambda *_: 5), ["e"], ["a"])
 
@@ -183,13 +183,13 @@ FUNCTIONS: list[tuple[Any, list[SupportLevel], str]] = [
 
 
 @pytest.mark.parametrize(("function", "want", "why"), FUNCTIONS, ids=[row[-1] for row in FUNCTIONS])
-def test_a_function_takes_the_place_of_a_judge(function: Any, want: list[SupportLevel], why: str) -> None:
+def test_an_nli_function_replaces_a_judge(function: Any, want: list[SupportLevel], why: str) -> None:
     assert levels(function, ["one", "two"], ["one\ntwo", "three"]) == want
 
 
-def test_verdicts_of_a_function_say_its_number() -> None:
+def test_verdicts_of_an_nli_function_show_its_probability() -> None:
     (found,) = verdicts(awaited, ["one"], ["one"])
-    assert (found.supported, found.why) == (True, "entailed at 0.60")
+    assert (found.supported, found.rationale) == (True, "entailed at 0.60")
 
 
 def test_many_samples_take_few_threads() -> None:
@@ -223,13 +223,13 @@ BROKEN: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "reason", "says"), BROKEN, ids=[row[-1] for row in BROKEN])
-def test_a_function_that_gives_no_number_is_a_failed_measurement(function: Any, reason: str, says: str) -> None:
+@pytest.mark.parametrize(("function", "reason", "message"), BROKEN, ids=[row[-1] for row in BROKEN])
+def test_an_nli_function_without_a_number_fails(function: Any, reason: str, message: str) -> None:
     async def later(*texts: str) -> Any:
         return function(*texts)
 
     for one in (function, later):
-        with pytest.raises(JudgeError, match=re.escape(says)) as raised:
+        with pytest.raises(JudgeError, match=re.escape(message)) as raised:
             verdicts(one, ["e"], ["a"])
         assert raised.value.reason == reason
 
@@ -251,18 +251,18 @@ def probability(premise: str, statement: str) -> float:
 
 @pytest.mark.part("models")
 @pytest.mark.parametrize("together", ["joined", "each"])
-def test_a_model_of_entailment(together: Any) -> None:
+def test_nli_model(together: Any) -> None:
     premises = EVIDENCE if together == "each" else ["\n".join(EVIDENCE)]
     shares = [max(probability(premise, one) for premise in premises) for one in STATEMENTS]
     bound = sorted(shares)[2] - 1e-6
     found = verdicts(NliModel(made("nli"), threshold=bound, evidence=together), EVIDENCE, STATEMENTS)
     assert [one.supported for one in found] == [share >= bound for share in shares]
-    assert [one.why for one in found] == [f"entailed at {share:.2f}" for share in shares]
+    assert [one.rationale for one in found] == [f"entailed at {share:.2f}" for share in shares]
     assert 0 < sum(one.supported for one in found) < len(found)
 
 
 @pytest.mark.part("models")
-def test_evidence_that_is_too_long_is_told() -> None:
+def test_truncated_evidence_is_flagged() -> None:
     short, long = (verdicts(NliModel(made("nli")), [text], ["rain falls"])[0] for text in ("rain", "rain " * 600))
     assert (short.cut, long.cut) == (False, True)
 
@@ -271,7 +271,7 @@ def test_evidence_that_is_too_long_is_told() -> None:
 
 
 @pytest.mark.part("models")
-def test_what_a_plan_writes() -> None:
+def test_verifier_options_of_a_plan() -> None:
     path = made("nli")
     assert parse_verifier({"nli": path}) == NliModel(path) == NliModel(path, batch_size=3)
     assert parse_verifier({"nli": {"model": path, "threshold": 0.7}}) == NliModel(path, threshold=0.7)
@@ -286,7 +286,7 @@ def test_what_a_plan_writes() -> None:
 
 
 @pytest.mark.part("models")
-def test_the_signature_shows_what_decides() -> None:
+def test_verifier_signatures() -> None:
     path = made("nli")
     names = {
         verifier_name(one)
@@ -311,19 +311,19 @@ ODD: list[tuple[Any, type[Exception], str]] = [
     ({"nli": 5}, BadTypeError, "takes the path of a model"),
     ({"nli": {"threshold": 0.5}}, BadValueError, "needs its option 'model'"),
     ({"nli": {"model": "x", "treshold": 0.5}}, BadValueError, "did you mean 'threshold'"),
-    ({"nli": {"model": "x", "threshold": 0}}, BadValueError, "a share above 0"),
+    ({"nli": {"model": "x", "threshold": 0}}, BadValueError, "a number > 0 and <= 1"),
     ({"nli": {"model": "x", "evidence": "all"}}, BadValueError, "joined, each"),
 ]
 
 
-@pytest.mark.parametrize(("option", "error", "says"), ODD, ids=[str(row[0])[:30] for row in ODD])
-def test_options_that_cannot_be_meant(option: Any, error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
+@pytest.mark.parametrize(("option", "error", "message"), ODD, ids=[str(row[0])[:30] for row in ODD])
+def test_invalid_options(option: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         parse_verifier(option)
 
 
-def test_there_must_be_somebody() -> None:
-    with pytest.raises(BadValueError, match="nobody to check statements"):
+def test_a_verifier_is_required() -> None:
+    with pytest.raises(BadValueError, match="there is no verifier"):
         verdicts(None, ["e"], ["a"])
     with pytest.raises(BadValueError, match="which is not at hand here"):
         verdicts(parse_verifier({"use": "judge"}), ["e"], ["a"])

@@ -602,9 +602,9 @@ def test_without_a_critic_it_can_be_built_and_says_what_it_needs(name: str) -> N
     assert isinstance(built, BatchMetric)
     assert "critic:none" in str(built.signature)
     assert not built.suggested
-    with pytest.raises(BadValueError, match=f"metric '{name}' needs somebody to ask"):
+    with pytest.raises(BadValueError, match=f"metric '{name}' needs a critic"):
         result_of(built)
-    with pytest.raises(BadValueError, match="needs somebody to ask"):
+    with pytest.raises(BadValueError, match="needs a critic"):
         built.require_ready()
 
 

@@ -392,7 +392,7 @@ def test_without_a_critic_it_can_be_built_and_says_what_it_needs() -> None:
     for name in ("llm_faithfulness", "llm_answer_quality"):
         built = metric(name)
         assert (built.name, "critic:none" in str(built.signature)) == (name, True)  # type: ignore[attr-defined]
-        with pytest.raises(BadValueError, match=f"metric '{name}' needs somebody to ask: give it critic="):
+        with pytest.raises(BadValueError, match=f"metric '{name}' needs a critic: pass critic="):
             result_of(built, asked(0))
 
 

@@ -265,7 +265,7 @@ def test_score_takes_a_judge_from_the_command_line_or_a_plan(project: Make, auep
         assert json.loads(out)["results"][0]["value"] == pytest.approx(truth(4))
         assert len(server.asked) == 4
         code, _, err = auepora("score", *files)
-        assert (code, "needs somebody to ask" in err, "--judge-model" in err) == (2, True, True)
+        assert (code, "needs a critic" in err, "--judge-model" in err) == (2, True, True)
 
 
 def test_a_server_that_is_down_is_a_failed_measurement(project: Make, auepora: Cli) -> None:

@@ -145,7 +145,7 @@ def test_what_no_metric_refers_to_is_neither_built_nor_asked(judged: Callable[..
 
 
 MISTAKES = [
-    ("critic: {use: judge}, ", "", 4, "metrics[1]", "needs somebody to ask"),
+    ("critic: {use: judge}, ", "", 4, "metrics[1]", "needs a critic"),
     (
         "python: 'a_judge_rag:Judge', args: {broken: []}",
         "python: 'a_judge_rag:embed'",

@@ -1,4 +1,4 @@
-"""What judging may cost: guessed before each call, held back, and settled when the call is over."""
+"""Budget for judge calls: reserved before each call by an estimate, committed when the call is over."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ __all__ = ["Budget", "Reservation", "TokenEstimator", "model_name"]
 
 _BYTES_PER_TOKEN = 4
 _FIRST_COMPLETION = 256
-"""Tokens of an answer, as long as none was seen and the critic sets no limit."""
+"""Assumed tokens of a reply before any was seen, if the critic sets no limit."""
 
 
 def model_name(critic: Critic) -> str:
-    """What prices go by: the critic's model, or its name where it has none."""
+    """The key of a critic in the price list: its model, or its name if it has none."""
     model = getattr(critic, "model", None)
     return model if isinstance(model, str) and model else critic_name(critic)
 
 
 class TokenEstimator:
-    """How many tokens a request will take: a quarter of its bytes, corrected by what the server has counted so far.
+    """Estimates the tokens of a request: a quarter of its bytes, corrected by what the server has counted so far.
 
-    It stays on the safe side: the highest ratio and the longest answer seen count, and the critic's own limit for
-    answers (``max_tokens``) where it has one.
+    The estimate is conservative: it uses the highest ratio and the longest reply seen, and the critic's own limit
+    for replies (``max_tokens``) if it has one.
     """
 
     def __init__(self) -> None:
         self._ratio, self._completion = 1.0, 0
         self.has_observations = False
-        """Whether any call is over, so that there was something to learn from."""
+        """Whether any call has finished."""
 
-    def of(self, critic: Critic, request: JudgeRequest) -> Usage:
-        """The tokens that the request may take."""
+    def estimate(self, critic: Critic, request: JudgeRequest) -> Usage:
+        """The tokens that the request may use."""
         limit = getattr(critic, "max_tokens", None)
         if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
             completion = limit
@@ -47,7 +47,7 @@ class TokenEstimator:
         return Usage(math.ceil(_estimate_prompt_tokens(request) * self._ratio), completion)
 
     def update(self, request: JudgeRequest, usage: Usage | None) -> None:
-        """Take note of what a request took; ``None`` where nobody counted."""
+        """Correct the estimate by the usage of a finished request; ``None`` if it is unknown."""
         self.has_observations = True
         if usage is not None and usage.prompt_tokens:
             self._ratio = max(self._ratio, usage.prompt_tokens / _estimate_prompt_tokens(request))
@@ -73,27 +73,27 @@ class _UsageAmount:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What is held back for a call that is under way."""
+    """Calls, tokens and cost set aside for a call in flight."""
 
     critic: Critic
     request: JudgeRequest
-    """What to ask: the question as it was, or with the last call of the budget one that is not repaired."""
+    """The request to send; with the last call of the budget it must not be repaired."""
     amount: _UsageAmount
     estimate: Usage
 
 
 class Budget:
-    """Hard caps on calls, tokens and cost. A call begins only if it would fit even if all under way cost their most.
+    """Hard caps on calls, tokens and cost. A call starts only if it fits even if all calls in flight use their maximum.
 
-    Where it would fit only if those turn out cheaper, it waits for them. Where tokens or cost are capped, the first
-    call of a model goes alone, for there is nothing to guess from before. A critic that may make several requests for
-    one question says how many in ``calls_at_most``, and makes just one where ``may_repair`` of the request is false.
+    A call that fits only if those turn out cheaper waits for them. If tokens or cost are capped, the first call of a
+    model runs alone, because there is nothing to estimate from. A critic that may send several requests per question
+    states how many in ``calls_at_most``, and sends only one if the request's ``may_repair`` is false.
     """
 
     def __init__(self, policy: JudgePolicy) -> None:
         self._policy = policy
-        self._spent, self._held = _UsageAmount(), _UsageAmount()
-        self._guesses: dict[str, TokenEstimator] = {}
+        self._spent, self._reserved = _UsageAmount(), _UsageAmount()
+        self._estimators: dict[str, TokenEstimator] = {}
         self._waiting: list[asyncio.Future[None]] = []
         self._caps: dict[str, Any] = {
             name: cap
@@ -106,7 +106,7 @@ class Budget:
         }
         self._counts_tokens = not self._caps.keys().isdisjoint(("tokens", "cost"))
         self.refused = 0
-        """How many calls did not fit."""
+        """Number of calls that did not fit."""
 
     @property
     def spent(self) -> dict[str, float]:
@@ -115,7 +115,7 @@ class Budget:
 
     @property
     def exhausted_warning(self) -> str | None:
-        """What there is to say about a budget that is spent."""
+        """The warning to show if calls were refused; else ``None``."""
         if not self.refused:
             return None
         caps = ", ".join(f"max_{name} {cap:g}" for name, cap in self._caps.items())
@@ -125,7 +125,7 @@ class Budget:
         )
 
     def price(self, critic: Critic) -> Price | None:
-        """What the critic's tokens cost; an error where cost is capped and nobody said."""
+        """The price of the critic's tokens; raises if cost is capped and the price is unknown."""
         model = model_name(critic)
         price = self._policy.prices.get(model)
         if price is None and "cost" in self._caps:
@@ -133,38 +133,38 @@ class Budget:
         return price
 
     async def reserve(self, critic: Critic, request: JudgeRequest) -> Reservation:
-        """Hold back what a call may take; a ``JudgeError`` where it does not fit any more."""
+        """Reserve what a call may use, waiting if needed; ``JudgeError`` if it no longer fits."""
         while True:
-            held = self._guessed(critic, request, getattr(critic, "calls_at_most", 1))
-            over = self._over(held.amount, self._spent)
-            if over == "calls" and held.amount.calls > 1:
-                held = self._guessed(critic, replace(request, may_repair=False), 1)
-                over = self._over(held.amount, self._spent)
+            reservation = self._make_reservation(critic, request, getattr(critic, "calls_at_most", 1))
+            over = self._over(reservation.amount, self._spent)
+            if over == "calls" and reservation.amount.calls > 1:
+                reservation = self._make_reservation(critic, replace(request, may_repair=False), 1)
+                over = self._over(reservation.amount, self._spent)
             if over:
                 self.refused += 1
                 raise JudgeError("budget_exhausted", f"the call would go beyond max_{over} ({self._caps[over]:g})")
-            alone = self._counts_tokens and not self._guess(critic).has_observations
-            if not self._held.calls or not (alone or self._over(held.amount, self._spent, self._held)):
-                self._held.add(held.amount)
-                return held
+            alone = self._counts_tokens and not self._estimator(critic).has_observations
+            if not self._reserved.calls or not (alone or self._over(reservation.amount, self._spent, self._reserved)):
+                self._reserved.add(reservation.amount)
+                return reservation
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             await turn
 
-    def commit(self, held: Reservation, usage: Usage | None, *, calls: int = 1) -> None:
-        """Put what a call took in place of what was held back: ``None`` if nobody knows, then it counts in full."""
-        self._held.add(held.amount, -1)
-        if not self._held.calls:
-            self._held = _UsageAmount()  # so that no rounding stays
+    def commit(self, reservation: Reservation, usage: Usage | None, *, calls: int = 1) -> None:
+        """Replace a reservation by the actual usage; if that is unknown (``None``), the full reservation counts."""
+        self._reserved.add(reservation.amount, -1)
+        if not self._reserved.calls:
+            self._reserved = _UsageAmount()  # drops rounding errors
         counted = usage if usage is None or usage.prompt_tokens or usage.completion_tokens else None
-        self._spent.add(self._amount(held.critic, held.estimate if counted is None else counted, calls))
+        self._spent.add(self._amount(reservation.critic, reservation.estimate if counted is None else counted, calls))
         if self._counts_tokens:
-            self._guess(held.critic).update(held.request, counted)
+            self._estimator(reservation.critic).update(reservation.request, counted)
         self._wake()
 
-    def release(self, held: Reservation, *, calls: int = 1) -> None:
-        """A call that took no tokens: it was refused, or never arrived."""
-        self._held.add(held.amount, -1)
+    def release(self, reservation: Reservation, *, calls: int = 1) -> None:
+        """Drop the reservation of a call that used no tokens: it was refused, or never arrived."""
+        self._reserved.add(reservation.amount, -1)
         self._spent.add(_UsageAmount(calls))
         self._wake()
 
@@ -174,20 +174,20 @@ class Budget:
             if not turn.done():
                 turn.set_result(None)
 
-    def _guess(self, critic: Critic) -> TokenEstimator:
-        return self._guesses.setdefault(model_name(critic), TokenEstimator())
+    def _estimator(self, critic: Critic) -> TokenEstimator:
+        return self._estimators.setdefault(model_name(critic), TokenEstimator())
 
-    def _guessed(self, critic: Critic, request: JudgeRequest, calls: int) -> Reservation:
-        guess = self._guess(critic).of(critic, request) if self._counts_tokens else Usage()
-        return Reservation(critic, request, self._amount(critic, guess, calls), guess)
+    def _make_reservation(self, critic: Critic, request: JudgeRequest, calls: int) -> Reservation:
+        estimate = self._estimator(critic).estimate(critic, request) if self._counts_tokens else Usage()
+        return Reservation(critic, request, self._amount(critic, estimate, calls), estimate)
 
     def _amount(self, critic: Critic, usage: Usage, calls: int) -> _UsageAmount:
         price = self.price(critic)
-        cost = 0.0 if price is None else price.of(usage.prompt_tokens, usage.completion_tokens)
+        cost = 0.0 if price is None else price.cost(usage.prompt_tokens, usage.completion_tokens)
         return _UsageAmount(calls, usage.prompt_tokens + usage.completion_tokens, cost)
 
     def _over(self, *amounts: _UsageAmount) -> str | None:
-        """The cap that these amounts together would go beyond."""
+        """The cap that these amounts together would exceed."""
         for name, cap in self._caps.items():
             if sum(getattr(one, name) for one in amounts) > cap * (1 + 1e-12):
                 return name

@@ -1,4 +1,4 @@
-"""Judgements kept in a SQLite file, each under a digest of everything that was sent."""
+"""Cache of judgements in a SQLite file, keyed by a digest of everything that was sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["JudgementCache", "critic_cache_key", "request_digest"]
 
 _APPLICATION = 0x4A554447  # marks the file as a cache of judgements
 _VERSION = 1
-_PATIENCE = 10.0
+_BUSY_TIMEOUT_S = 10.0
 """Seconds to wait for another process that writes."""
 _KEY_VERSION = 1
 """Part of every digest: raised when what is sent for a request changes without showing in the request."""
@@ -44,20 +44,20 @@ _FIND = """
 SELECT answer, raw, weighted, mass, repaired, prompt_tokens, completion_tokens FROM judgements WHERE digest = ?
 """
 _LATEST = "SELECT created_at FROM judgements WHERE critic = ? ORDER BY created_at DESC LIMIT 1000"
-_PAUSE = 60.0
-"""Seconds without a judgement that end the time in which a critic was asked."""
-_ENOUGH = 10
-"""So many judgements tell how fast a critic is."""
+_MAX_PAUSE_S = 60.0
+"""A longer pause between judgements ends the period whose throughput is measured."""
+_MIN_JUDGEMENTS = 10
+"""Fewer judgements do not show how fast a critic is."""
 
 
 def critic_cache_key(critic: Critic, request: JudgeRequest) -> Any | None:
-    """All that the critic's answer depends on besides the request, if it says so; else nothing of it is kept."""
+    """What the critic's reply depends on besides the request; ``None`` if the critic must not be cached."""
     key = getattr(critic, "cache_key", None)
     return key(request) if callable(key) else key
 
 
 def request_digest(critic: Critic, request: JudgeRequest, known: Any | None) -> bytes | None:
-    """A digest of all that decides about the answer; ``None`` where there is something that JSON cannot write."""
+    """A digest of everything the reply depends on; ``None`` if JSON cannot represent it."""
     sent = {
         "version": _KEY_VERSION,
         "critic": critic_name(critic),
@@ -87,36 +87,36 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_as
 
 
 class JudgementCache:
-    """An open file of judgements. Several processes may share it; within one, it is used by one thread at a time.
+    """An open cache file. Several processes may share it; within a process only one thread may use it at a time.
 
-    What is put is written a moment later, together with what else has come (``flush``). Prompts are not kept, only
-    their digests; secrets are hidden in what is.
+    ``put`` only queues a judgement; ``flush`` writes the queue. Prompts are stored as digests only, and secrets are
+    masked in what is stored.
     """
 
     def __init__(self, path: Path, *, secrets: Secrets | None = None) -> None:
         self._path, self._secrets = path, secrets or Secrets()
-        self._waiting: dict[bytes, tuple[Any, ...]] = {}
+        self._pending: dict[bytes, tuple[Any, ...]] = {}
         if path.is_dir():
             raise StoreError(str(path), "is a folder; name a file in it, such as judgements.sqlite")
         if not path.absolute().parent.is_dir():
             raise StoreError(str(path), f"its folder {path.absolute().parent} does not exist; create it first")
         read_only = path.exists() and not is_writable(path)
-        with self._told():
-            self._file = open_sqlite(path, timeout=_PATIENCE, read_only=read_only)
+        with self._store_errors():
+            self._file = open_sqlite(path, timeout=_BUSY_TIMEOUT_S, read_only=read_only)
         try:
-            with self._told():
+            with self._store_errors():
                 self._prepare()
         except BaseException:
             self._file.close()
             raise
 
     def get(self, digest: bytes) -> Judgement | None:
-        """The judgement that goes by this digest, if it is known."""
-        row = self._waiting.get(digest)
+        """The judgement with this digest, or ``None``."""
+        row = self._pending.get(digest)
         if row is not None:
             row = row[4:11]
         else:
-            with self._told():
+            with self._store_errors():
                 row = self._file.execute(_FIND, (digest,)).fetchone()
         if row is None:
             return None
@@ -124,15 +124,15 @@ class JudgementCache:
         try:
             answer = json.loads(answer)
         except ValueError as error:
-            raise StoreError(str(self._path), "is damaged: an answer in it is no JSON; delete the file") from error
+            raise StoreError(str(self._path), "is damaged: an answer in it is not JSON; delete the file") from error
         return Judgement(
             answer, Usage(prompt_tokens, completion_tokens), raw, weighted, mass, repaired=bool(repaired), cached=True
         )
 
     def put(self, digest: bytes, critic: Critic, request: JudgeRequest, judgement: Judgement) -> None:
-        """Keep a judgement; it is found from now on, and written with the next ``flush``."""
+        """Add a judgement: ``get`` finds it at once, and the next ``flush`` writes it."""
         answer = json.dumps(dict(judgement.answer), ensure_ascii=False, default=_as_dict)
-        self._waiting[digest] = (
+        self._pending[digest] = (
             digest,
             critic_name(critic),
             request.prompt_id,
@@ -148,26 +148,26 @@ class JudgementCache:
         )
 
     def throughput(self, critic: str) -> float | None:
-        """Judgements a second that the critic gave when it was last asked; ``None`` where too few are known."""
-        with self._told():
+        """Judgements per second in the critic's last active period; ``None`` if there are too few."""
+        with self._store_errors():
             rows = self._file.execute(_LATEST, (critic,)).fetchall()
         times = [datetime.fromisoformat(at) for (at,) in rows]
         count = 1
-        while count < len(times) and (times[count - 1] - times[count]).total_seconds() <= _PAUSE:
+        while count < len(times) and (times[count - 1] - times[count]).total_seconds() <= _MAX_PAUSE_S:
             count += 1
         seconds = (times[0] - times[count - 1]).total_seconds() if times else 0.0
-        return count / seconds if count >= _ENOUGH and seconds > 1 else None
+        return count / seconds if count >= _MIN_JUDGEMENTS and seconds > 1 else None
 
     @property
-    def waiting(self) -> int:
-        """How many judgements are not written yet."""
-        return len(self._waiting)
+    def num_pending(self) -> int:
+        """Number of judgements not written yet."""
+        return len(self._pending)
 
     def flush(self, *, wait: bool = False) -> None:
-        """Write what is waiting; unless told to ``wait``, nothing happens while another process writes."""
-        if not self._waiting:
+        """Write pending judgements; without ``wait``, return at once if another process holds the lock."""
+        if not self._pending:
             return
-        with self._told():
+        with self._store_errors():
             if not wait:
                 self._file.execute("PRAGMA busy_timeout = 0")
             try:
@@ -178,41 +178,41 @@ class JudgementCache:
                 return
             finally:
                 if not wait:
-                    self._file.execute(f"PRAGMA busy_timeout = {int(1000 * _PATIENCE)}")
+                    self._file.execute(f"PRAGMA busy_timeout = {int(1000 * _BUSY_TIMEOUT_S)}")
             try:
-                # Who came first stays: everybody who asks again shall get the same.
-                places = ", ".join("?" * 12)
+                # The first entry stays, so that repeated requests always get the same judgement.
+                placeholders = ", ".join("?" * 12)
                 self._file.executemany(
-                    f"INSERT OR IGNORE INTO judgements VALUES ({places})",  # noqa: S608 -- question marks alone
-                    self._waiting.values(),
+                    f"INSERT OR IGNORE INTO judgements VALUES ({placeholders})",  # noqa: S608 -- question marks alone
+                    self._pending.values(),
                 )
                 self._file.execute("COMMIT")
             except BaseException:
                 if self._file.in_transaction:
                     self._file.execute("ROLLBACK")
                 raise
-        self._waiting.clear()
+        self._pending.clear()
 
     def close(self) -> None:
-        """Write what is waiting, and give the file back."""
+        """Write pending judgements and close the file."""
         try:
             self.flush(wait=True)
         finally:
             self._file.close()
 
     def _prepare(self) -> None:
-        # One reading transaction: what another process is just setting up is seen whole or not at all.
+        # One read transaction: a schema that another process is creating is seen complete or not at all.
         self._file.execute("BEGIN")
         try:
             tables, version, application = (
-                self._file.execute(question).fetchone()[0]
-                for question in ("SELECT count(*) FROM sqlite_master", "PRAGMA user_version", "PRAGMA application_id")
+                self._file.execute(query).fetchone()[0]
+                for query in ("SELECT count(*) FROM sqlite_master", "PRAGMA user_version", "PRAGMA application_id")
             )
         finally:
             if self._file.in_transaction:
                 self._file.execute("ROLLBACK")
         if application != _APPLICATION and (tables or version or application):
-            raise StoreError(str(self._path), "is a database, but keeps no judgements; name another file")
+            raise StoreError(str(self._path), "is a database without judgements; name another file")
         if version > _VERSION:
             raise StoreError(
                 str(self._path), "was written by a newer version of this library; use that version, or another file"
@@ -225,8 +225,10 @@ class JudgementCache:
             self._file.execute("COMMIT")
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _store_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(str(self._path), sqlite_error_message(" ".join(str(error).split()), _PATIENCE)) from error
+            raise StoreError(
+                str(self._path), sqlite_error_message(" ".join(str(error).split()), _BUSY_TIMEOUT_S)
+            ) from error

@@ -1,4 +1,4 @@
-"""One call of a critic: bounded in time whatever the critic does, and what comes of it checked."""
+"""A single call of a critic, with a timeout that always holds and a check of the reply."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .critic import Critic, Judgement, JudgeRequest, LLMCritic
 __all__ = ["CANCEL_GRACE_S", "call_critic", "is_overload"]
 
 CANCEL_GRACE_S = 1.0
-"""Seconds that a call has to end once it is cancelled; one that does not is left behind."""
-_TOO_MUCH = frozenset({"rate_limited", "timeout"})
+"""Seconds that a cancelled call has to finish; after that it is abandoned."""
+_OVERLOAD_REASONS = frozenset({"rate_limited", "timeout"})
 
 
 async def call_critic(critic: Critic, request: JudgeRequest, *, timeout: float, threads: Executor) -> Judgement:
-    """What the critic says. Whatever goes wrong is a ``JudgeError``; it takes no longer than ``timeout`` seconds."""
+    """The critic's judgement within ``timeout`` seconds; every failure is a ``JudgeError``."""
     loop = asyncio.get_running_loop()
     work: asyncio.Future[Judgement | BaseException]
     if isinstance(critic, LLMCritic):
@@ -38,26 +38,26 @@ async def call_critic(critic: Critic, request: JudgeRequest, *, timeout: float, 
         await _cancel(work)
     if not work.done() or work.cancelled():
         raise JudgeError("timeout", f"no answer within {timeout:g} s", retry=True)
-    said = work.result()
-    if isinstance(said, BaseException):
-        raise _as_judge_error(said) from said
-    return said
+    outcome = work.result()
+    if isinstance(outcome, BaseException):
+        raise _as_judge_error(outcome) from outcome
+    return outcome
 
 
 def is_overload(error: JudgeError) -> bool:
-    """Whether the judge is asked too much: by too many at once, or more often than it likes."""
-    return error.reason in _TOO_MUCH or (error.__cause__ is not None and http_status(error.__cause__) == 429)
+    """Whether an error means that the judge is overloaded or rate-limited."""
+    return error.reason in _OVERLOAD_REASONS or (error.__cause__ is not None and http_status(error.__cause__) == 429)
 
 
 async def _cancel(work: asyncio.Future[Any]) -> None:
-    """Cancel it and wait a moment for its end."""
+    """Cancel a call and wait a moment for it to finish."""
     work.cancel()
-    if isinstance(work, asyncio.Task):  # a thread does not hear it
+    if isinstance(work, asyncio.Task):  # a thread cannot be cancelled
         await asyncio.wait((work,), timeout=CANCEL_GRACE_S)
 
 
 async def _call_structured(critic: Any, request: JudgeRequest) -> Judgement | BaseException:
-    """What a structured critic says or raises, handed back: an exit that is raised in a task would end the loop."""
+    """The judgement or exception of a structured critic; returned, since SystemExit in a task would stop the loop."""
     try:
         return _check_judgement(await critic.judge(request), request.schema)
     except asyncio.CancelledError as error:
@@ -66,7 +66,7 @@ async def _call_structured(critic: Any, request: JudgeRequest) -> Judgement | Ba
             raise
         return error
     except KeyboardInterrupt as error:
-        if threading.current_thread() is threading.main_thread():  # then it may well be the user
+        if threading.current_thread() is threading.main_thread():  # probably Ctrl-C by the user
             raise
         return error
     except (Exception, SystemExit) as error:
@@ -74,7 +74,7 @@ async def _call_structured(critic: Any, request: JudgeRequest) -> Judgement | Ba
 
 
 def _call_simple(critic: LLMCritic, request: JudgeRequest) -> Judgement | BaseException:
-    """What a simple critic says or raises, handed back: not everything can be raised across threads."""
+    """The judgement or exception of a simple critic; returned, since not every exception crosses threads."""
     try:
         value = critic.score(prompt=request.prompt, metadata=dict(request.metadata))
         return Judgement({_number_name(request.schema): _number(value, _number_schema(request.schema))})
@@ -94,7 +94,7 @@ def _as_judge_error(error: BaseException) -> JudgeError:
 
 
 def _check_judgement(judgement: Any, schema: Mapping[str, Any]) -> Judgement:
-    """The judgement, if its numbers are what the schema allows; whoever wrote the critic may have left that out."""
+    """The judgement, if its numbers fit the schema; a user's critic may not have checked that."""
     if not isinstance(judgement, Judgement) or not isinstance(judgement.answer, Mapping):
         raise JudgeError("unparseable", f"the critic returned {judgement!r:.200}, not a Judgement with an object")
     for name, inner in _properties(schema).items():
@@ -109,12 +109,14 @@ def _number(value: Any, schema: Mapping[str, Any], raw: str | None = None) -> fl
         number = math.nan if isinstance(value, (bool, str)) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
-    said = repr(value)[:200] if raw is None else raw
+    excerpt = repr(value)[:200] if raw is None else raw
     if not math.isfinite(number):
-        raise JudgeError("unparseable", f"the critic returned {value!r:.80}, not a number", raw=said)
+        raise JudgeError("unparseable", f"the critic returned {value!r:.80}, not a number", raw=excerpt)
     low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
     if not low <= number <= high:
-        raise JudgeError("out_of_range", f"the critic returned {value!r:.80}, not between {low} and {high}", raw=said)
+        raise JudgeError(
+            "out_of_range", f"the critic returned {value!r:.80}, not between {low} and {high}", raw=excerpt
+        )
     return number
 
 
@@ -124,7 +126,7 @@ def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _number_name(schema: Mapping[str, Any]) -> str:
-    """What the one number of the answer is called."""
+    """The key of the single number in the answer."""
     properties = _properties(schema)
     numbers = [name for name, inner in properties.items() if inner.get("type") in ("number", "integer")]
     return numbers[0] if "score" not in properties and len(numbers) == 1 else "score"

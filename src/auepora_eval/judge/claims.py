@@ -1,4 +1,4 @@
-"""What a text claims, as statements that can be checked one by one."""
+"""Claim extraction: decompose a text into statements that can be checked one by one."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _SCHEMA = {
 
 
 def require_extractor(critic: Critic, metric: str) -> None:
-    """Raise unless a critic can list claims: one that gives a bare number cannot."""
+    """Raise unless a critic can list claims; one that replies with a bare number cannot."""
     require_structured_critic(
-        critic, metric, "claims", ", or write 'claims: sentences', which takes each sentence for a claim"
+        critic, metric, "claims", ", or set 'claims: sentences', which treats each sentence as a claim"
     )
 
 
 def require_structured_critic(critic: Critic, metric: str, what: str, otherwise: str = "") -> None:
-    """Raise unless a critic can answer with a list."""
+    """Raise unless a critic can reply with a list."""
     if returns_number_only(critic):
         raise BadValueError(
-            f"metric '{metric}' has {what} listed by its critic, and this one gives a number alone: take a "
+            f"metric '{metric}' needs a critic that lists {what}, and this one replies with a number only: use a "
             f"StructuredCritic such as OpenAICritic{otherwise}"
         )
 
@@ -44,33 +44,33 @@ async def extract_claims(
     sample_id: str,
     repeat: int = 0,
     prompt: Prompt | None = None,
-    named: str = "",
+    source_name: str = "",
 ) -> list[str]:
-    """The claims of a text, each once, in its order; none where it claims nothing.
+    """The distinct claims of a text, in order; none if it claims nothing.
 
-    ``JudgeError`` where the critic gives no list. An empty text is not asked about. Metrics that ask through a
-    ``SharedJudging`` have each text taken apart once. ``named`` is what the text is called where judgements are shown.
+    ``JudgeError`` if the reply is not a list. No call is made for an empty text. Metrics that share a
+    ``SharedJudging`` decompose each text once. ``source_name`` names the text where judgements are shown.
     """
     if not text.strip():
         return []
     require_extractor(critic, metric)
-    used = prompt or built_in_prompt("claims")
-    system, filled = used.render(words={"form": _FORM}, question=question, text=text)
+    prompt_used = prompt or built_in_prompt("claims")
+    system, user_message = prompt_used.render(words={"form": _FORM}, question=question, text=text)
     request = JudgeRequest(
-        prompt=filled,
+        prompt=user_message,
         system=system,
         schema=_SCHEMA,
-        prompt_id=used.id,
+        prompt_id=prompt_used.id,
         repeat=repeat,
         metric=metric,
         sample_id=sample_id,
         metadata={"metric": metric, "sample_id": sample_id},
-        about={"of": named},
+        about={"of": source_name},
     )
     answer = await judge.ask(critic, request)
-    said = answer.answer.get("claims")
-    if not isinstance(said, (list, tuple)) or not all(isinstance(one, str) for one in said):
+    claims = answer.answer.get("claims")
+    if not isinstance(claims, (list, tuple)) or not all(isinstance(one, str) for one in claims):
         raise JudgeError(
-            "unparseable", f"the judge gave {said!r:.80} where a list of claims was asked for", raw=answer.raw
+            "unparseable", f"the judge gave {claims!r:.80} where a list of claims was asked for", raw=answer.raw
         )
-    return list(dict.fromkeys(one.strip() for one in said if one.strip()))
+    return list(dict.fromkeys(one.strip() for one in claims if one.strip()))

@@ -1,4 +1,4 @@
-"""Makes what was read fit the schema that was asked for, where there is one way to do it."""
+"""Coerce a parsed reply to the requested schema, where there is exactly one way to do it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SPACES = re.compile(r"[\s_-]+")
 
 
 class SchemaMismatchError(Exception):
-    """A value that cannot be made to fit; ``reason`` is that of a ``JudgeError``."""
+    """A value that does not fit the schema; ``reason`` is that of a ``JudgeError``."""
 
     def __init__(self, message: str, reason: str = "unparseable") -> None:
         self.reason, self.message = reason, message
@@ -32,25 +32,25 @@ class SchemaMismatchError(Exception):
 
 
 def coerce_to_schema(value: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer by the schema: names and labels in their own spelling, numbers as numbers, what is extra left out."""
-    fitted = _coerce(value, schema, "the answer")
-    fault = _checker(json.dumps(schema, sort_keys=True, default=dict))(fitted)
-    if fault is not None:
-        raise SchemaMismatchError(f"it does not fit the schema: {fault}")
-    assert isinstance(fitted, dict)
-    return fitted
+    """The answer coerced to the schema: names and labels as spelled there, numbers parsed, extra keys dropped."""
+    coerced = _coerce(value, schema, "the answer")
+    problem = _checker(json.dumps(schema, sort_keys=True, default=dict))(coerced)
+    if problem is not None:
+        raise SchemaMismatchError(f"it does not fit the schema: {problem}")
+    assert isinstance(coerced, dict)
+    return coerced
 
 
 def parse_number(text: str, schema: Mapping[str, Any]) -> int | float | None:
-    """The number that a text is: ``4``, or ``4/5`` and ``4 out of 5`` where 5 is the best there is."""
-    found = _NUMBER_TEXT.fullmatch(text.strip())
-    if found is None:
+    """The number in a string: ``4``, or ``4/5`` and ``4 out of 5`` if 5 is the maximum; else ``None``."""
+    match = _NUMBER_TEXT.fullmatch(text.strip())
+    if match is None:
         return None
-    if found["best"] is not None:
+    if match["best"] is not None:
         best = schema.get("maximum")
-        if not isinstance(best, (int, float)) or float(found["best"]) != best:
+        if not isinstance(best, (int, float)) or float(match["best"]) != best:
             raise SchemaMismatchError(f"'{text.strip()}' is on another scale")
-    return float(found["number"]) if "." in found["number"] else int(found["number"])
+    return float(match["number"]) if "." in match["number"] else int(match["number"])
 
 
 def _coerce(value: Any, schema: Any, where: str) -> Any:
@@ -66,43 +66,43 @@ def _coerce(value: Any, schema: Any, where: str) -> Any:
 
 
 def _any_kind(value: Any, kinds: list[Any] | tuple[Any, ...], schema: Mapping[str, Any], where: str) -> Any:
-    """By the kind that the value is of already; where it is of none, by the only one it can be made of."""
-    made: list[Any] = []
-    told: SchemaMismatchError | None = None
+    """Coerce to the type the value already has; else to the only type that it can be coerced to."""
+    coerced: list[Any] = []
+    first_error: SchemaMismatchError | None = None
     for kind in kinds:
         try:
             one = _coerce(value, {**schema, "type": kind}, where)
         except SchemaMismatchError as error:
-            told = error if told is None or error.reason == "out_of_range" else told
+            first_error = error if first_error is None or error.reason == "out_of_range" else first_error
             continue
         if one == value and type(one) is type(value):
             return one
-        made.append(one)
-    if len(made) != 1:
-        raise told or SchemaMismatchError(f"{where} can be read in several ways")
-    return made[0]
+        coerced.append(one)
+    if len(coerced) != 1:
+        raise first_error or SchemaMismatchError(f"{where} can be read in several ways")
+    return coerced[0]
 
 
 def _object(value: Any, schema: Mapping[str, Any], where: str) -> Any:
     if not isinstance(value, dict):
         raise SchemaMismatchError(f"{where} is {_short_repr(value)}, not an object")
-    named = schema.get("properties")
-    if not isinstance(named, Mapping):
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
         return value
     required = schema.get("required", ())
     by_fold: dict[str, list[str]] = {}
     for key in value:
         by_fold.setdefault(normalise_name(key), []).append(key)
-    fitted = {}
-    for name, inner in named.items():
+    coerced = {}
+    for name, inner in properties.items():
         keys = [name] if name in value else by_fold.get(normalise_name(name), [])
         if len(keys) > 1:
             raise SchemaMismatchError(f"{where} has '{name}' several times")
         if keys and not (value[keys[0]] is None and name not in required and not _may_be_null(inner)):
-            fitted[name] = _coerce(value[keys[0]], inner, f"'{name}'")
+            coerced[name] = _coerce(value[keys[0]], inner, f"'{name}'")
         elif name in required:
             raise SchemaMismatchError(f"{where} has no '{name}'")
-    return fitted
+    return coerced
 
 
 def _array(value: Any, schema: Mapping[str, Any], where: str) -> Any:
@@ -142,10 +142,10 @@ def _string(value: Any, schema: Mapping[str, Any], where: str) -> str:
 def _boolean(value: Any, schema: Mapping[str, Any], where: str) -> bool:
     if isinstance(value, bool):
         return value
-    said = {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else None
-    if said is None:
+    parsed = {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else None
+    if parsed is None:
         raise SchemaMismatchError(f"{where} is {_short_repr(value)}, neither true nor false")
-    return said
+    return parsed
 
 
 def _null(value: Any, schema: Mapping[str, Any], where: str) -> None:
@@ -165,17 +165,17 @@ _KINDS: dict[str, Callable[[Any, Mapping[str, Any], str], Any]] = {
 
 
 def _label(value: Any, labels: Any, where: str) -> Any:
-    """The label that is meant: the same one, or the only one that is the same but for case and marks around it."""
+    """The matching label: an equal one, or the only one that differs in case and surrounding marks alone."""
     for label in labels:
         if type(label) is type(value) and label == value:
             return label
     folded = normalise_name(value).strip(".!") if isinstance(value, str) else None
-    meant = [label for label in labels if _same_label(folded, label) or _same_number(value, label)]
-    if len(meant) != 1:
+    matches = [label for label in labels if _same_label(folded, label) or _same_number(value, label)]
+    if len(matches) != 1:
         numbers = not any(isinstance(one, (bool, str)) for one in (value, *labels))
-        told = f"{where} is {_short_repr(value)}, none of {', '.join(map(str, labels)):.200}"
-        raise SchemaMismatchError(told, "out_of_range" if numbers else "unparseable")
-    return meant[0]
+        message = f"{where} is {_short_repr(value)}, none of {', '.join(map(str, labels)):.200}"
+        raise SchemaMismatchError(message, "out_of_range" if numbers else "unparseable")
+    return matches[0]
 
 
 def _same_label(folded: str | None, label: Any) -> bool:
@@ -191,7 +191,7 @@ def _same_number(value: Any, label: Any) -> bool:
 
 
 def normalise_name(text: str) -> str:
-    """A name or a label without what people and models spell differently: case, blanks, marks around it."""
+    """A name or label in normal form: without differences in case, blanks and surrounding marks."""
     return _SPACES.sub("_", text.strip().strip("*`\"'").casefold())
 
 
@@ -201,19 +201,19 @@ def _may_be_null(schema: Any) -> bool:
 
 
 def _short_repr(value: Any) -> str:
-    """A value in a message: short, for it is sent back to the judge."""
+    """A value in a message; short, because the message is sent back to the judge."""
     return f"{value!r:.40}"
 
 
 @lru_cache(maxsize=256)
 def _checker(schema: str) -> Callable[[Any], str | None]:
-    """What is wrong with an answer by a schema, given as JSON; nothing is ever fetched for it."""
+    """A function that returns the first schema violation; the schema is JSON and no remote reference is fetched."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
     from referencing import Registry
 
-    held = json.loads(schema)
-    validator = validator_for(held, default=Draft202012Validator)(held, registry=Registry())
+    loaded = json.loads(schema)
+    validator = validator_for(loaded, default=Draft202012Validator)(loaded, registry=Registry())
 
     def check(answer: Any) -> str | None:
         fault = next(iter(validator.iter_errors(answer)), None)

@@ -1,4 +1,4 @@
-"""Connections to a judge's server: HTTP/1.1 on asyncio's own streams, with no more work per request than it takes."""
+"""HTTP/1.1 transport for judge servers on asyncio streams, with little overhead per request."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 __all__ = ["bypasses_proxy", "make_http_client"]
 
-_PART = 65_536
+_CHUNK_BYTES = 65_536
 _Origin = tuple[str, str, int]
 
 
 def bypasses_proxy(host: str) -> bool:
-    """Whether the environment lets one ask a host directly."""
+    """Whether the environment configures no proxy for a host."""
     return not getproxies() or bool(proxy_bypass(host))
 
 
 def make_http_client(timeout: float | None) -> AsyncClient:
-    """A client of HTTP for many small requests at once. No proxy is used.
+    """An HTTP client for many small concurrent requests; it uses no proxy.
 
-    The client's own transport takes a millisecond of work for each, and with 64 under way another one for looking
-    through all connections whenever a request begins or ends: enough to keep a judge waiting.
+    The library's own transport needs a millisecond per request, and with 64 in flight another one to scan all
+    connections whenever a request starts or ends: enough to keep a judge waiting.
     """
     import httpx2
 
@@ -48,7 +48,7 @@ def make_http_client(timeout: float | None) -> AsyncClient:
 
 
 class _HttpConnection:
-    """One connection and what the protocol says about it."""
+    """One connection and its protocol state."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         import h11
@@ -56,15 +56,15 @@ class _HttpConnection:
         self.reader, self.writer, self.state = reader, writer, h11.Connection(h11.CLIENT)
 
     def is_open(self) -> bool:
-        """Whether the other side has closed it meanwhile, as far as one can know."""
+        """Whether the connection is still open, as far as can be known."""
         return not (self.reader.at_eof() or self.reader.exception() or self.writer.is_closing())
 
     async def exchange(self, method: bytes, request: Request, content: bytes) -> tuple[h11.Response, bytes]:
         """Send a request and read all of the reply."""
         import h11
 
-        asked = h11.Request(method=method, target=request.url.raw_path, headers=request.headers.raw)
-        events = (asked, h11.Data(content), h11.EndOfMessage()) if content else (asked, h11.EndOfMessage())
+        head_event = h11.Request(method=method, target=request.url.raw_path, headers=request.headers.raw)
+        events = (head_event, h11.Data(content), h11.EndOfMessage()) if content else (head_event, h11.EndOfMessage())
         self.writer.write(b"".join(self.state.send(event) or b"" for event in events))
         await self.writer.drain()
         head: h11.Response | None = None
@@ -72,7 +72,7 @@ class _HttpConnection:
         while True:
             event: Any = self.state.next_event()
             if event is h11.NEED_DATA:
-                self.state.receive_data(await self.reader.read(_PART))
+                self.state.receive_data(await self.reader.read(_CHUNK_BYTES))
             elif isinstance(event, h11.Data):
                 parts.append(bytes(event.data))
             elif isinstance(event, h11.Response):
@@ -83,8 +83,8 @@ class _HttpConnection:
             elif not isinstance(event, h11.InformationalResponse):
                 raise h11.RemoteProtocolError("the connection was closed before the reply was complete")
 
-    def is_kept(self) -> bool:
-        """Whether another request can go the same way."""
+    def can_be_reused(self) -> bool:
+        """Whether the connection can serve another request; prepares it for one."""
         import h11
 
         if self.state.our_state is h11.DONE and self.state.their_state is h11.DONE:
@@ -94,7 +94,7 @@ class _HttpConnection:
 
 
 class _ConnectionPool:
-    """Open connections by where they lead to; the one used last goes first, and servers close what is not needed."""
+    """Pool of connections by origin; the most recently used is taken first, and servers close idle ones."""
 
     def __init__(self) -> None:
         self._idle: dict[_Origin, list[_HttpConnection]] = {}
@@ -108,8 +108,8 @@ class _ConnectionPool:
         content = await request.aread()
         limits = request.extensions.get("timeout") or {}
         with _translate_errors():
-            connection, place = await self._connection(request, limits.get("connect"))
-            async with self._used(connection, place):
+            connection, origin = await self._acquire(request, limits.get("connect"))
+            async with self._lease(connection, origin):
                 try:
                     async with asyncio.timeout(limits.get("read")):
                         head, body = await connection.exchange(request.method.encode(), request, content)
@@ -128,39 +128,39 @@ class _ConnectionPool:
             connection.writer.transport.abort()
         self._all.clear()
         self._idle.clear()
-        await asyncio.sleep(0)  # so that the loop gets to close them
+        await asyncio.sleep(0)  # lets the loop close them
 
     @asynccontextmanager
-    async def _used(self, connection: _HttpConnection, place: _Origin) -> AsyncIterator[None]:
-        kept = False
+    async def _lease(self, connection: _HttpConnection, origin: _Origin) -> AsyncIterator[None]:
+        reusable = False
         try:
             yield
-            kept = connection.is_kept()
+            reusable = connection.can_be_reused()
         finally:
-            if kept:
-                self._idle.setdefault(place, []).append(connection)
+            if reusable:
+                self._idle.setdefault(origin, []).append(connection)
             else:
                 self._all.discard(connection)
                 connection.writer.transport.abort()
 
-    async def _connection(self, request: Request, timeout: float | None) -> tuple[_HttpConnection, _Origin]:
+    async def _acquire(self, request: Request, timeout: float | None) -> tuple[_HttpConnection, _Origin]:
         import httpx2
 
         scheme, host = request.url.scheme, request.url.host
         if scheme not in ("http", "https"):
             raise httpx2.UnsupportedProtocol(f"{scheme}:// is not HTTP")
-        place = scheme, host, request.url.port or (443 if scheme == "https" else 80)
-        idle = self._idle.get(place, [])
+        origin = scheme, host, request.url.port or (443 if scheme == "https" else 80)
+        idle = self._idle.get(origin, [])
         while idle:
             connection = idle.pop()
             if connection.is_open():
-                return connection, place
+                return connection, origin
             self._all.discard(connection)
             connection.writer.transport.abort()
         try:
             async with asyncio.timeout(timeout):
                 streams = await asyncio.open_connection(
-                    host, place[2], ssl=self._secure() if scheme == "https" else None, happy_eyeballs_delay=0.25
+                    host, origin[2], ssl=self._ssl_context() if scheme == "https" else None, happy_eyeballs_delay=0.25
                 )
         except TimeoutError as error:
             raise httpx2.ConnectTimeout("no connection in time") from error
@@ -168,9 +168,9 @@ class _ConnectionPool:
             raise httpx2.ConnectError(str(error)) from error
         connection = _HttpConnection(*streams)
         self._all.add(connection)
-        return connection, place
+        return connection, origin
 
-    def _secure(self) -> ssl.SSLContext:
+    def _ssl_context(self) -> ssl.SSLContext:
         if self._context is None:
             import httpx2
 
@@ -181,7 +181,7 @@ class _ConnectionPool:
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """What goes wrong on the wire, by the names that users of the client know."""
+    """Translate transport errors into those of the HTTP client."""
     import h11
     import httpx2
 

@@ -1,4 +1,4 @@
-"""Who judges, what is asked of a judge, and what comes back."""
+"""Critics: the interfaces of LLM judges, the request they get and the judgement they return."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = [
 class LLMCritic(ABC):
     """The small interface: a prompt in, a number out. Anyone can implement it in a few lines.
 
-    It may be called from several threads at once. Whatever it raises makes the sample a failed measurement; raise
-    ``JudgeError`` to say why, and whether asking again may help.
+    It may be called from several threads at once. Any exception makes the sample a failed measurement; raise
+    ``JudgeError`` to state the reason and whether a retry may help.
     """
 
     @abstractmethod
@@ -34,7 +34,7 @@ class LLMCritic(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What judging took: tokens as the server counts them."""
+    """Tokens used by a judgement, as the server counts them."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -45,10 +45,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class JudgeRequest:
-    """One question to a judge. Two requests that are equal in what is sent may share one answer."""
+    """One request to a judge. Requests that send the same content may share one reply."""
 
     prompt: str
-    """What is asked, complete: the judged texts are in it, each in a frame that it cannot close."""
+    """The complete user message; each judged text is in a frame that it cannot close."""
     schema: Mapping[str, Any]
     """The JSON schema of the answer, which is an object. Numbers carry ``minimum`` and ``maximum``."""
     system: str = ""
@@ -56,43 +56,43 @@ class JudgeRequest:
     prompt_id: str = ""
     """Name, version and digest of the prompt: ``faithfulness/1/3f9a2c``."""
     weighted: str | None = None
-    """The number of the answer that may be a mean weighted by probability, where the judge tells probabilities."""
+    """The key of the number to replace by its expected value, if the judge reports log-probabilities."""
     repeat: int = 0
-    """Which of several judgements of the same thing this is; each is asked for anew."""
+    """Index of this judgement among the repeats of the same item; each repeat is a new call."""
     may_repair: bool = True
-    """Whether a critic may ask once more for an answer that it cannot read: not with the last call of a budget."""
+    """Whether a critic may retry a reply that it cannot parse; false for the last call of a budget."""
     metric: str = ""
-    """Which metric asks: for the accounts, never sent."""
+    """The metric that asks: for the usage log, never sent."""
     sample_id: str = ""
     """Which sample is judged: for messages and records, never sent."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """What an ``LLMCritic`` is handed beside the prompt."""
+    """Passed to an ``LLMCritic`` together with the prompt."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """What it is about, for whoever reads the stored judgement, never sent: ``of`` names a text (the answer, d1), and
-    ``statements`` or ``sentences`` are those that the answer refers to by number."""
+    """The subject, for readers of the stored judgement, never sent: ``of`` names a text (the answer, d1), and
+    ``statements`` or ``sentences`` are those that the reply refers to by number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a judge said, after it was parsed and checked against the schema."""
+    """A judge's reply, parsed and checked against the schema."""
 
     answer: Mapping[str, Any]
     """An object that fits the request's schema."""
     usage: Usage = Usage()
     raw: str = ""
-    """The text it was read from."""
+    """The unparsed reply."""
     weighted: float | None = None
-    """The weighted mean that was asked for, where the judge gave probabilities that cover enough."""
+    """The requested expected value, if the probabilities cover enough of the scale."""
     mass: float | None = None
-    """How much of the probability at that place fell on the labels of the scale."""
+    """Probability mass on the labels of the scale at the position of the score."""
     repaired: bool = False
-    """Whether a first answer could not be read and a second was asked for."""
+    """Whether the first reply could not be parsed and a second was requested."""
     cached: bool = False
-    """Whether it was known from before, so that nothing was asked."""
+    """Whether it comes from a cache or a recording."""
 
     @property
     def scores(self) -> dict[str, float]:
-        """The numbers of the answer by name, the weighted mean aside."""
+        """The numbers of the answer by name, without the expected value."""
         return {
             name: float(value)
             for name, value in self.answer.items()
@@ -101,27 +101,27 @@ class Judgement:
 
     @property
     def rationale(self) -> str | None:
-        """Why, in the judge's words, if it was asked for."""
+        """The judge's rationale, if it was requested."""
         value = self.answer.get("rationale")
         return value if isinstance(value, str) else None
 
 
 class StructuredCritic(ABC):
-    """A judge that answers with an object by a schema: scores by dimension, verdicts, a rationale."""
+    """A judge that replies with an object that fits a schema: scores by dimension, verdicts, a rationale."""
 
     name: str = "critic"
-    """What signatures show: two critics that may judge differently need different names."""
+    """Shown in signatures: critics that may judge differently need different names."""
 
     @abstractmethod
     async def judge(self, request: JudgeRequest) -> Judgement:
-        """One judgement, or a ``JudgeError``. Waiting, repeating, caching and counting are the session's business."""
+        """One judgement, or a ``JudgeError``. The session handles limits, retries, caching and usage."""
 
     def cache_key(self, request: JudgeRequest) -> Mapping[str, Any] | None:
-        """All that the answer depends on besides the request: model, temperature. ``None``: never cached."""
+        """Everything the reply depends on besides the request: model, temperature. ``None``: never cached."""
         return None
 
     async def aclose(self) -> None:
-        """Give back what is held open, on the loop it was used on; the critic may be used again afterwards."""
+        """Close open resources, on the loop they were used on; the critic may be used again afterwards."""
         return
 
 
@@ -129,19 +129,19 @@ Critic = LLMCritic | StructuredCritic
 
 
 class JudgeClient(Protocol):
-    """Asks critics on behalf of metrics; ``judge.session`` has the one that waits, repeats, caches and counts."""
+    """Calls critics on behalf of metrics; ``JudgeSession`` implements it with limits, retries and a cache."""
 
     @property
     def repeats(self) -> int:
-        """How often each thing is judged."""
+        """Judgements per item."""
         ...
 
     async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
-        """The critic's judgement; ``JudgeError`` where there is none."""
+        """The critic's judgement; ``JudgeError`` on failure."""
         ...
 
 
 def critic_name(critic: object) -> str:
-    """What a signature calls a critic: its name, or its class where it has none."""
+    """The critic in a signature: its name, or its class if it has none."""
     name = getattr(critic, "name", None)
     return name if isinstance(name, str) and name else f"{type(critic).__module__}.{type(critic).__qualname__}"

@@ -1,4 +1,4 @@
-"""What a judge says of a document that was found: whether it is useful, and which of its sentences are needed."""
+"""Judgements about retrieved documents: whether one is useful, and which of its sentences are needed."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ async def judge_usefulness(
     metric: str,
     sample_id: str,
     repeat: int = 0,
-    named: str = "",
+    source_name: str = "",
 ) -> bool:
-    """Whether a document helps to arrive at an answer; one without text does not, and nobody is asked about it.
+    """Whether a document helps to find the answer; one without text does not, and no call is made for it.
 
-    Of a critic that gives a bare number, 1 means yes and 0 no; anything between is no judgement.
+    From a critic that replies with a bare number, 1 means yes and 0 no; anything between is a failed judgement.
     """
     if not document.strip():
         return False
@@ -66,18 +66,18 @@ async def judge_usefulness(
         metric=metric,
         sample_id=sample_id,
         metadata={"scale": str(_SCALE), "metric": metric, "sample_id": sample_id},
-        about={"of": named},
+        about={"of": source_name},
     )
-    said = await judge.ask(critic, request)
+    judgement = await judge.ask(critic, request)
     if bare:
-        value = _SCALE.normalise(said.answer.get("score"))
+        value = _SCALE.normalise(judgement.answer.get("score"))
         if value not in (0.0, 1.0):
             raise JudgeError("unparseable", f"the judge gave {value!r} where 1 for yes or 0 for no was asked for")
         return value == 1.0
-    word = said.answer.get("useful")
+    word = judgement.answer.get("useful")
     folded = word.strip().lower() if isinstance(word, str) else ""
     if folded not in ("yes", "no"):
-        raise JudgeError("unparseable", f"the judge gave {word!r:.80} where yes or no was asked for", raw=said.raw)
+        raise JudgeError("unparseable", f"the judge gave {word!r:.80} where yes or no was asked for", raw=judgement.raw)
     return folded == "yes"
 
 
@@ -91,9 +91,9 @@ async def judge_needed_sentences(
     metric: str,
     sample_id: str,
     repeat: int = 0,
-    named: str = "",
+    source_name: str = "",
 ) -> list[bool]:
-    """Which sentences of a document are needed to answer a question, by a critic that answers with objects."""
+    """Which sentences of a document are needed to answer a question, by a critic that replies with objects."""
     size = SENTENCES_PER_REQUEST
     parts = [sentences[start : start + size] for start in range(0, len(sentences), size)]
 
@@ -109,11 +109,11 @@ async def judge_needed_sentences(
             metric=metric,
             sample_id=sample_id,
             metadata={"metric": metric, "sample_id": sample_id},
-            about={"of": named, "sentences": list(part)},
+            about={"of": source_name, "sentences": list(part)},
         )
 
     answers = await gather_all(judge.ask(critic, request(part)) for part in parts)
-    return [one for part, said in zip(parts, answers, strict=True) for one in _needed_flags(said, len(part))]
+    return [one for part, judgement in zip(parts, answers, strict=True) for one in _needed_flags(judgement, len(part))]
 
 
 def _sentences_schema(count: int) -> dict[str, object]:
@@ -126,12 +126,12 @@ def _sentences_schema(count: int) -> dict[str, object]:
     }
 
 
-def _needed_flags(said: Judgement, count: int) -> list[bool]:
-    numbers = said.answer.get("needed")
-    whole = isinstance(numbers, (list, tuple)) and all(
+def _needed_flags(judgement: Judgement, count: int) -> list[bool]:
+    numbers = judgement.answer.get("needed")
+    is_valid = isinstance(numbers, (list, tuple)) and all(
         isinstance(one, int) and not isinstance(one, bool) and 1 <= one <= count for one in numbers
     )
-    if not isinstance(numbers, (list, tuple)) or not whole:
-        told = f"the judge gave {numbers!r:.80} where numbers of {count} sentences were asked for"
-        raise JudgeError("unparseable", told, raw=said.raw)
+    if not isinstance(numbers, (list, tuple)) or not is_valid:
+        message = f"the judge gave {numbers!r:.80} where numbers of {count} sentences were asked for"
+        raise JudgeError("unparseable", message, raw=judgement.raw)
     return [number in numbers for number in range(1, count + 1)]

@@ -1,4 +1,4 @@
-"""Functions and models of entailment in the place of a judge: how probable it is that a text follows from another."""
+"""NLI functions and models that take the place of a judge: the probability that a premise entails a statement."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from ..semantic.pairs import PairModel, entailment_index
 
 __all__ = ["EntailmentFunction", "EntailmentScore", "NliModel", "require_threshold"]
 
-# A batch asks about all its samples at once: without a bound there would be a thread for each.
-_FUNCTIONS = DaemonThreadPool(16)
-_MODELS = DaemonThreadPool(1)
-"""One reads at a time: a model uses all there is of a machine by itself."""
+# A batch scores all its samples at once: without a limit there would be a thread for each.
+_FUNCTION_POOL = DaemonThreadPool(16)
+_MODEL_POOL = DaemonThreadPool(1)
+"""One thread: a single model call already uses the whole machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntailmentScore:
-    """How probable it is that a statement follows from its evidence."""
+    """The probability that the evidence entails a statement."""
 
     probability: float
     cut: bool = False
-    """Whether the texts were longer than the model reads."""
+    """Whether the texts were truncated to the model's input length."""
 
 
 def require_threshold(threshold: object) -> None:
-    """Raise unless it is a share from which on something counts as entailed."""
+    """Raise unless the threshold is a number in (0, 1]."""
     if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not 0 < threshold <= 1:
-        raise BadValueError(f"threshold must be a share above 0 and at most 1, not {threshold!r}")
+        raise BadValueError(f"threshold must be a number > 0 and <= 1, not {threshold!r}")
 
 
 @dataclass(frozen=True)
 class EntailmentFunction:
-    """A function ``(premise, hypothesis) -> float | bool``, plain or async, and from where on its number counts.
+    """An NLI function ``(premise, hypothesis) -> float | bool``, plain or async, and its decision threshold.
 
-    The premise is the evidence as one text. It may be called from several threads at once. Whatever it raises is a
-    failed measurement, and so is a number that lies outside 0 and 1.
+    The premise is all evidence as one string. The function may be called from several threads at once. An exception is
+    a failed measurement, and so is a number outside [0, 1].
     """
 
     function: Callable[[str, str], Any]
@@ -56,36 +56,36 @@ class EntailmentFunction:
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise BadTypeError(f"a function of entailment must be callable, not {self.function!r:.80}")
+            raise BadTypeError(f"an NLI function must be callable, not {self.function!r:.80}")
         require_threshold(self.threshold)
 
     @property
     def identity(self) -> str:
-        """What signatures show: the function, and the threshold where it is not a half."""
+        """Shown in signatures: the function, and the threshold if it is not 0.5."""
         name = function_name(self.function).replace("|", "/")
         return name if self.threshold == 0.5 else f"{name} from {self.threshold:g}"
 
-    async def read(self, evidence: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
-        """The number of each statement, with all evidence as one premise."""
+    async def score(self, evidence: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
+        """The score of each statement, with all evidence as one premise."""
         premise = "\n".join(evidence)
         if inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(
             getattr(self.function, "__call__", None)  # noqa: B004 -- an object whose call is async
         ):
-            return [_check_probability(await self._awaited(premise, one)) for one in statements]
+            return [_check_probability(await self._call_async(premise, one)) for one in statements]
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(_FUNCTIONS, lambda: [self._told(premise, one) for one in statements])
+        found = await loop.run_in_executor(_FUNCTION_POOL, lambda: [self._call(premise, one) for one in statements])
         return list(map(_check_probability, found))
 
-    async def _awaited(self, premise: str, statement: str) -> Any:
+    async def _call_async(self, premise: str, statement: str) -> Any:
         try:
             return await self.function(premise, statement)
         except (Exception, SystemExit) as error:
             raise _as_judge_error(error) from error
 
-    def _told(self, premise: str, statement: str) -> Any:
+    def _call(self, premise: str, statement: str) -> Any:
         try:
             return self.function(premise, statement)
-        except (Exception, SystemExit) as error:  # an exit that is raised here would end the loop of the judges
+        except (Exception, SystemExit) as error:  # a SystemExit here would stop the event loop
             raise _as_judge_error(error) from error
 
 
@@ -96,24 +96,24 @@ def _as_judge_error(error: Exception | SystemExit) -> JudgeError:
 
 
 def _check_probability(value: Any) -> EntailmentScore:
-    """A number that a function gave, checked."""
+    """The result of an NLI function, checked to be a probability."""
     try:
-        share = math.nan if isinstance(value, (str, bytes)) else float(value)
+        probability = math.nan if isinstance(value, (str, bytes)) else float(value)
     except (TypeError, ValueError, OverflowError):
-        share = math.nan
-    if not math.isfinite(share):
+        probability = math.nan
+    if not math.isfinite(probability):
         raise JudgeError("unparseable", f"the function of entailment gave {value!r:.80}, not a number")
-    if not 0 <= share <= 1:
+    if not 0 <= probability <= 1:
         raise JudgeError("out_of_range", f"the function of entailment gave {value!r:.80}, not between 0 and 1")
-    return EntailmentScore(share)
+    return EntailmentScore(probability)
 
 
 @dataclass(frozen=True)
 class NliModel:
-    """A model of entailment, by the path of its folder or its hub name; nothing is downloaded unless allowed.
+    """An NLI model, by the path of its folder or its hub name; nothing is downloaded unless allowed.
 
-    With ``evidence="joined"`` all evidence is one premise, which is soon longer than the model reads; with ``each`` a
-    statement is as well entailed as by the text that entails it best. A plan writes ``{nli: PATH}``, or
+    With ``evidence="joined"`` all evidence is one premise, which may exceed the model's input length; with ``each`` a
+    statement gets the highest score over the evidence texts. A plan writes ``{nli: PATH}``, or
     ``{nli: {model: PATH, threshold: 0.7}}``.
     """
 
@@ -133,11 +133,11 @@ class NliModel:
         require_threshold(self.threshold)
         if self.evidence not in ("joined", "each"):
             raise BadValueError(f"evidence must be one of joined, each; not {self.evidence!r}")
-        _ = self.pair_model  # an option that cannot be meant is told here
+        _ = self.pair_model  # raises for invalid options
 
     @classmethod
     def of(cls, options: object) -> NliModel:
-        """From what a plan writes after ``nli:``."""
+        """The model that a plan describes under ``nli:``."""
         if isinstance(options, (str, os.PathLike)):
             return cls(os.fspath(options))
         if not isinstance(options, Mapping):
@@ -147,20 +147,22 @@ class NliModel:
         known = cls.__dataclass_fields__
         for name in options:
             if name not in known:
-                there = f"; its options are {', '.join(known)}"
-                raise BadValueError(f"nli: has no option {name!r}{did_you_mean(str(name), known, otherwise=there)}")
+                options_hint = f"; its options are {', '.join(known)}"
+                raise BadValueError(
+                    f"nli: has no option {name!r}{did_you_mean(str(name), known, otherwise=options_hint)}"
+                )
         if "model" not in options:
             raise BadValueError("nli: needs its option 'model'")
         return cls(**options)
 
     @property
     def pair_model(self) -> PairModel:
-        """What reads the pairs."""
+        """The classifier of text pairs."""
         return PairModel.of(self)
 
     @property
     def identity(self) -> str:
-        """What signatures show: the model, and what was chosen otherwise than by default."""
+        """Shown in signatures: the model and the options that are not defaults."""
         parts = ["nli", *self.pair_model.source.signature_options().values()]
         parts += [] if self.threshold == 0.5 else [f"from {self.threshold:g}"]
         parts += [] if self.evidence == "joined" else [self.evidence]
@@ -168,35 +170,35 @@ class NliModel:
         return " ".join(parts).replace("|", "/")
 
     def spec(self) -> dict[str, Any]:
-        """How a plan names it."""
+        """The description in a plan."""
         fields = type(self).__dataclass_fields__
         given = {name: getattr(self, name) for name, one in fields.items() if getattr(self, name) != one.default}
         return {"nli": self.model if set(given) == {"model"} else given}
 
     def require_ready(self) -> None:
-        """Raise unless the packages and the model are at hand, and it knows entailment."""
+        """Raise unless the packages and the model are available and it has an entailment label."""
         entailment_index(self.pair_model.loaded(), self.entailment_label)
 
-    async def read(self, evidence: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
-        """The probability of each statement."""
+    async def score(self, evidence: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
+        """The score of each statement."""
         premises = ["\n".join(evidence)] if self.evidence == "joined" else list(dict.fromkeys(evidence))
-        return await asyncio.get_running_loop().run_in_executor(_MODELS, self._read, premises, statements)
+        return await asyncio.get_running_loop().run_in_executor(_MODEL_POOL, self._score, premises, statements)
 
-    def _read(self, premises: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
+    def _score(self, premises: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
         pairs = [(premise, statement) for statement in statements for premise in premises]
-        place = entailment_index(self.pair_model.loaded(), self.entailment_label)
-        told = self.pair_model.logits(pairs)
-        shares, cut = [], []
-        for one in told:
+        label_index = entailment_index(self.pair_model.loaded(), self.entailment_label)
+        logits = self.pair_model.logits(pairs)
+        probabilities, cut = [], []
+        for one in logits:
             if isinstance(one, InferenceFailure):
                 raise JudgeError(one.reason, one.message)
             weights = np.exp(one[0] - one[0].max())
-            shares.append(float(weights[place] / weights.sum()))
+            probabilities.append(float(weights[label_index] / weights.sum()))
             cut.append(one[1])
-        if any(map(math.isnan, shares)):
+        if any(map(math.isnan, probabilities)):
             raise JudgeError("not_a_number", f"the model {self.model} gave no number for a pair of texts")
         width = len(premises)
         return [
-            EntailmentScore(max(shares[start : start + width]), any(cut[start : start + width]))
+            EntailmentScore(max(probabilities[start : start + width]), any(cut[start : start + width]))
             for start in range(0, len(pairs), width)
         ]

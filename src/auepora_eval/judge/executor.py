@@ -1,4 +1,4 @@
-"""Scores plans with judged metrics: judges are asked about several batches ahead, so that they are never idle."""
+"""Executor for judged metrics: judges work several batches ahead, so that they are never idle."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .session import JudgeSession
 __all__ = ["JudgingExecutor", "with_judges"]
 
 PREFETCH_BATCHES = 2
-"""How many batches the judges are asked about beyond the one that is waited for."""
+"""Number of batches judged ahead of the current one."""
 
 
 class JudgingExecutor:
-    """Lets another executor score what needs no judge, while the judges are asked about the rest."""
+    """Lets another executor score what needs no judge, while judges score the rest."""
 
-    def __init__(self, others: Executor, session: JudgeSession) -> None:
-        self._others = others
+    def __init__(self, executor: Executor, session: JudgeSession) -> None:
+        self._executor = executor
         self._session = session
 
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
@@ -35,7 +35,7 @@ class JudgingExecutor:
         parts = [list(judged_parts(one)) for one in metrics]
         judged = [part for some in parts for part in some]
         if not judged:
-            yield from self._others.score(batches, metrics)
+            yield from self._executor.score(batches, metrics)
             return
         plain = [one for one, some in zip(metrics, parts, strict=True) if not some]
         with LoopThread() as loop:
@@ -43,20 +43,20 @@ class JudgingExecutor:
             try:
                 waiting: deque[tuple[Batch, Future[None]]] = deque()
 
-                def asked() -> Iterator[Scorable]:
+                def start_judging() -> Iterator[Scorable]:
                     for batch in batches:
-                        # Judges are asked from one place, whoever scores the rest: what they are asked about is read
+                        # Judges are called from this process, whatever executor scores the rest: the batch is read
                         # here too.
-                        read = replace(batch, joined=False).load().batch if isinstance(batch, SourcedBatch) else batch
-                        waiting.append((read, loop.start(judge_batch(read, judged, judge))))
+                        loaded = replace(batch, joined=False).load().batch if isinstance(batch, SourcedBatch) else batch
+                        waiting.append((loaded, loop.start(judge_batch(loaded, judged, judge))))
                         yield batch
 
-                for scored in self._others.score(_prefetch(asked(), PREFETCH_BATCHES), plain):
+                for scored in self._executor.score(_prefetch(start_judging(), PREFETCH_BATCHES), plain):
                     batch, answers = waiting.popleft()
                     wait_for_result(answers)
-                    found = iter(scored.scores)
+                    plain_scores = iter(scored.scores)
                     scores = [
-                        apply_failure_policy(one, batch) if some else next(found)
+                        apply_failure_policy(one, batch) if some else next(plain_scores)
                         for one, some in zip(metrics, parts, strict=True)
                     ]
                     yield ScoredBatch(scored.size, scores, {**scored.notes, **batch.notes}, scored.members)
@@ -65,7 +65,7 @@ class JudgingExecutor:
 
 
 def with_judges(executor: Executor, metrics: Sequence[Metric], judging: JudgeSession | JudgePolicy | None) -> Executor:
-    """The executor, or where a metric needs a judge one that asks judges beside it, unless it sees to that itself."""
+    """The executor, wrapped to call judges if a metric needs one and the executor does not do so itself."""
     judged = any(isinstance(one, BatchMetric) and any(judged_parts(one)) for one in metrics)
     if not judged or getattr(executor, "asks_judges", False):
         return executor
@@ -74,10 +74,10 @@ def with_judges(executor: Executor, metrics: Sequence[Metric], judging: JudgeSes
 
 
 def _prefetch(batches: Iterator[Scorable], ahead: int) -> Iterator[Scorable]:
-    """The same batches, each handed out when some more after it have been drawn."""
-    held: deque[Scorable] = deque()
+    """The same batches, each yielded after ``ahead`` further ones have been read."""
+    buffer: deque[Scorable] = deque()
     for batch in batches:
-        held.append(batch)
-        if len(held) > ahead:
-            yield held.popleft()
-    yield from held
+        buffer.append(batch)
+        if len(buffer) > ahead:
+            yield buffer.popleft()
+    yield from buffer

@@ -1,4 +1,4 @@
-"""Places at a judge: how many requests may be in flight, fewer while the server asks for it."""
+"""Adaptive concurrency limiter: fewer requests in flight while the server rejects some."""
 
 from __future__ import annotations
 
@@ -11,121 +11,121 @@ from ..core.retry import MAX_RETRY_AFTER
 __all__ = ["SUCCESSES_PER_INCREASE", "AdaptiveLimiter"]
 
 SUCCESSES_PER_INCREASE = 6
-"""How many answers give a place back that a refusal took.
+"""Number of successes after which the limit rises by one again.
 
-A server that can serve so many at once refuses the others, and each refusal takes just that place away. Refusals that
-come whatever we do, up to one in seven, cost no places in the long run. Halving would: with every tenth request
-refused it ends at four places, however many there could be.
+A server with a fixed capacity rejects the requests beyond it, and each rejection lowers the limit by one. Random
+rejections, up to one in seven, do not lower the limit in the long run. Halving would: with every tenth request
+rejected it ends at four, whatever the capacity.
 """
 
 
 class AdaptiveLimiter:
-    """So many may be inside, first come, first served; a refusal takes a place away, and answers give it back.
+    """First-in, first-out concurrency limit; a rejection lowers it by one, and successes raise it again.
 
-    ``pause`` keeps everybody out for a while. All of it happens on one event loop.
+    ``pause`` admits nothing for a while. Belongs to one event loop.
     """
 
-    def __init__(self, most: int, *, backoff: float = 0.5) -> None:
-        self._most, self._limit = most, most
-        self._answers = 0
-        """Since a place was last given back."""
+    def __init__(self, max_limit: int, *, backoff: float = 0.5) -> None:
+        self._max_limit, self._limit = max_limit, max_limit
+        self._successes = 0
+        """Since the limit was last raised."""
         self._backoff = backoff
-        self._inside = 0
+        self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._returning: deque[asyncio.Future[None]] = deque()
-        self._paused_at = self._open_at = -math.inf
+        self._retrying: deque[asyncio.Future[None]] = deque()
+        self._paused_at = self._resume_at = -math.inf
         self._timer: asyncio.TimerHandle | None = None
-        self._refused_in_a_row = 0
+        self._rejections_in_a_row = 0
         self.last_success_began = -math.inf
-        """The latest beginning of a request that was answered."""
+        """Latest start time of a request that succeeded."""
 
     @property
     def limit(self) -> int:
-        """How many may be inside now."""
+        """The current limit."""
         return self._limit
 
     @property
     def in_flight(self) -> int:
-        """How many are inside."""
-        return self._inside
+        """Number of requests in flight."""
+        return self._in_flight
 
-    async def acquire(self, *, again: bool = False) -> None:
-        """Wait for a place and take it; give it back with ``leave``.
+    async def acquire(self, *, is_retry: bool = False) -> None:
+        """Wait for a free slot and take it; give it back with ``release``.
 
-        Who was inside before (``again``) goes before those who were not: else all repetitions come at the very end.
+        Retries go before first attempts: otherwise all retries would come at the very end.
         """
-        line = self._returning if again else self._waiting
-        if not line and self._has_room():
-            self._inside += 1
+        queue = self._retrying if is_retry else self._waiting
+        if not queue and self._has_room():
+            self._in_flight += 1
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        line.append(turn)
-        self._let_in()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(waiter)
+        self._admit()
         try:
-            await turn
+            await waiter
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self.release()  # the place came at the same moment: it is for the next
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self.release()  # the slot was granted at the same moment: pass it on
             else:
-                turn.cancel()
+                waiter.cancel()
             raise
 
     def release(self) -> None:
-        """Give a place back."""
-        self._inside -= 1
-        self._let_in()
+        """Give a slot back."""
+        self._in_flight -= 1
+        self._admit()
 
     def record_success(self, began: float) -> None:
-        """Tell of an answer to what began then: the server can serve this many, and perhaps more."""
+        """Record the success of a request that began at this time of the loop's clock."""
         self.last_success_began = max(self.last_success_began, began)
-        self._refused_in_a_row = 0
-        self._answers += 1
-        if self._answers >= SUCCESSES_PER_INCREASE:
-            self._answers = 0
-            self._limit = min(self._most, self._limit + 1)
-            self._let_in()
+        self._rejections_in_a_row = 0
+        self._successes += 1
+        if self._successes >= SUCCESSES_PER_INCREASE:
+            self._successes = 0
+            self._limit = min(self._max_limit, self._limit + 1)
+            self._admit()
 
     def record_rejection(self, began: float, retry_after: float | None = None) -> None:
-        """Tell of a request that was one too many: when it began, by the loop's clock.
+        """Record the rejection of a request that began at this time of the loop's clock.
 
-        ``retry_after`` is for how many seconds the server wants to be left alone, by everybody.
+        ``retry_after`` is the number of seconds for which the server wants no requests at all.
         """
         if retry_after is not None:
             self.pause(retry_after)
         elif self._limit == 1 and began >= self._paused_at:
-            # Not even one at a time is welcome: further ones would all be turned away in no time.
-            self.pause(min(self._backoff * 2 ** min(self._refused_in_a_row, 20), MAX_RETRY_AFTER / 2))
-            self._refused_in_a_row += 1
+            # Even a single request is rejected: further ones would fail at once.
+            self.pause(min(self._backoff * 2 ** min(self._rejections_in_a_row, 20), MAX_RETRY_AFTER / 2))
+            self._rejections_in_a_row += 1
         self._limit = max(1, self._limit - 1)
 
     def pause(self, seconds: float) -> None:
-        """Let nobody in for so long, from now."""
+        """Admit nothing for this many seconds."""
         self._paused_at = asyncio.get_running_loop().time()
-        self._open_at = max(self._open_at, self._paused_at + min(seconds, MAX_RETRY_AFTER))
+        self._resume_at = max(self._resume_at, self._paused_at + min(seconds, MAX_RETRY_AFTER))
 
     def close(self, error: Exception | None = None) -> None:
-        """Send away all who wait: with an error, or cancelled."""
+        """Fail all waiting requests with an error, or cancel them."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for turn in (*self._returning, *self._waiting):
-            if not turn.done():
-                turn.cancel() if error is None else turn.set_exception(error)
-        self._returning.clear()
+        for waiter in (*self._retrying, *self._waiting):
+            if not waiter.done():
+                waiter.cancel() if error is None else waiter.set_exception(error)
+        self._retrying.clear()
         self._waiting.clear()
 
     def _has_room(self) -> bool:
-        return self._inside < self._limit and asyncio.get_running_loop().time() >= self._open_at
+        return self._in_flight < self._limit and asyncio.get_running_loop().time() >= self._resume_at
 
-    def _let_in(self) -> None:
-        while (line := self._returning or self._waiting) and self._has_room():
-            turn = line.popleft()
-            if not turn.done():
-                self._inside += 1
-                turn.set_result(None)
-        if line and self._timer is None and self._inside < self._limit:
-            self._timer = asyncio.get_running_loop().call_at(self._open_at, self._open)
+    def _admit(self) -> None:
+        while (queue := self._retrying or self._waiting) and self._has_room():
+            waiter = queue.popleft()
+            if not waiter.done():
+                self._in_flight += 1
+                waiter.set_result(None)
+        if queue and self._timer is None and self._in_flight < self._limit:
+            self._timer = asyncio.get_running_loop().call_at(self._resume_at, self._resume)
 
-    def _open(self) -> None:
+    def _resume(self) -> None:
         self._timer = None
-        self._let_in()
+        self._admit()

@@ -16,18 +16,18 @@ __all__ = ["LoopThread", "wait_for_result"]
 
 T = TypeVar("T")
 _CANCEL_GRACE_S = 3.0
-"""Seconds that cancelled coroutines have to clean up; those that do not are left behind."""
+"""Seconds that cancelled coroutines have to clean up; after that they are abandoned."""
 _MAX_THREADS = 1_000_000
 _POLL_S = 0.5
-"""Seconds after which who waits looks up. A Ctrl-C that comes just before a thread blocks does not wake it."""
+"""Polling interval: a Ctrl-C that arrives just before a thread blocks does not wake it."""
 
 
 class LoopThread:
-    """Runs coroutines on one loop in the background until it is closed; what is still under way is cancelled then."""
+    """Runs coroutines on one loop in the background until it is closed; what is still running is cancelled then."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        # Of daemons: a critic that hangs in ``to_thread`` must not hold up the end of the process.
+        # Daemon threads: a critic that hangs in ``to_thread`` must not block the exit of the process.
         self._loop.set_default_executor(DaemonThreadPool(_MAX_THREADS))
         self._thread = threading.Thread(target=self._loop.run_forever, name="auepora-judging", daemon=True)
         self._thread.start()
@@ -41,18 +41,18 @@ class LoopThread:
         self.close()
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin with this; the future gives what becomes of it."""
+        """Schedule a coroutine and return its future."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What becomes of this, waited for."""
+        """Run a coroutine and return its result."""
         return wait_for_result(self.start(coroutine))
 
     def close(self) -> None:
-        """Cancel what is under way and end the thread; never waits long, whatever hangs there."""
+        """Cancel running coroutines and end the thread; never waits long, whatever hangs there."""
         if self._loop.is_closed():
             return
-        with contextlib.suppress(TimeoutError):  # then something blocks the loop itself, and its thread is left behind
+        with contextlib.suppress(TimeoutError):  # something blocks the loop itself: its thread is abandoned
             self.start(_cancel_others()).result(2 * _CANCEL_GRACE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CANCEL_GRACE_S)
@@ -61,7 +61,7 @@ class LoopThread:
 
 
 def wait_for_result(future: Future[T]) -> T:
-    """What becomes of a future, waited for in a way that Ctrl-C always ends."""
+    """The result of a future; Ctrl-C always interrupts the wait."""
     while not wait((future,), _POLL_S).done:
         pass
     return future.result()
@@ -73,7 +73,7 @@ async def _cancel_others() -> None:
     for task in others:
         task.cancel()
     if others:
-        # What goes wrong from here on concerns nobody any more.
+        # Later exceptions are irrelevant.
         loop.set_exception_handler(lambda _loop, _context: None)
         await asyncio.wait(others, timeout=_CANCEL_GRACE_S)
     await loop.shutdown_asyncgens()

@@ -1,4 +1,4 @@
-"""Nuggets made by a judge from documents, and answers held against nuggets: what goes into files of nuggets."""
+"""Generate nuggets from documents with a judge, and assign nuggets to answers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .support import Verifier, check_support
 __all__ = ["NuggetReport", "assign_nuggets", "make_nuggets"]
 
 GENERATION_METRIC, ASSIGNMENT_METRIC = "nuggets", "nugget_assignment"
-"""What the accounts call these questions."""
-_NOTHING_YET = "(none)"
+"""Names of these requests in the usage log."""
+_NO_FACTS = "(none)"
 _LIST_FORM = 'Reply with one JSON object and nothing else: {"nuggets": ["<fact>", ...]}'
 _GRADE_FORM = (
     'Reply with one JSON object and nothing else: {"grades": [{"number": 1, "importance": "vital" or "okay"}, ...]}, '
@@ -34,11 +34,11 @@ _WORDS = {level: word for word, level in ASSIGNMENTS.items()}
 
 @dataclass(frozen=True, slots=True)
 class NuggetReport:
-    """What came of it, question by question, and which questions the judge failed on."""
+    """The topics of all questions, and the questions on which the judge failed."""
 
     topics: list[NuggetTopic]
     failed: dict[str, str] = field(default_factory=dict)
-    """By the id of the sample why there is nothing."""
+    """Failure reason by sample id."""
 
 
 def make_nuggets(
@@ -52,23 +52,23 @@ def make_nuggets(
     prompt: object = None,
     importance_prompt: object = None,
 ) -> NuggetReport:
-    """Have a judge gather the nuggets of each question from documents, and grade them as vital or okay.
+    """Generate the nuggets of each question from documents with a judge, and grade them as vital or okay.
 
-    The documents are the relevant ones of each sample, or with ``outputs`` what was retrieved. They are read
-    ``at_a_time``, each time with the nuggets so far; ``most`` remain, vital ones first. Questions without a document
-    that has a text are left out. The critic must answer with objects.
+    The documents are the relevant ones of each sample, or with ``outputs`` the retrieved ones. They are processed
+    ``at_a_time``, each time with the nuggets so far; at most ``most`` remain, vital ones first. Questions without a
+    document text are left out. The critic must reply with objects.
     """
     check_samples(samples)
     if outputs is not None and len(outputs) != len(samples):
         raise AlignmentError(len(samples), len(outputs))
-    found = resolve_critic(critic, GENERATION_METRIC)
-    if returns_number_only(found):
-        raise BadValueError("nuggets are texts: they need a critic that answers with objects, not with one number")
+    resolved = resolve_critic(critic, GENERATION_METRIC)
+    if returns_number_only(resolved):
+        raise BadValueError("nuggets need a critic that replies with objects, not with a single number")
     for name, value in (("most", most), ("at_a_time", at_a_time)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise BadValueError(f"{name} must be a whole number of at least 1, not {value!r}")
-    making = _NuggetGenerator(
-        found,
+            raise BadValueError(f"{name} must be an integer >= 1, not {value!r}")
+    generator = _NuggetGenerator(
+        resolved,
         resolve_prompt(prompt, otherwise="nuggets"),
         resolve_prompt(importance_prompt, otherwise="nugget_importance"),
         most,
@@ -79,7 +79,7 @@ def make_nuggets(
 
     async def one(judge: JudgeClient, row: tuple[EvaluationSample, list[str]]) -> NuggetTopic:
         sample, documents = row
-        nuggets = await making.nuggets(judge, sample, documents)
+        nuggets = await generator.nuggets(judge, sample, documents)
         return NuggetTopic(sample.sample_id, tuple(nuggets), sample.query)
 
     return _run_samples(rows, one, judging)
@@ -94,9 +94,9 @@ def assign_nuggets(
     run_id: str = "",
     judging: JudgeSession | JudgePolicy | None = None,
 ) -> NuggetReport:
-    """Hold each answer against the nuggets of its question, as ``nugget_recall`` does, and keep what was found.
+    """Compare each answer with the nuggets of its question, as ``nugget_recall`` does, and record the assignments.
 
-    Questions without nuggets are left out; an answer that is empty or was not given has none of them.
+    Questions without nuggets are left out; an empty or missing answer supports none of them.
     """
     check_samples(samples)
     if len(outputs) != len(samples):
@@ -112,16 +112,16 @@ def assign_nuggets(
     async def one(judge: JudgeClient, row: tuple[EvaluationSample, list[Nugget], str]) -> NuggetTopic:
         sample, nuggets, answer = row
         parts = [nuggets[start : start + at_a_time] for start in range(0, len(nuggets), at_a_time)]
-        found = await gather_all(
+        verdicts = await gather_all(
             check_support(
                 judge, critic, [answer], [n.text for n in part], metric=ASSIGNMENT_METRIC, sample_id=sample.sample_id
             )
             for part in parts
         )
-        words = [_WORDS[float(verdict.level)] for part in found for verdict in part]
+        words = [_WORDS[float(verdict.level)] for part in verdicts for verdict in part]
         assigned = (replace(nugget, assignment=word) for nugget, word in zip(nuggets, words, strict=True))
-        more: dict[str, Any] = {"answer_text": answer, "response_length": len(answer.split()), "run_id": run_id}
-        return NuggetTopic(sample.sample_id, tuple(assigned), sample.query, more)
+        extra: dict[str, Any] = {"answer_text": answer, "response_length": len(answer.split()), "run_id": run_id}
+        return NuggetTopic(sample.sample_id, tuple(assigned), sample.query, extra)
 
     return _run_samples(rows, one, judging)
 
@@ -131,19 +131,19 @@ def _run_samples(
     one: Callable[[JudgeClient, Any], Awaitable[NuggetTopic]],
     judging: JudgeSession | JudgePolicy | None,
 ) -> NuggetReport:
-    """What becomes of each row; a question the judge fails on costs the others nothing."""
+    """Run each row; a failed judgement does not affect the others."""
     session = judging if isinstance(judging, JudgeSession) else JudgeSession(judging or JudgePolicy())
 
     async def ask() -> NuggetReport:
         async with session as judge:
 
-            async def told(row: Any) -> NuggetTopic | JudgeError:
+            async def run_one(row: Any) -> NuggetTopic | JudgeError:
                 try:
                     return await one(judge, row)
                 except JudgeError as error:
                     return error
 
-            outcomes = await asyncio.gather(*map(told, rows))
+            outcomes = await asyncio.gather(*map(run_one, rows))
         return NuggetReport(
             [outcome for outcome in outcomes if isinstance(outcome, NuggetTopic)],
             {
@@ -172,7 +172,7 @@ def _is_relevant(metadata: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _NuggetGenerator:
-    """Who is asked with what."""
+    """A critic with its prompts and limits."""
 
     critic: Critic
     prompt: Prompt
@@ -184,15 +184,15 @@ class _NuggetGenerator:
         """The nuggets of one question, vital ones first."""
         facts: list[str] = []
         for start in range(0, len(documents), self.at_a_time):
-            facts = await self._gathered(judge, sample, facts, documents[start : start + self.at_a_time])
+            facts = await self._extract_facts(judge, sample, facts, documents[start : start + self.at_a_time])
         parts = [facts[start : start + self.at_a_time] for start in range(0, len(facts), self.at_a_time)]
-        grades = await gather_all(self._graded(judge, sample, part) for part in parts)
+        grades = await gather_all(self._grade_facts(judge, sample, part) for part in parts)
         made = [
             Nugget(fact, grade) for fact, grade in zip(facts, [one for part in grades for one in part], strict=True)
         ]
         return sorted(made, key=lambda nugget: nugget.importance != "vital")
 
-    async def _gathered(
+    async def _extract_facts(
         self, judge: JudgeClient, sample: EvaluationSample, known: Sequence[str], documents: Sequence[str]
     ) -> list[str]:
         words = {"form": _LIST_FORM, "most": str(self.most)}
@@ -200,19 +200,23 @@ class _NuggetGenerator:
         if known:
             texts["known"] = {f"fact {number}": fact for number, fact in enumerate(known, 1)}
         else:
-            words["known"] = _NOTHING_YET
+            words["known"] = _NO_FACTS
         items = {"type": "array", "items": {"type": "string"}, "maxItems": self.most}
-        answer = await self._asked(judge, sample, self.prompt, words, texts, {"nuggets": items})
-        said = answer.answer.get("nuggets")
-        if not isinstance(said, (list, tuple)) or not all(isinstance(one, str) for one in said):
-            raise JudgeError("unparseable", f"the judge gave {said!r:.80} where facts were asked for", raw=answer.raw)
+        answer = await self._request(judge, sample, self.prompt, words, texts, {"nuggets": items})
+        facts_reply = answer.answer.get("nuggets")
+        if not isinstance(facts_reply, (list, tuple)) or not all(isinstance(one, str) for one in facts_reply):
+            raise JudgeError(
+                "unparseable", f"the judge gave {facts_reply!r:.80} where facts were asked for", raw=answer.raw
+            )
         different: dict[str, str] = {}
-        for fact in (" ".join(one.split()) for one in said):
+        for fact in (" ".join(one.split()) for one in facts_reply):
             if fact:
                 different.setdefault(fact.lower(), fact)
         return list(different.values())[: self.most]
 
-    async def _graded(self, judge: JudgeClient, sample: EvaluationSample, facts: Sequence[str]) -> list[Importance]:
+    async def _grade_facts(
+        self, judge: JudgeClient, sample: EvaluationSample, facts: Sequence[str]
+    ) -> list[Importance]:
         texts: dict[str, Frames] = {
             "question": question_frames(sample),
             "facts": {f"fact {number}": fact for number, fact in enumerate(facts, 1)},
@@ -227,18 +231,20 @@ class _NuggetGenerator:
             "additionalProperties": False,
         }
         items = {"type": "array", "items": one, "minItems": len(facts), "maxItems": len(facts)}
-        answer = await self._asked(judge, sample, self.importance, {"form": _GRADE_FORM}, texts, {"grades": items})
-        said = answer.answer.get("grades")
-        rows = [row for row in said if isinstance(row, Mapping)] if isinstance(said, (list, tuple)) else []
-        found: dict[Any, Importance] = {
+        answer = await self._request(judge, sample, self.importance, {"form": _GRADE_FORM}, texts, {"grades": items})
+        grades_reply = answer.answer.get("grades")
+        rows = (
+            [row for row in grades_reply if isinstance(row, Mapping)] if isinstance(grades_reply, (list, tuple)) else []
+        )
+        importance_by_number: dict[Any, Importance] = {
             row.get("number"): row["importance"] for row in rows if row.get("importance") in ("vital", "okay")
         }
-        if len(rows) != len(facts) or set(found) != set(range(1, len(facts) + 1)):
-            told = f"the judge gave {said!r:.80} where {len(facts)} grades were asked for"
-            raise JudgeError("unparseable", told, raw=answer.raw)
-        return [found[number] for number in range(1, len(facts) + 1)]
+        if len(rows) != len(facts) or set(importance_by_number) != set(range(1, len(facts) + 1)):
+            message = f"the judge gave {grades_reply!r:.80} where {len(facts)} grades were asked for"
+            raise JudgeError("unparseable", message, raw=answer.raw)
+        return [importance_by_number[number] for number in range(1, len(facts) + 1)]
 
-    async def _asked(
+    async def _request(
         self,
         judge: JudgeClient,
         sample: EvaluationSample,

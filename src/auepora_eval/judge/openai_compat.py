@@ -1,4 +1,4 @@
-"""A judge behind any server that speaks OpenAI's chat completions: vLLM, Ollama, llama.cpp, hosted services."""
+"""Critic for OpenAI-compatible chat completion servers: vLLM, Ollama, llama.cpp, hosted services."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenAICritic"]
 
-_HOSTED = "https://api.openai.com/v1"
-_TOP = 20
-"""How many tokens per place one may ask the probabilities of, at most services."""
-_REPAIRED = ("unparseable", "out_of_range")
+_DEFAULT_URL = "https://api.openai.com/v1"
+_TOP_LOGPROBS = 20
+"""The maximum ``top_logprobs`` of most services."""
+_REPAIRABLE = ("unparseable", "out_of_range")
 
 
 class OpenAICritic(StructuredCritic):
-    """Asks a model behind an endpoint. The key is read from the environment variable that ``api_key_env`` names.
+    """Judges with a model behind an endpoint. The key is read from the environment variable named by ``api_key_env``.
 
     ``base_url`` is the server's, by default ``$OPENAI_BASE_URL`` or OpenAI's own; one on this machine or in its network
-    needs no key. ``temperature``, ``seed`` and ``max_tokens`` are not sent where they are ``None``; a repeated
-    judgement has the next seed. ``schema`` says how the form of answers is asked for: ``json_schema``, ``json_object``,
-    ``none`` (by the prompt alone), or ``auto``, the first of these that the server takes. With ``logprobs`` scores may
-    be means weighted by probability. ``extra`` is sent along in the body, ``headers`` as headers, which count as
-    secret and not for the cache. Once an answer cannot be read, the judge is told so and asked again.
+    needs no key. ``temperature``, ``seed`` and ``max_tokens`` are not sent if they are ``None``; a repeated judgement
+    uses the next seed. ``schema`` selects how the schema is requested: ``json_schema``, ``json_object``, ``none`` (in
+    the prompt only), or ``auto``, the first of these that the server supports. With ``logprobs`` a score may be an
+    expected value. ``extra`` is added to the body; ``headers`` are sent as headers, treated as secret and not part of
+    the cache key. A reply that cannot be parsed is followed by one repair request.
     """
 
     calls_at_most = 2
-    """Requests for one question: one, and one to have the answer repaired."""
+    """Requests per question: one, and one to repair the reply."""
 
     def __init__(
         self,
@@ -71,25 +71,25 @@ class OpenAICritic(StructuredCritic):
             raise BadValueError(f"schema must be one of {', '.join(get_args(SchemaMode))}, not {schema!r:.80}")
         self.model, self.schema, self.logprobs, self.api_key_env = model, schema, bool(logprobs), api_key_env
         self.temperature = check_number("temperature", temperature)
-        self.seed = check_integer("seed", seed, least=0)
-        self.max_tokens = check_integer("max_tokens", max_tokens, least=1)
-        self.timeout = check_number("timeout", timeout, above=True)
+        self.seed = check_integer("seed", seed, minimum=0)
+        self.max_tokens = check_integer("max_tokens", max_tokens, minimum=1)
+        self.timeout = check_number("timeout", timeout, positive=True)
         self.extra = check_extra_body(extra or {})
-        self._address = check_address(base_url or os.environ.get("OPENAI_BASE_URL") or _HOSTED)
+        self._address = check_address(base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL)
         self._headers, self._secrets = check_headers(headers or {}, self._address)
-        self.name = self._signed_name()
-        self._forget()
+        self.name = self._build_name()
+        self._reset()
 
-    def _forget(self) -> None:
-        """Begin anew with what is found out about the server, and without connections."""
+    def _reset(self) -> None:
+        """Forget what is known about the server, and its connections."""
         auto = self.schema == "auto"
-        self._dialect = ServerCapabilities(
+        self._capabilities = ServerCapabilities(
             "json_schema" if auto else self.schema, logprobs=self.logprobs, allow_fallback=auto
         )
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
         self._warned: set[str] = set()
 
-    def _signed_name(self) -> str:
+    def _build_name(self) -> str:
         parts = [f"openai:{self.model}"]
         if self.temperature != 0:
             parts.append(f"temperature={self.temperature if self.temperature is not None else 'default'}")
@@ -105,14 +105,16 @@ class OpenAICritic(StructuredCritic):
         return f"OpenAICritic({self.model!r}, base_url={self._address.shown!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: held for name, held in vars(self).items() if name not in ("_clients", "_dialect", "_warned")}
+        return {
+            name: value for name, value in vars(self).items() if name not in ("_clients", "_capabilities", "_warned")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._forget()
+        self._reset()
 
     def cache_key(self, request: JudgeRequest) -> Mapping[str, Any]:
-        """All that is sent besides what the request holds, the key and the headers."""
+        """Everything that is sent besides the request, the key and the headers."""
         return {
             "critic": "openai",
             "revision": REVISION,
@@ -127,11 +129,11 @@ class OpenAICritic(StructuredCritic):
         }
 
     def require_key(self) -> None:
-        """Raise where the server will want a key and there is none, before anybody is asked."""
+        """Raise if the server needs a key and there is none."""
         self._key()
 
     async def judge(self, request: JudgeRequest) -> Judgement:
-        """One judgement; an answer that cannot be read is answered with what is wrong about it, once."""
+        """One judgement; a reply that cannot be parsed is followed by one repair request."""
         try:
             return await self._judge(request)
         except JudgeError as error:
@@ -150,7 +152,7 @@ class OpenAICritic(StructuredCritic):
         try:
             return self._read(request, first, first.usage)
         except JudgeError as error:
-            if error.reason not in _REPAIRED or not request.may_repair:
+            if error.reason not in _REPAIRABLE or not request.may_repair:
                 raise add_tokens(error, first.usage) from None
             why = error.message
         try:
@@ -162,71 +164,74 @@ class OpenAICritic(StructuredCritic):
         try:
             return self._read(request, second, usage, repaired=True)
         except JudgeError as error:
-            told = f"{error.message}; before that: {why}"
-            both = f"{shorten(first.text)}\n\n[asked again]\n\n{shorten(second.text)}"
-            raise add_tokens(JudgeError(error.reason, told, raw=both, calls=2), usage) from None
+            message = f"{error.message}; before that: {why}"
+            both_replies = f"{shorten(first.text)}\n\n[asked again]\n\n{shorten(second.text)}"
+            raise add_tokens(JudgeError(error.reason, message, raw=both_replies, calls=2), usage) from None
 
-    def _read(self, request: JudgeRequest, said: ChatReply, usage: Usage, *, repaired: bool = False) -> Judgement:
-        reading = read_answer(said.text, request.schema)
-        found: ExpectedScore | None = None
+    def _read(self, request: JudgeRequest, reply: ChatReply, usage: Usage, *, repaired: bool = False) -> Judgement:
+        parsed = read_answer(reply.text, request.schema)
+        expected: ExpectedScore | None = None
         name = request.weighted
-        if self.logprobs and name is not None and name in reading.spans and (tokens := parse_logprobs(said.logprobs)):
+        if self.logprobs and name is not None and name in parsed.spans and (tokens := parse_logprobs(reply.logprobs)):
             labels = single_digit_labels(request.schema.get("properties", {}).get(name, {}))
-            found = expected_score(tokens, said.text, reading.spans[name], labels) if labels else None
+            expected = expected_score(tokens, reply.text, parsed.spans[name], labels) if labels else None
         return Judgement(
-            reading.answer,
+            parsed.answer,
             usage,
-            raw=said.text,
-            weighted=None if found is None else found.value,
-            mass=None if found is None else found.mass,
+            raw=reply.text,
+            weighted=None if expected is None else expected.value,
+            mass=None if expected is None else expected.mass,
             repaired=repaired,
         )
 
     async def _ask(self, request: JudgeRequest, further: list[dict[str, str]] | None = None) -> ChatReply:
-        """One answer; where the server refuses what it is asked for beside the question, asked again without it."""
-        dialect = self._dialect
+        """One reply; if the server rejects a request feature, try again without it."""
+        capabilities = self._capabilities
         losses: dict[str, str] = {}
-        refused: JudgeError | None = None
+        first_error: JudgeError | None = None
         while True:
             try:
-                reply = await self._send(self._body(request, further or [], dialect))
+                reply = await self._send(self._body(request, further or [], capabilities))
             except JudgeError as error:
-                other = dialect.fallback_for(error.message) if error.reason == "bad_request" else None
-                if other is None:
-                    raise refused or error from None
-                losses |= other.losses
-                dialect, refused = other.capabilities, None if other.is_explicit else refused or error
+                fallback = capabilities.fallback_for(error.message) if error.reason == "bad_request" else None
+                if fallback is None:
+                    raise first_error or error from None
+                losses |= fallback.losses
+                capabilities, first_error = (
+                    fallback.capabilities,
+                    None if fallback.is_explicit else first_error or error,
+                )
                 continue
-            if dialect != self._dialect:
-                self._dialect = dialect
-                self._tell(losses.values())
+            if capabilities != self._capabilities:
+                self._capabilities = capabilities
+                self._warn(losses.values())
             return parse_reply(reply, max_tokens=self.max_tokens)
 
-    def _tell(self, losses: Iterable[str]) -> None:
-        for lost in losses:
-            if lost not in self._warned:
-                self._warned.add(lost)
-                warnings.warn(f"the judge {self.model} at {self._address.shown} {lost}", AueporaWarning, stacklevel=2)
+    def _warn(self, losses: Iterable[str]) -> None:
+        for loss in losses:
+            if loss not in self._warned:
+                self._warned.add(loss)
+                warnings.warn(f"the judge {self.model} at {self._address.shown} {loss}", AueporaWarning, stacklevel=2)
 
     def _seed(self, request: JudgeRequest) -> int | None:
         return None if self.seed is None else self.seed + request.repeat
 
     def _body(
-        self, request: JudgeRequest, further: list[dict[str, str]], dialect: ServerCapabilities
+        self, request: JudgeRequest, further: list[dict[str, str]], capabilities: ServerCapabilities
     ) -> dict[str, Any]:
-        weighs = dialect.logprobs and request.weighted is not None
+        use_logprobs = capabilities.logprobs and request.weighted is not None
         body = {
             **self.extra,
             "model": self.model,
-            "messages": [*build_messages(request, dialect.schema), *further],
+            "messages": [*build_messages(request, capabilities.schema), *further],
             "temperature": self.temperature,
             "seed": self._seed(request),
-            dialect.tokens_field: self.max_tokens,
-            "response_format": response_format(request.schema, dialect.schema),
-            "logprobs": True if weighs else None,
-            "top_logprobs": _TOP if weighs else None,
+            capabilities.tokens_field: self.max_tokens,
+            "response_format": response_format(request.schema, capabilities.schema),
+            "logprobs": True if use_logprobs else None,
+            "top_logprobs": _TOP_LOGPROBS if use_logprobs else None,
         }
-        return {name: held for name, held in body.items() if held is not None}
+        return {name: value for name, value in body.items() if value is not None}
 
     # --- the wire ---------------------------------------------------------------------------------------------------
 
@@ -236,21 +241,21 @@ class OpenAICritic(StructuredCritic):
         import httpx2
         import openai
 
-        place, variable = self._address.shown, self.api_key_env
+        url, variable = self._address.shown, self.api_key_env
         try:
             reply = await client.post("/chat/completions", body=body, cast_to=httpx2.Response)
         except openai.APIStatusError as error:
-            fault = error.response
-            told = status_error(error.status_code, fault.headers, fault.text, place=place, variable=variable)
-            raise told from None
+            response = error.response
+            judge_error = status_error(error.status_code, response.headers, response.text, url=url, variable=variable)
+            raise judge_error from None
         except openai.OpenAIError as error:
-            raise connection_error(error, place=place) from None
+            raise connection_error(error, url=url) from None
         except httpx2.HTTPError as error:
-            raise connection_error(error, place=place) from None
-        return decode_body(reply.content, reply.headers, place=place, variable=variable)
+            raise connection_error(error, url=url) from None
+        return decode_body(reply.content, reply.headers, url=url, variable=variable)
 
     def _client(self) -> AsyncOpenAI:
-        """The client of the running loop, made when first asked for."""
+        """The client of the running loop, created on first use."""
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
@@ -266,12 +271,12 @@ class OpenAICritic(StructuredCritic):
             default_query=dict(parse_qsl(self._address.query)),
             default_headers=self._headers,
             timeout=self.timeout,
-            max_retries=0,  # the session repeats
+            max_retries=0,  # the session retries
             http_client=make_http_client(self.timeout) if self._is_direct() else None,
         )
 
     def _is_direct(self) -> bool:
-        """Whether no proxy stands between; to what is near none does."""
+        """Whether no proxy is used; private hosts never need one."""
         return is_private_host(self._address.host) or bypasses_proxy(self._address.host)
 
     def _key(self) -> str:
@@ -287,7 +292,7 @@ class OpenAICritic(StructuredCritic):
 
     def _raise_without_secrets(self, error: JudgeError) -> NoReturn:
         key = os.environ.get(self.api_key_env or "", "").strip()
-        # The error as it was may quote what was sent, so that it is not kept as a cause.
+        # The original error may quote what was sent, so it is not kept as the cause.
         for secrets in (self._secrets, Secrets([key] if len(key) >= MIN_SECRET_LENGTH else [])):
             if secrets:
                 secrets.redact_error(error)

@@ -1,4 +1,4 @@
-"""What a server that speaks as OpenAI's does replied: the text, what it took, or why there is none."""
+"""Replies of OpenAI-compatible servers: the text, the usage, or the failure."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ __all__ = ["ChatReply", "add_tokens", "decode_body", "parse_reply"]
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """What the model said."""
+    """The model's reply."""
 
     text: str
     usage: Usage
     logprobs: Any = None
-    """Tokens with their probabilities, as they were sent."""
+    """Token log-probabilities, as sent by the server."""
 
 
-def decode_body(body: bytes, headers: Mapping[str, str], *, place: str, variable: str | None) -> dict[str, Any]:
-    """A reply as JSON; ``JudgeError`` where it is none, or is an error that came with a good status."""
+def decode_body(body: bytes, headers: Mapping[str, str], *, url: str, variable: str | None) -> dict[str, Any]:
+    """The reply as JSON; ``JudgeError`` if it is not JSON, or is an error sent with a success status."""
     try:
-        found = json.loads(body)
+        reply = json.loads(body)
     except (ValueError, RecursionError):
         raise malformed_reply_error("the reply is no JSON", body.decode(errors="replace")) from None
-    if not isinstance(found, dict):
+    if not isinstance(reply, dict):
         raise malformed_reply_error("the reply is no object", body.decode(errors="replace"))
-    if found.get("error") and not found.get("choices"):
-        error = found["error"]
+    if reply.get("error") and not reply.get("choices"):
+        error = reply["error"]
         code = error.get("code") if isinstance(error, dict) else None
         status = code if isinstance(code, int) and 400 <= code < 600 else 500
-        raise status_error(status, headers, body.decode(errors="replace"), place=place, variable=variable)
-    return found
+        raise status_error(status, headers, body.decode(errors="replace"), url=url, variable=variable)
+    return reply
 
 
 def parse_reply(reply: Mapping[str, Any], *, max_tokens: int | None) -> ChatReply:
-    """What the model said, or why it said nothing that can be used."""
+    """The model's reply; ``JudgeError`` if it cannot be used."""
     usage = _usage(reply.get("usage"))
     choices = reply.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -51,37 +51,37 @@ def parse_reply(reply: Mapping[str, Any], *, max_tokens: int | None) -> ChatRepl
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise add_tokens(malformed_reply_error("the reply has no message in it", json.dumps(reply)), usage)
     text, refusal, finish = _text(message.get("content")), _text(message.get("refusal")), choice.get("finish_reason")
-    fault: tuple[str, str] | None = None
+    failure: tuple[str, str] | None = None
     if finish == "content_filter":
-        fault = "content_filter", "the service's filter took the answer back"
+        failure = "content_filter", "the service's filter took the answer back"
     elif refusal.strip():
-        fault = "refused", "the judge declined to judge"
+        failure = "refused", "the judge declined to judge"
     elif finish == "length":
         allowed = "the model's context" if max_tokens is None else f"max_tokens ({max_tokens})"
-        fault = "cut_off", f"the answer is longer than {allowed} allows"
+        failure = "cut_off", f"the answer is longer than {allowed} allows"
     elif not text.strip():
-        fault = "empty_answer", "the judge said nothing"
-    if fault is not None:
-        raise add_tokens(JudgeError(*fault, raw=shorten(text or refusal)), usage)
+        failure = "empty_answer", "the judge said nothing"
+    if failure is not None:
+        raise add_tokens(JudgeError(*failure, raw=shorten(text or refusal)), usage)
     logprobs = choice.get("logprobs")
     return ChatReply(text, usage, logprobs.get("content") if isinstance(logprobs, dict) else None)
 
 
 def add_tokens(error: JudgeError, usage: Usage) -> JudgeError:
-    """The error, with what was spent counted in."""
-    asked, told = error.tokens
-    error.tokens = asked + usage.prompt_tokens, told + usage.completion_tokens
+    """The error, with the tokens of a reply added."""
+    prompt_tokens, completion_tokens = error.tokens
+    error.tokens = prompt_tokens + usage.prompt_tokens, completion_tokens + usage.completion_tokens
     return error
 
 
 def _text(content: Any) -> str:
-    """The text of a message, which may come in parts."""
+    """The text of a message, which may be a list of parts."""
     if isinstance(content, list):
         content = "".join(str(one.get("text") or "") for one in content if isinstance(one, dict))
     return replace_lone_surrogates(content) if isinstance(content, str) else ""
 
 
-def _usage(found: Any) -> Usage:
-    held = found if isinstance(found, dict) else {}
-    counts = (held.get(name) for name in ("prompt_tokens", "completion_tokens"))
+def _usage(value: Any) -> Usage:
+    counts_by_name = value if isinstance(value, dict) else {}
+    counts = (counts_by_name.get(name) for name in ("prompt_tokens", "completion_tokens"))
     return Usage(*(max(0, one) if isinstance(one, int) else 0 for one in counts))

@@ -1,4 +1,4 @@
-"""What is sent to a server that speaks as OpenAI's does: messages, the schema, and what a server lets one ask for."""
+"""Requests to OpenAI-compatible servers: messages, the schema, and fallbacks for what a server does not support."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = [
 
 SchemaMode = Literal["auto", "json_schema", "json_object", "none"]
 REVISION = 1
-"""Part of cache keys: to be raised when what is sent for the same request changes."""
-_LOWER: dict[str, SchemaMode] = {"json_schema": "json_object", "json_object": "none"}
-_WORDS = {"json_object": "the prompt and JSON mode", "none": "the prompt alone"}
-_ABOUT_SCHEMA = re.compile(r"response.?format|json.?(schema|object)|schema|grammar|structured|guided", re.IGNORECASE)
+"""Part of cache keys: raise it when the body sent for the same request changes."""
+_NEXT_MODE: dict[str, SchemaMode] = {"json_schema": "json_object", "json_object": "none"}
+_MODE_NAMES = {"json_object": "the prompt and JSON mode", "none": "the prompt alone"}
+_SCHEMA_ERROR = re.compile(r"response.?format|json.?(schema|object)|schema|grammar|structured|guided", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerCapabilities:
-    """What a server is asked for, given what it is known to refuse."""
+    """The request features to use, given what the server is known to reject."""
 
     schema: SchemaMode
     tokens_field: str = "max_tokens"
@@ -40,71 +40,71 @@ class ServerCapabilities:
     allow_fallback: bool = False
 
     def fallback_for(self, message: str) -> Fallback | None:
-        """What to ask for instead, or nothing."""
+        """The fallback after a rejected request, or ``None``."""
         if "max_completion_tokens" in message and self.tokens_field == "max_tokens":
             return Fallback(replace(self, tokens_field="max_completion_tokens"))
         if self.logprobs and "logprobs" in message:
-            lost = "tells no probabilities: scores are not weighted by them"
-            return Fallback(replace(self, logprobs=False), {"logprobs": lost})
-        if self.allow_fallback and self.schema in _LOWER:
-            lower = _LOWER[self.schema]
-            lost = f"takes no response_format by schema: answers are asked for by {_WORDS[lower]}"
-            return Fallback(replace(self, schema=lower), {"schema": lost}, bool(_ABOUT_SCHEMA.search(message)))
+            loss = "tells no probabilities: scores are not weighted by them"
+            return Fallback(replace(self, logprobs=False), {"logprobs": loss})
+        if self.allow_fallback and self.schema in _NEXT_MODE:
+            lower = _NEXT_MODE[self.schema]
+            loss = f"takes no response_format by schema: answers are asked for by {_MODE_NAMES[lower]}"
+            return Fallback(replace(self, schema=lower), {"schema": loss}, bool(_SCHEMA_ERROR.search(message)))
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """Another way to ask."""
+    """A request with fewer features."""
 
     capabilities: ServerCapabilities
     losses: Mapping[str, str] = field(default_factory=dict)
     """What is lost by it, for a warning."""
     is_explicit: bool = True
-    """Whether the server said that this is what it refuses; where it did not, it may be something else."""
+    """Whether the server named this feature as the problem; if not, it may be another one."""
 
 
 def build_messages(request: JudgeRequest, mode: SchemaMode) -> list[dict[str, str]]:
-    """The conversation so far: instructions and the question, with the schema where it cannot be sent apart."""
+    """System and user message, with the schema in the prompt if it cannot be sent separately."""
     messages = [{"role": "system", "content": request.system}] if request.system else []
     prompt = request.prompt
     if mode != "json_schema":
-        prompt = f"{prompt}\n\nAnswer with one JSON object. {_form(request.schema)}"
+        prompt = f"{prompt}\n\nAnswer with one JSON object. {_schema_instruction(request.schema)}"
     return [*messages, {"role": "user", "content": prompt}]
 
 
 def repair_messages(answer: str, why: str, schema: Mapping[str, Any]) -> list[dict[str, str]]:
-    """What is said after an answer that cannot be used."""
-    told = (
+    """The messages that follow a reply that cannot be parsed."""
+    instruction = (
         f"This answer cannot be used: {why}. Judge again, by the same instructions, and answer with nothing but one "
-        f"JSON object. {_form(schema)}"
+        f"JSON object. {_schema_instruction(schema)}"
     )
-    return [{"role": "assistant", "content": shorten(answer)}, {"role": "user", "content": told}]
+    return [{"role": "assistant", "content": shorten(answer)}, {"role": "user", "content": instruction}]
 
 
 def response_format(schema: Mapping[str, Any], mode: SchemaMode) -> dict[str, Any] | None:
-    """How the form of the answer is asked for."""
+    """The ``response_format`` of a request."""
     if mode == "none":
         return None
     if mode == "json_object":
         return {"type": "json_object"}
-    held = close_schema(schema)
-    wanted = {"name": "judgement", "schema": held, "strict": _is_strict(held)}
-    return {"type": "json_schema", "json_schema": wanted}
+    closed = close_schema(schema)
+    json_schema = {"name": "judgement", "schema": closed, "strict": _is_strict(closed)}
+    return {"type": "json_schema", "json_schema": json_schema}
 
 
 def close_schema(schema: Any) -> Any:
-    """A schema whose objects take no keys that they do not name, unless they say so themselves."""
+    """The schema with ``additionalProperties: false`` on every object that does not set it."""
     if isinstance(schema, Mapping):
-        held = {key: close_schema(inner) for key, inner in schema.items()}
-        if "properties" in held:
-            held.setdefault("additionalProperties", False)
-        return held
+        closed = {key: close_schema(inner) for key, inner in schema.items()}
+        if "properties" in closed:
+            closed.setdefault("additionalProperties", False)
+        return closed
     return [close_schema(one) for one in schema] if isinstance(schema, (list, tuple)) else schema
 
 
 def _is_strict(schema: Any) -> bool:
-    """Whether a schema keeps the rules under which services guarantee it: nothing optional, nothing extra."""
+    """Whether a schema satisfies the rules of strict mode: nothing optional, nothing extra."""
     if isinstance(schema, Mapping):
         named = schema.get("properties")
         if isinstance(named, Mapping):
@@ -116,14 +116,14 @@ def _is_strict(schema: Any) -> bool:
     return all(map(_is_strict, schema)) if isinstance(schema, list) else True
 
 
-def _form(schema: Mapping[str, Any]) -> str:
-    """The form of an answer in words; shown last as it looks, for small models copy what they were shown last."""
-    written = json.dumps(schema, ensure_ascii=False, default=dict)
-    return f"Its JSON schema is {written}, so that it looks like this: {_look(schema)}"
+def _schema_instruction(schema: Mapping[str, Any]) -> str:
+    """The schema as a sentence; the example comes last, because small models copy what they saw last."""
+    schema_json = json.dumps(schema, ensure_ascii=False, default=dict)
+    return f"Its JSON schema is {schema_json}, so that it looks like this: {_example(schema)}"
 
 
-def _look(schema: Any) -> str:
-    """What fits a schema, with what is to be filled in named between angle brackets."""
+def _example(schema: Any) -> str:
+    """An example that fits a schema, with placeholders in angle brackets."""
     if not isinstance(schema, Mapping):
         return "<anything>"
     if "enum" in schema:
@@ -131,10 +131,12 @@ def _look(schema: Any) -> str:
     kind = schema.get("type")
     if isinstance(schema.get("properties"), Mapping):
         return (
-            "{" + ", ".join(f"{json.dumps(key)}: {_look(inner)}" for key, inner in schema["properties"].items()) + "}"
+            "{"
+            + ", ".join(f"{json.dumps(key)}: {_example(inner)}" for key, inner in schema["properties"].items())
+            + "}"
         )
     if kind == "array":
-        return f"[{_look(schema.get('items'))}, ...]"
+        return f"[{_example(schema.get('items'))}, ...]"
     if kind in ("integer", "number"):
         what = "whole number" if kind == "integer" else "number"
         least, most = schema.get("minimum"), schema.get("maximum")

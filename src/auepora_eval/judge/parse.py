@@ -1,4 +1,4 @@
-"""Reads a judge's answer by the schema that was asked for, however it was written down; where in doubt, not at all."""
+"""Parse a judge's reply to the requested schema, whatever its format; an ambiguous reply is rejected."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .lenient_json import ParsedObject, find_objects, parse_whole_object
 __all__ = ["ParsedAnswer", "parse_answer", "read_answer", "shorten"]
 
 MAX_ANSWER_CHARS = 100_000
-"""Characters: a longer answer is not read."""
+"""A longer reply is rejected."""
 MAX_KEPT_CHARS = 4_000
-"""Characters of an answer that are kept beside an error."""
+"""Characters of a reply that are stored with an error."""
 
 _OPEN = re.compile(r"<(?:think|thinking|thought|thoughts|reasoning)>", re.IGNORECASE)
 _CLOSE = re.compile(r"</(?:think|thinking|thought|thoughts|reasoning)>", re.IGNORECASE)
 _MARKUP = re.compile(r"```[\w-]*|~~~[\w-]*|[*`\"“”]|^\s*[#>]+", re.MULTILINE)
-_LONGEST_LINE = 200
+_MAX_LINE_CHARS = 200
 _DIGITS = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 _LABEL_WORDS = (
     "my", "the", "final", "overall", "total", "score", "rating", "grade", "judgement", "judgment", "verdict", "is",
 )  # fmt: skip
-_REFUSED_WITHIN = 300
+_REFUSAL_PREFIX_CHARS = 300
 _CANNOT = (
     "i cannot", "i can't", "i can not", "i am unable to", "i'm unable to", "i am not able to", "i'm not able to",
     "i won't", "i will not",
@@ -47,24 +47,24 @@ _DECLINED = (
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """An answer that fits its schema, and where it was read."""
+    """An answer that fits its schema, and the positions of its values."""
 
     answer: dict[str, Any]
     spans: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Where in the text the values of its own keys stand, for those that stand there once."""
+    """Positions in the text of the values of its own keys, for those that occur once."""
 
 
 def parse_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer in a judge's text, as an object that fits the schema.
+    """The answer in a judge's reply, as an object that fits the schema.
 
-    ``JudgeError`` says why there is none: ``empty_answer``, ``refused``, ``out_of_range``, ``cut_off`` or
-    ``unparseable``. A text that can be read in two ways is unparseable.
+    The reason of a ``JudgeError`` is ``empty_answer``, ``refused``, ``out_of_range``, ``cut_off`` or
+    ``unparseable``. A reply that can be read in two ways is unparseable.
     """
     return read_answer(text, schema).answer
 
 
 def read_answer(text: str, schema: Mapping[str, Any]) -> ParsedAnswer:
-    """``parse_answer``, and where the values stand."""
+    """``parse_answer`` with the positions of the values."""
     if len(text) > MAX_ANSWER_CHARS:
         raise _error("unparseable", f"the answer is longer than {MAX_ANSWER_CHARS} characters", text)
     if not text.strip("\ufeff\u200b \t\r\n"):
@@ -77,7 +77,7 @@ def read_answer(text: str, schema: Mapping[str, Any]) -> ParsedAnswer:
 
 
 def shorten(text: str, length: int = MAX_KEPT_CHARS) -> str:
-    """The beginning and the end of a text that is too long to keep."""
+    """A long text reduced to its beginning and end."""
     if len(text) <= length:
         return text
     return f"{text[: length // 2]} {ELLIPSIS} {text[-(length // 2) :]}"
@@ -87,12 +87,12 @@ def _error(reason: str, message: str, text: str) -> JudgeError:
     return JudgeError(reason, message, raw=shorten(text))
 
 
-def _coerce_object(found: ParsedObject, schema: Mapping[str, Any]) -> ParsedAnswer:
-    return ParsedAnswer(coerce_to_schema(found.value, schema), found.spans)
+def _coerce_object(parsed: ParsedObject, schema: Mapping[str, Any]) -> ParsedAnswer:
+    return ParsedAnswer(coerce_to_schema(parsed.value, schema), parsed.spans)
 
 
 def _blank_thoughts(text: str) -> str:
-    """The text with what the judge thought aloud blanked, so that everything stays where it is."""
+    """The text with thinking blocks blanked, so that positions stay the same."""
     opening, closings = _OPEN.search(text), list(_CLOSE.finditer(text))
     if closings:
         start = opening.start() if opening and opening.start() < closings[-1].start() else 0
@@ -118,18 +118,18 @@ def _read_prose(text: str, schema: Mapping[str, Any]) -> ParsedAnswer:
     answers = [one for one in objects.objects if _is_answer(one.value, schema)]
     if answers:
         return _single_reading(answers, schema)
-    if not objects.objects and not objects.broken and (bare := _read_bare_value(text, schema)):
-        return bare
-    if is_refusal(text.strip()[:_REFUSED_WITHIN], _refusals()):
+    if not objects.objects and not objects.broken and (value := _read_bare_value(text, schema)):
+        return value
+    if is_refusal(text.strip()[:_REFUSAL_PREFIX_CHARS], _refusals()):
         raise SchemaMismatchError("the judge declined to judge", "refused")
     if objects.objects:
-        _coerce_object(objects.objects[0], schema)  # says what is missing
-    told = "the object in the answer cannot be read" if objects.broken else "there is no object in the answer"
-    raise SchemaMismatchError(told)
+        _coerce_object(objects.objects[0], schema)  # raises with what is missing
+    message = "the object in the answer cannot be read" if objects.broken else "there is no object in the answer"
+    raise SchemaMismatchError(message)
 
 
 def _is_answer(value: dict[str, Any], schema: Mapping[str, Any]) -> bool:
-    """Whether an object is meant as the answer: it has what the schema requires, or something of it if nothing is."""
+    """Whether an object is the answer: it has all required keys, or any known key if none is required."""
     folded = set(map(normalise_name, value))
     if required := schema.get("required"):
         return all(normalise_name(name) in folded for name in required)
@@ -138,21 +138,21 @@ def _is_answer(value: dict[str, Any], schema: Mapping[str, Any]) -> bool:
 
 def _single_reading(answers: list[ParsedObject], schema: Mapping[str, Any]) -> ParsedAnswer:
     readings: list[ParsedAnswer] = []
-    misfits: list[SchemaMismatchError] = []
+    errors: list[SchemaMismatchError] = []
     for one in answers:
         try:
             readings.append(_coerce_object(one, schema))
         except SchemaMismatchError as error:
-            misfits.append(error)
-    if (readings and misfits) or any(one.answer != readings[0].answer for one in readings):
+            errors.append(error)
+    if (readings and errors) or any(one.answer != readings[0].answer for one in readings):
         raise SchemaMismatchError("the answer holds several objects that say different things")
-    if misfits:
-        raise misfits[0]
+    if errors:
+        raise errors[0]
     return readings[0] if len(readings) == 1 else ParsedAnswer(readings[0].answer)
 
 
 def _read_bare_value(text: str, schema: Mapping[str, Any]) -> ParsedAnswer | None:
-    """A number or a label alone, where the schema asks for just one; beside other text only behind ``Score:``."""
+    """A bare number or label, if the schema asks for just one; within other text only after ``Score:``."""
     required = list(schema.get("required", ()))
     inner = schema.get("properties", {}).get(required[0]) if len(required) == 1 else None
     if not isinstance(inner, Mapping) or not (inner.get("type") in ("number", "integer") or "enum" in inner):
@@ -162,9 +162,9 @@ def _read_bare_value(text: str, schema: Mapping[str, Any]) -> ParsedAnswer | Non
     readings: list[ParsedAnswer] = []
     at = 0
     for line in plain.splitlines(keepends=True):
-        found = _value_line(required[0]).match(line) if len(line) <= _LONGEST_LINE else None
+        found = _value_line(required[0]).match(line) if len(line) <= _MAX_LINE_CHARS else None
         if found is not None and ((found["label"] and found["mark"]) or alone):
-            reading = _one(required[0], found["value"], inner, schema, at + found.start("value"))
+            reading = _coerce_value(required[0], found["value"], inner, schema, at + found.start("value"))
             if reading is None and not alone and any(map(str.isdigit, found["value"])):
                 raise SchemaMismatchError("the answer names a value that cannot be read")
             readings += [reading] if reading else []
@@ -174,8 +174,10 @@ def _read_bare_value(text: str, schema: Mapping[str, Any]) -> ParsedAnswer | Non
     return readings[0] if len(readings) == 1 else ParsedAnswer(readings[0].answer) if readings else None
 
 
-def _one(name: str, said: str, inner: Mapping[str, Any], schema: Mapping[str, Any], start: int) -> ParsedAnswer | None:
-    value = said if "enum" in inner else parse_number(said, inner)
+def _coerce_value(
+    name: str, value_text: str, inner: Mapping[str, Any], schema: Mapping[str, Any], start: int
+) -> ParsedAnswer | None:
+    value = value_text if "enum" in inner else parse_number(value_text, inner)
     if value is None:
         return None
     try:
@@ -184,13 +186,13 @@ def _one(name: str, said: str, inner: Mapping[str, Any], schema: Mapping[str, An
         if error.reason == "out_of_range":
             raise
         return None
-    digits = _DIGITS.match(said)
+    digits = _DIGITS.match(value_text)
     return ParsedAnswer(answer, {name: (start, start + digits.end())} if digits else {})
 
 
 @lru_cache(maxsize=64)
 def _value_line(name: str) -> re.Pattern[str]:
-    """A line with a value; before it what says that it is one."""
+    """A pattern for a line with a value after an optional label."""
     known = sorted({*_LABEL_WORDS, name, *name.split("_")}, key=lambda word: (-len(word), word))
     words = "|".join(map(re.escape, known))
     before = rf"\s*(?P<label>(?:(?:{words})\b\s*){{0,6}})(?P<mark>[:=]|(?<=\bis)|(?<=\bis )|)"

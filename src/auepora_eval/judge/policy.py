@@ -1,4 +1,4 @@
-"""How judges are asked: how many at once, how long, how often, and what it may cost."""
+"""Judge policy: concurrency limit, timeout, retries, cache and budget."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["JudgePolicy", "Price"]
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a million tokens of a model cost, in whatever currency the user counts."""
+    """The price of a million tokens of a model, in the user's currency."""
 
     prompt: float
     completion: float
@@ -23,45 +23,45 @@ class Price:
         for name in ("prompt", "completion"):
             _require_number(f"the price of {name} tokens", getattr(self, name))
 
-    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """What so many tokens cost."""
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """The cost of these tokens."""
         return (self.prompt * prompt_tokens + self.completion * completion_tokens) / 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class JudgePolicy:
-    """The rules for asking judges."""
+    """How judges are called."""
 
     concurrency: int = 16
     """The most requests in flight to one judge; fewer while the server asks for it."""
     timeout: float = 120.0
     """Seconds one request may take."""
     retries: int = 5
-    """How often a request is repeated that failed for a reason that may pass."""
+    """How often a request is retried after a transient failure."""
     backoff: float = 0.5
-    """Seconds before the first repetition; each further one waits up to twice as long."""
+    """Seconds before the first retry; the waiting time doubles with each further one."""
     repeats: int = 1
-    """How often each thing is judged: its score is the mean, and their spread is the judge's own."""
+    """Judgements per item: the score is their mean, and their spread measures the judge's own variance."""
     cache: Path | None = None
     """A SQLite file that keeps judgements; ``None`` keeps none."""
     cache_only: bool = False
-    """Ask nobody: what is not in the cache is a failed measurement."""
+    """Make no calls: what is not in the cache is a failed measurement."""
     max_calls: int | None = None
     max_tokens: int | None = None
     max_cost: float | None = None
-    """Hard caps: what would go beyond is not asked, and is a failed measurement."""
+    """Hard caps: a call that would exceed one is not made and counts as a failed measurement."""
     prices: Mapping[str, Price] = field(default_factory=dict)
-    """By model, for what things cost."""
+    """Prices by model."""
 
     def __post_init__(self) -> None:
-        for name, least in (("concurrency", 1), ("retries", 0), ("repeats", 1)):
-            _require_whole(name, getattr(self, name), least)
+        for name, minimum in (("concurrency", 1), ("retries", 0), ("repeats", 1)):
+            _require_integer(name, getattr(self, name), minimum)
         for name in ("max_calls", "max_tokens"):
             if getattr(self, name) is not None:
-                _require_whole(name, getattr(self, name), 0)
+                _require_integer(name, getattr(self, name), 0)
         _require_number("timeout", self.timeout)
         if self.timeout == 0:
-            raise BadValueError("timeout must be a number of seconds above 0, not 0")
+            raise BadValueError("timeout must be a number of seconds > 0, not 0")
         _require_number("backoff", self.backoff)
         if self.max_cost is not None:
             _require_number("max_cost", self.max_cost)
@@ -74,12 +74,12 @@ class JudgePolicy:
             raise BadValueError("cache_only needs a cache: name the file that keeps the judgements")
 
 
-def _require_whole(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise BadValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+def _require_integer(name: str, value: object, minimum: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise BadValueError(f"{name} must be an integer >= {minimum}, not {value!r}")
 
 
 def _require_number(name: str, value: object) -> None:
     fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
     if not fits:
-        raise BadValueError(f"{name} must be a number of at least 0, not {value!r}")
+        raise BadValueError(f"{name} must be a number >= 0, not {value!r}")

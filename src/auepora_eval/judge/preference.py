@@ -1,4 +1,4 @@
-"""Which of two systems' answers a judge prefers: both orders asked, ties, and how much the order itself decides."""
+"""Pairwise preference: a judge compares the answers of two systems in both orders."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from .session import JudgeSession
 __all__ = ["prefer"]
 
 METRIC = "preference"
-"""What the accounts call these questions."""
+"""Name of these requests in the usage log."""
 _MAX_PENDING = 256
-"""How many pairs are under way at least, so that judges are never idle and prompts do not pile up."""
+"""Pairs in flight at least, so that judges are never idle and prompts do not pile up."""
 _VERDICTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 _SCALE = Scale(0.0, 1.0)
 _OBJECT_FORM = (
@@ -64,41 +64,41 @@ def prefer(
     prompt: object = None,
     names: tuple[str, str] = ("A", "B"),
 ) -> PreferenceReport:
-    """Have every pair of answers judged in both orders, and count who is preferred.
+    """Judge every pair of answers in both orders and count the preferences.
 
-    An answer wins where it is preferred in both orders. Where the verdict changes with the order, the pair is a tie and
-    is counted as inconsistent. A system that gave no answer loses to one that did, and nobody is asked; answers that
-    are the same are a tie, likewise. A pair the judge failed on in either order is left out, and the report shows the
-    bounds. ``prompt`` is another prompt than ours: a file, or a ``Prompt``.
+    An answer wins if it is preferred in both orders. If the verdict changes with the order, the pair is a tie and
+    counts as inconsistent. A system without an answer loses to one with an answer, and equal answers are a tie, both
+    without a call. A pair on which the judge failed in either order is left out, and the report shows the bounds.
+    ``prompt`` replaces the built-in prompt: a file, or a ``Prompt``.
     """
     for outputs in (outputs_a, outputs_b):
         if len(samples) != len(outputs):
             raise AlignmentError(len(samples), len(outputs))
     check_samples(samples)
     require_critic(critic)
-    asked = _PairJudge(resolve_critic(critic, METRIC), resolve_prompt(prompt, otherwise=METRIC))
+    pair_judge = _PairJudge(resolve_critic(critic, METRIC), resolve_prompt(prompt, otherwise=METRIC))
     session = judging if isinstance(judging, JudgeSession) else JudgeSession(judging or JudgePolicy())
     pairs = list(zip(samples, _answers(samples, outputs_a), _answers(samples, outputs_b), strict=True))
 
     async def ask() -> list[QueryPreference]:
-        room = asyncio.Semaphore(max(_MAX_PENDING, session.policy.concurrency))
+        slots = asyncio.Semaphore(max(_MAX_PENDING, session.policy.concurrency))
 
         async def one(sample: EvaluationSample, a: _PairAnswer, b: _PairAnswer) -> QueryPreference:
-            async with room:
-                return await asked.compared(judge, sample, a, b)
+            async with slots:
+                return await pair_judge.compare(judge, sample, a, b)
 
         async with session as judge:
             return await asyncio.gather(*(one(*pair) for pair in pairs))
 
     with LoopThread() as loop:
         queries = loop.run(ask())
-    return _report(samples, queries, asked, names)
+    return _report(samples, queries, pair_judge, names)
 
 
 @dataclass(frozen=True, slots=True)
 class _PairAnswer:
     text: str | None
-    """``None`` where no answer was asked for, or none was given."""
+    """``None`` if there is no answer."""
     failed: bool
 
 
@@ -115,7 +115,7 @@ def _answers(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutput
 
 @dataclass(frozen=True, slots=True)
 class _PairJudge:
-    """One critic and one prompt, and how a pair is put to them."""
+    """A critic and a prompt that judge pairs of answers."""
 
     critic: Critic
     prompt: Prompt
@@ -124,18 +124,18 @@ class _PairJudge:
     def __post_init__(self) -> None:
         object.__setattr__(self, "bare", returns_number_only(self.critic))
 
-    async def compared(
+    async def compare(
         self, judge: JudgeClient, sample: EvaluationSample, a: _PairAnswer, b: _PairAnswer
     ) -> QueryPreference:
         """The verdict on one pair."""
-        settled = _verdict_without_judge(sample.sample_id, a, b)
-        if settled is not None:
-            return settled
+        known = _verdict_without_judge(sample.sample_id, a, b)
+        if known is not None:
+            return known
         assert a.text is not None
         assert b.text is not None
         outcomes = await asyncio.gather(
-            self._ordered(judge, sample, a.text, b.text),
-            self._ordered(judge, sample, b.text, a.text),
+            self._judge_order(judge, sample, a.text, b.text),
+            self._judge_order(judge, sample, b.text, a.text),
             return_exceptions=True,
         )
         for outcome in outcomes:
@@ -154,8 +154,8 @@ class _PairJudge:
             b_first=_VERDICT_OF[_sign(b_first - 0.5)],
         )
 
-    async def _ordered(self, judge: JudgeClient, sample: EvaluationSample, first: str, second: str) -> float:
-        """How much the first is preferred, from 0 to 1, over all repeats of this order."""
+    async def _judge_order(self, judge: JudgeClient, sample: EvaluationSample, first: str, second: str) -> float:
+        """Preference for the first answer, from 0 to 1, over all repeats of this order."""
 
         async def once(repeat: int) -> float:
             judgement = await judge.ask(self.critic, self._request(sample, first, second, repeat))
@@ -166,8 +166,8 @@ class _PairJudge:
                 raise JudgeError("unparseable", f"the judge's verdict was {verdict!r:.80}")
             return _VERDICTS[str(verdict)]
 
-        came, _ = await run_repeats(judge, once)
-        return math.fsum(came) / len(came)
+        values, _ = await run_repeats(judge, once)
+        return math.fsum(values) / len(values)
 
     def _request(self, sample: EvaluationSample, first: str, second: str, repeat: int) -> JudgeRequest:
         system, text = self.prompt.render(
@@ -196,7 +196,7 @@ def _sign(number: float) -> int:
 
 
 def _verdict_without_judge(sample_id: str, a: _PairAnswer, b: _PairAnswer) -> QueryPreference | None:
-    """The outcome of a pair that need not be judged."""
+    """The verdict on a pair that needs no judge, or ``None``."""
     if a.failed or b.failed:
         verdict = "tie" if a.failed and b.failed else "b" if a.failed else "a"
         return QueryPreference(sample_id, verdict, reason="both_failed" if verdict == "tie" else "other_failed")
@@ -211,7 +211,7 @@ _FOR_B = {"b": 1.0, "tie": 0.5, "a": 0.0}
 
 
 def _report(
-    samples: Sequence[EvaluationSample], queries: list[QueryPreference], asked: _PairJudge, names: tuple[str, str]
+    samples: Sequence[EvaluationSample], queries: list[QueryPreference], pair_judge: _PairJudge, names: tuple[str, str]
 ) -> PreferenceReport:
     codes = sample_clusters(samples)
     units = np.arange(len(samples), dtype=np.intp) if codes is None else codes
@@ -221,7 +221,7 @@ def _report(
     interval, p_value, bounds = None, None, None
     if len(rows):
         interval = mean_interval(values, clusters=units[rows], lowest=0.0, highest=1.0)
-        # A half is a draw: what is flipped is how far a pair is from one.
+        # 0.5 is a tie: the distance from it is what the test flips.
         p_value = float(sign_flips((2 * values - 1)[:, None], units[rows]).p_values[0])
     if failed:
         total, n = math.fsum(values), len(rows) + failed
@@ -229,8 +229,8 @@ def _report(
     first, first_interval, decided = _first_wins(queries, units)
     return PreferenceReport(
         names=names,
-        critic=critic_signature(asked.critic),
-        prompt=asked.prompt.id,
+        critic=critic_signature(pair_judge.critic),
+        prompt=pair_judge.prompt.id,
         win_rate=float(math.fsum(values) / len(values)) if len(rows) else None,
         interval=interval,
         p_value=p_value,
@@ -245,17 +245,17 @@ def _report(
 def _first_wins(
     queries: Sequence[QueryPreference], units: npt.NDArray[np.intp]
 ) -> tuple[float | None, Interval | None, int]:
-    """How often the answer shown first won, of all verdicts that were no tie; a half where order means nothing."""
-    won: list[float] = []
-    of: list[int] = []
+    """Proportion of verdicts, ties excluded, for the answer shown first; 0.5 without position bias."""
+    first_won: list[float] = []
+    owners: list[int] = []
     for unit, one in zip(units.tolist(), queries, strict=True):
         for verdict in (one.a_first, one.b_first):
             if verdict in ("first", "second"):
-                won.append(float(verdict == "first"))
-                of.append(unit)
-    if not won:
+                first_won.append(float(verdict == "first"))
+                owners.append(unit)
+    if not first_won:
         return None, None, 0
-    values = np.array(won)
-    # The two orders of a pair belong together: a judge that is consistent gives one first and one second.
-    interval = mean_interval(values, clusters=np.array(of, dtype=np.intp), lowest=0.0, highest=1.0)
-    return math.fsum(won) / len(won), interval, len(won)
+    values = np.array(first_won)
+    # The two orders of a pair are one cluster: a consistent judge gives one first and one second.
+    interval = mean_interval(values, clusters=np.array(owners, dtype=np.intp), lowest=0.0, highest=1.0)
+    return math.fsum(first_won) / len(first_won), interval, len(first_won)

@@ -1,4 +1,4 @@
-"""What became of a comparison by a judge: the verdict on every pair, and what they come to."""
+"""Report of a pairwise comparison: the verdict on every pair, and their summary."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class QueryPreference:
     verdict: str
     """``a``, ``b``, ``tie``, ``failed`` (the judge gave no judgement) or ``skipped``."""
     reason: str = ""
-    """Why nobody was asked, or why there is no judgement."""
+    """Why no call was made, or why it failed."""
     consistent: bool | None = None
-    """Whether both orders led to the same verdict; ``None`` where nobody was asked."""
+    """Whether both orders led to the same verdict; ``None`` if no call was made."""
     a_first: str | None = None
     """``first``, ``second`` or ``tie``, with A's answer shown first."""
     b_first: str | None = None
@@ -39,22 +39,22 @@ class PreferenceReport:
     critic: str
     prompt: str
     win_rate: float | None
-    """The share of pairs that B won, ties counted half; ``None`` where no pair was judged."""
+    """Proportion of pairs that B won, ties counted half; ``None`` if no pair was judged."""
     interval: Interval | None
     p_value: float | None
-    """How often chance alone would make the win rate as far from a half: signs flipped by cluster."""
+    """Of a permutation test that flips signs by cluster: is the win rate 0.5?"""
     bounds: tuple[float, float] | None
-    """The win rate if B had lost, and if it had won, every pair the judge failed on."""
+    """Win rate if B had lost, and if it had won, every pair on which the judge failed."""
     first_rate: float | None
-    """The share of verdicts other than ties that fell on the answer shown first; a half where order means nothing."""
+    """Proportion of verdicts, ties excluded, for the answer shown first; 0.5 without position bias."""
     first_interval: Interval | None
     num_decided: int
-    """How many verdicts were no tie, both orders of a pair counted apart."""
+    """Number of verdicts that are not ties, counting both orders of a pair."""
     queries: tuple[QueryPreference, ...]
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many pairs ended how; ``inconsistent`` are among the ties, ``flipped`` among those."""
+        """Pairs by outcome; ``inconsistent`` ones are among the ties, ``flipped`` among the inconsistent."""
         verdicts = Counter(one.verdict for one in self.queries)
         reasons = Counter(one.reason for one in self.queries if one.reason)
         return {
@@ -74,18 +74,18 @@ class PreferenceReport:
         if self.win_rate is None or self.p_value is None or self.p_value >= ALPHA:
             return "inconclusive"
         ends = self.bounds or (self.win_rate, self.win_rate)
-        if ends[0] < 0.5 < ends[1]:  # the pairs the judge failed on could turn it round
+        if ends[0] < 0.5 < ends[1]:  # the pairs on which the judge failed could reverse it
             return "inconclusive"
         return "better" if self.win_rate > 0.5 else "worse"
 
     @property
     def order_decides(self) -> bool:
-        """Whether the judge favours a position: a half lies outside the interval of its share."""
-        found = self.first_interval
-        return found is not None and not found.low <= 0.5 <= found.high
+        """Whether the judge has a position bias: 0.5 lies outside the interval of the first position's rate."""
+        interval = self.first_interval
+        return interval is not None and not interval.low <= 0.5 <= interval.high
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The report as a JSON object."""
         return {
             "schema": 1,
             "a": self.names[0],
@@ -108,7 +108,7 @@ class PreferenceReport:
         }
 
     def to_markdown(self) -> str:
-        """For people."""
+        """The report as Markdown."""
         a, b = self.names
         counts = self.counts
         rows = [
@@ -132,8 +132,8 @@ class PreferenceReport:
         return "\n".join(lines) + "\n"
 
     def _sentence(self) -> str:
-        said: Mapping[str, str] = {"better": "preferred", "worse": "not preferred", "inconclusive": "inconclusive"}
-        return said[self.verdict]
+        wording: Mapping[str, str] = {"better": "preferred", "worse": "not preferred", "inconclusive": "inconclusive"}
+        return wording[self.verdict]
 
 
 def _ends(interval: Interval | None) -> list[float] | None:

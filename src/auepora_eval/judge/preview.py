@@ -1,4 +1,4 @@
-"""What judging would take, before anything is spent: the metrics ask, and their questions are only counted."""
+"""Preview of judge usage: metrics build their requests, which are counted but not sent."""
 
 from __future__ import annotations
 
@@ -20,53 +20,53 @@ from .policy import JudgePolicy
 
 __all__ = ["CriticTime", "Preview", "PreviewSession", "UsageEstimate", "preview"]
 
-_COMPLETION = 200
-"""Tokens of an answer, where no judgement is known to learn from: a score and a sentence or two."""
-_CALL_SECONDS = 1.0
+_REPLY_TOKENS = 200
+"""Assumed tokens of a reply if the cache has none: a score and a sentence or two."""
+_SECONDS_PER_CALL = 1.0
 _TOKENS_PER_SECOND = 50.0
-"""What a call is assumed to take where the cache does not tell: a second, and the time to write the answer."""
+"""Assumed duration of a call if the cache has none: a second, and the time to generate the reply."""
 
 
 @dataclass(slots=True)
 class UsageEstimate:
-    """What one metric, or all together, would ask."""
+    """Estimated requests of one metric, or of all together."""
 
     judgements: int = 0
-    """Questions put to a judge."""
+    """Requested judgements."""
     cached: int = 0
-    """Those whose answer is known."""
+    """Of these, already in the cache."""
     shared: int = 0
-    """Those that somebody else asks as well."""
+    """Of these, shared with another request."""
     calls: int = 0
-    """Requests that would be made, if none is repeated."""
+    """Requests to send, without retries."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float | None = None
     """``None`` where no price is known."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The values as a JSON object."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 @dataclass(slots=True)
 class CriticTime:
-    """How long the calls to one critic would take."""
+    """Estimated duration of the calls to one critic."""
 
     concurrency: int
     throughput: float | None = None
-    """Judgements a second, where the cache tells."""
+    """Judgements per second, if the cache shows it."""
     calls: int = 0
     completion_tokens: int = 0
 
     @property
     def seconds_per_call(self) -> float:
-        """What one call is assumed to take."""
-        return _CALL_SECONDS + self.completion_tokens / self.calls / _TOKENS_PER_SECOND if self.calls else 0.0
+        """Assumed duration of one call."""
+        return _SECONDS_PER_CALL + self.completion_tokens / self.calls / _TOKENS_PER_SECOND if self.calls else 0.0
 
     @property
     def seconds(self) -> float:
-        """All calls, as many at once as the plan allows."""
+        """Duration of all calls at the policy's concurrency."""
         if self.throughput is not None:
             return self.calls / self.throughput
         return math.ceil(self.calls / self.concurrency) * self.seconds_per_call
@@ -74,26 +74,26 @@ class CriticTime:
 
 @dataclass(slots=True)
 class Preview:
-    """What judging would take, by metric and in all. Tokens, cost and time are guesses."""
+    """Estimated judge usage by metric and in total; tokens, cost and time are estimates."""
 
     total: UsageEstimate = field(default_factory=UsageEstimate)
     metrics: dict[str, UsageEstimate] = field(default_factory=dict)
     models_without_price: list[str] = field(default_factory=list)
     lower_bound_metrics: list[str] = field(default_factory=list)
-    """Metrics that ask on after an answer, and got none here: what they would ask then is not counted."""
+    """Metrics with follow-up requests, which depend on replies and are not counted."""
     times: dict[str, CriticTime] = field(default_factory=dict)
-    """By critic; several are asked at the same time."""
+    """By critic; critics run concurrently."""
 
     @property
     def seconds(self) -> float:
-        """How long judging would take."""
+        """Estimated duration of judging."""
         return max((one.seconds for one in self.times.values()), default=0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The values as a JSON object."""
         return {
             "total": self.total.to_dict(),
-            "metrics": {name: share.to_dict() for name, share in self.metrics.items()},
+            "metrics": {name: estimate.to_dict() for name, estimate in self.metrics.items()},
             "models_without_price": self.models_without_price,
             "lower_bound_for": self.lower_bound_metrics,
             "seconds": round(self.seconds, 1),
@@ -101,9 +101,9 @@ class Preview:
         }
 
     def to_text(self) -> str:
-        """A table, and what to know about it."""
+        """The preview as a table with notes."""
         head = ("metric", "judgements", "known", "calls", "prompt tokens", "answer tokens", "cost")
-        rows = [head, *(_row(name or "(shared)", share) for name, share in self.metrics.items())]
+        rows = [head, *(_row(name or "(shared)", estimate) for name, estimate in self.metrics.items())]
         rows.append(_row("all", self.total))
         widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
         lines = [
@@ -135,86 +135,86 @@ class Preview:
 
 
 class PreviewSession:
-    """Takes the place of a ``JudgeSession``: counts what it is asked, and answers only what is in the cache."""
+    """Replaces a ``JudgeSession``: counts requests and returns only cached judgements."""
 
     def __init__(self, policy: JudgePolicy, cache: JudgementCache | None = None) -> None:
         self.policy = policy
         self.preview = Preview()
         self._cache = cache
         self._seen: set[tuple[int, bytes]] = set()
-        self._critics: dict[int, Critic] = {}  # so that no other critic gets the same id
-        self._guesses: dict[str, TokenEstimator] = {}
-        self._answers: dict[str, tuple[int, int]] = {}
+        self._critics: dict[int, Critic] = {}  # keeps ids unique
+        self._estimators: dict[str, TokenEstimator] = {}
+        self._reply_tokens: dict[str, tuple[int, int]] = {}
 
     @property
     def repeats(self) -> int:
-        """How often each thing is judged."""
+        """Judgements per item."""
         return self.policy.repeats
 
     async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
-        """The judgement if it is known; else a ``JudgeError``, after the question was counted."""
-        shares = (self.preview.total, self.preview.metrics.setdefault(request.metric, UsageEstimate()))
+        """The cached judgement; else count the request and raise ``JudgeError``."""
+        estimates = (self.preview.total, self.preview.metrics.setdefault(request.metric, UsageEstimate()))
         known = critic_cache_key(critic, request)
         digest = request_digest(critic, request, known)
-        for share in shares:
-            share.judgements += 1
+        for estimate in estimates:
+            estimate.judgements += 1
         found = None if self._cache is None or known is None or digest is None else self._cache.get(digest)
         if found is not None:
             self._learn(critic, request, found)
-            for share in shares:
-                share.cached += 1
+            for estimate in estimates:
+                estimate.cached += 1
             return found
         self._critics[id(critic)] = critic
         key = None if digest is None else (id(critic), digest)
         if key in self._seen:
-            for share in shares:
-                share.shared += 1
+            for estimate in estimates:
+                estimate.shared += 1
         elif not self.policy.cache_only:
             if key is not None:
                 self._seen.add(key)
-            self._count(critic, request, shares)
+            self._count(critic, request, estimates)
         if request.metric not in self.preview.lower_bound_metrics:
             self.preview.lower_bound_metrics.append(request.metric)
         raise JudgeError("preview", "nobody is asked: this is a preview")
 
-    def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
-        """Count a question that another metric has asked already."""
-        for share in (self.preview.total, self.preview.metrics.setdefault(request.metric, UsageEstimate())):
-            share.judgements += 1
-            share.shared += 1
+    def record_reuse(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
+        """Count a request that another metric has already made."""
+        for estimate in (self.preview.total, self.preview.metrics.setdefault(request.metric, UsageEstimate())):
+            estimate.judgements += 1
+            estimate.shared += 1
         if isinstance(outcome, JudgeError) and request.metric not in self.preview.lower_bound_metrics:
             self.preview.lower_bound_metrics.append(request.metric)
 
-    def _count(self, critic: Critic, request: JudgeRequest, shares: tuple[UsageEstimate, ...]) -> None:
+    def _count(self, critic: Critic, request: JudgeRequest, estimates: tuple[UsageEstimate, ...]) -> None:
         model = model_name(critic)
-        usage = self._guess(model).of(critic, request)
-        number, tokens = self._answers.get(model, (0, 0))
-        completion = round(tokens / number) if number else min(usage.completion_tokens, _COMPLETION)
+        usage = self._estimator(model).estimate(critic, request)
+        number, tokens = self._reply_tokens.get(model, (0, 0))
+        completion = round(tokens / number) if number else min(usage.completion_tokens, _REPLY_TOKENS)
         price = self.policy.prices.get(model)
         if price is None and model not in self.preview.models_without_price:
             self.preview.models_without_price.append(model)
         name = critic_name(critic)
         if name not in self.preview.times:
-            pace = None if self._cache is None else self._cache.throughput(name)
-            self.preview.times[name] = CriticTime(self.policy.concurrency, pace)
+            throughput = None if self._cache is None else self._cache.throughput(name)
+            self.preview.times[name] = CriticTime(self.policy.concurrency, throughput)
         self.preview.times[name].calls += 1
         self.preview.times[name].completion_tokens += completion
-        for share in shares:
-            share.calls += 1
-            share.prompt_tokens += usage.prompt_tokens
-            share.completion_tokens += completion
+        for estimate in estimates:
+            estimate.calls += 1
+            estimate.prompt_tokens += usage.prompt_tokens
+            estimate.completion_tokens += completion
             if price is not None:
-                share.cost = (share.cost or 0.0) + price.of(usage.prompt_tokens, completion)
+                estimate.cost = (estimate.cost or 0.0) + price.cost(usage.prompt_tokens, completion)
 
     def _learn(self, critic: Critic, request: JudgeRequest, judgement: Judgement) -> None:
         model = model_name(critic)
-        self._guess(model).update(request, Usage(judgement.usage.prompt_tokens, judgement.usage.completion_tokens))
+        self._estimator(model).update(request, Usage(judgement.usage.prompt_tokens, judgement.usage.completion_tokens))
         if judgement.usage.completion_tokens:
-            number, tokens = self._answers.get(model, (0, 0))
-            self._answers[model] = number + 1, tokens + judgement.usage.completion_tokens
+            number, tokens = self._reply_tokens.get(model, (0, 0))
+            self._reply_tokens[model] = number + 1, tokens + judgement.usage.completion_tokens
 
-    def _guess(self, model: str) -> TokenEstimator:
-        return self._guesses.setdefault(model, TokenEstimator())
+    def _estimator(self, model: str) -> TokenEstimator:
+        return self._estimators.setdefault(model, TokenEstimator())
 
 
 def preview(
@@ -223,7 +223,7 @@ def preview(
     metrics: Sequence[Metric],
     policy: JudgePolicy,
 ) -> Preview:
-    """What judging these outputs would take. Nobody is asked, and nothing is written."""
+    """Estimate the judge usage for these outputs. No call is made, and nothing is written."""
     judged = [part for one in metrics if isinstance(one, BatchMetric) for part in judged_parts(one)]
     cache = JudgementCache(policy.cache) if policy.cache is not None and policy.cache.exists() else None
     session = PreviewSession(policy, cache)
@@ -233,12 +233,18 @@ def preview(
     finally:
         if cache is not None:
             cache.close()
-    asking_on = {one.name for one in judged if one.asks_follow_ups}
-    session.preview.lower_bound_metrics = [name for name in session.preview.lower_bound_metrics if name in asking_on]
+    multi_step = {one.name for one in judged if one.asks_follow_ups}
+    session.preview.lower_bound_metrics = [name for name in session.preview.lower_bound_metrics if name in multi_step]
     return session.preview
 
 
-def _row(name: str, share: UsageEstimate) -> tuple[str, ...]:
-    cost = "n/a" if share.cost is None else f"{share.cost:.4g}"
-    counts = (share.judgements, share.cached + share.shared, share.calls, share.prompt_tokens, share.completion_tokens)
+def _row(name: str, estimate: UsageEstimate) -> tuple[str, ...]:
+    cost = "n/a" if estimate.cost is None else f"{estimate.cost:.4g}"
+    counts = (
+        estimate.judgements,
+        estimate.cached + estimate.shared,
+        estimate.calls,
+        estimate.prompt_tokens,
+        estimate.completion_tokens,
+    )
     return (name, *(f"{one:,}" for one in counts), cost)

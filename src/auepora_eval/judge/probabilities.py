@@ -1,4 +1,4 @@
-"""The mean of a scale's labels, weighted by the probabilities a judge gave them at the place of its score."""
+"""Expected score: the mean of a scale's labels, weighted by the token probabilities at the position of the score."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ from typing import Any
 __all__ = ["MIN_LABEL_MASS", "ExpectedScore", "TokenLogprob", "expected_score", "parse_logprobs", "single_digit_labels"]
 
 MIN_LABEL_MASS = 0.9
-"""How much of the probability must fall on the labels for their mean to mean anything."""
+"""Minimum probability mass on the labels for their mean to be used."""
 _ROUNDING = 1e-3
 """Probabilities are sent rounded: their sum may be above 1 by this much."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """A token of an answer, and what could have stood in its place."""
+    """A token of a reply with its log-probability and the alternatives at its position."""
 
     text: str
     logprob: float
     alternatives: tuple[tuple[str, float], ...] = ()
-    """The likeliest tokens here, itself among them if it is one, with the logarithms of their probabilities."""
+    """The most likely tokens at this position, possibly including itself, with their log-probabilities."""
     data: bytes | None = None
     """Its bytes, where it may be part of a character."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedScore:
-    """A mean over labels, renormalised, and how much of the probability fell on them."""
+    """A renormalised mean over labels, and the probability mass on them."""
 
     value: float | None
-    """``None`` where the mass is below ``LEAST_MASS``."""
+    """``None`` if the mass is below ``MIN_LABEL_MASS``."""
     mass: float
 
 
 def single_digit_labels(schema: Mapping[str, Any]) -> list[int]:
-    """The labels of a scale of whole numbers, if each is one digit, or nothing.
+    """The labels of an integer scale if each is a single digit; else an empty list.
 
-    With longer labels a first token says too little: ``1`` may go on to be ``10``.
+    The first token of a longer label is ambiguous: ``1`` may continue as ``10``.
     """
-    least, most = schema.get("minimum"), schema.get("maximum")
-    if isinstance(least, bool) or isinstance(most, bool):
+    minimum, maximum = schema.get("minimum"), schema.get("maximum")
+    if isinstance(minimum, bool) or isinstance(maximum, bool):
         return []
-    if not isinstance(least, (int, float)) or not isinstance(most, (int, float)):
+    if not isinstance(minimum, (int, float)) or not isinstance(maximum, (int, float)):
         return []
-    if least != int(least) or most != int(most) or not 0 <= least < most <= 9:
+    if minimum != int(minimum) or maximum != int(maximum) or not 0 <= minimum < maximum <= 9:
         return []
-    return list(range(int(least), int(most) + 1))
+    return list(range(int(minimum), int(maximum) + 1))
 
 
 def parse_logprobs(content: Any) -> list[TokenLogprob] | None:
-    """The tokens of a reply's ``logprobs.content``; ``None`` where they are not as the protocol has them."""
+    """The tokens of a reply's ``logprobs.content``; ``None`` if they violate the protocol."""
     if not isinstance(content, list) or not content:
         return None
     try:
@@ -72,9 +72,9 @@ def parse_logprobs(content: Any) -> list[TokenLogprob] | None:
 def expected_score(
     tokens: Sequence[TokenLogprob], text: str, span: tuple[int, int], labels: Sequence[int]
 ) -> ExpectedScore | None:
-    """The mean of the labels at the token that is the number at ``span`` of the text.
+    """The expected label at the token that is the number at ``span`` of the text.
 
-    ``None`` where no token is just that number, blanks and quotes aside, so that nothing can be said about it.
+    ``None`` if no token is exactly that number, apart from blanks and quotes.
     """
     token = _token_at(tokens, text, span)
     by_text = {str(label): label for label in labels}
@@ -83,30 +83,32 @@ def expected_score(
     others = token.alternatives
     if token.text not in {other for other, _ in others}:
         others = (*others, (token.text, token.logprob))
-    found = [(by_text[_bare(other)], math.exp(logprob)) for other, logprob in others if _bare(other) in by_text]
-    # Rounded, or what is .9 by the chances would be less by their logarithms.
-    mass = round(math.fsum(chance for _, chance in found), 12)
+    weighted_labels = [
+        (by_text[_bare(other)], math.exp(logprob)) for other, logprob in others if _bare(other) in by_text
+    ]
+    # Rounded: a mass of 0.9 could fall below it through the logarithms.
+    mass = round(math.fsum(probability for _, probability in weighted_labels), 12)
     if not 0 < mass <= 1 + _ROUNDING:
         return None
-    mean = math.fsum(label * chance for label, chance in found) / mass
-    # Rounding may not carry a mean beyond the labels it is of.
+    mean = math.fsum(label * probability for label, probability in weighted_labels) / mass
+    # Rounding must not move the mean outside the labels.
     mean = min(max(mean, float(min(labels))), float(max(labels)))
     return ExpectedScore(mean if mass >= MIN_LABEL_MASS else None, min(mass, 1.0))
 
 
 def _token_at(tokens: Sequence[TokenLogprob], text: str, span: tuple[int, int]) -> TokenLogprob | None:
-    """The one token in which all of a span stands."""
+    """The single token that contains a span."""
     start, end = span
     while start < end and not text[start].isdigit():  # a number in quotes
         start += 1
     while start < end and not text[end - 1].isdigit():
         end -= 1
     pieces = [token.text.encode(errors="replace") if token.data is None else token.data for token in tokens]
-    said, whole = b"".join(pieces), text.strip().encode(errors="replace")
-    if start == end or said.count(whole) != 1:
-        return None  # what was sent is not what the tokens say: places cannot be told
+    reply_bytes, text_bytes = b"".join(pieces), text.strip().encode(errors="replace")
+    if start == end or reply_bytes.count(text_bytes) != 1:
+        return None  # the tokens do not match the text: positions are unknown
     lead = len(text) - len(text.lstrip())
-    first = said.index(whole) + len(text[lead:start].encode(errors="replace"))
+    first = reply_bytes.index(text_bytes) + len(text[lead:start].encode(errors="replace"))
     last = first + end - start  # digits are one byte each
     at = 0
     for token, piece in zip(tokens, pieces, strict=True):

@@ -1,4 +1,4 @@
-"""Which questions an answer answers, guessed from the answer alone."""
+"""Generate questions from an answer alone, to compare them with the original question."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["GeneratedQuestions", "generate_questions"]
 
 @dataclass(frozen=True, slots=True)
 class GeneratedQuestions:
-    """What a judge makes of an answer whose question it does not know."""
+    """Questions that a judge generated from an answer."""
 
     questions: tuple[str, ...]
     noncommittal: bool
-    """Whether the answer evades, or says that it does not know."""
+    """Whether the answer is evasive, or states that it does not know."""
 
 
 async def generate_questions(
@@ -31,7 +31,7 @@ async def generate_questions(
     sample_id: str,
     repeat: int = 0,
 ) -> GeneratedQuestions:
-    """As many questions as are wanted; any other number is no judgement."""
+    """Generate exactly ``count`` questions; any other number is a failed judgement."""
     form = (
         f'Reply with one JSON object and nothing else: {{"noncommittal": true or false, "questions": ["<question>", '
         f"...]}}, with {count} question{'s' if count > 1 else ''}."
@@ -53,12 +53,12 @@ async def generate_questions(
         sample_id=sample_id,
         metadata={"metric": metric, "sample_id": sample_id},
     )
-    said = await judge.ask(critic, request)
-    given, evades = said.answer.get("questions"), said.answer.get("noncommittal")
-    fits = isinstance(given, (list, tuple)) and all(isinstance(one, str) and one.strip() for one in given)
-    if not isinstance(given, (list, tuple)) or not fits or len(given) != count or not isinstance(evades, bool):
-        told = f"the judge gave {given!r:.80} where {count} questions were asked for"
+    judgement = await judge.ask(critic, request)
+    generated, evades = judgement.answer.get("questions"), judgement.answer.get("noncommittal")
+    fits = isinstance(generated, (list, tuple)) and all(isinstance(one, str) and one.strip() for one in generated)
+    if not isinstance(generated, (list, tuple)) or not fits or len(generated) != count or not isinstance(evades, bool):
+        message = f"the judge gave {generated!r:.80} where {count} questions were asked for"
         if not isinstance(evades, bool):
-            told = f"the judge gave {evades!r:.80} where true or false was asked for"
-        raise JudgeError("unparseable", told, raw=said.raw)
-    return GeneratedQuestions(tuple(one.strip() for one in given), evades)
+            message = f"the judge gave {evades!r:.80} where true or false was asked for"
+        raise JudgeError("unparseable", message, raw=judgement.raw)
+    return GeneratedQuestions(tuple(one.strip() for one in generated), evades)

@@ -1,4 +1,4 @@
-"""Judgements written down as they are made, and replayed later: for tests, for audits, for nobody's money."""
+"""Critics that record judgements to a file and replay them later: for tests and audits, without cost."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ __all__ = ["RecordedCritic", "RecordingCritic", "request_key"]
 
 
 def request_key(request: JudgeRequest) -> str:
-    """What tells two questions apart: all that is sent, and which of several judgements it is."""
-    told = [request.system, request.prompt, request.schema, request.weighted, request.repeat]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    """A key of a request: everything that is sent, and the repeat."""
+    content = [request.system, request.prompt, request.schema, request.weighted, request.repeat]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 class RecordingCritic(StructuredCritic):
-    """Another critic, whose judgements are appended to a JSONL file as they come; failed ones with their reason."""
+    """Wraps another critic and appends its judgements to a JSONL file; failed ones with their reason."""
 
     def __init__(self, critic: Critic, path: str | Path) -> None:
         self.critic, self.path = critic, Path(path)
         self.name = critic_name(critic)
         self.one_number, self.logprobs = returns_number_only(critic), supports_logprobs(critic)
-        # What the budget wants to know about it.
+        # Used by the budget.
         self.model, self.max_tokens = model_name(critic), getattr(critic, "max_tokens", None)
         self.calls_at_most = getattr(critic, "calls_at_most", 1)
-        self._writing = threading.Lock()
+        self._lock = threading.Lock()
 
     async def judge(self, request: JudgeRequest) -> Judgement:
         """The other critic's judgement."""
         try:
-            judgement = await self._asked(request)
+            judgement = await self._call(request)
         except JudgeError as error:
             self._write(request, {"error": {"reason": error.reason, "message": error.message, "raw": error.raw}})
             raise
         self._write(request, _plain(judgement))
         return judgement
 
-    async def _asked(self, request: JudgeRequest) -> Judgement:
+    async def _call(self, request: JudgeRequest) -> Judgement:
         if isinstance(self.critic, StructuredCritic):
             return await self.critic.judge(request)
         try:
@@ -68,7 +68,7 @@ class RecordingCritic(StructuredCritic):
         if isinstance(self.critic, StructuredCritic):
             await self.critic.aclose()
 
-    def _write(self, request: JudgeRequest, said: Mapping[str, Any]) -> None:
+    def _write(self, request: JudgeRequest, outcome: Mapping[str, Any]) -> None:
         row = {
             "key": request_key(request),
             "critic": self.name,
@@ -80,10 +80,10 @@ class RecordingCritic(StructuredCritic):
             "prompt_id": request.prompt_id,
             "system": request.system,
             "prompt": request.prompt,
-            **said,
+            **outcome,
         }
-        line = json.dumps(row, default=str)  # escaped, so that any text can be written
-        with self._writing, self.path.open("a", encoding="utf-8") as file:
+        line = json.dumps(row, default=str)  # escaped, so that any string can be written
+        with self._lock, self.path.open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
 
@@ -91,18 +91,20 @@ class RecordedCritic(StructuredCritic):
     """Replays judgements: from a file that ``RecordingCritic`` wrote, or from a mapping.
 
     The keys of a mapping are ``request_key(request)``, a whole prompt, or the id of a sample; its values an answer, a
-    bare score, a ``Judgement`` or a ``JudgeError``. A question that was never recorded is a failed measurement
-    (``not_recorded``). Recorded judgements are still those of the critic that gave them, and carry its name.
+    bare score, a ``Judgement`` or a ``JudgeError``. A request that was not recorded is a failed measurement
+    (``not_recorded``). Recorded judgements carry the name of the critic that gave them.
     """
 
     def __init__(self, recorded: str | Path | Mapping[str, Any], *, name: str | None = None) -> None:
         self.one_number = self.logprobs = False
         names: dict[str, None] = {}
         if isinstance(recorded, Mapping):
-            self._said = {key: _judgement(value) for key, value in recorded.items()}
+            self._judgements = {key: _parse_judgement(value) for key, value in recorded.items()}
         elif isinstance(recorded, (str, Path)):
-            rows = _rows(Path(recorded))
-            self._said = {str(row["key"]): _judgement(row) for row in rows}  # asked again, the last answer counts
+            rows = _read_rows(Path(recorded))
+            self._judgements = {
+                str(row["key"]): _parse_judgement(row) for row in rows
+            }  # of duplicates the last one counts
             names = dict.fromkeys(str(row["critic"]) for row in rows if row.get("critic"))
             self.one_number = any(bool(row.get("one_number")) for row in rows)
             self.logprobs = any(bool(row.get("logprobs")) for row in rows)
@@ -111,18 +113,18 @@ class RecordedCritic(StructuredCritic):
         self.name = name or (next(iter(names)) if len(names) == 1 else "recorded")
 
     def __len__(self) -> int:
-        return len(self._said)
+        return len(self._judgements)
 
     async def judge(self, request: JudgeRequest) -> Judgement:
-        """What was said before."""
+        """The recorded judgement."""
         for key in (request_key(request), request.prompt, request.sample_id):
-            said = self._said.get(key)
-            if isinstance(said, JudgeError):
-                raise JudgeError(said.reason, said.message, raw=said.raw, calls=0)
-            if said is not None:
-                return replace(said, cached=True)
-        told = f"no judgement of sample '{request.sample_id}' is recorded for this question"
-        raise JudgeError("not_recorded", told, calls=0)
+            recorded = self._judgements.get(key)
+            if isinstance(recorded, JudgeError):
+                raise JudgeError(recorded.reason, recorded.message, raw=recorded.raw, calls=0)
+            if recorded is not None:
+                return replace(recorded, cached=True)
+        message = f"no judgement of sample '{request.sample_id}' is recorded for this question"
+        raise JudgeError("not_recorded", message, calls=0)
 
 
 def _plain(judgement: Judgement) -> dict[str, Any]:
@@ -136,32 +138,32 @@ def _plain(judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def _judgement(said: object) -> Judgement | JudgeError:
-    """A judgement from whatever stands for one."""
-    if isinstance(said, (Judgement, JudgeError)):
-        return said
-    if isinstance(said, (int, float)) and not isinstance(said, bool):
-        return Judgement({"score": said})
-    if not isinstance(said, Mapping):
-        raise BadTypeError(f"a recorded judgement is an answer or a score, not {said!r:.80}")
-    if isinstance(said.get("error"), Mapping):
-        error = said["error"]
+def _parse_judgement(value: object) -> Judgement | JudgeError:
+    """The judgement that a recorded value stands for."""
+    if isinstance(value, (Judgement, JudgeError)):
+        return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return Judgement({"score": value})
+    if not isinstance(value, Mapping):
+        raise BadTypeError(f"a recorded judgement is an answer or a score, not {value!r:.80}")
+    if isinstance(value.get("error"), Mapping):
+        error = value["error"]
         return JudgeError(str(error["reason"]), str(error.get("message") or ""), raw=error.get("raw"))
-    if not isinstance(said.get("answer"), Mapping):
-        return Judgement(dict(said))
+    if not isinstance(value.get("answer"), Mapping):
+        return Judgement(dict(value))
     return Judgement(
-        dict(said["answer"]),
-        usage=Usage(*said.get("usage") or ()),
-        raw=said.get("raw") or "",
-        weighted=said.get("weighted"),
-        mass=said.get("mass"),
-        repaired=bool(said.get("repaired")),
+        dict(value["answer"]),
+        usage=Usage(*value.get("usage") or ()),
+        raw=value.get("raw") or "",
+        weighted=value.get("weighted"),
+        mass=value.get("mass"),
+        repaired=bool(value.get("repaired")),
     )
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def _read_rows(path: Path) -> list[dict[str, Any]]:
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")  # a text may hold other ends of lines
+        lines = path.read_text(encoding="utf-8").split("\n")  # strings may contain other line separators
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "they are not UTF-8"
         raise DataFileError(path, None, f"recorded judgements cannot be read: {why}") from error

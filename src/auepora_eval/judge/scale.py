@@ -1,4 +1,4 @@
-"""Scales: between which numbers a judge is asked to answer, and what its number means between 0 and 1."""
+"""Rating scales: the range of a judge's numbers, and their normalisation to [0, 1]."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..core.errors import BadValueError, JudgeError
 
 __all__ = ["Scale"]
 
-_WRITTEN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:-|\u2013|\.\.)\s*(\d+(?:\.\d+)?)\s*")
+_PATTERN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:-|\u2013|\.\.)\s*(\d+(?:\.\d+)?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +36,20 @@ class Scale:
         """Read ``0-1``, ``1-5``, ``0-10`` or ``0-100``."""
         if not isinstance(text, str):
             raise _not_a_scale(text)
-        return _parsed(text)
+        return _parse(text)
 
     def __str__(self) -> str:
         return f"{self.low:g}-{self.high:g}"
 
     @property
-    def whole(self) -> bool:
-        """Whether answers are whole numbers: on 1 to 5 they are labels, on 0 to 1 they lie between the ends."""
+    def is_integer(self) -> bool:
+        """Whether answers are integers: on 1 to 5 they are labels, on 0 to 1 they are continuous."""
         return self.low.is_integer() and self.high.is_integer() and self.high - self.low > 1
 
     @property
-    def words(self) -> str:
-        """What a prompt asks for."""
-        if self.whole:
+    def description(self) -> str:
+        """The scale in words, for a prompt."""
+        if self.is_integer:
             return f"a whole number from {self.low:g} (worst) to {self.high:g} (best)"
         middle = f"{(self.low + self.high) / 2:g}"
         return f"a number from {self.low:g} (worst) to {self.high:g} (best), such as {middle} half way"
@@ -57,14 +57,14 @@ class Scale:
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON schema of an answer."""
-        if self.whole:
+        if self.is_integer:
             return {"type": "integer", "minimum": int(self.low), "maximum": int(self.high)}
         return {"type": "number", "minimum": self.low, "maximum": self.high}
 
     def normalise(self, answer: object) -> float:
-        """An answer as a number between 0 and 1: on a scale from 1 to 5, (x - 1) / 4.
+        """An answer mapped to [0, 1]: on a scale from 1 to 5, (x - 1) / 4.
 
-        What is no number, or lies beyond the scale, is no judgement: a server once answered 1889 on a scale to 5.
+        Anything but a number on the scale is a ``JudgeError``: a server once answered 1889 on a scale to 5.
         """
         if isinstance(answer, bool) or not isinstance(answer, Real) or not math.isfinite(answer):
             raise JudgeError("unparseable", f"the judge gave {answer!r:.80} where a number was asked for")
@@ -75,8 +75,8 @@ class Scale:
 
 
 @lru_cache(maxsize=64)
-def _parsed(text: str) -> Scale:
-    match = _WRITTEN.fullmatch(text)
+def _parse(text: str) -> Scale:
+    match = _PATTERN.fullmatch(text)
     if match is None:
         raise _not_a_scale(text)
     return Scale(float(match[1]), float(match[2]))

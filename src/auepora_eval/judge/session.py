@@ -1,4 +1,4 @@
-"""The session that asks judges on behalf of metrics: from the cache, within the budget, not too many at once, again."""
+"""Judge session: calls critics for metrics with a cache, a budget, a concurrency limit and retries."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ from .usage_log import JudgementRecord, UsageLog
 
 __all__ = ["JudgeSession"]
 
-_WRITE_EVERY = 0.2
-"""Seconds after which a judgement is in the file at the latest."""
-_KEPT_RAW = 2000
-"""Characters kept of what a judge said that could not be used."""
+_FLUSH_INTERVAL_S = 0.2
+"""Longest delay before a judgement is written to the cache file."""
+_MAX_RAW_CHARS = 2000
+"""Characters stored of a reply that could not be parsed."""
 _MAX_THREADS = 1_000_000
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _InFlight:
-    """A question under way, and how many wait for it."""
+    """A running request, and the number of callers waiting for it."""
 
     task: asyncio.Task[CallResult]
     waiting: int = 0
 
 
 class _LoopState:
-    """What belongs to one event loop."""
+    """State that belongs to one event loop."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.depth = 0
-        self.lines: dict[int, CriticQueue] = {}
-        self.flights: dict[tuple[int, bytes], _InFlight] = {}
+        self.queues: dict[int, CriticQueue] = {}
+        self.in_flight: dict[tuple[int, bytes], _InFlight] = {}
         self.tasks: set[asyncio.Task[CallResult]] = set()
-        self.threads = DaemonThreadPool(_MAX_THREADS)  # places say how many run; those that hang are left behind
-        self.writing: asyncio.TimerHandle | None = None
+        self.threads = DaemonThreadPool(_MAX_THREADS)  # the limiter bounds how many run; hanging ones are abandoned
+        self.flush_timer: asyncio.TimerHandle | None = None
 
 
 class JudgeSession:
-    """Asks critics, within what a policy allows.
+    """Calls critics within the limits of a policy.
 
-    Use it as ``async with``; it may be entered again later, on another loop, and goes on with the same budget and
-    accounts. ``on_record`` is told of every judgement, made or failed; ``on_progress`` how many are done and how many
-    were asked for. Both are called on the loop's thread. What ``secrets`` holds is hidden in records, errors and cache.
+    Use it with ``async with``; it may be entered again later, on another loop, and continues with the same budget and
+    usage log. ``on_record`` gets every judgement, successful or failed; ``on_progress`` the number done and the number
+    requested. Both are called on the loop's thread. ``secrets`` are masked in records, errors and cache.
     """
 
     def __init__(
@@ -75,124 +75,124 @@ class JudgeSession:
         self._on_record, self._on_progress = on_record, on_progress
         self._secrets = secrets or Secrets()
         self._budget = Budget(policy)
-        self._waits = Backoff(policy)
-        self._lasting: dict[int, tuple[Critic, JudgeError]] = {}
+        self._backoff = Backoff(policy)
+        self._permanent_errors: dict[int, tuple[Critic, JudgeError]] = {}
         self._cache: JudgementCache | None = None
-        self._open: _LoopState | None = None
-        self._asked = 0
+        self._state: _LoopState | None = None
+        self._num_requested = 0
         self._callback_error: Exception | None = None
-        self._remarks: dict[str, None] = {}
-        self._said: set[str] = set()
+        self._warnings: dict[str, None] = {}
+        self._shown_warnings: set[str] = set()
 
     @property
     def repeats(self) -> int:
-        """How often each thing is judged."""
+        """Judgements per item."""
         return self.policy.repeats
 
     async def __aenter__(self) -> JudgeSession:
-        if self._open is not None and self._open.loop is not asyncio.get_running_loop():
+        if self._state is not None and self._state.loop is not asyncio.get_running_loop():
             raise BadValueError("a judging session is used by one evaluation at a time; give each its own")
-        if self._open is None:
+        if self._state is None:
             if self.policy.cache is not None:
                 self._cache = JudgementCache(self.policy.cache, secrets=self._secrets)
-            self._open = _LoopState()
-        self._open.depth += 1
+            self._state = _LoopState()
+        self._state.depth += 1
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        here = self._here()
-        here.depth -= 1
-        if here.depth:
+        state = self._current_state()
+        state.depth -= 1
+        if state.depth:
             return
         try:
-            await self._end(here)
+            await self._shut_down(state)
         finally:
-            self._open = None
+            self._state = None
             self._close_cache()
         if kind is None:
-            self._say_remarks()
+            self._show_warnings()
             if self._callback_error is not None:
                 failed, self._callback_error = self._callback_error, None
                 raise failed
 
     async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
-        """The critic's judgement; ``JudgeError`` where there is none."""
-        here = self._here()
-        self._budget.price(critic)  # so that a missing price is told before anything is asked
-        self._asked += 1
-        known = critic_cache_key(critic, request)
-        digest = request_digest(critic, request, known)
-        kept = digest if known is not None else None
-        if kept is not None and self._cache is not None:
-            found = self._cache.get(kept)
-            if found is not None:
-                return self._concluded(critic, request, CallResult(found), shared=False)
+        """The critic's judgement; ``JudgeError`` on failure."""
+        state = self._current_state()
+        self._budget.price(critic)  # a missing price raises before any call
+        self._num_requested += 1
+        cache_key = critic_cache_key(critic, request)
+        digest = request_digest(critic, request, cache_key)
+        cache_digest = digest if cache_key is not None else None
+        if cache_digest is not None and self._cache is not None:
+            cached = self._cache.get(cache_digest)
+            if cached is not None:
+                return self._record(critic, request, CallResult(cached), shared=False)
         if self.policy.cache_only:
             error = JudgeError("not_cached", "nobody is asked, and the cache does not have it")
-            return self._concluded(critic, request, CallResult(error=error), shared=False)
-        outcome, shared = await self._flown(here, critic, request, digest, kept)
-        return self._concluded(critic, request, outcome, shared=shared)
+            return self._record(critic, request, CallResult(error=error), shared=False)
+        result, shared = await self._ask_deduplicated(state, critic, request, digest, cache_digest)
+        return self._record(critic, request, result, shared=shared)
 
-    def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
-        """Note that a metric learned from what another one asked before."""
-        self._asked += 1
-        made, error = (None, outcome) if isinstance(outcome, JudgeError) else (outcome, None)
+    def record_reuse(self, critic: Critic, request: JudgeRequest, result: Judgement | JudgeError) -> None:
+        """Record that a metric reused the result of another metric's request."""
+        self._num_requested += 1
+        judgement, error = (None, result) if isinstance(result, JudgeError) else (result, None)
         with contextlib.suppress(JudgeError):
-            self._concluded(critic, request, CallResult(made, error), shared=True)
+            self._record(critic, request, CallResult(judgement, error), shared=True)
 
-    # --- one call for all who ask the same ---------------------------------------------------------------------------
+    # --- one call for identical requests ------------------------------------------------------------------------------
 
-    async def _flown(
-        self, here: _LoopState, critic: Critic, request: JudgeRequest, digest: bytes | None, kept: bytes | None
+    async def _ask_deduplicated(
+        self, state: _LoopState, critic: Critic, request: JudgeRequest, digest: bytes | None, cache_digest: bytes | None
     ) -> tuple[CallResult, bool]:
-        """What becomes of the question, and whether another one's call served this one too."""
+        """The result of a request, and whether it shares the call of an identical one."""
         key = None if digest is None else (id(critic), digest)
-        flight = None if key is None else here.flights.get(key)
-        shared = flight is not None
-        if flight is None:
-            line = self._line(here, critic)
-            flight = _InFlight(here.loop.create_task(self._asked_for(here, line, request, kept)))
-            here.tasks.add(flight.task)
-            flight.task.add_done_callback(here.tasks.discard)
+        entry = None if key is None else state.in_flight.get(key)
+        shared = entry is not None
+        if entry is None:
+            queue = self._queue_for(state, critic)
+            entry = _InFlight(state.loop.create_task(self._ask_and_cache(state, queue, request, cache_digest)))
+            state.tasks.add(entry.task)
+            entry.task.add_done_callback(state.tasks.discard)
             if key is not None:
-                here.flights[key] = flight
-                flight.task.add_done_callback(lambda _: here.flights.pop(key, None))
-        flight.waiting += 1
+                state.in_flight[key] = entry
+                entry.task.add_done_callback(lambda _: state.in_flight.pop(key, None))
+        entry.waiting += 1
         try:
-            # Shielded, since others may wait for the same; whoever gives up last takes it along.
-            return await asyncio.shield(flight.task), shared
+            # Shielded, since others may wait for it; the last one to give up cancels it.
+            return await asyncio.shield(entry.task), shared
         finally:
-            flight.waiting -= 1
-            if not flight.waiting and not flight.task.done():
-                flight.task.cancel()
+            entry.waiting -= 1
+            if not entry.waiting and not entry.task.done():
+                entry.task.cancel()
 
-    async def _asked_for(
-        self, here: _LoopState, line: CriticQueue, request: JudgeRequest, kept: bytes | None
+    async def _ask_and_cache(
+        self, state: _LoopState, queue: CriticQueue, request: JudgeRequest, cache_digest: bytes | None
     ) -> CallResult:
-        outcome = await line.ask(request)
-        if outcome.judgement is not None and kept is not None and self._cache is not None:
-            self._cache.put(kept, line.critic, request, outcome.judgement)
-            if here.writing is None:
-                here.writing = here.loop.call_later(_WRITE_EVERY, self._write, here)
-        if line.lasting is not None:
-            self._lasting[id(line.critic)] = line.critic, line.lasting
-        return outcome
+        result = await queue.ask(request)
+        if result.judgement is not None and cache_digest is not None and self._cache is not None:
+            self._cache.put(cache_digest, queue.critic, request, result.judgement)
+            if state.flush_timer is None:
+                state.flush_timer = state.loop.call_later(_FLUSH_INTERVAL_S, self._flush_cache, state)
+        if queue.permanent_error is not None:
+            self._permanent_errors[id(queue.critic)] = queue.critic, queue.permanent_error
+        return result
 
-    def _line(self, here: _LoopState, critic: Critic) -> CriticQueue:
-        line = here.lines.get(id(critic))
-        if line is None:
-            line = CriticQueue(critic, self.policy, budget=self._budget, waits=self._waits, threads=here.threads)
-            line.lasting = self._lasting.get(id(critic), (critic, None))[1]
-            here.lines[id(critic)] = line
-        return line
+    def _queue_for(self, state: _LoopState, critic: Critic) -> CriticQueue:
+        queue = state.queues.get(id(critic))
+        if queue is None:
+            queue = CriticQueue(critic, self.policy, budget=self._budget, backoff=self._backoff, threads=state.threads)
+            queue.permanent_error = self._permanent_errors.get(id(critic), (critic, None))[1]
+            state.queues[id(critic)] = queue
+        return queue
 
-    # --- telling ---------------------------------------------------------------------------------------------------
+    # --- records and callbacks ---------------------------------------------------------------------------------------
 
-    def _concluded(self, critic: Critic, request: JudgeRequest, outcome: CallResult, *, shared: bool) -> Judgement:
-        """Note what became of a question, and hand it on."""
-        made, error = outcome.judgement, outcome.error
+    def _record(self, critic: Critic, request: JudgeRequest, result: CallResult, *, shared: bool) -> Judgement:
+        """Record the result of a request; return the judgement or raise the error."""
+        judgement, error = result.judgement, result.error
         record = JudgementRecord(
             metric=request.metric,
             sample_id=request.sample_id,
@@ -200,83 +200,85 @@ class JudgeSession:
             critic=critic_name(critic),
             model=model_name(critic),
             prompt_id=request.prompt_id,
-            answer=None if made is None else self._secrets.value(made.answer),
+            answer=None if judgement is None else self._secrets.value(judgement.answer),
             reason=None if error is None else error.reason,
             message="" if error is None else self._secrets.message(error.message),
-            rationale=None if made is None or made.rationale is None else self._secrets.text(made.rationale),
-            raw=None if error is None or error.raw is None else self._secrets.text(error.raw)[:_KEPT_RAW],
-            weighted=None if made is None else made.weighted,
-            mass=None if made is None else made.mass,
-            repaired=made is not None and made.repaired,
-            usage=outcome.usage if made is None or not made.cached else made.usage,
-            attempts=outcome.attempts,
-            calls=outcome.calls,
-            cached=made is not None and made.cached,
+            rationale=None
+            if judgement is None or judgement.rationale is None
+            else self._secrets.text(judgement.rationale),
+            raw=None if error is None or error.raw is None else self._secrets.text(error.raw)[:_MAX_RAW_CHARS],
+            weighted=None if judgement is None else judgement.weighted,
+            mass=None if judgement is None else judgement.mass,
+            repaired=judgement is not None and judgement.repaired,
+            usage=result.usage if judgement is None or not judgement.cached else judgement.usage,
+            attempts=result.attempts,
+            calls=result.calls,
+            cached=judgement is not None and judgement.cached,
             shared=shared,
-            seconds=outcome.seconds,
+            seconds=result.seconds,
         )
         price = self.policy.prices.get(record.model)
-        cost = None if price is None else price.of(record.usage.prompt_tokens, record.usage.completion_tokens)
+        cost = None if price is None else price.cost(record.usage.prompt_tokens, record.usage.completion_tokens)
         self.usage_log.add(record, cost)
-        self._tell(self._on_record, record)
-        self._tell(self._on_progress, self.usage_log.total.judgements, self._asked)
-        if made is not None:
-            return made
+        self._notify(self._on_record, record)
+        self._notify(self._on_progress, self.usage_log.total.judgements, self._num_requested)
+        if judgement is not None:
+            return judgement
         assert error is not None
-        told = copy_error(error)
+        copy = copy_error(error)
         if self._secrets:
-            self._secrets.redact_error(told)
-        raise told from error.__cause__ if not self._secrets else None
+            self._secrets.redact_error(copy)
+        raise copy from error.__cause__ if not self._secrets else None
 
-    def _tell(self, callback: Callable[..., None] | None, *values: Any) -> None:
+    def _notify(self, callback: Callable[..., None] | None, *values: Any) -> None:
         if callback is not None and self._callback_error is None:
             try:
                 callback(*values)
-            except Exception as error:  # raised when the session ends: a judgement is not to be lost for it
+            except Exception as error:  # raised when the session ends, so that no judgement is lost
                 self._callback_error = error
 
-    def _say_remarks(self) -> None:
-        if self._budget.exhausted_warning is not None and "budget" not in self._said:
-            self._said.add("budget")
-            self._remarks[self._budget.exhausted_warning] = None
-        remarks, self._remarks = self._remarks, {}
-        for remark in remarks:
-            warnings.warn(remark, AueporaWarning, stacklevel=3)
+    def _show_warnings(self) -> None:
+        if self._budget.exhausted_warning is not None and "budget" not in self._shown_warnings:
+            self._shown_warnings.add("budget")
+            self._warnings[self._budget.exhausted_warning] = None
+        messages, self._warnings = self._warnings, {}
+        for message in messages:
+            warnings.warn(message, AueporaWarning, stacklevel=3)
 
     # --- beginning and end -------------------------------------------------------------------------------------------
 
-    def _here(self) -> _LoopState:
-        if self._open is None:
-            raise BadValueError("the judging session is not open: ask inside 'async with session'")
-        return self._open
+    def _current_state(self) -> _LoopState:
+        if self._state is None:
+            raise BadValueError("the judging session is not open: use it inside 'async with session'")
+        return self._state
 
-    async def _end(self, here: _LoopState) -> None:
-        if here.writing is not None:
-            here.writing.cancel()
-        for task in here.tasks:
+    async def _shut_down(self, state: _LoopState) -> None:
+        if state.flush_timer is not None:
+            state.flush_timer.cancel()
+        for task in state.tasks:
             task.cancel()
-        if here.tasks:
-            await asyncio.wait(here.tasks, timeout=2 * CANCEL_GRACE_S)
-        for line in here.lines.values():
-            line.close()
-            if isinstance(line.critic, StructuredCritic):
+        if state.tasks:
+            await asyncio.wait(state.tasks, timeout=2 * CANCEL_GRACE_S)
+        for queue in state.queues.values():
+            queue.close()
+            if isinstance(queue.critic, StructuredCritic):
                 try:
-                    await asyncio.wait_for(line.critic.aclose(), 2 * CANCEL_GRACE_S)
-                except Exception as error:  # nothing depends on it any more
+                    await asyncio.wait_for(queue.critic.aclose(), 2 * CANCEL_GRACE_S)
+                except Exception as error:  # the session is over
                     _log.debug("closing a critic failed", exc_info=error)
-        here.threads.shutdown(wait=False)
+        state.threads.shutdown(wait=False)
 
-    def _write(self, here: _LoopState) -> None:
-        here.writing = None
+    def _flush_cache(self, state: _LoopState) -> None:
+        state.flush_timer = None
         if self._cache is None:
             return
         try:
             self._cache.flush()
         except StoreError as error:
-            self._not_kept(error)
+            self._warn_not_cached(error)
             return
-        if self._cache.waiting:  # another process writes
-            here.writing = here.loop.call_later(_WRITE_EVERY, self._write, here)
+        if self._cache.num_pending:  # another process writes
+            state.flush_timer = state.loop.call_later(_FLUSH_INTERVAL_S, self._flush_cache, state)
 
     def _close_cache(self) -> None:
         cache, self._cache = self._cache, None
@@ -284,7 +286,7 @@ class JudgeSession:
             try:
                 cache.close()
             except StoreError as error:
-                self._not_kept(error)
+                self._warn_not_cached(error)
 
-    def _not_kept(self, error: StoreError) -> None:
-        self._remarks[f"judgements are not kept: {error}"] = None
+    def _warn_not_cached(self, error: StoreError) -> None:
+        self._warnings[f"judgements are not cached: {error}"] = None

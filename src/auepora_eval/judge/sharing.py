@@ -1,4 +1,4 @@
-"""Questions that several metrics have about the same sample: asked once, and known to all of them."""
+"""Share judge requests between metrics: identical requests about a sample are sent once."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 class SharedJudgeClient:
-    """A session as the metrics of one batch see it: what one of them asked, the others do not ask again.
+    """The judge session as seen by one metric of a batch: requests of other metrics are reused.
 
-    A failure is shared like an answer. The session is told of everything that a metric learned from another one's
-    question, so that accounts and stored judgements are complete for each metric.
+    Failures are shared too. The session records every reuse, so that usage and stored judgements are complete for each
+    metric.
     """
 
     def __init__(self, batch: Batch, judge: JudgeClient, metric: str) -> None:
@@ -31,40 +31,40 @@ class SharedJudgeClient:
 
     @property
     def repeats(self) -> int:
-        """How often each thing is judged."""
+        """Judgements per item."""
         return self._judge.repeats
 
     async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
-        """The critic's judgement; ``JudgeError`` where there is none."""
+        """The critic's judgement; ``JudgeError`` on failure."""
         own = replace(request, metric=self._metric)
         key = "asked", model_key(critic), request_key(own)
-        outcome, first = await self._once(key, lambda: self._judge.ask(critic, own))
-        reused = None if first else getattr(self._judge, "reused", None)
-        if reused is not None:
-            reused(critic, own, outcome)
+        outcome, is_first = await self._once(key, lambda: self._judge.ask(critic, own))
+        record_reuse = None if is_first else getattr(self._judge, "record_reuse", None)
+        if record_reuse is not None:
+            record_reuse(critic, own, outcome)
         return _result_or_raise(outcome)
 
-    async def read(
-        self, who: EntailmentFunction | NliModel, evidence: Sequence[str], statements: Sequence[str]
+    async def score_entailment(
+        self, nli: EntailmentFunction | NliModel, evidence: Sequence[str], statements: Sequence[str]
     ) -> list[EntailmentScore]:
-        """What a function of entailment says of statements, for all who ask the same."""
-        key = "entailed", model_key(who), tuple(evidence), tuple(statements)
-        outcome, _ = await self._once(key, lambda: who.read(evidence, statements))
+        """NLI scores of statements, computed once for all metrics."""
+        key = "entailed", model_key(nli), tuple(evidence), tuple(statements)
+        outcome, _ = await self._once(key, lambda: nli.score(evidence, statements))
         return _result_or_raise(outcome)
 
     async def _once(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> tuple[T | JudgeError, bool]:
-        """What became of a question, and whether it was asked here."""
-        first = False
+        """The result of a request, and whether it was made here."""
+        is_first = False
 
         async def build(_: Batch) -> T | JudgeError:
-            nonlocal first
-            first = True
+            nonlocal is_first
+            is_first = True
             try:
                 return await ask()
             except JudgeError as error:
                 return error
 
-        return await self._batch.afeature(key, build), first
+        return await self._batch.afeature(key, build), is_first
 
 
 def _result_or_raise(outcome: T | JudgeError) -> T:

@@ -1,4 +1,4 @@
-"""Whether evidence supports statements, in full, in part or not at all: by a judge, or by a function of entailment."""
+"""Whether evidence supports statements fully, partially or not at all: by a judge or an NLI function."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 STATEMENTS_PER_REQUEST = 20
-"""Statements in one request: of longer lists judges lose count."""
+"""Statements per request: judges lose count in longer lists."""
 _SCALE = Scale(0.0, 1.0)
 _OBJECT_FORM = (
     'Reply with one JSON object and nothing else: {"verdicts": [{"number": 1, "why": "<why, in a few words>", '
@@ -43,11 +43,11 @@ _BARE_SCHEMA = {
 }
 
 Verifier = Critic | EntailmentFunction | NliModel | Callable[[str, str], Any]
-"""Who says whether evidence supports a statement."""
+"""Anything that checks whether evidence supports a statement."""
 
 
 class SupportLevel(float, Enum):
-    """How far evidence supports a statement; the number is what it weighs."""
+    """Support of a statement by evidence; the value is its weight."""
 
     FULL = 1.0
     PARTIAL = 0.5
@@ -55,23 +55,23 @@ class SupportLevel(float, Enum):
 
     @property
     def label(self) -> str:
-        """As judges say it."""
+        """The label that judges use."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class SupportVerdict:
-    """How far one statement is supported, and why."""
+    """The support level of one statement, and the rationale."""
 
     level: SupportLevel
-    why: str = ""
-    """In the judge's words, where it gives any."""
+    rationale: str = ""
+    """The judge's rationale, if it gives one."""
     cut: bool = False
-    """Whether a model of entailment was given more than it reads."""
+    """Whether an NLI model had to truncate its input."""
 
     @property
     def supported(self) -> bool:
-        """Whether all of it is supported: in part is not enough."""
+        """Whether it is fully supported."""
         return self.level is SupportLevel.FULL
 
 
@@ -85,9 +85,9 @@ async def check_support(
     sample_id: str,
     repeat: int = 0,
     prompt: Prompt | None = None,
-    named: str = "",
+    source_name: str = "",
 ) -> list[SupportVerdict]:
-    """A verdict for each statement, in their order; ``JudgeError`` where one cannot be had.
+    """A verdict for each statement, in order; ``JudgeError`` on failure.
 
     A critic that answers with objects is asked about all statements at once
     (``STATEMENTS_PER_REQUEST`` at most), one that gives a
@@ -99,18 +99,20 @@ async def check_support(
     texts = [text for text in evidence if text.strip()]
     if not texts:
         return [SupportVerdict(SupportLevel.NONE, "there is no evidence")] * len(statements)
-    different = list(dict.fromkeys(statements))
-    if not different:
+    distinct = list(dict.fromkeys(statements))
+    if not distinct:
         return []
-    who = resolve_verifier(by)
-    if isinstance(who, (EntailmentFunction, NliModel)):
-        found = await _verdicts_by_nli(judge, who, texts, different)
+    verifier = resolve_verifier(by)
+    if isinstance(verifier, (EntailmentFunction, NliModel)):
+        verdicts = await _verdicts_by_nli(judge, verifier, texts, distinct)
     else:
-        size = 1 if returns_number_only(who) else STATEMENTS_PER_REQUEST
-        parts = [different[start : start + size] for start in range(0, len(different), size)]
-        asking = _SupportJudge(who, prompt or built_in_prompt("support"), metric, sample_id, repeat, named)
-        found = await _verdicts_by_judge(judge, asking, texts, parts)
-    by_statement = dict(zip(different, found, strict=True))
+        size = 1 if returns_number_only(verifier) else STATEMENTS_PER_REQUEST
+        parts = [distinct[start : start + size] for start in range(0, len(distinct), size)]
+        support_judge = _SupportJudge(
+            verifier, prompt or built_in_prompt("support"), metric, sample_id, repeat, source_name
+        )
+        verdicts = await _verdicts_by_judge(judge, support_judge, texts, parts)
+    by_statement = dict(zip(distinct, verdicts, strict=True))
     return [by_statement[statement] for statement in statements]
 
 
@@ -119,14 +121,14 @@ async def check_support(
 
 @dataclass(frozen=True, slots=True)
 class _SupportJudge:
-    """Who is asked with what, on whose behalf."""
+    """A critic and a prompt that check support, for one metric and sample."""
 
     critic: Critic
     prompt: Prompt
     metric: str
     sample_id: str
     repeat: int
-    named: str
+    source_name: str
 
     def request(self, evidence: Sequence[str], statements: Sequence[str]) -> JudgeRequest:
         bare = returns_number_only(self.critic)
@@ -144,7 +146,7 @@ class _SupportJudge:
             metric=self.metric,
             sample_id=self.sample_id,
             metadata={"scale": str(_SCALE), "metric": self.metric, "sample_id": self.sample_id},
-            about={"of": self.named, "statements": list(statements)},
+            about={"of": self.source_name, "statements": list(statements)},
         )
 
 
@@ -168,64 +170,64 @@ def _object_schema(count: int) -> dict[str, Any]:
 
 
 async def _verdicts_by_judge(
-    judge: JudgeClient, asking: _SupportJudge, evidence: Sequence[str], parts: Sequence[Sequence[str]]
+    judge: JudgeClient, support_judge: _SupportJudge, evidence: Sequence[str], parts: Sequence[Sequence[str]]
 ) -> list[SupportVerdict]:
-    requests = [asking.request(evidence, part) for part in parts]
-    answers = await gather_all(judge.ask(asking.critic, request) for request in requests)
-    read = _bare_verdicts if returns_number_only(asking.critic) else _object_verdicts
-    return [verdict for part, answer in zip(parts, answers, strict=True) for verdict in read(answer, len(part))]
+    requests = [support_judge.request(evidence, part) for part in parts]
+    answers = await gather_all(judge.ask(support_judge.critic, request) for request in requests)
+    parse = _bare_verdicts if returns_number_only(support_judge.critic) else _object_verdicts
+    return [verdict for part, answer in zip(parts, answers, strict=True) for verdict in parse(answer, len(part))]
 
 
 def _bare_verdicts(answer: Judgement, count: int) -> list[SupportVerdict]:
     value = _SCALE.normalise(answer.answer.get("score"))
-    # Half way between two levels it is the lower one: what is in doubt is not supported.
+    # Half way between two levels the lower one counts.
     return [SupportVerdict(min(SupportLevel, key=lambda level: (abs(level - value), level)))]
 
 
 def _object_verdicts(answer: Judgement, count: int) -> list[SupportVerdict]:
-    said = answer.answer.get("verdicts")
-    if not isinstance(said, (list, tuple)) or len(said) != count:
-        given = f"{len(said)} verdicts" if isinstance(said, (list, tuple)) else f"{said!r:.80}"
-        raise JudgeError("unparseable", f"the judge gave {given} for {count} statements", raw=answer.raw)
+    reply = answer.answer.get("verdicts")
+    if not isinstance(reply, (list, tuple)) or len(reply) != count:
+        description = f"{len(reply)} verdicts" if isinstance(reply, (list, tuple)) else f"{reply!r:.80}"
+        raise JudgeError("unparseable", f"the judge gave {description} for {count} statements", raw=answer.raw)
     found: dict[int, SupportVerdict] = {}
-    for one in said:
-        number, verdict = _read(one, answer.raw)
+    for one in reply:
+        number, verdict = _parse_verdict(one, answer.raw)
         if number in found or not 1 <= number <= count:
-            told = "twice" if number in found else f"of {count}"
-            raise JudgeError("unparseable", f"the judge gave a verdict on statement {number} {told}", raw=answer.raw)
+            problem = "twice" if number in found else f"of {count}"
+            raise JudgeError("unparseable", f"the judge gave a verdict on statement {number} {problem}", raw=answer.raw)
         found[number] = verdict
     return [found[number] for number in range(1, count + 1)]
 
 
-def _read(said: object, raw: str) -> tuple[int, SupportVerdict]:
-    number = said.get("number") if isinstance(said, Mapping) else None
-    word = said.get("verdict") if isinstance(said, Mapping) else None
-    level = _LEVELS.get(word.strip().lower()) if isinstance(word, str) else None
+def _parse_verdict(row: object, raw: str) -> tuple[int, SupportVerdict]:
+    number = row.get("number") if isinstance(row, Mapping) else None
+    label_text = row.get("verdict") if isinstance(row, Mapping) else None
+    level = _LEVEL_BY_LABEL.get(label_text.strip().lower()) if isinstance(label_text, str) else None
     if level is None or isinstance(number, bool) or not isinstance(number, int):
-        raise JudgeError("unparseable", f"the judge gave {said!r:.80} where a verdict was asked for", raw=raw)
-    assert isinstance(said, Mapping)
-    why = said.get("why")
-    return number, SupportVerdict(level, why if isinstance(why, str) else "")
+        raise JudgeError("unparseable", f"the judge gave {row!r:.80} where a verdict was asked for", raw=raw)
+    assert isinstance(row, Mapping)
+    rationale = row.get("why")
+    return number, SupportVerdict(level, rationale if isinstance(rationale, str) else "")
 
 
-_LEVELS = {level.label: level for level in SupportLevel}
+_LEVEL_BY_LABEL = {level.label: level for level in SupportLevel}
 
 
-# --- by a function of entailment -------------------------------------------------------------------------------------
+# --- by an NLI function or model --------------------------------------------------------------------------------------
 
 
 async def _verdicts_by_nli(
-    judge: JudgeClient, who: EntailmentFunction | NliModel, evidence: Sequence[str], statements: Sequence[str]
+    judge: JudgeClient, nli: EntailmentFunction | NliModel, evidence: Sequence[str], statements: Sequence[str]
 ) -> list[SupportVerdict]:
-    shared = getattr(judge, "read", None)  # other metrics may ask the same
-    readings = await (who.read(evidence, statements) if shared is None else shared(who, evidence, statements))
+    shared = getattr(judge, "score_entailment", None)  # shared with other metrics
+    scores = await (nli.score(evidence, statements) if shared is None else shared(nli, evidence, statements))
     return [
         SupportVerdict(
-            SupportLevel.FULL if one.probability >= who.threshold else SupportLevel.NONE,
+            SupportLevel.FULL if one.probability >= nli.threshold else SupportLevel.NONE,
             f"entailed at {one.probability:.2f}",
             one.cut,
         )
-        for one in readings
+        for one in scores
     ]
 
 
@@ -233,7 +235,7 @@ async def _verdicts_by_nli(
 
 
 def parse_verifier(option: Any, *, what: str = "verifier") -> Any:
-    """An option that says who checks statements, as a metric keeps it; ``None`` and ``{use: NAME}`` stay open.
+    """The verifier that an option describes; ``None`` and ``{use: NAME}`` are returned as they are.
 
     It may be a critic, a function ``(premise, hypothesis) -> float | bool``, an ``EntailmentFunction``, an
     ``NliModel``, or what a
@@ -253,15 +255,15 @@ def parse_verifier(option: Any, *, what: str = "verifier") -> Any:
 
 
 def resolve_verifier(option: Any, *, what: str = "verifier") -> Critic | EntailmentFunction | NliModel:
-    """Who checks statements, from an option as a metric keeps it."""
-    found = parse_verifier(resolve(option, what=what), what=what)
-    if isinstance(found, (LLMCritic, StructuredCritic, EntailmentFunction, NliModel)):
-        return found
-    raise BadValueError(f"there is nobody to check statements: {what} is {found!r:.80}")
+    """The verifier that an option stands for; raises if there is none."""
+    verifier = parse_verifier(resolve(option, what=what), what=what)
+    if isinstance(verifier, (LLMCritic, StructuredCritic, EntailmentFunction, NliModel)):
+        return verifier
+    raise BadValueError(f"there is no verifier for statements: {what} is {verifier!r:.80}")
 
 
 def verifier_name(option: Any) -> str:
-    """A verifier in a signature."""
+    """A verifier as a signature shows it."""
     if isinstance(option, Use):
         return f"resource {option.name}" if option.thing is None else verifier_name(parse_verifier(option.thing))
     return option.identity if isinstance(option, (EntailmentFunction, NliModel)) else critic_signature(option)

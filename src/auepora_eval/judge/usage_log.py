@@ -1,4 +1,4 @@
-"""What judging took: every judgement as a record, and sums by metric, by critic and in all."""
+"""Judge usage: one record per judgement, and totals by metric, by critic and overall."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["JudgementRecord", "UsageLog", "UsageTotals"]
 
 @dataclass(frozen=True, slots=True)
 class JudgementRecord:
-    """One thing that was judged, or could not be: what there is to keep about it."""
+    """One request to a judge and its outcome: a judgement or a failure."""
 
     metric: str
     sample_id: str
@@ -23,42 +23,42 @@ class JudgementRecord:
     model: str
     prompt_id: str
     answer: Mapping[str, Any] | None
-    """What the judge said; ``None`` where there is no judgement."""
+    """The judge's answer; ``None`` if the judgement failed."""
     reason: str | None = None
-    """Why there is none, in a word."""
+    """The failure reason, a short code."""
     message: str = ""
-    """Why there is none, in a sentence."""
+    """The failure message."""
     rationale: str | None = None
     raw: str | None = None
-    """What the judge said that could not be used, cut short."""
+    """The reply that could not be used, shortened."""
     weighted: float | None = None
     mass: float | None = None
     repaired: bool = False
     usage: Usage = Usage()  # noqa: RUF009 -- frozen
-    """Of the judgement, also where it was known from before."""
+    """Tokens of the judgement, also if it came from the cache."""
     attempts: int = 0
-    """How often the judge was asked for it; 0 where it was known."""
+    """Number of attempts; 0 if it came from the cache."""
     calls: int = 0
-    """Requests made: a critic may make another one to have an answer repaired."""
+    """Requests made: a critic may send a second one to have an answer repaired."""
     cached: bool = False
     shared: bool = False
-    """Whether somebody else asked the same at the same time, so that one call served both."""
+    """Whether an identical concurrent request served this one too."""
     seconds: float = 0.0
-    """How long the calls took, without waiting for a place or between them."""
+    """Duration of the calls, without waiting for the limiter or between retries."""
 
 
 @dataclass(slots=True)
 class UsageTotals:
-    """Sums over judgements."""
+    """Totals over judgements."""
 
     judgements: int = 0
-    """All that was asked for, failed ones included."""
+    """All requested judgements, failed ones included."""
     calls: int = 0
-    """Requests made, repetitions and repairs included."""
+    """Requests made, retries and repairs included."""
     cached: int = 0
     shared: int = 0
     retried: int = 0
-    """Repetitions among the calls."""
+    """Retries among the calls."""
     repaired: int = 0
     failed: Counter[str] = field(default_factory=Counter)
     """By reason."""
@@ -69,7 +69,7 @@ class UsageTotals:
     seconds: float = 0.0
 
     def add(self, record: JudgementRecord, cost: float | None) -> None:
-        """Count one more."""
+        """Add one record."""
         self.judgements += 1
         if record.reason is not None:
             self.failed[record.reason] += 1
@@ -87,7 +87,7 @@ class UsageTotals:
             self.cost = (self.cost or 0.0) + cost
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The totals as a JSON object."""
         return {
             "judgements": self.judgements,
             "calls": self.calls,
@@ -104,31 +104,31 @@ class UsageTotals:
 
 
 class UsageLog:
-    """The sums of a session."""
+    """Usage totals of a judge session."""
 
     def __init__(self) -> None:
         self.total = UsageTotals()
         self.metrics: dict[str, UsageTotals] = {}
-        """By metric; what several share stands under the empty name."""
+        """By metric; judgements shared by several metrics are under the empty name."""
         self.critics: dict[str, UsageTotals] = {}
 
     def add(self, record: JudgementRecord, cost: float | None) -> None:
-        """Count one more judgement and what it cost, where a price is known."""
+        """Add one judgement and its cost, if a price is known."""
         self.total.add(record, cost)
         _totals_for(self.metrics, record.metric).add(record, cost)
         _totals_for(self.critics, record.critic).add(record, cost)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The totals as a JSON object."""
         return {
             "total": self.total.to_dict(),
-            "metrics": {name: tally.to_dict() for name, tally in self.metrics.items()},
-            "critics": {name: tally.to_dict() for name, tally in self.critics.items()},
+            "metrics": {name: totals.to_dict() for name, totals in self.metrics.items()},
+            "critics": {name: totals.to_dict() for name, totals in self.critics.items()},
         }
 
 
-def _totals_for(tallies: dict[str, UsageTotals], name: str) -> UsageTotals:
-    found = tallies.get(name)
-    if found is None:
-        found = tallies[name] = UsageTotals()
-    return found
+def _totals_for(totals: dict[str, UsageTotals], name: str) -> UsageTotals:
+    existing = totals.get(name)
+    if existing is None:
+        existing = totals[name] = UsageTotals()
+    return existing

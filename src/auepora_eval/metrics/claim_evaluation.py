@@ -99,7 +99,7 @@ class ClaimEvaluation:
             text,
             question=question_frames(self.sample),
             prompt=self._metric.prompt_used("claims"),
-            named=named,
+            source_name=named,
             **self._told,
         )
 
@@ -121,7 +121,7 @@ class ClaimEvaluation:
         self.held.append(held)
         prompt, who = self._metric.prompt_used("support"), self._checker or self._metric.checker()
         held.verdicts = await check_support(
-            self._judge, who, by.texts, claims, prompt=prompt, named=by.name, **self._told
+            self._judge, who, by.texts, claims, prompt=prompt, source_name=by.name, **self._told
         )
         self.truncated += sum(one.cut for one in held.verdicts)
         return [one.supported for one in held.verdicts]

@@ -192,7 +192,7 @@ class JudgedContextPrecision(_JudgedContext):
         critic, told = self.judging_critic(), self.request_options(sample, repeat)
         answer = self._answer(sample, output)
         useful = await gather_all(
-            judge_usefulness(judge, critic, text, answer=answer, named=doc_id, **told) for doc_id, text in texts
+            judge_usefulness(judge, critic, text, answer=answer, source_name=doc_id, **told) for doc_id, text in texts
         )
         return float(average_precision(useful))
 
@@ -251,6 +251,7 @@ class JudgedContextRelevance(_JudgedContext):
         """The share of sentences."""
         critic, told = self.judging_critic(), self.request_options(sample, repeat)
         marked = await gather_all(
-            judge_needed_sentences(judge, critic, split_sentences(text), named=doc_id, **told) for doc_id, text in texts
+            judge_needed_sentences(judge, critic, split_sentences(text), source_name=doc_id, **told)
+            for doc_id, text in texts
         )
         return float(proportion([one for document in marked for one in document]))

@@ -76,7 +76,7 @@ def _add_claim_steps(steps: DerivationBuilder, sheet: ClaimEvaluation) -> None:
 
 def _row(claim: str, place: int, held: Sequence[CheckedStatements]) -> tuple[Cell, ...]:
     verdicts = [one.verdicts[place] for one in held]
-    why = (verdicts[0].why,) if len(held) == 1 else ()
+    why = (verdicts[0].rationale,) if len(held) == 1 else ()
     return (claim, *(one.level.label for one in verdicts), *why)
 
 

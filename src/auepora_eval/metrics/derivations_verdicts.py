@@ -60,7 +60,7 @@ def verdict_steps(
 
 def _add_verdict_table(steps: DerivationBuilder, held: Sequence[CheckedStatements], again: str) -> None:
     rows = [
-        (statement, one.against.name, verdict.level.label, verdict.why)
+        (statement, one.against.name, verdict.level.label, verdict.rationale)
         for one in held
         for statement, verdict in zip(one.statements, one.verdicts, strict=True)
     ]

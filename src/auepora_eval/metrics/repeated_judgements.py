@@ -71,13 +71,13 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
 
     def scored(self, ratings: RatingSet) -> Score:
         """The mean over the judgements of one sample."""
-        each = ratings.each
+        each = ratings.ratings
         values = [self.combine(rating.values) for rating in each]
         mean = math.fsum(values) / len(values)
         squares = math.fsum((value - mean) ** 2 for value in values)
         masses = [mass for rating in each for mass in rating.masses]
         weighted, unweighted = sum(one.num_weighted for one in each), sum(one.num_unweighted for one in each)
-        told = [ratings.asked, len(each), squares, weighted, unweighted, len(masses), math.fsum(masses)]
+        told = [ratings.num_requested, len(each), squares, weighted, unweighted, len(masses), math.fsum(masses)]
         apart = [rating.values if self.dimension_names else () for rating in each]
         beside = [(*own, *rating.counts) for own, rating in zip(apart, each, strict=True)]
         means = [math.fsum(column) / len(each) for column in zip(*beside, strict=True)]

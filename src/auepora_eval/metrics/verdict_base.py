@@ -167,7 +167,7 @@ class VerdictMetric(SharedJudgementMixin):
                 sample_id=sample.sample_id,
                 repeat=repeat,
                 prompt=self.own_prompt,
-                named=held.against.name,
+                source_name=held.against.name,
             )
             return held.verdicts
 

@@ -106,9 +106,9 @@ class RunJudgeSession(JudgeSession):
         self._add_row(critic, request, judgement)
         return judgement
 
-    def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
+    def record_reuse(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
         """Keep what a metric learned from another one's question."""
-        super().reused(critic, request, outcome)
+        super().record_reuse(critic, request, outcome)
         self._add_row(critic, request, outcome)
 
     @contextmanager

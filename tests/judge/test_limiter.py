@@ -10,7 +10,7 @@ from auepora_eval.judge.limiter import SUCCESSES_PER_INCREASE, AdaptiveLimiter
 from helpers.virtual_time import run_virtually
 
 
-def test_so_many_are_inside_and_no_more_in_the_order_they_came() -> None:
+def test_limit_holds_and_waiters_are_served_in_order() -> None:
     async def scene() -> None:
         places, came = AdaptiveLimiter(3), list[int]()
 
@@ -28,7 +28,7 @@ def test_so_many_are_inside_and_no_more_in_the_order_they_came() -> None:
     run_virtually(scene())
 
 
-def test_a_scripted_sequence_of_answers_and_refusals() -> None:
+def test_limit_after_successes_and_rejections() -> None:
     async def scene() -> list[int]:
         places, limits = AdaptiveLimiter(4), list[int]()
         for sign in (
@@ -45,7 +45,7 @@ def test_a_scripted_sequence_of_answers_and_refusals() -> None:
     assert run_virtually(scene()) == [3, 2, 3, 2, 3, 4, 3, 2, 1]
 
 
-def test_retry_after_holds_for_everybody() -> None:
+def test_retry_after_pauses_all_waiters() -> None:
     async def scene() -> None:
         loop = asyncio.get_running_loop()
         places, entered = AdaptiveLimiter(2), list[float]()
@@ -66,7 +66,7 @@ def test_retry_after_holds_for_everybody() -> None:
     run_virtually(scene())
 
 
-def test_where_nobody_is_welcome_the_pauses_grow_and_an_answer_ends_them() -> None:
+def test_pauses_grow_while_everything_is_rejected_until_a_success() -> None:
     async def scene() -> list[float]:
         loop = asyncio.get_running_loop()
         places, entered = AdaptiveLimiter(1, backoff=1), list[float]()
@@ -84,7 +84,7 @@ def test_where_nobody_is_welcome_the_pauses_grow_and_an_answer_ends_them() -> No
     assert run_virtually(scene()) == [0, 1, 3, 7, 7, 8]
 
 
-def test_refusals_of_what_was_under_way_do_not_lengthen_a_pause() -> None:
+def test_rejections_of_earlier_requests_do_not_extend_a_pause() -> None:
     async def scene() -> float:
         places = AdaptiveLimiter(8, backoff=1)
         for _ in range(8):
@@ -102,7 +102,7 @@ def test_refusals_of_what_was_under_way_do_not_lengthen_a_pause() -> None:
 
 
 @pytest.mark.parametrize("when", ["waiting", "just let in"])
-def test_one_who_gives_up_takes_no_place_along(when: str) -> None:
+def test_a_cancelled_waiter_takes_no_slot(when: str) -> None:
     async def scene() -> None:
         places = AdaptiveLimiter(1)
         await places.acquire()
@@ -124,15 +124,15 @@ def test_one_who_gives_up_takes_no_place_along(when: str) -> None:
     run_virtually(scene())
 
 
-def test_closing_sends_everybody_away_with_the_reason() -> None:
+def test_close_fails_all_waiters_with_the_error() -> None:
     async def scene() -> None:
         places = AdaptiveLimiter(1)
         await places.acquire()
         waiting = [asyncio.ensure_future(places.acquire()) for _ in range(5)]
         await asyncio.sleep(0)
         places.close(ValueError("closed"))
-        told = await asyncio.gather(*waiting, return_exceptions=True)
-        assert [str(one) for one in told] == ["closed"] * 5
+        errors = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [str(one) for one in errors] == ["closed"] * 5
 
     run_virtually(scene())
 
@@ -147,7 +147,7 @@ SERVERS = [  # how many it serves at once, share of refusals that come whatever 
 
 
 @pytest.mark.parametrize(("served", "share", "times", "why"), SERVERS, ids=[row[-1] for row in SERVERS])
-def test_the_limit_finds_what_a_server_can_serve(served: int, share: float, times: float, why: str) -> None:
+def test_limit_converges_to_the_server_capacity(served: int, share: float, times: float, why: str) -> None:
     """And few requests are refused more than five times."""
 
     async def scene() -> tuple[float, int]:
@@ -159,7 +159,7 @@ def test_the_limit_finds_what_a_server_can_serve(served: int, share: float, time
             nonlocal serving, most_refused
             in_a_row, failed_at = 0, loop.time()
             while True:
-                await places.acquire(again=refusals > 0)
+                await places.acquire(is_retry=refusals > 0)
                 began = loop.time()
                 if serving >= served or chance.random() < share:
                     await asyncio.sleep(0.002)

@@ -17,7 +17,7 @@ from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
 NO_RETRY = JudgePolicy(retries=0)
 
 
-def says(request: JudgeRequest) -> Any:
+def reply_to(request: JudgeRequest) -> Any:
     """Every document is a fact; those with an exclamation mark are vital. An answer has what it contains."""
     if "nuggets" in request.schema["properties"]:
         return {"nuggets": [*framed(request.prompt, "fact"), *framed(request.prompt, "documents")]}
@@ -25,8 +25,8 @@ def says(request: JudgeRequest) -> Any:
         facts = enumerate(framed(request.prompt, "fact"), 1)
         return {"grades": [{"number": n, "importance": "vital" if "!" in one else "okay"} for n, one in facts]}
     (answer,) = framed(request.prompt, "evidence")
-    said = enumerate(framed(request.prompt, "statement"), 1)
-    return {"verdicts": [{"number": n, "why": "", "verdict": "full" if s in answer else "none"} for n, s in said]}
+    numbered = enumerate(framed(request.prompt, "statement"), 1)
+    return {"verdicts": [{"number": n, "why": "", "verdict": "full" if s in answer else "none"} for n, s in numbered]}
 
 
 def asked(number: int, *texts: str, levels: dict[int, int] | None = None) -> EvaluationSample:
@@ -35,8 +35,8 @@ def asked(number: int, *texts: str, levels: dict[int, int] | None = None) -> Eva
     return EvaluationSample(str(number), f"What of {number}?", relevant_docs=found)
 
 
-def test_documents_are_read_a_few_at_a_time_and_vital_facts_come_first() -> None:
-    critic = ScriptedCritic(says)
+def test_documents_are_processed_in_batches_and_vital_facts_come_first() -> None:
+    critic = ScriptedCritic(reply_to)
     made = make_nuggets([asked(1, "a", "b!", " A ", "c", "")], critic, at_a_time=2)
     (topic,) = made.topics
     assert topic.nuggets == (Nugget("b!", "vital"), Nugget("a", "okay"), Nugget("c", "okay"))
@@ -50,19 +50,19 @@ def test_documents_are_read_a_few_at_a_time_and_vital_facts_come_first() -> None
 
 
 def test_no_more_facts_than_asked_for_are_kept() -> None:
-    (topic,) = make_nuggets([asked(1, "a", "b", "c!")], ScriptedCritic(says), most=2).topics
+    (topic,) = make_nuggets([asked(1, "a", "b", "c!")], ScriptedCritic(reply_to), most=2).topics
     assert [one.text for one in topic.nuggets] == ["a", "b"]
 
 
-def test_documents_that_are_not_relevant_or_have_no_text_are_not_read() -> None:
+def test_irrelevant_and_empty_documents_are_ignored() -> None:
     samples = [asked(1, "a", "b", levels={1: 0}), asked(2, " "), EvaluationSample("3", "?")]
-    made = make_nuggets(samples, ScriptedCritic(says))
+    made = make_nuggets(samples, ScriptedCritic(reply_to))
     assert [(one.qid, [n.text for n in one.nuggets]) for one in made.topics] == [("1", ["a"])]
 
 
-def test_what_was_retrieved_can_be_read_instead() -> None:
+def test_nuggets_from_retrieved_documents() -> None:
     output = SystemOutputs([RetrievedDocument(Document("x", "found!"), None, 1)])
-    (topic,) = make_nuggets([asked(1, "a")], ScriptedCritic(says), outputs=[output]).topics
+    (topic,) = make_nuggets([asked(1, "a")], ScriptedCritic(reply_to), outputs=[output]).topics
     assert topic.nuggets == (Nugget("found!", "vital"),)
 
 
@@ -76,25 +76,25 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("said", "why"), BROKEN, ids=[row[-1] for row in BROKEN])
-def test_a_question_the_judge_fails_on_costs_the_others_nothing(said: dict[str, Any], why: str) -> None:
+@pytest.mark.parametrize(("reply", "why"), BROKEN, ids=[row[-1] for row in BROKEN])
+def test_a_failed_question_does_not_affect_the_others(reply: dict[str, Any], why: str) -> None:
     def sometimes(request: JudgeRequest) -> Any:
-        broken = request.sample_id == "1" and set(said) <= set(request.schema["properties"])
-        return said if broken else says(request)
+        broken = request.sample_id == "1" and set(reply) <= set(request.schema["properties"])
+        return reply if broken else reply_to(request)
 
     made = make_nuggets([asked(1, "a"), asked(2, "b")], ScriptedCritic(sometimes), judging=NO_RETRY)
     assert ([one.qid for one in made.topics], made.failed) == (["2"], {"1": "unparseable"})
 
 
-def test_what_cannot_be_meant_is_told() -> None:
-    with pytest.raises(BadValueError, match="answers with objects"):
+def test_invalid_arguments() -> None:
+    with pytest.raises(BadValueError, match="replies with objects"):
         make_nuggets([asked(1, "a")], ScriptedBareCritic(lambda *_: 1.0))
     with pytest.raises(BadValueError, match="most must be"):
-        make_nuggets([asked(1, "a")], ScriptedCritic(says), most=0)
+        make_nuggets([asked(1, "a")], ScriptedCritic(reply_to), most=0)
     with pytest.raises(AlignmentError):
-        make_nuggets([asked(1, "a")], ScriptedCritic(says), outputs=[])
+        make_nuggets([asked(1, "a")], ScriptedCritic(reply_to), outputs=[])
     with pytest.raises(AlignmentError):
-        assign_nuggets([asked(1, "a")], [], ScriptedCritic(says))
+        assign_nuggets([asked(1, "a")], [], ScriptedCritic(reply_to))
 
 
 def with_facts(number: int, *facts: str) -> EvaluationSample:
@@ -102,7 +102,7 @@ def with_facts(number: int, *facts: str) -> EvaluationSample:
     return EvaluationSample(str(number), f"What of {number}?", metadata={"nuggets": nuggets} if facts else {})
 
 
-def test_answers_are_held_against_nuggets_as_the_metric_does() -> None:
+def test_nuggets_are_assigned_as_by_the_metric() -> None:
     samples = [with_facts(1, "a!", "b", "c!"), with_facts(2, "d!"), with_facts(3), with_facts(4, "e!")]
     answers = [
         SystemOutputs([], Response("It is a! and b.")),
@@ -110,7 +110,7 @@ def test_answers_are_held_against_nuggets_as_the_metric_does() -> None:
         SystemOutputs([], Response("x")),
         None,
     ]
-    critic = ScriptedCritic(says)
+    critic = ScriptedCritic(reply_to)
     found = assign_nuggets(samples, answers, critic, run_id="r1", at_a_time=2)
     assert [(one.qid, [n.assignment for n in one.nuggets]) for one in found.topics] == [
         ("1", ["support", "support", "not_support"]),
@@ -127,12 +127,12 @@ def test_answers_are_held_against_nuggets_as_the_metric_does() -> None:
     assert [score for score in result.scores or () if score is not None] == scores == [0.5, 0.0, 0.0]
 
 
-def test_an_answer_the_judge_fails_on_is_named() -> None:
+def test_failed_assignments_are_named() -> None:
     samples = [with_facts(1, "a!"), with_facts(2, "b!")]
     answers = [SystemOutputs([], Response("a!")), SystemOutputs([], Response("b!"))]
 
     def sometimes(request: JudgeRequest) -> Any:
-        return JudgeError("refused", "no") if request.sample_id == "2" else says(request)
+        return JudgeError("refused", "no") if request.sample_id == "2" else reply_to(request)
 
     found = assign_nuggets(samples, answers, ScriptedCritic(sometimes), judging=NO_RETRY)
     assert ([one.qid for one in found.topics], found.failed) == (["1"], {"2": "refused"})

@@ -224,6 +224,7 @@ def test_every_command_with_json_is_recorded() -> None:
     assert offer == {_command_of(case) for case in [*CASES, *OWN_TEST]}
 
 
+@pytest.mark.slow
 def test_keys_of_json_output(source: Path, tmp_path: Path) -> None:
     """Key paths, types and exit code of every call."""
     found: dict[str, Any] = {}

@@ -571,14 +571,16 @@ def test_reverse_questions_by_the_model_that_is_installed() -> None:
 # --- options, signatures, errors --------------------------------------------------------------------------------------
 
 
-def test_a_critic_that_gives_a_number_is_told_what_to_do() -> None:
+def test_a_number_critic_cannot_list_claims() -> None:
     bare = ScriptedBareCritic(lambda *_: 1)
     for name in FAMILY:
-        with pytest.raises(BadValueError, match=f"metric '{name}' has claims listed .* write 'claims: sentences'"):
+        with pytest.raises(
+            BadValueError, match=f"metric '{name}' needs a critic that lists claims.* set 'claims: sentences'"
+        ):
             result_of(metric({name: {"critic": bare}}))
-    with pytest.raises(BadValueError, match="has sentences listed"):
+    with pytest.raises(BadValueError, match="a critic that lists sentences"):
         result_of(metric({"judged_context_relevance": {"critic": bare}}))
-    with pytest.raises(BadValueError, match="has questions listed"):
+    with pytest.raises(BadValueError, match="a critic that lists questions"):
         result_of(metric({"reverse_question_relevance": {"critic": bare, "embed_fn": embed}}))
     built = metric({"claim_precision": {"critic": bare}})
     assert isinstance(built, BatchMetric)

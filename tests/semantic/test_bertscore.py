@@ -1,4 +1,4 @@
-"""Our BERTScore against what the bert-score package said of the same weights, and what it must never do."""
+"""Our BERTScore against what the bert-score package message of the same weights, and what it must never do."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def options_of(key: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("key", ORACLE["scores"])
 @pytest.mark.filterwarnings("ignore:.*longer than the model")
-def test_scores_are_those_of_the_package(key: str, models: dict[str, str]) -> None:
+def test_scores_equal_the_bert_score_package(key: str, models: dict[str, str]) -> None:
     name, layers, *_ = key.split("/")
     for kind, column in COLUMNS.items():
         built = metric(
@@ -93,7 +93,7 @@ def test_batches_and_order_do_not_change_a_score(size: int, models: dict[str, st
     assert np.abs(values_of(whole) - values_of(cut)[::-1]).max() < 1e-5
 
 
-def test_texts_longer_than_the_model_takes_are_said(models: dict[str, str]) -> None:
+def test_truncated_texts_are_counted(models: dict[str, str]) -> None:
     with pytest.warns(AueporaWarning, match="longer than the model reads"):
         (result,) = evaluate(
             *rows([("x " * 900, ["y"]), ("x", ["y"])]),
@@ -103,7 +103,7 @@ def test_texts_longer_than_the_model_takes_are_said(models: dict[str, str]) -> N
 
 
 @pytest.mark.parametrize("idf", [False, True])
-def test_where_memory_runs_out_batches_are_halved_and_what_does_not_fit_alone_is_a_failed_measurement(
+def test_batches_are_halved_when_memory_runs_out(
     models: dict[str, str], monkeypatch: pytest.MonkeyPatch, idf: bool
 ) -> None:
     built = metric("bertscore", model_type=models["minilm"], num_layers=6, idf=idf)
@@ -123,9 +123,7 @@ def test_where_memory_runs_out_batches_are_halved_and_what_does_not_fit_alone_is
 
 
 @pytest.mark.parametrize("idf", [False, True])
-def test_vectors_that_are_no_numbers_are_a_failed_measurement(
-    models: dict[str, str], monkeypatch: pytest.MonkeyPatch, idf: bool
-) -> None:
+def test_nan_vectors_fail(models: dict[str, str], monkeypatch: pytest.MonkeyPatch, idf: bool) -> None:
     built = metric("bertscore", model_type=models["minilm"], num_layers=6, idf=idf)
     encode = TokenEncoder._encode
 
@@ -148,7 +146,7 @@ def test_a_failed_answer_counts_as_an_empty_one(models: dict[str, str]) -> None:
     assert result.details["num_system_failed"] == 1
 
 
-def test_against_the_query_it_is_a_matter_of_relevance(models: dict[str, str]) -> None:
+def test_target_with_the_query_as_reference(models: dict[str, str]) -> None:
     built = metric("bertscore", model_type=models["minilm"], num_layers=6, compare_to="query")
     assert "to:query" in str(built.signature)  # type: ignore[attr-defined]
     assert built.target is TargetCategory.GENERATION_RELEVANCE
@@ -174,11 +172,11 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("options", "said"), MISTAKES, ids=[said for _, said in MISTAKES])
-def test_mistakes_are_named(options: dict[str, Any], said: str, models: dict[str, str]) -> None:
+@pytest.mark.parametrize(("options", "message"), MISTAKES, ids=[message for _, message in MISTAKES])
+def test_invalid_options(options: dict[str, Any], message: str, models: dict[str, str]) -> None:
     if options.get("device") == "cuda" and requirements.need("torch").cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         evaluate(*rows([("a", ["b"])]), [metric("bertscore", model_type=models["minilm"], **options)])
 
 
@@ -193,8 +191,8 @@ def test_baseline_files_are_read_by_layer(tmp_path: Path, models: dict[str, str]
     path.write_text("LAYER,P,R,F\n5,0.1,0.1,0.1\n6,0.5,0.5,0.5\n")
     spec = {"model_type": models["minilm"], "num_layers": 6}
     by_file, by_numbers = (
-        evaluate(*rows([("a cat", ["a dog"])]), [metric("bertscore", **spec, baseline=held)])[0].value
-        for held in (str(path), [0.5, 0.5, 0.5])
+        evaluate(*rows([("a cat", ["a dog"])]), [metric("bertscore", **spec, baseline=baseline)])[0].value
+        for baseline in (str(path), [0.5, 0.5, 0.5])
     )
     assert by_file == by_numbers
     shown = str(metric("bertscore", **spec, baseline=str(path)).signature)  # type: ignore[attr-defined]

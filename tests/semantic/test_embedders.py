@@ -67,7 +67,7 @@ def endpoint() -> Iterator[tuple[str, list[Any]]]:
         server.server_close()
 
 
-def test_an_endpoint_is_asked_once_for_each_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_gets_each_text_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need("openai")
     monkeypatch.setenv("MY_KEY", KEY)
     with endpoint() as (url, asked):
@@ -85,17 +85,17 @@ def test_an_endpoint_is_asked_once_for_each_text(tmp_path: Path, monkeypatch: py
         assert evaluate(rows, outs, [built])[0].value == result.value
         assert asked == []  # paid for once
         assert KEY.encode() not in (tmp_path / "vectors.sqlite").read_bytes()
-        with pytest.warns(AueporaWarning, match="the endpoint gave no vectors") as said:
+        with pytest.warns(AueporaWarning, match="the endpoint gave no vectors") as caught:
             (result,) = evaluate(
                 [SAMPLE],
                 [SystemOutputs([], Response("refused"))],
                 [metric("embedding_similarity", embed_fn={"openai_embeddings": options})],
             )
         assert list(result.outcomes or ()) == ["measure_failed:embed_failed"]
-        assert KEY not in str(said[0].message)
+        assert KEY not in str(caught[0].message)
 
 
-def test_a_text_the_endpoint_refuses_does_not_take_others_along(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rejected_text_does_not_fail_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     need("openai")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with endpoint() as (url, asked):
@@ -116,7 +116,7 @@ def test_an_address_with_a_password_is_not_in_the_signature() -> None:
 
 
 @pytest.mark.part("models")
-def test_a_loaded_model_is_known_by_its_weights_and_read_as_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loaded_model_is_identified_by_its_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     package = need("sentence_transformers")
     model = package.SentenceTransformer(made("sbert"), device="cpu")
     embedder = parse_embedder(model)
@@ -136,7 +136,7 @@ async def later(texts: list[str]) -> list[list[float]]:
     return [[1.0]] * len(texts)
 
 
-def test_a_key_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_key(monkeypatch: pytest.MonkeyPatch) -> None:
     need("openai")
     monkeypatch.delenv("MY_KEY", raising=False)
     built: Any = metric("embedding_similarity", embed_fn={"openai_embeddings": {"model": "m", "api_key_env": "MY_KEY"}})
@@ -163,7 +163,7 @@ NAMED: list[tuple[Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("option", "shown"), [row[:2] for row in NAMED], ids=[row[2] for row in NAMED])
-def test_what_plans_write_comes_back(option: Any, shown: str) -> None:
+def test_specs_round_trip(option: Any, shown: str) -> None:
     built = metric("embedding_similarity", embed_fn=option)
     assert spec_of(built) == {"embedding_similarity": {"embed_fn": option}}
     assert metric(spec_of(built)) == built
@@ -179,15 +179,15 @@ WRONG: list[tuple[Any, str, str]] = [
     ({"python": "letter_vectors"}, "python: takes an import path, module:name", "no object"),
     ({"python": "helpers.letter_vectors:letters", "args": 5}, "args must be a mapping", "args that are none"),
     ({"openai_embeddings": {"model": "m", "base_url": "here"}}, "base_url must be an address", "an address"),
-    ({"openai_embeddings": {"model": "m", "dimensions": "x"}}, "dimensions must be a whole number", "no dimensions"),
+    ({"openai_embeddings": {"model": "m", "dimensions": "x"}}, "dimensions must be an integer", "no dimensions"),
     ({"openai_embeddings": {"model": "m", "timeout": -1}}, "timeout must be a number of at least", "no time"),
-    ({"openai_embeddings": {"model": "m", "retries": 1.5}}, "retries must be a whole number", "half a retry"),
+    ({"openai_embeddings": {"model": "m", "retries": 1.5}}, "retries must be an integer", "half a retry"),
     ({"use": ""}, "use: takes the name of a resource", "no resource"),
 ]
 
 
 @pytest.mark.parametrize(("option", "message"), [row[:2] for row in WRONG], ids=[row[2] for row in WRONG])
-def test_what_cannot_be_meant(option: Any, message: str) -> None:
+def test_invalid_options(option: Any, message: str) -> None:
     with pytest.raises(BadValueError, match=message):
         metric("embedding_similarity", embed_fn=option)
 
@@ -199,7 +199,7 @@ MISSING = [
 
 
 @pytest.mark.parametrize(("path", "message"), MISSING)
-def test_an_import_path_that_leads_nowhere(path: str, message: str) -> None:
+def test_invalid_import_paths(path: str, message: str) -> None:
     built: Any = metric("embedding_similarity", embed_fn={"python": path})  # it can be named and compared
     for use in (built.require_ready, lambda: built.compute([SAMPLE], [OUTPUT])):
         with pytest.raises(BadValueError, match=message):

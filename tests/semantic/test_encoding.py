@@ -16,7 +16,7 @@ from auepora_eval.semantic.sentence_embedder import SentenceTransformerEmbedder
 from helpers.tiny_models import LONGEST, WORDS, made
 
 
-def test_the_longest_come_first_and_batches_hold_so_many_tokens() -> None:
+def test_batches_start_with_the_longest_and_respect_the_token_limit() -> None:
     asked: list[list[int]] = []
 
     def run(places: list[int]) -> list[str]:
@@ -26,7 +26,7 @@ def test_the_longest_come_first_and_batches_hold_so_many_tokens() -> None:
     assert run_in_batches([1, 5, 2, 5, 1], run, tokens=10) == [f"row {place}" for place in range(5)]
     assert asked == [[1, 3], [2, 0, 4]]
     asked.clear()
-    run_in_batches([1, 5, 2, 50, 1], run, tokens=10, most=2)
+    run_in_batches([1, 5, 2, 50, 1], run, tokens=10, max_texts=2)
     assert asked == [[3], [1, 2], [0, 4]]  # what is longer than a batch is one
     assert run_in_batches([], run, tokens=10) == []
 
@@ -39,7 +39,7 @@ LACKS = [
 
 
 @pytest.mark.parametrize("error", [row[0] for row in LACKS], ids=[row[1] for row in LACKS])
-def test_where_memory_runs_out_batches_are_halved(error: Exception) -> None:
+def test_batches_are_halved_when_memory_runs_out(error: Exception) -> None:
     sizes: list[int] = []
 
     def run(places: list[int]) -> list[int]:
@@ -59,7 +59,7 @@ def test_where_memory_runs_out_batches_are_halved(error: Exception) -> None:
     assert max(sizes[3:]) <= 2  # once halved, they stay so
 
 
-def test_another_error_is_not_taken_for_a_lack_of_memory() -> None:
+def test_other_errors_are_not_out_of_memory() -> None:
     def run(places: list[int]) -> list[int]:
         raise RuntimeError("shapes do not match")
 
@@ -99,7 +99,7 @@ def test_a_model_that_runs_out_of_memory_gives_the_same_vectors(monkeypatch: pyt
 
 @pytest.mark.part("models")
 @pytest.mark.parametrize("batch_size", [1, 7, None])
-def test_no_batch_size_and_no_order_matters(batch_size: int | None) -> None:
+def test_batch_size_and_order_do_not_matter(batch_size: int | None) -> None:
     some = texts(30)
     whole = SentenceTransformerEmbedder(made("sbert"))(some)
     again = SentenceTransformerEmbedder(made("sbert"), batch_size=batch_size)(some[::-1])
@@ -117,7 +117,7 @@ def test_no_batch_size_and_no_order_matters(batch_size: int | None) -> None:
 
 @pytest.mark.part("models")
 @pytest.mark.parametrize("name", ["bert", "roberta", "deberta"])
-def test_tokens_are_those_of_the_tokenizer(name: str) -> None:
+def test_tokens_equal_the_tokenizer(name: str) -> None:
     loaded = load_layers(ModelSource(made(name)), None, purpose="a test")
     some = [*texts(5), "cat " * 200, ""]
     tokens = tokenise(loaded, some)
@@ -133,7 +133,7 @@ def test_tokens_are_those_of_the_tokenizer(name: str) -> None:
 
 @pytest.mark.part("models")
 @pytest.mark.parametrize("name", ["nli", "nli-roberta", "nli-deberta"])
-def test_long_pairs_are_cut_as_the_tokenizer_cuts_them(name: str) -> None:
+def test_long_pairs_are_truncated_like_the_tokenizer(name: str) -> None:
     loaded = load_classifier(ModelSource(made(name)), purpose="a test")
     rng = random.Random(name)
     long, longer = (" ".join(rng.choices([*WORDS, "unheardofness"], k=count)) for count in (300, 450))
@@ -149,7 +149,7 @@ def test_long_pairs_are_cut_as_the_tokenizer_cuts_them(name: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, -1, True, 2.5, "many"])
-def test_a_batch_size_that_is_none(wrong: Any) -> None:
+def test_invalid_batch_sizes(wrong: Any) -> None:
     for name in ("sbert_similarity", "cross_encoder_similarity", "nli_grounding"):
-        with pytest.raises(BadValueError, match="batch_size must be a whole number of at least 1"):
+        with pytest.raises(BadValueError, match="batch_size must be an integer >= 1"):
             metric(name, model="anything", batch_size=wrong)

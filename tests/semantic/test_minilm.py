@@ -38,7 +38,7 @@ def scored(built: Any, pairs: list[tuple[str, str]], **options: Any) -> list[flo
 @pytest.mark.parametrize(
     "options", [{}, {"batch_size": 1}, {"batch_size": 5}], ids=["at once", "one by one", "by five"]
 )
-def test_sbert_gives_what_was_recorded(minilm: str, options: dict[str, int]) -> None:
+def test_sbert_equals_the_recorded_cosines(minilm: str, options: dict[str, int]) -> None:
     built = metric("sbert_similarity", model=minilm, **options)
     assert scored(built, PAIRS) == pytest.approx(RECORDED, abs=1e-5)
     assert scored(built, PAIRS, batch_size=4) == pytest.approx(RECORDED, abs=1e-5)
@@ -54,7 +54,7 @@ def test_an_object_a_path_and_an_option_are_the_same_model(minilm: str) -> None:
         assert scored(metric("embedding_similarity", embed_fn=embed), pairs) == want
 
 
-def test_a_text_that_is_too_long_is_cut_and_counted(minilm: str) -> None:
+def test_truncated_texts_are_counted(minilm: str) -> None:
     built = metric("sbert_similarity", model=minilm)
     with pytest.warns(AueporaWarning, match=r"'sbert_similarity': a text is longer than the model reads.*'q10'"):
         (result,) = evaluate(*rows(PAIRS), [built])

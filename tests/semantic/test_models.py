@@ -31,7 +31,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("options", "message"), [row[:2] for row in WRONG], ids=[row[2] for row in WRONG])
-def test_options_that_cannot_be_meant(options: dict[str, Any], message: str) -> None:
+def test_invalid_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(BadValueError, match=message):
         ModelSource(**options)
     assert issubclass(BadTypeError, BadValueError)
@@ -49,7 +49,7 @@ def test_a_model_is_loaded_once() -> None:
 
 
 @pytest.mark.part("models")
-def test_a_model_is_known_by_what_it_holds(tmp_path: Path) -> None:
+def test_a_model_is_identified_by_its_files(tmp_path: Path) -> None:
     copy = tmp_path / "sbert"
     shutil.copytree(made("sbert"), copy)
     ours, theirs = ModelSource(str(copy)), ModelSource(made("sbert"))
@@ -66,7 +66,7 @@ def test_a_model_is_known_by_what_it_holds(tmp_path: Path) -> None:
     assert ModelSource("/gone/model").identity == "model"
 
 
-def test_what_is_not_there_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need("huggingface_hub")
     with pytest.raises(BadValueError, match=r"'org/nowhere' cannot be found on this machine.*allow_download: true"):
         ModelSource("org/nowhere").folder()
@@ -84,7 +84,7 @@ def test_what_is_not_there_says_what_to_do(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.part("models")
-def test_a_model_without_parts(tmp_path: Path) -> None:
+def test_incomplete_models(tmp_path: Path) -> None:
     bare = tmp_path / "no-tokenizer"
     shutil.copytree(made("nli"), bare)
     for name in ("tokenizer.json", "tokenizer_config.json"):
@@ -104,7 +104,7 @@ def test_a_model_without_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.part("models")
-def test_a_gpu_that_is_demanded_and_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = need("torch")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(BadValueError, match=r"device: cuda asks for a GPU, and PyTorch .* finds none"):

@@ -17,7 +17,7 @@ from helpers.tiny_models import made
 ROWS = [[0.5, -1.0], [0.25, 3e-8]]
 
 
-def test_what_is_kept_comes_back(tmp_path: Path) -> None:
+def test_vectors_round_trip(tmp_path: Path) -> None:
     cache = VectorCache(tmp_path / "deep" / "vectors.sqlite")
     assert cache.read("m", ["a"]) == {}
     cache.write("m", ["a", "b\ud800"], ROWS, [False, True])
@@ -35,7 +35,7 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
     assert [found[text][0][0] for text in many] == list(range(1200))
 
 
-def test_only_what_is_new_and_sound_is_made_and_kept(tmp_path: Path) -> None:
+def test_only_new_and_valid_vectors_are_stored(tmp_path: Path) -> None:
     asked: list[list[str]] = []
 
     def encode(texts: list[str]) -> EmbeddingBatch:
@@ -55,7 +55,7 @@ def test_only_what_is_new_and_sound_is_made_and_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.part("models")
-def test_a_model_with_a_cache_reads_no_text_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_texts_are_not_encoded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, texts = str(tmp_path / "vectors.sqlite"), ["the cat", "cat " * 200]
     embedder = SentenceTransformerEmbedder(made("sbert"), cache=path)
     first = embedder.embed_batch(texts)
@@ -84,8 +84,8 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
     assert {text: row[0] for text, (row, _) in found.items()} == {str(number): number for number in range(400)}
 
 
-def test_a_file_that_is_no_cache(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_cache(tmp_path: Path) -> None:
     path = tmp_path / "vectors.sqlite"
     path.write_text("no database, and long enough to be looked at as one" * 50, encoding="utf-8")
-    with pytest.raises(StoreError, match=r"the cache of vectors cannot be used .*delete the file or name another"):
+    with pytest.raises(StoreError, match=r"the vector cache cannot be used .*delete the file or name another"):
         VectorCache(path).read("m", ["a"])

@@ -243,13 +243,14 @@ def _is_below_one(value: object) -> bool:
 
 def _pair_scores(pairs: MatchedPairs, without_meaning: Sequence[int]) -> Floats:
     """Precision, recall and F1 of every pair."""
-    weights = [uniform_weights(side.ids, without_meaning) for side in (pairs.given, pairs.wanted)]
+    weights = [uniform_weights(side.ids, without_meaning) for side in (pairs.candidates, pairs.references)]
     empty = [
-        token_weights(side, weight) == 0 for side, weight in zip((pairs.given, pairs.wanted), weights, strict=True)
+        token_weights(side, weight) == 0
+        for side, weight in zip((pairs.candidates, pairs.references), weights, strict=True)
     ]
     precision, recall = (
         np.where(empty[0] | empty[1], 0.0, weighted_means(side, weight))
-        for side, weight in zip((pairs.given, pairs.wanted), weights, strict=True)
+        for side, weight in zip((pairs.candidates, pairs.references), weights, strict=True)
     )
     total = precision + recall
     f1 = np.divide(2 * precision * recall, total, out=np.zeros(len(total)), where=total != 0)
@@ -263,9 +264,9 @@ def _failure_masks(pairs: MatchedPairs, owners: Integers, rows: int) -> dict[str
         return np.bincount(owners[mask], minlength=rows) > 0
 
     no_number = np.zeros(len(owners), np.bool_)
-    for side in (pairs.given, pairs.wanted):
+    for side in (pairs.candidates, pairs.references):
         no_number |= token_weights(side, np.isnan(side.nearest).astype(np.float64)) > 0
-    return {OUT_OF_MEMORY: of_any(pairs.lost), BAD_VECTOR: of_any(no_number & ~pairs.lost)}
+    return {OUT_OF_MEMORY: of_any(pairs.out_of_memory), BAD_VECTOR: of_any(no_number & ~pairs.out_of_memory)}
 
 
 def _plain_bertscore(encoder: TokenEncoder, given: str, text: str) -> tuple[float, float, float]:
@@ -293,7 +294,7 @@ def _group_by_sample(
 ) -> list[list[_MatchedPair]]:
     """The pairs of each sample."""
     found: list[list[_MatchedPair]] = [[] for _ in range(rows)]
-    sides = list(zip(_split_pairs(pairs.given), _split_pairs(pairs.wanted), strict=True))
+    sides = list(zip(_split_pairs(pairs.candidates), _split_pairs(pairs.references), strict=True))
     for row, (given, wanted_side) in zip(owners.tolist(), sides, strict=True):
         empty = not all(uniform_weights(side.ids, without_meaning).any() for side in (given, wanted_side))
         found[row].append(_MatchedPair(given, wanted_side, empty))

@@ -1,15 +1,15 @@
-"""Models that turn texts into numbers: found, loaded once, and asked about many texts at a time.
+"""Local models and embedding endpoints for semantic metrics: loading, tokenising, encoding in batches.
 
-devices          where a model runs, and how exactly it computes
-models           models by path or name: found without a network, loaded once, known by what is in them
-encoding         texts as tokens, sorted by length, in batches that fit the memory
-layers           where a model keeps its layers, and the first of them alone
+devices          device and precision of a model
+models           models by path or hub name: loaded once, identified by a fingerprint of their files
+encoding         tokenising, and batches sorted by length that fit into memory
+layers           models truncated to their first layers
 sentences        vectors of texts by a sentence-transformers model
-pairs            numbers for pairs of texts by a sequence classifier: cross-encoders, entailment
+pairs            scores of text pairs by a sequence classifier: cross-encoders, NLI models
 token_encoder    vectors of a text's tokens, from one layer of a model
-greedy_matching  each token with the nearest one of another text
+greedy_matching  the most similar token of another text for each token
 bertscore        BERTScore's best layers, weights of tokens, baselines
-vector_cache     vectors kept on disk, by model and text
-embedders        whatever makes vectors: a function, a model, an endpoint, as plans and Python name it
+vector_cache     vectors on disk, by model and text
+embedders        embedding functions, models and endpoints, as plans and Python describe them
 endpoint         vectors from an OpenAI-compatible endpoint
 """

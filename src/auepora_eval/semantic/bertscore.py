@@ -1,4 +1,4 @@
-"""BERTScore's ground: the encoder for a model and layer, which tokens weigh how much, and baselines."""
+"""Parts of BERTScore: the encoder for a model and layer, token weights, and baselines."""
 
 from __future__ import annotations
 
@@ -63,69 +63,69 @@ BEST_LAYERS = {
     "xlm-roberta-base": 9,
     "xlm-roberta-large": 17,
 }
-"""The layer whose vectors agreed best with people's judgement, as the authors of BERTScore found it."""
+"""The layer that correlates best with human judgements, according to the authors of BERTScore."""
 
 
 def load_encoder(source: ModelSource, layers: int | None) -> TokenEncoder:
-    """The model cut off after this layer, by default the one that is known to be best; loaded once per process."""
-    chosen = BEST_LAYERS.get(source.model) if layers is None else layers
-    if chosen is None:
+    """The model truncated after this layer, by default the best known one; loaded once per process."""
+    layer = BEST_LAYERS.get(source.model) if layers is None else layers
+    if layer is None:
         loaded = load_layers(source, None, purpose="bertscore")
         raise BadValueError(
-            f"it is not known which layer of '{source.identity}' to take; give num_layers, at most the model's "
+            f"there is no default layer for '{source.identity}'; set num_layers, at most the model's "
             f"{layer_count(loaded.model)}"
         )
-    loaded = load_layers(source, chosen, purpose="bertscore")
+    loaded = load_layers(source, layer, purpose="bertscore")
     return TokenEncoder(loaded)
 
 
-def uniform_weights(ids: Integers, without_meaning: Sequence[int]) -> Floats:
-    """Every token weighs the same, but for those that frame a text."""
-    weights: Floats = (~np.isin(ids, list(without_meaning))).astype(np.float64)
+def uniform_weights(ids: Integers, special_token_ids: Sequence[int]) -> Floats:
+    """Weight 1 for every token except special tokens."""
+    weights: Floats = (~np.isin(ids, list(special_token_ids))).astype(np.float64)
     return weights
 
 
 def idf_weights(ids: Integers, frequencies: Mapping[int, int], texts: int) -> Floats:
-    """A token weighs the more the fewer reference texts have it: log((texts + 1) / (texts with it + 1))."""
-    distinct, places = np.unique(ids, return_inverse=True)
+    """Inverse document frequency of each token: log((texts + 1) / (texts with it + 1))."""
+    distinct, inverse = np.unique(ids, return_inverse=True)
     weights = [math.log((texts + 1) / (frequencies.get(number, 0) + 1)) for number in distinct.tolist()]
-    return np.array(weights, dtype=np.float64)[places]
+    return np.array(weights, dtype=np.float64)[inverse]
 
 
 def document_frequencies(texts: Iterable[Integers]) -> Counter[int]:
-    """In how many texts each token occurs."""
-    found: Counter[int] = Counter()
+    """Number of texts that contain each token."""
+    counts: Counter[int] = Counter()
     for ids in texts:
-        found.update(set(ids.tolist()))
-    return found
+        counts.update(set(ids.tolist()))
+    return counts
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What texts that have nothing to do with each other score, in precision, recall and F1."""
+    """Precision, recall and F1 of unrelated texts, for rescaling."""
 
     precision: float
     recall: float
     f1: float
 
     def rescale(self, values: Floats) -> Floats:
-        """Values (rows of precision, recall, F1) so that the baseline is 0 and 1 stays 1."""
+        """Rescale rows of precision, recall and F1 so that the baseline is 0 and 1 stays 1."""
         base = np.array([self.precision, self.recall, self.f1])
         scaled: Floats = (values - base) / (1 - base)
         return scaled
 
 
 def baseline_name(path: str) -> str:
-    """A baseline's file as a signature shows it: its name and a hash of what it holds, not where it lies."""
+    """A baseline file as a signature shows it: its name and a hash of its content, without its folder."""
     file = Path(path)
     try:
         return f"{file.name}-{hashlib.sha256(file.read_bytes()).hexdigest()[:8]}".replace("|", "/")
-    except OSError:  # whoever needs the file says so
+    except OSError:  # reading the file will raise
         return file.name.replace("|", "/")
 
 
 def read_baseline(path: str | Path, layer: int) -> Baseline:
-    """The baseline of a layer from a file as the bert-score package has them: LAYER,P,R,F."""
+    """The baseline of a layer from a file in the format of the bert-score package: LAYER,P,R,F."""
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file))

@@ -1,4 +1,4 @@
-"""Whatever makes vectors: a function, a model, an import path or an endpoint, as plans and Python name it."""
+"""Embedders: a function, a model, an import path or an endpoint, as plans and Python describe them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ObjectEmbedder:
-    """Makes vectors with a sentence-transformers model that somebody has loaded already."""
+    """Embeds texts with a sentence-transformers model that is already loaded."""
 
     model: Any
 
     @cached_property
     def identity(self) -> str:
-        """The model's name, as far as it knows one, and a hash of the first numbers of each of its weights."""
+        """The model's name, if it has one, and a hash of the first numbers of each of its weights."""
         card = getattr(self.model, "model_card_data", None)
         name = getattr(card, "base_model", None) or type(self.model).__name__
         digest = hashlib.sha256()
@@ -49,8 +49,8 @@ class ObjectEmbedder:
         return f"{name}-{digest.hexdigest()[:8]}".replace("|", "/")
 
     def embed_batch(self, texts: list[str]) -> EmbeddingBatch:
-        """The vectors of some texts, and which of them were cut."""
-        model = self.model.eval()  # one that is being trained would leave numbers out by chance
+        """The vectors of some texts, and which of them were truncated."""
+        model = self.model.eval()  # in training mode dropout would be active
         device = str(getattr(model, "device", "cpu")).partition(":")[0]
         longest = int(getattr(model, "max_seq_length", None) or 512)
         return encode_texts(LoadedModel(model, getattr(model, "tokenizer", None), device, longest), texts, None)
@@ -58,9 +58,9 @@ class ObjectEmbedder:
 
 @dataclass(frozen=True)
 class PythonEmbedder:
-    """Makes vectors with a function, class or object at an import path, such as ``my_app.vectors:embed``.
+    """Embeds texts with a function, class or object at an import path, such as ``my_app.vectors:embed``.
 
-    A class, and a function that is given ``args``, is called with them and gives what makes the vectors.
+    A class, or a function with ``args``, is called with them and returns the embedder.
     """
 
     path: str
@@ -74,27 +74,27 @@ class PythonEmbedder:
 
     @property
     def identity(self) -> str:
-        """The path, and what is given to it."""
+        """The path and its arguments."""
         return " ".join([self.path, *(f"{key}={value!r}" for key, value in self.args)]).replace("|", "/")
 
     def spec(self) -> dict[str, Any]:
-        """How a plan names it."""
+        """The description in a plan."""
         return {"python": self.path, **({"args": dict(self.args)} if self.args else {})}
 
     def require_ready(self) -> None:
         """Raise unless it can be imported."""
-        self._made()
+        self._load()
 
     def embed_batch(self, texts: list[str]) -> EmbeddingBatch:
         """The vectors of some texts."""
-        made = self._made()
+        made = self._load()
         if hasattr(made, "embed_batch"):
             found: EmbeddingBatch = made.embed_batch(texts)
             return found
         rows = made(texts)
         return EmbeddingBatch(rows if hasattr(rows, "shape") else list(rows), [False] * len(texts))
 
-    def _made(self) -> Any:
+    def _load(self) -> Any:
         return _import_embedder(self.path, self.args)
 
 
@@ -117,7 +117,7 @@ def _import_embedder(path: str, args: tuple[tuple[str, Any], ...]) -> Any:
 
 
 def _module(name: str) -> Any:
-    # Beside the folder of the plan, which whoever runs it puts there: the place where the command was given.
+    # The current directory, in addition to the plan's folder, which the runner adds.
     here = os.getcwd()
     if here not in sys.path:
         sys.path.append(here)
@@ -135,11 +135,11 @@ EMBEDDER_KINDS: dict[str, Callable[..., Any]] = {
     "sentence_transformers": SentenceTransformerEmbedder,
     "openai_embeddings": OpenAIEmbedder,
 }
-"""Kinds of embedders that a plan can name, each with options of its own."""
+"""Kinds of embedders that a plan can name."""
 
 
 def build_embedder(kind: str, options: Mapping[str, Any] | None) -> Any:
-    """The embedder of a kind, from its options; nothing is loaded and nobody is asked yet."""
+    """The embedder of a kind, from its options; nothing is loaded and no call is made yet."""
     make = EMBEDDER_KINDS.get(kind)
     if make is None:
         raise BadValueError(f"there is no kind of embedder '{kind}'; there are {', '.join(EMBEDDER_KINDS)}")
@@ -148,21 +148,23 @@ def build_embedder(kind: str, options: Mapping[str, Any] | None) -> Any:
     known = inspect.signature(make).parameters
     for name in options:
         if name not in known:
-            raise BadValueError(f"{kind} has no option '{name}'{did_you_mean(name, known, otherwise=_listed(known))}")
+            raise BadValueError(
+                f"{kind} has no option '{name}'{did_you_mean(name, known, otherwise=_options_hint(known))}"
+            )
     if "model" not in options:
         raise BadValueError(f"{kind} needs its option 'model'")
     return make(**options)
 
 
-def _listed(names: Mapping[str, object]) -> str:
+def _options_hint(names: Mapping[str, object]) -> str:
     return f"; its options are: {', '.join(names)}"
 
 
 def parse_embedder(option: Any, *, what: str = "embed_fn") -> Any:
-    """An option that says how vectors are made, as a metric keeps it.
+    """The embedder that an option describes.
 
-    It may be a function from texts to a vector for each, a sentence-transformers model or where one lies, or what a
-    plan writes:
+    The option may be a function from texts to vectors, a sentence-transformers model or its path, or the
+    description in a plan:
     ``{use: NAME}``, ``{python: module:name}``, ``{sentence_transformers: {model: ...}}``,
     ``{openai_embeddings: {model: ...}}``.
     """
@@ -181,7 +183,7 @@ def parse_embedder(option: Any, *, what: str = "embed_fn") -> Any:
     if isinstance(option, Use) or hasattr(option, "embed_batch"):
         return option
     if getattr(option, "__name__", None) == "encode" and _is_model(owner := getattr(option, "__self__", None)):
-        option = owner  # the method says neither which model it is nor what it cut
+        option = owner  # the bound method hides the model's identity and truncation
     if _is_model(option):
         return ObjectEmbedder(option)
     if inspect.iscoroutinefunction(option):
@@ -201,7 +203,7 @@ def _is_model(thing: Any) -> bool:
 
 
 def resolve_embedder(option: Any, *, what: str = "embed_fn") -> EmbedFunction:
-    """What makes the vectors, from an option as a metric keeps it."""
+    """The embedder that an option stands for, resources resolved."""
     found: EmbedFunction = parse_embedder(resolve(option, what=what), what=what)
     return found
 
@@ -215,7 +217,7 @@ def embedder_name(option: Any) -> str:
 
 
 def require_embedder(option: Any, *, what: str = "embed_fn") -> None:
-    """Raise unless an embedder can be used: its packages, its model, its key are at hand."""
+    """Raise unless an embedder is usable: its packages, model and key are available."""
     ready = getattr(resolve_embedder(option, what=what), "require_ready", None)
     if ready is not None:
         ready()

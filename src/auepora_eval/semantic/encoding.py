@@ -1,4 +1,4 @@
-"""Texts as tokens, sorted by length, in batches that fit the memory."""
+"""Tokenising, and running models in batches sorted by length that fit into memory."""
 
 from __future__ import annotations
 
@@ -30,111 +30,113 @@ __all__ = [
 T = TypeVar("T")
 
 OUT_OF_MEMORY = "out_of_memory"
-_TOKENISING = threading.Lock()
-"""A tokenizer that is told anew what to cut while another thread uses it fails."""
-_TOKENS_AT_ONCE = {"cpu": 1 << 12, "cuda": 1 << 18}
-"""Tokens of a batch, padding included: more is no faster, and needs more memory."""
+_TOKENISER_LOCK = threading.Lock()
+"""Changing a tokenizer's truncation while another thread uses it fails."""
+_TOKENS_PER_BATCH = {"cpu": 1 << 12, "cuda": 1 << 18}
+"""Tokens per batch, padding included: more is not faster and needs more memory."""
 
 
 def require_batch_size(batch_size: object) -> None:
-    """Raise unless it is a number of texts, or ``None`` for as many as make sense."""
-    whole = isinstance(batch_size, int) and not isinstance(batch_size, bool) and batch_size > 0
-    if batch_size is not None and not whole:
-        raise BadValueError(f"batch_size must be a whole number of at least 1, not {batch_size!r}")
+    """Raise unless it is a positive integer, or ``None`` for an automatic batch size."""
+    is_positive_integer = isinstance(batch_size, int) and not isinstance(batch_size, bool) and batch_size > 0
+    if batch_size is not None and not is_positive_integer:
+        raise BadValueError(f"batch_size must be an integer >= 1, not {batch_size!r}")
 
 
 def token_budget(device: str) -> int:
-    """How many tokens a batch may have on a device."""
-    return _TOKENS_AT_ONCE.get(device, _TOKENS_AT_ONCE["cpu"])
+    """Maximum tokens of a batch on a device."""
+    return _TOKENS_PER_BATCH.get(device, _TOKENS_PER_BATCH["cpu"])
 
 
 @dataclass(frozen=True, slots=True)
 class TokenisedTexts:
-    """Texts, or pairs of texts, as the numbers of their tokens."""
+    """Token ids of texts or text pairs."""
 
     ids: list[list[int]]
     types: list[list[int]] | None
-    """Which of the two texts each token belongs to, where there are two and the model wants to be told."""
+    """Segment of each token, for text pairs and models that use segments."""
     cut: list[bool]
-    """Which were longer than the model reads."""
+    """Which were truncated to the model's input length."""
 
     @property
     def lengths(self) -> list[int]:
-        """How many tokens each has."""
+        """Number of tokens of each."""
         return list(map(len, self.ids))
 
 
 def encodable(text: str) -> str:
-    """The text as a model can be given it: half of a character, which has no bytes, becomes a question mark."""
+    """The text with lone surrogates, which cannot be encoded, replaced by question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def tokenise(loaded: LoadedModel, texts: list[str], others: list[str] | None = None) -> TokenisedTexts:
-    """Texts, or texts and ``others`` pair by pair, as tokens; what is too long is cut, of a pair the longer text."""
-    with _TOKENISING:
+    """Tokenise texts, or pairs of ``texts`` and ``others``; long input is truncated, of a pair the longer text."""
+    with _TOKENISER_LOCK:
         return _tokenise(loaded, texts, others)
 
 
 def _tokenise(loaded: LoadedModel, texts: list[str], others: list[str] | None) -> TokenisedTexts:
-    tokenizer, longest = loaded.tokenizer, loaded.max_length
-    parts = [list(map(encodable, some)) for some in (texts, others) if some is not None]
+    tokenizer, max_length = loaded.tokenizer, loaded.max_length
+    parts = [list(map(encodable, texts_of_side)) for texts_of_side in (texts, others) if texts_of_side is not None]
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
-        return _tokenise_in_python(tokenizer, longest, parts)
+        return _tokenise_in_python(tokenizer, max_length, parts)
     if others is not None:
-        shorter = _shorten(tokenizer, {text for some in parts for text in some}, longest)
-        parts = [[shorter.get(text, text) for text in some] for some in parts]
-    # Straight from the library underneath: the layer above it costs as much again.
-    backend.enable_truncation(longest, strategy="longest_first")
+        shortened = _shorten(tokenizer, {text for texts_of_side in parts for text in texts_of_side}, max_length)
+        parts = [[shortened.get(text, text) for text in texts_of_side] for texts_of_side in parts]
+    # The backend directly: the transformers layer above it would double the cost.
+    backend.enable_truncation(max_length, strategy="longest_first")
     backend.no_padding()
     encode = getattr(backend, "encode_batch_fast", backend.encode_batch)
-    found = encode(parts[0] if others is None else list(zip(*parts, strict=True)))
-    # Tokens of single texts are of one type nearly everywhere, and then there is nothing to be told.
-    told = "token_type_ids" in tokenizer.model_input_names and any(any(one.type_ids) for one in found[:1])
-    types = [one.type_ids for one in found] if told else None
-    return TokenisedTexts([one.ids for one in found], types, [bool(one.overflowing) for one in found])
+    encodings = encode(parts[0] if others is None else list(zip(*parts, strict=True)))
+    # Single texts nearly always have one segment; then types are not needed.
+    has_types = "token_type_ids" in tokenizer.model_input_names and any(any(one.type_ids) for one in encodings[:1])
+    types = [one.type_ids for one in encodings] if has_types else None
+    return TokenisedTexts([one.ids for one in encodings], types, [bool(one.overflowing) for one in encodings])
 
 
-def _tokenise_in_python(tokenizer: Any, longest: int, parts: list[list[str]]) -> TokenisedTexts:
-    """As tokens by a tokenizer written in Python, which does not say what it cut."""
-    found = tokenizer(*parts, truncation="longest_first", max_length=longest, padding=False, verbose=False)
-    whole = tokenizer(*parts, truncation=False, padding=False, verbose=False)["input_ids"]
-    return TokenisedTexts(found["input_ids"], found.get("token_type_ids"), [len(ids) > longest for ids in whole])
+def _tokenise_in_python(tokenizer: Any, max_length: int, parts: list[list[str]]) -> TokenisedTexts:
+    """Tokenise with a tokenizer written in Python, which does not report truncation."""
+    encoded = tokenizer(*parts, truncation="longest_first", max_length=max_length, padding=False, verbose=False)
+    untruncated = tokenizer(*parts, truncation=False, padding=False, verbose=False)["input_ids"]
+    return TokenisedTexts(
+        encoded["input_ids"], encoded.get("token_type_ids"), [len(ids) > max_length for ids in untruncated]
+    )
 
 
-_SPARE = 64
-"""Tokens beyond the longest input that are kept where a text is shortened: a word cut in two may fall apart otherwise,
-and the parts of it that are read must not."""
+_SPARE_TOKENS = 64
+"""Spare tokens beyond the input length when a text is shortened: a word split at the end may tokenise differently,
+which must not affect the tokens that are used."""
 
 
-def _shorten(tokenizer: Any, texts: Iterable[str], longest: int) -> dict[str, str]:
-    """The beginnings of texts that are far too long, and still too long afterwards.
+def _shorten(tokenizer: Any, texts: Iterable[str], max_length: int) -> dict[str, str]:
+    """The beginnings of texts that are far too long; they still exceed the input length.
 
-    What a tokenizer cuts from a pair it puts together in every combination: for two long texts that takes for ever.
+    A tokenizer enumerates all combinations of what it truncates from a pair, which never ends for two long texts.
     """
-    long = [text for text in texts if len(text) > 2 * (longest + _SPARE)]
+    long = [text for text in texts if len(text) > 2 * (max_length + _SPARE_TOKENS)]
     if not long:
         return {}
-    found = tokenizer(long, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
-    keep = longest + _SPARE
-    return {text: text[: ends[keep - 1][1]] for text, ends in zip(long, found, strict=True) if len(ends) > keep}
+    offsets = tokenizer(long, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+    keep = max_length + _SPARE_TOKENS
+    return {text: text[: ends[keep - 1][1]] for text, ends in zip(long, offsets, strict=True) if len(ends) > keep}
 
 
-def pad_batch(tokens: TokenisedTexts, places: Sequence[int], loaded: LoadedModel) -> dict[str, Any]:
-    """Some of the texts as tensors of one length on the model's device, and which tokens are real."""
+def pad_batch(tokens: TokenisedTexts, indices: Sequence[int], loaded: LoadedModel) -> dict[str, Any]:
+    """Padded input tensors with attention mask for some of the texts, on the model's device."""
     import torch
 
     tokenizer = loaded.tokenizer
-    width = max(len(tokens.ids[place]) for place in places)
-    ids = np.full((len(places), width), tokenizer.pad_token_id or 0, dtype=np.int64)
+    width = max(len(tokens.ids[index]) for index in indices)
+    ids = np.full((len(indices), width), tokenizer.pad_token_id or 0, dtype=np.int64)
     mask, types = np.zeros_like(ids), np.full_like(ids, getattr(tokenizer, "pad_token_type_id", 0))
     left = tokenizer.padding_side == "left"
-    for row, place in enumerate(places):
-        own = tokens.ids[place]
-        at = slice(width - len(own), width) if left else slice(0, len(own))
-        ids[row, at], mask[row, at] = own, 1
+    for row, index in enumerate(indices):
+        token_ids = tokens.ids[index]
+        at = slice(width - len(token_ids), width) if left else slice(0, len(token_ids))
+        ids[row, at], mask[row, at] = token_ids, 1
         if tokens.types is not None:
-            types[row, at] = tokens.types[place]
+            types[row, at] = tokens.types[index]
     columns = {"input_ids": ids, "attention_mask": mask}
     if tokens.types is not None:
         columns["token_type_ids"] = types
@@ -144,9 +146,9 @@ def pad_batch(tokens: TokenisedTexts, places: Sequence[int], loaded: LoadedModel
 def run_halving(
     rows: npt.NDArray[np.int64],
     run: Callable[[npt.NDArray[np.int64]], None],
-    lost: Callable[[npt.NDArray[np.int64]], None],
+    on_failure: Callable[[npt.NDArray[np.int64]], None],
 ) -> None:
-    """Do something for all rows at once; where memory does not suffice, in two halves. What does not fit is lost."""
+    """Run all rows at once, or in halves if memory runs out; ``on_failure`` gets single rows that do not fit."""
     try:
         run(rows)
     except (RuntimeError, MemoryError) as error:
@@ -155,11 +157,11 @@ def run_halving(
     else:
         return
     if len(rows) == 1:
-        lost(rows)
+        on_failure(rows)
         return
     half = len(rows) // 2
-    run_halving(rows[:half], run, lost)
-    run_halving(rows[half:], run, lost)
+    run_halving(rows[:half], run, on_failure)
+    run_halving(rows[half:], run, on_failure)
 
 
 def run_in_batches(
@@ -167,34 +169,34 @@ def run_in_batches(
     run: Callable[[list[int]], Sequence[T]],
     *,
     tokens: int,
-    most: int | None = None,
+    max_texts: int | None = None,
 ) -> list[T | InferenceFailure]:
-    """What ``run`` gives for every place, asked in batches of places with texts of about the same length.
+    """The results of ``run`` for every text, computed in batches of similar length.
 
-    A batch holds ``tokens`` tokens at most, padding included, and ``most`` texts. The longest come first, so that a
-    lack of memory shows at once: then batches are half as large from there on. A text that does not fit alone is lost.
+    A batch has at most ``tokens`` tokens, padding included, and ``max_texts`` texts. The longest come first, so that a
+    lack of memory shows at once and halves the batch size. A text that does not fit alone gets a failure.
     """
     order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable").tolist()
-    found: list[T | InferenceFailure] = [_OUT_OF_MEMORY_FAILURE] * len(order)
+    results: list[T | InferenceFailure] = [_OUT_OF_MEMORY_FAILURE] * len(order)
     start = 0
     while start < len(order):
         longest = max(1, lengths[order[start]])
-        count = max(1, min(tokens // longest, most or len(order)))
-        places = order[start : start + count]
+        count = max(1, min(tokens // longest, max_texts or len(order)))
+        indices = order[start : start + count]
         try:
-            rows = run(places)
+            rows = run(indices)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            if len(places) > 1:
-                # As many texts as there were, not as might have been: the end of the list is a smaller batch.
-                most, tokens = max(1, len(places) // 2), max(longest, tokens // 2)
+            if len(indices) > 1:
+                # Half of the actual batch, which is smaller at the end of the list.
+                max_texts, tokens = max(1, len(indices) // 2), max(longest, tokens // 2)
                 continue
         else:
-            for place, row in zip(places, rows, strict=True):
-                found[place] = row
-        start += len(places)
-    return found
+            for index, row in zip(indices, rows, strict=True):
+                results[index] = row
+        start += len(indices)
+    return results
 
 
 _OUT_OF_MEMORY_FAILURE = InferenceFailure(
@@ -203,6 +205,6 @@ _OUT_OF_MEMORY_FAILURE = InferenceFailure(
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether memory ran out, on a GPU or on the CPU, where it is told by the message alone."""
+    """Whether memory ran out, on a GPU or on the CPU, where only the message shows it."""
     text = str(error).lower()
     return isinstance(error, MemoryError) or "out of memory" in text or "not enough memory" in text

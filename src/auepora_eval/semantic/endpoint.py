@@ -17,21 +17,21 @@ from .vector_cache import encode_with_cache
 
 __all__ = ["OpenAIEmbedder"]
 
-_TEXTS_AT_ONCE = 256
-_REFUSALS = (400, 413, 422)
-"""How an endpoint says that it cannot read what it was sent: less of it may do."""
-_REFUSALS_AT_MOST = 20
-"""After so many in a row it is not one text that it refuses but all, and nothing is asked for in halves any more."""
+_TEXTS_PER_REQUEST = 256
+_REJECTION_STATUSES = (400, 413, 422)
+"""Statuses of a rejected input: a smaller request may succeed."""
+_MAX_REJECTIONS = 20
+"""After this many rejections in a row the endpoint rejects everything, and requests are no longer halved."""
 
 
 @dataclass(frozen=True)
 class OpenAIEmbedder:
-    """Makes vectors by asking an endpoint that speaks OpenAI's embeddings protocol.
+    """Embeds texts with an OpenAI-compatible embeddings endpoint.
 
-    The key stands in the environment variable that ``api_key_env`` names; an endpoint of your own (``base_url``) may
-    need none. With ``cache`` vectors are kept in that file, and a text is paid for once. Where the endpoint refuses
-    some texts together they are asked for in halves, so that one it cannot read does not take the others along. Texts
-    for which it gives no vector after ``retries`` are failed measurements.
+    The key is read from the environment variable named by ``api_key_env``; an endpoint of your own (``base_url``) may
+    need none. With ``cache`` vectors are stored in that file, and a text is paid for once. If the endpoint rejects a
+    request, its texts are sent in halves, so that one bad text does not fail the others. Texts without a vector after
+    ``retries`` are failed measurements.
     """
 
     model: str
@@ -54,30 +54,30 @@ class OpenAIEmbedder:
             raise BadValueError(
                 f"base_url must be an address such as http://127.0.0.1:8000/v1, not {self.base_url!r:.80}"
             )
-        _require_number("dimensions", self.dimensions, whole=True, least=1)
-        _require_number("timeout", self.timeout, whole=False, least=0.001)
-        _require_number("retries", self.retries, whole=True, least=0)
+        _require_number("dimensions", self.dimensions, integer=True, minimum=1)
+        _require_number("timeout", self.timeout, integer=False, minimum=0.001)
+        _require_number("retries", self.retries, integer=True, minimum=0)
         require_batch_size(self.batch_size)
 
     @property
     def identity(self) -> str:
-        """What tells its vectors from others."""
+        """Identifies its vectors in signatures and caches."""
         where = [] if self.base_url is None else [Secrets(hide_passwords=True).text(self.base_url)]
         return " ".join([self.model, *map(str, filter(None, [self.dimensions])), *where]).replace("|", "/")
 
     def spec(self) -> dict[str, Any]:
-        """How a plan names it."""
+        """The description in a plan."""
         fields = type(self).__dataclass_fields__
         given = {name: getattr(self, name) for name, one in fields.items() if getattr(self, name) != one.default}
         return {"openai_embeddings": given}
 
     def require_ready(self) -> None:
-        """Raise unless the package and the key are at hand; nobody is asked."""
+        """Raise unless the package and the key are available; no call is made."""
         self._client()
 
     def embed_batch(self, texts: list[str]) -> EmbeddingBatch:
-        """The vectors of some texts; which ones the endpoint cut is not known."""
-        return encode_with_cache(self.cache, self.identity, texts, self._asked)
+        """The vectors of some texts; truncation by the endpoint is unknown."""
+        return encode_with_cache(self.cache, self.identity, texts, self._embed)
 
     def __call__(self, texts: list[str]) -> Any:
         """The vectors of some texts, row by row."""
@@ -87,15 +87,15 @@ class OpenAIEmbedder:
                 raise RuntimeError(row.message)
         return np.array(rows)
 
-    def _asked(self, texts: list[str]) -> EmbeddingBatch:
+    def _embed(self, texts: list[str]) -> EmbeddingBatch:
         rows: list[Any] = []
         if texts:
             client, key = self._client()
-            size = self.batch_size or _TEXTS_AT_ONCE
+            size = self.batch_size or _TEXTS_PER_REQUEST
             with client:
-                asked = _EndpointCalls(self, client, Secrets([key] if key else []))
+                calls = _EndpointCalls(self, client, Secrets([key] if key else []))
                 for start in range(0, len(texts), size):
-                    rows += asked.rows(texts[start : start + size])
+                    rows += calls.rows(texts[start : start + size])
         return EmbeddingBatch(rows, [False] * len(rows))
 
     def _client(self) -> tuple[Any, str | None]:
@@ -116,37 +116,37 @@ class OpenAIEmbedder:
         return client, key
 
 
-def _require_number(name: str, value: object, *, whole: bool, least: float) -> None:
-    kinds = int if whole else (int, float)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or not value >= least):
+def _require_number(name: str, value: object, *, integer: bool, minimum: float) -> None:
+    kinds = int if integer else (int, float)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or not value >= minimum):
         raise BadValueError(
-            f"{name} must be a {'whole ' if whole else ''}number of at least {least:g}, not {value!r:.80}"
+            f"{name} must be {'an integer' if integer else 'a number'} >= {minimum:g}, not {value!r:.80}"
         )
 
 
 class _EndpointCalls:
-    """One asking of an endpoint: what it gave, and whether it still makes sense to ask for less at a time."""
+    """The requests for one list of texts, split into halves after rejections."""
 
     def __init__(self, embedder: OpenAIEmbedder, client: Any, secrets: Secrets) -> None:
         self._client, self._secrets = client, secrets
         options = {} if embedder.dimensions is None else {"dimensions": embedder.dimensions}
-        # As numbers: not every endpoint knows the shorter form that the client would ask for.
+        # As floats: not every endpoint supports the client's default, base64.
         self._options = {"model": embedder.model, "encoding_format": "float", **options}
-        self._refusals_left = _REFUSALS_AT_MOST
+        self._rejections_left = _MAX_REJECTIONS
 
     def rows(self, texts: list[str]) -> list[Any]:
         """A vector for each text, or a ``InferenceFailure``."""
         try:
             reply = self._client.embeddings.create(input=list(map(encodable, texts)), **self._options)
-            found = {item.index: np.asarray(item.embedding, dtype=np.float32) for item in reply.data}
-            rows = [found[place] for place in range(len(texts))]
-        except Exception as error:  # a network, a service and a reply can go wrong in any way
-            if getattr(error, "status_code", None) in _REFUSALS and self._refusals_left > 0:
-                self._refusals_left -= 1
+            vectors = {item.index: np.asarray(item.embedding, dtype=np.float32) for item in reply.data}
+            rows = [vectors[place] for place in range(len(texts))]
+        except Exception as error:  # any error of network, service or reply
+            if getattr(error, "status_code", None) in _REJECTION_STATUSES and self._rejections_left > 0:
+                self._rejections_left -= 1
                 if len(texts) > 1:
                     half = len(texts) // 2
                     return self.rows(texts[:half]) + self.rows(texts[half:])
-            said = self._secrets.text(f"{type(error).__name__}: {error}")
-            return [InferenceFailure("embed_failed", f"the endpoint gave no vectors ({said:.300})")] * len(texts)
-        self._refusals_left = _REFUSALS_AT_MOST
+            message = self._secrets.text(f"{type(error).__name__}: {error}")
+            return [InferenceFailure("embed_failed", f"the endpoint gave no vectors ({message:.300})")] * len(texts)
+        self._rejections_left = _MAX_REJECTIONS
         return rows

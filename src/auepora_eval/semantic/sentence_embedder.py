@@ -20,11 +20,11 @@ __all__ = ["SentenceTransformerEmbedder", "encode_texts"]
 
 @dataclass(frozen=True)
 class SentenceTransformerEmbedder:
-    """Makes vectors with a sentence-transformers model, loaded when the first text is embedded.
+    """Embeds texts with a sentence-transformers model, loaded with the first text.
 
     ``model`` is the path of its folder or a hub name. Nothing is downloaded without ``allow_download``. The batch size
-    follows from the length of texts unless it is given. With ``cache`` vectors are kept in that file. Two of them with
-    the same model are the same: metrics that use either share their vectors.
+    depends on the length of the texts unless it is set. With ``cache`` vectors are stored in that file. Two embedders
+    with the same model are equal: metrics that use either share their vectors.
     """
 
     model: str
@@ -41,7 +41,7 @@ class SentenceTransformerEmbedder:
 
     @property
     def source(self) -> ModelSource:
-        """Which model, and where it runs."""
+        """The model with its device."""
         return ModelSource(
             self.model,
             device=self.device,
@@ -52,34 +52,34 @@ class SentenceTransformerEmbedder:
 
     @property
     def identity(self) -> str:
-        """What tells its vectors from others."""
+        """Identifies its vectors in signatures and caches."""
         return " ".join(self.source.signature_options().values())
 
     def spec(self) -> dict[str, Any]:
-        """How a plan names it."""
+        """The description in a plan."""
         fields = type(self).__dataclass_fields__
         given = {name: getattr(self, name) for name, one in fields.items() if getattr(self, name) != one.default}
         return {"sentence_transformers": given}
 
     def require_ready(self) -> None:
-        """Raise unless the packages and the model are at hand; loads the model."""
+        """Raise unless the packages and the model are available; loads the model."""
         self._loaded()
 
     def _loaded(self) -> LoadedModel:
         return load_sentence_transformer(self.source, purpose="embedding texts with a model")
 
     def embed_batch(self, texts: list[str]) -> EmbeddingBatch:
-        """The vectors of some texts, and which of them were cut."""
+        """The vectors of some texts, and which of them were truncated."""
         if self.cache is None:
             return encode_texts(self._loaded(), texts, self.batch_size)
-        # By what the model holds: one of the same name may come to hold something else.
-        held = f"{fingerprint(self.source.folder())} {self.precision}"
+        # By fingerprint: a model of the same name may change.
+        cache_key = f"{fingerprint(self.source.folder())} {self.precision}"
         return encode_with_cache(
-            self.cache, held, texts, lambda fresh: encode_texts(self._loaded(), fresh, self.batch_size)
+            self.cache, cache_key, texts, lambda fresh: encode_texts(self._loaded(), fresh, self.batch_size)
         )
 
     def __call__(self, texts: list[str]) -> Any:
-        """The vectors of some texts as a table; NaN where there was no memory for one."""
+        """The vectors of some texts as an array; NaN rows for texts that did not fit into memory."""
         rows = self.embed_batch(texts).rows
         width = next((len(row) for row in rows if not isinstance(row, InferenceFailure)), 1)
         return np.array(
@@ -88,14 +88,14 @@ class SentenceTransformerEmbedder:
 
 
 def encode_texts(loaded: LoadedModel, texts: list[str], batch_size: int | None) -> EmbeddingBatch:
-    """The vectors of some texts by a model, asked in batches of similar length."""
+    """The vectors of some texts, computed in batches of similar length."""
     if not texts:
         return EmbeddingBatch([], [])
     if not _is_plain(loaded.model):
         return _encode_with_model(loaded, texts, batch_size)
     import torch
 
-    # Tokenised once: for the order of the batches, for what is cut, and for the model.
+    # Tokenised once for batching, truncation and the model.
     tokens = tokenise(loaded, texts)
 
     def run(places: list[int]) -> Sequence[Any]:
@@ -103,19 +103,19 @@ def encode_texts(loaded: LoadedModel, texts: list[str], batch_size: int | None) 
             found = loaded.model(pad_batch(tokens, places, loaded))["sentence_embedding"]
         return list(found.float().cpu().numpy())
 
-    rows = run_in_batches(tokens.lengths, run, tokens=token_budget(loaded.device), most=batch_size)
+    rows = run_in_batches(tokens.lengths, run, tokens=token_budget(loaded.device), max_texts=batch_size)
     return EmbeddingBatch(_table(rows), tokens.cut)
 
 
 def _table(rows: list[Any]) -> Sequence[Any]:
-    """The rows as one array where all are there, which is faster to work on."""
+    """The rows as one array if none failed."""
     table: Any = rows if any(isinstance(row, InferenceFailure) for row in rows) else np.stack(rows)
     found: Sequence[Any] = table
     return found
 
 
 def _is_plain(model: Any) -> bool:
-    """Whether texts go to a transformer as they are, without a prompt before them or steps of its own."""
+    """Whether the model is a plain transformer without prompts or preprocessing of its own."""
     first = model[0] if len(model) else None
     return (
         type(first).__name__ == "Transformer"
@@ -128,11 +128,13 @@ def _is_plain(model: Any) -> bool:
 
 
 def _encode_with_model(loaded: LoadedModel, texts: list[str], batch_size: int | None) -> EmbeddingBatch:
-    """By the model's own ``encode``, for a model that is more than a transformer; what is cut is not known."""
+    """Encode with the model's own ``encode``, for models that are not plain; truncation is unknown."""
 
     def run(places: list[int]) -> Sequence[Any]:
         some = [encodable(texts[place]) for place in places]
         return list(loaded.model.encode(some, batch_size=len(some), show_progress_bar=False, convert_to_numpy=True))
 
-    rows = run_in_batches(list(map(len, texts)), run, tokens=4 * token_budget(loaded.device), most=batch_size or 32)
+    rows = run_in_batches(
+        list(map(len, texts)), run, tokens=4 * token_budget(loaded.device), max_texts=batch_size or 32
+    )
     return EmbeddingBatch(_table(rows), [False] * len(texts))

@@ -218,7 +218,7 @@ class TestResume:
             with sqlite3.connect("runs.sqlite") as raw:
                 raw.execute("UPDATE eval_runs SET status = 'running', process = 'elsewhere:7:9'")
             store.reopen(record.run_id, expected_process="elsewhere:7:9")
-            with pytest.raises(BadValueError, match=r"has been taken up by process .* meanwhile"):
+            with pytest.raises(BadValueError, match=r"was meanwhile resumed by process"):
                 store.reopen(record.run_id, expected_process="elsewhere:7:9")
             with pytest.raises(UnknownRunError):
                 store.reopen("run_none", expected_process="elsewhere:7:9")

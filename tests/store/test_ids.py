@@ -15,13 +15,13 @@ from helpers.forks import forked
 SHAPE = re.compile(r"run_[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
-def test_ids_have_one_shape_and_grow() -> None:
+def test_ids_are_ulids_and_increase() -> None:
     made = [new_run_id() for _ in range(2000)]
     assert all(map(SHAPE.fullmatch, made))
     assert made == sorted(set(made))
 
 
-def test_the_time_is_in_the_id(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_id_contains_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ids, "_ULIDS", ids._Ulids())
     moment = 1_700_000_000_000
     monkeypatch.setattr(time, "time_ns", lambda: moment * 1_000_000)
@@ -29,13 +29,13 @@ def test_the_time_is_in_the_id(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(ids._DIGITS.index(letter) * 32**place for place, letter in enumerate(reversed(letters))) == moment
 
 
-def test_a_clock_that_goes_back_changes_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_set_back_keeps_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
     first = new_run_id()
     monkeypatch.setattr(time, "time_ns", lambda: 0)
     assert new_run_id() > first
 
 
-def test_threads_and_forks_do_not_share_ids() -> None:
+def test_ids_are_unique_across_threads_and_forks() -> None:
     made: list[str] = []
     threads = [threading.Thread(target=lambda: made.extend(new_run_id() for _ in range(500))) for _ in range(4)]
     for thread in threads:
@@ -54,7 +54,7 @@ def test_threads_and_forks_do_not_share_ids() -> None:
     assert theirs != mine
 
 
-def test_times_sort_as_text() -> None:
+def test_times_sort_as_strings() -> None:
     moments = [datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC), datetime(2024, 1, 2, 3, 4, 5, 7, tzinfo=UTC), utc_now()]
     texts = [to_iso(moment) for moment in moments]
     assert texts == sorted(texts)

@@ -1,4 +1,4 @@
-"""What judges said, stored with a run: replaced, read in part, without secrets, deleted with it."""
+"""Judgements of a run: replacement, partial reads, redaction of secrets, deletion."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def one(position: int, request: str = "r", **given: Any) -> StoredJudgement:
     return StoredJudgement("faith", "faith|v1", position, request, critic="c", prompt_id="p/1/ab", **given)
 
 
-def test_they_come_back_as_they_were_in_order(store: RunStore, record: RunRecord) -> None:
+def test_round_trip_in_order(store: RunStore, record: RunRecord) -> None:
     body = {"answer": {"score": 4, "rationale": "Gründe \x00 und mehr"}, "raw": "", "usage": [3, 4], "mass": 0.5}
     rows = [one(2, body=body), one(0, repeat=1), one(0, judge_repeat=1), one(0, "other"), one(0)]
     store.put_judgements(record.run_id, rows)
@@ -31,7 +31,7 @@ def test_they_come_back_as_they_were_in_order(store: RunStore, record: RunRecord
     assert store.judgement_counts(record.run_id) == (5, 0)
 
 
-def test_the_same_question_again_replaces_what_was_said(store: RunStore, record: RunRecord) -> None:
+def test_same_request_replaces_the_judgement(store: RunStore, record: RunRecord) -> None:
     store.put_judgements(record.run_id, [one(1, reason="timeout", body={"message": "late"}), one(2)])
     assert [row.position for row in store.judgements(record.run_id, failed=True)] == [1]
     store.put_judgements(record.run_id, [one(1, body={"answer": {"score": 1}})])
@@ -39,14 +39,14 @@ def test_the_same_question_again_replaces_what_was_said(store: RunStore, record:
     assert store.judgement_counts(record.run_id) == (2, 0)
 
 
-def test_of_one_metric_they_can_be_forgotten(store: RunStore, record: RunRecord) -> None:
+def test_clear_judgements_of_one_metric(store: RunStore, record: RunRecord) -> None:
     other = StoredJudgement("quality", "quality|v1", 0, "r")
     store.put_judgements(record.run_id, [one(0), other])
     store.clear_judgements(record.run_id, [("faith", "faith|v2"), ("quality", "quality|v1")])
     assert [row.metric for row in store.judgements(record.run_id)] == ["faith"]
 
 
-def test_more_than_are_read_at_once(store: RunStore, record: RunRecord) -> None:
+def test_more_than_one_chunk(store: RunStore, record: RunRecord) -> None:
     rows = [one(position % 3, f"{position:05}") for position in range(2500)]
     store.put_judgements(record.run_id, rows)
     found = list(store.judgements(record.run_id))
@@ -54,13 +54,13 @@ def test_more_than_are_read_at_once(store: RunStore, record: RunRecord) -> None:
     assert [row.position for row in found] == sorted(row.position for row in found)
 
 
-def test_half_a_character_is_no_reason_to_lose_it(store: RunStore, record: RunRecord) -> None:
+def test_lone_surrogate_is_stored(store: RunStore, record: RunRecord) -> None:
     store.put_judgements(record.run_id, [one(0, body={"raw": "\ud83d half", "answer": {"score": 2}})])
     (row,) = store.judgements(record.run_id)
     assert row.body == {"raw": "? half", "answer": {"score": 2}}
 
 
-def test_secrets_are_hidden_and_what_came_later_too(store: RunStore, record: RunRecord) -> None:
+def test_secrets_are_redacted(store: RunStore, record: RunRecord) -> None:
     store.hide(["geheim-1"])
     store.hide(["geheim-2"])
     body = {"answer": {"rationale": "geheim-1"}, "raw": ["geheim-2"], "message": "sk geheim-1!"}
@@ -69,7 +69,7 @@ def test_secrets_are_hidden_and_what_came_later_too(store: RunStore, record: Run
     assert row.body == {"answer": {"rationale": "***"}, "raw": ["***"], "message": "sk ***!"}
 
 
-def test_they_go_with_their_run(store: RunStore, record: RunRecord) -> None:
+def test_deleted_with_their_run(store: RunStore, record: RunRecord) -> None:
     store.put_judgements(record.run_id, [one(0)])
     store.delete(record.run_id)
     with pytest.raises(UnknownRunError):
@@ -80,7 +80,7 @@ def test_they_go_with_their_run(store: RunStore, record: RunRecord) -> None:
         assert connection.exec_driver_sql("SELECT count(*) FROM eval_judgements").scalar_one() == 0
 
 
-def test_usage_adds_up_over_all_times_a_run_is_scored(store: RunStore, record: RunRecord) -> None:
+def test_usage_is_summed(store: RunStore, record: RunRecord) -> None:
     assert store.get(record.run_id).usage is None
     for cost in (None, 0.25, 0.5):
         store.add_usage(record.run_id, {"total": {"calls": 2, "cost": cost, "failed": {"timeout": 1}}})
@@ -92,11 +92,11 @@ ROWS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = [
     ({"a": 1}, {"a": 2, "b": 1.5}, {"a": 3, "b": 1.5}, "by name"),
     ({"a": {"x": 1}}, {"a": {"x": 1, "y": 2}}, {"a": {"x": 2, "y": 2}}, "however deep"),
     ({"a": 1}, {"a": None}, {"a": 1}, "nothing added"),
-    ({"a": None}, {"a": 1}, {"a": 1}, "nothing held"),
+    ({"a": None}, {"a": 1}, {"a": 1}, "no value before"),
     ({"a": "x"}, {"a": "y"}, {"a": "y"}, "a text"),
 ]
 
 
-@pytest.mark.parametrize(("held", "more", "want", "why"), ROWS, ids=[row[3] for row in ROWS])
-def test_tables_of_figures_add_up(held: dict[str, Any], more: dict[str, Any], want: dict[str, Any], why: str) -> None:
-    assert sum_nested(held, more) == want
+@pytest.mark.parametrize(("first", "second", "want", "why"), ROWS, ids=[row[3] for row in ROWS])
+def test_sum_nested(first: dict[str, Any], second: dict[str, Any], want: dict[str, Any], why: str) -> None:
+    assert sum_nested(first, second) == want

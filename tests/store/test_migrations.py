@@ -1,4 +1,4 @@
-"""Stores of earlier versions are brought up to date with what they hold; later ones are refused."""
+"""Stores of earlier versions are migrated with their data; those of later versions are rejected."""
 
 import os
 import sqlite3
@@ -20,7 +20,7 @@ from auepora_eval.store.schema import metadata, runs, versions
 from helpers.forks import forked
 
 
-def test_the_steps_lead_to_the_tables_of_today(store: RunStore) -> None:
+def test_migrations_give_the_current_schema(store: RunStore) -> None:
     with store._database.read() as connection:
         found = inspect(connection)
         for table in metadata.sorted_tables:
@@ -44,7 +44,7 @@ def _broken(connection: Connection) -> None:
     connection.exec_driver_sql("SELECT * FROM nowhere")
 
 
-def test_an_older_store_is_brought_up_to_date_with_its_data(url: str) -> None:
+def test_older_store_is_migrated_with_its_data(url: str) -> None:
     database = connect(url, create=True, timeout=5)
     migrate(database, create=True, steps=[_older])
     with pytest.raises(StoreError):
@@ -57,7 +57,7 @@ def test_an_older_store_is_brought_up_to_date_with_its_data(url: str) -> None:
     database.close()
 
 
-def test_an_older_store_opens_as_any_other(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_store_opens(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with RunStore.open(url) as store:
         run_id = store.create_run("old", [], dataset_name="d", plan={}).run_id
     later: Callable[[Connection], None] = _older
@@ -69,8 +69,8 @@ def test_an_older_store_opens_as_any_other(url: str, monkeypatch: pytest.MonkeyP
             assert schema_version(connection) == len(MIGRATIONS) + 1
 
 
-def test_results_of_a_store_from_before_keys_were_hashes(url: str) -> None:
-    """Schema 1 knew results by name and signature; what it holds is there afterwards, and is replaced as before."""
+def test_results_of_schema_1(url: str) -> None:
+    """Schema 1 keyed results by name and signature; they are kept by the migration, and can be replaced."""
     database = connect(url, create=True, timeout=5)
     migrate(database, create=True, steps=MIGRATIONS[:1])
     kept = [("recall@5", "recall@5|v1", 0.25), ("recall@5", "recall@5|empty:zero|v1", 0.5), ("mrr", "mrr|v1", 0.75)]
@@ -118,7 +118,7 @@ OLD_RUN = {
 }
 
 
-def test_a_newer_store_is_refused(url: str) -> None:
+def test_newer_schema_is_rejected(url: str) -> None:
     with RunStore.open(url) as store, store._database.write() as connection:
         connection.execute(update(versions).values(version=7))
     with pytest.raises(
@@ -127,7 +127,7 @@ def test_a_newer_store_is_refused(url: str) -> None:
         RunStore.open(url)
 
 
-def test_no_store_where_none_may_be_made(url: str, tmp_path: Path) -> None:
+def test_missing_store_without_create(url: str, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"does not exist; check the name|holds no runs; check the name"):
         RunStore.open(url, create=False)
     empty = tmp_path / "empty.sqlite"
@@ -143,14 +143,14 @@ def _open_and_write(url: str, number: int) -> None:
         store.create_run(f"run {number}", [], dataset_name="d", plan={})
 
 
-def test_several_processes_open_a_fresh_store_at_once(url: str) -> None:
+def test_concurrent_creation(url: str) -> None:
     workers = [forked(partial(_open_and_write, url, number)) for number in range(5)]
     assert [os.waitpid(worker, 0)[1] for worker in workers] == [0] * 5
     with RunStore.open(url) as store:
         assert sorted(record.name for record in store.runs()) == [f"run {number}" for number in range(5)]
 
 
-def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_foreign_database_is_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "app.sqlite"
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE customers (name TEXT)")

@@ -54,7 +54,7 @@ def sample_and_back(sample: EvaluationSample) -> EvaluationSample:
     return unpack_sample(data, keys.texts)
 
 
-# --- anything the JSONL files can hold -------------------------------------------------------------------------------
+# --- anything that JSONL files can store ------------------------------------------------------------------------------
 
 PLAIN_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 TEXT = PLAIN_TEXT | st.just('\x00\n"\\/\N{SNOWMAN}\U0001f600')
@@ -105,7 +105,7 @@ SAMPLE = st.builds(
 
 
 @given(ID, OUTPUT)
-def test_any_output_comes_back_as_from_a_file(sample_id: str, output: SystemOutputs) -> None:
+def test_output_round_trip_equals_file(sample_id: str, output: SystemOutputs) -> None:
     back, data = output_and_back(output, sample_id)
     assert (sample_id, back) == decode_output(encode_output(sample_id, output))
     assert decode_packed(data).sample_id == (sample_id if "\x00" in sample_id else None)
@@ -113,7 +113,7 @@ def test_any_output_comes_back_as_from_a_file(sample_id: str, output: SystemOutp
 
 
 @given(SAMPLE)
-def test_any_sample_comes_back_as_from_a_file(sample: EvaluationSample) -> None:
+def test_sample_round_trip_equals_file(sample: EvaluationSample) -> None:
     want = decode_sample(encode_sample(sample))
     assert sample_and_back(sample) == want
     assert canonical_line(want)[0] == canonical_line(sample)[0]
@@ -142,7 +142,7 @@ ODD_OUTPUTS: list[tuple[SystemOutputs, SystemOutputs, str]] = [  # given, want, 
 
 
 @pytest.mark.parametrize(("output", "want", "why"), ODD_OUTPUTS, ids=[row[-1] for row in ODD_OUTPUTS])
-def test_odd_outputs(output: SystemOutputs, want: SystemOutputs, why: str) -> None:
+def test_unusual_outputs(output: SystemOutputs, want: SystemOutputs, why: str) -> None:
     back = output_and_back(output)[0]
     if output.steps:
         assert back == decode_output(encode_output("1", output))[1]
@@ -179,7 +179,7 @@ REFUSED: list[tuple[SystemOutputs, str]] = [  # output, problem
 
 
 @pytest.mark.parametrize(("output", "problem"), REFUSED, ids=[problem or "an id alone" for _, problem in REFUSED])
-def test_what_is_refused(output: SystemOutputs, problem: str) -> None:
+def test_rejected_values(output: SystemOutputs, problem: str) -> None:
     if not problem:  # what a file may leave out may be left out here too
         assert output_and_back(output)[0] == SystemOutputs([RetrievedDocument(Document("a"), None, 1)])
         return
@@ -196,7 +196,7 @@ def test_what_is_refused(output: SystemOutputs, problem: str) -> None:
     ],
     ids=["plain", "by the careful way"],
 )
-def test_a_ranking_of_which_nothing_is_known_is_not_an_empty_one(output: SystemOutputs) -> None:
+def test_unknown_ranking_differs_from_empty(output: SystemOutputs) -> None:
     back, data = output_and_back(output)
     assert isinstance(back.retrieved, UnknownRanking)
     assert b"retrieved" not in encode_output("1", back)
@@ -206,7 +206,7 @@ def test_a_ranking_of_which_nothing_is_known_is_not_an_empty_one(output: SystemO
     assert row[-1] != data  # a secret was taken out
 
 
-def test_remembering_keys_does_not_mean_keeping_all_texts() -> None:
+def test_key_cache_is_bounded() -> None:
     keys = TextKeys(Secrets())
     size, number = 200_000, 200
     tracemalloc.start()
@@ -215,15 +215,15 @@ def test_remembering_keys_does_not_mean_keeping_all_texts() -> None:
         for n in range(number):
             made.append(keys(f"{n:>{size}}"))
             keys.clear()
-        held, _ = tracemalloc.get_traced_memory()
+        used, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert held < size * number / 2  # all of them would be 40 MB
+    assert used < size * number / 2  # all of them would be 40 MB
     assert len(set(made)) == number
     assert [keys(f"{n:>{size}}") for n in (0, number - 1)] == [made[0], made[-1]]
 
 
-def test_texts_are_apart_and_once() -> None:
+def test_texts_are_stored_once() -> None:
     keys = TextKeys(Secrets())
     hits = [RetrievedDocument(Document(name, "the same text"), None, rank) for rank, name in enumerate("ab", 1)]
     data = pack_output("1", SystemOutputs(hits), keys)
@@ -232,7 +232,7 @@ def test_texts_are_apart_and_once() -> None:
     assert unpack_output(decode_packed(data), None).retrieved[0].doc.text == ""
 
 
-def test_ten_hits_take_little_room() -> None:
+def test_packed_size_of_ten_documents() -> None:
     hits = [RetrievedDocument(Document(f"doc{rank:05}"), rank / 16, rank) for rank in range(1, 11)]
     data = pack_output("1", SystemOutputs(hits, Response("yes"), {"end_to_end": 0.5}), TextKeys(Secrets()))
     assert len(data) < 260
@@ -245,7 +245,7 @@ def a_sample(**given: Any) -> EvaluationSample:
     return EvaluationSample(given.pop("sample_id", "1"), given.pop("query", "q"), **given)
 
 
-def test_the_fingerprint_is_the_digest_of_lines_anyone_can_write() -> None:
+def test_fingerprint_is_the_digest_of_canonical_lines() -> None:
     import hashlib
     import json
 
@@ -270,19 +270,17 @@ SAME: list[tuple[EvaluationSample, EvaluationSample, bool, str]] = [  # one, oth
 
 
 @pytest.mark.parametrize(("one", "other", "same", "why"), SAME, ids=[row[-1] for row in SAME])
-def test_which_samples_have_one_fingerprint(
-    one: EvaluationSample, other: EvaluationSample, same: bool, why: str
-) -> None:
+def test_samples_with_equal_fingerprints(one: EvaluationSample, other: EvaluationSample, same: bool, why: str) -> None:
     assert (dataset_fingerprint([one]) == dataset_fingerprint([other])) is same, why
 
 
-def test_the_order_of_samples_counts() -> None:
+def test_order_of_samples_changes_the_fingerprint() -> None:
     pair = [a_sample(sample_id="1"), a_sample(sample_id="2")]
     assert dataset_fingerprint(pair) != dataset_fingerprint(pair[::-1])
     assert dataset_fingerprint([]) != dataset_fingerprint(pair)
 
 
-def test_a_sample_without_a_fingerprint() -> None:
+def test_sample_without_a_fingerprint() -> None:
     with pytest.raises(LineError, match=r"sample '1': field 'labels.x' holds a value of type 'object'"):
         dataset_fingerprint([a_sample(labels={"x": object()})])
 
@@ -297,7 +295,7 @@ KEYS: list[tuple[tuple[Any, ...] | None, bool, str]] = [  # keys of two rows, ke
     (([1, [2, (3,)]], b"\x00\xff"), True, "lists and bytes"),
     ((float("inf"), 2**70), True, "numbers JSON has not, or many digits"),
     ((FamilyKey("a", 0, None, (), Scores.from_list([Score(0.5)])), None), True, "outcomes within a key"),
-    ((EvaluationSample("1", "q"), None), False, "samples are no JSON"),
+    ((EvaluationSample("1", "q"), None), False, "samples are not JSON"),
     ((FamilyKey("a", 0, None, (), object()), None), False, "anything within a key"),
     (("\ud800", "a"), False, "half of a surrogate pair"),
 ]
@@ -313,7 +311,7 @@ def test_keys(keys: tuple[Any, ...] | None, kept: bool, why: str) -> None:
         assert [type(key) for key in back.keys or ()] == [type(key) for key in keys or ()]
 
 
-def test_statistics_and_what_is_no_number() -> None:
+def test_statistics_and_nan() -> None:
     stats = np.array([[1.0, np.nan, -0.0], [np.inf, 1e-320, 3.0]])
     given = Scores.of([0.5, np.nan], skip={"no_gold": np.array([False, True])}, stats=stats)
     back = decode_scores(encode_scores(given))
@@ -328,7 +326,7 @@ def test_no_rows_with_statistics() -> None:
     assert decode_scores(encode_scores(given)) == given
 
 
-def test_every_built_in_metric_comes_back() -> None:
+def test_results_of_every_built_in_metric() -> None:
     rng = random.Random(0)
     samples, outputs = [], []
     for number in range(12):

@@ -11,15 +11,17 @@ import pytest
 from auepora_eval.store.processes import is_alive, this_process
 
 HOST = socket.gethostname()
-tells = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="nobody tells when a process began")
+needs_start_time = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="the start time of processes is not available"
+)
 
 
 def of_child(code: str = "import sys; sys.stdin.read()") -> subprocess.Popen[bytes]:
-    told = "from auepora_eval.store.processes import this_process; print(this_process(), flush=True);"
-    return subprocess.Popen([sys.executable, "-c", told + code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    script = "from auepora_eval.store.processes import this_process; print(this_process(), flush=True);"
+    return subprocess.Popen([sys.executable, "-c", script + code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-def test_another_process_lives_until_it_ends() -> None:
+def test_other_process_is_alive_until_it_ends() -> None:
     with of_child() as child:
         assert child.stdout is not None
         assert child.stdin is not None
@@ -35,8 +37,8 @@ def test_another_process_lives_until_it_ends() -> None:
         assert not is_alive(name)
 
 
-@tells
-def test_one_that_has_ended_and_was_not_asked_how_is_gone() -> None:
+@needs_start_time
+def test_zombie_process_is_not_alive() -> None:
     with of_child("import os; os._exit(0)") as child:
         assert child.stdout is not None
         name = child.stdout.readline().decode().strip()
@@ -50,6 +52,6 @@ def test_this_process_is_not_another() -> None:
     assert not is_alive(f"{HOST}:{os.getpid()}")
 
 
-@pytest.mark.parametrize("odd", [None, "", "nobody", "a:b", f"{HOST}:", f"{HOST}:{'9' * 40}"])
-def test_what_names_no_process(odd: str | None) -> None:
-    assert not is_alive(odd)
+@pytest.mark.parametrize("name", [None, "", "unknown", "a:b", f"{HOST}:", f"{HOST}:{'9' * 40}"])
+def test_invalid_process_names(name: str | None) -> None:
+    assert not is_alive(name)

@@ -1,4 +1,4 @@
-"""Everything a store is asked, on each database: what goes in comes out, and what is not there is said."""
+"""``RunStore`` on each database: round trips, lookups and errors."""
 
 import threading
 from datetime import UTC
@@ -67,7 +67,7 @@ def count(store: RunStore, table: Any) -> int:
 # --- runs ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_run(store: RunStore) -> None:
+def test_new_run(store: RunStore) -> None:
     plan, config = {"version": 1, "metrics": ["mrr"]}, {"chunker": "v2", "embedding": None}
     made = store.create_run(
         "mine", SAMPLES, dataset_name="dev", plan=plan, config=config, repeats=3, commit="abc123", tags=["x", "y", "x"]
@@ -82,19 +82,19 @@ def test_a_new_run(store: RunStore) -> None:
     assert ":" in made.process
 
 
-def test_an_id_of_ones_own_is_taken_once(store: RunStore) -> None:
+def test_custom_id_must_be_unique(store: RunStore) -> None:
     assert a_run(store, run_id="run_mine").run_id == "run_mine"
     with pytest.raises(BadValueError, match="there is a run 'run_mine' already"):
         a_run(store, run_id="run_mine")
     assert len(store.runs()) == 1
 
 
-def test_a_run_needs_a_name(store: RunStore) -> None:
+def test_run_needs_a_name(store: RunStore) -> None:
     with pytest.raises(BadValueError, match="a run needs a name"):
         a_run(store, "")
 
 
-def test_the_end_of_a_run_and_going_on(store: RunStore) -> None:
+def test_finish_and_reopen(store: RunStore) -> None:
     run_id = a_run(store).run_id
     store.finish(run_id, RunStatus.STOPPED, message="enough\x00")
     ended = store.get(run_id)
@@ -131,7 +131,7 @@ def test_runs_are_listed_newest_first_and_filtered(store: RunStore) -> None:
         store.runs(status="done")
 
 
-def test_tags_come_and_go(store: RunStore) -> None:
+def test_tag_and_untag(store: RunStore) -> None:
     run_id = a_run(store, tags="one").run_id
     store.tag(run_id, "two", "one", "drei\N{SNOWMAN}")
     assert store.get(run_id).tags == ("one", "two", "drei\N{SNOWMAN}")
@@ -139,7 +139,7 @@ def test_tags_come_and_go(store: RunStore) -> None:
     assert store.get(run_id).tags == ("two", "drei\N{SNOWMAN}")
 
 
-def test_a_run_by_any_name(store: RunStore) -> None:
+def test_find_run(store: RunStore) -> None:
     old = a_run(store, "base", run_id="run_01AAAB").run_id
     new = a_run(store, "base", run_id="run_01AABC").run_id
     last = a_run(store, "tuned", run_id="run_02XYZ").run_id
@@ -156,30 +156,30 @@ def test_a_run_by_any_name(store: RunStore) -> None:
         ("latest~2", old),
     ):
         assert store.find(text).run_id == want, text
-    for text, told in (
+    for text, message in (
         ("tunde", r"no run is called 'tunde'; did you mean 'tuned'\?"),
         ("zzz", "no run is called 'zzz'; `auepora runs` lists them all"),
         ("", "no run is called ''"),
         ("01A", r"'01A' may be any of 2 runs: run_01AABC \(base\), run_01AAAB \(base\); write more of the id"),
         ("latest~3", "'latest~3' goes back too far: the store holds 3 runs"),
     ):
-        with pytest.raises(UnknownRunError, match=told):
+        with pytest.raises(UnknownRunError, match=message):
             store.find(text)
 
 
-def test_a_replay_is_not_what_latest_means(store: RunStore) -> None:
+def test_latest_skips_replays(store: RunStore) -> None:
     first = a_run(store, "base", run_id="run_01").run_id
     last = a_run(store, "tuned", run_id="run_02").run_id
     for number, name in enumerate(("base|tuned-generator", "tuned"), 3):
         store.tag(a_run(store, name, run_id=f"run_0{number}").run_id, "replay")
-    wanted = (
+    cases = (
         ("latest", last),
         ("latest~1", first),
         ("tuned", last),
         ("base|tuned-generator", "run_03"),
         ("04", "run_04"),
     )
-    for text, want in wanted:
+    for text, want in cases:
         assert store.find(text).run_id == want, text
     with pytest.raises(
         UnknownRunError, match="the store holds 4 runs, 2 of them replays or perturbed, which do not count"
@@ -187,14 +187,14 @@ def test_a_replay_is_not_what_latest_means(store: RunStore) -> None:
         store.find("latest~2")
 
 
-def test_nothing_to_find_in_an_empty_store(store: RunStore) -> None:
+def test_find_in_an_empty_store(store: RunStore) -> None:
     with pytest.raises(UnknownRunError, match="no run is called 'latest': the store holds no runs yet"):
         store.find("latest")
     assert store.runs() == []
 
 
-def test_what_is_asked_of_a_run_that_is_not_there(store: RunStore) -> None:
-    asked: list[Any] = [
+def test_unknown_run(store: RunStore) -> None:
+    calls: list[Any] = [
         lambda: store.get("run_x"),
         lambda: store.outputs("run_x"),
         lambda: store.samples("run_x"),
@@ -211,30 +211,30 @@ def test_what_is_asked_of_a_run_that_is_not_there(store: RunStore) -> None:
         lambda: store.tag("run_x", "t"),
         lambda: store.delete(["run_x"]),
     ]
-    for ask in asked:
+    for call in calls:
         with pytest.raises(UnknownRunError, match="no run is called 'run_x'"):
-            ask()
+            call()
     assert count(store, documents) == 0
 
 
 # --- samples and outputs ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("odd", ["a\0b", "\0", "half \ud800"], ids=["a null", "nothing else", "half a character"])
-def test_names_that_no_column_can_hold(store: RunStore, odd: str) -> None:
-    made = a_run(store, odd)
-    assert [one.run_id for one in store.runs(name=odd)] == [made.run_id]
-    assert store.runs(name=f"{odd}!") == store.runs(dataset=odd) == store.runs(tag=odd) == []
-    for asked in (store.get, store.samples, store.outputs, store.done, store.delete, store.reopen):
+@pytest.mark.parametrize("name", ["a\0b", "\0", "half \ud800"], ids=["a null", "nothing else", "half a character"])
+def test_names_that_are_invalid_in_columns(store: RunStore, name: str) -> None:
+    made = a_run(store, name)
+    assert [one.run_id for one in store.runs(name=name)] == [made.run_id]
+    assert store.runs(name=f"{name}!") == store.runs(dataset=name) == store.runs(tag=name) == []
+    for call in (store.get, store.samples, store.outputs, store.done, store.delete, store.reopen):
         with pytest.raises(UnknownRunError):
-            asked(odd)
+            call(name)
     with pytest.raises(UnknownRunError):
-        store.append(odd, stored())
+        store.append(name, stored())
     with pytest.raises(BadValueError, match="cannot be the id of a run"):
-        a_run(store, run_id=odd)
+        a_run(store, run_id=name)
 
 
-def test_samples_come_back_and_are_stored_once(store: RunStore) -> None:
+def test_samples_are_stored_once(store: RunStore) -> None:
     first, second = a_run(store), a_run(store)
     assert store.samples(first.run_id) == store.samples(second.run_id) == SAMPLES
     assert store.sample_ids(first.run_id) == [sample.sample_id for sample in SAMPLES]
@@ -242,13 +242,13 @@ def test_samples_come_back_and_are_stored_once(store: RunStore) -> None:
     assert count(store, documents) == 1 + len(SAMPLES)  # one text shared by all, one of each sample's own
 
 
-def test_no_samples_at_all(store: RunStore) -> None:
+def test_no_samples(store: RunStore) -> None:
     run_id = a_run(store, samples=[]).run_id
     assert (store.samples(run_id), store.sample_ids(run_id), list(store.outputs(run_id))) == ([], [], [])
     assert store.results(run_id) == []
 
 
-def test_outputs_come_back_in_order(store: RunStore) -> None:
+def test_outputs_in_order(store: RunStore) -> None:
     run_id = a_run(store).run_id
     given = [*stored(), *stored(repeat=1)]
     for part in (given[7:], given[:3], given[3:7]):
@@ -262,17 +262,17 @@ def test_outputs_come_back_in_order(store: RunStore) -> None:
     assert {(doc.doc_id, doc.text) for doc in bare} == {("a", ""), ("x", "")}
 
 
-def test_more_outputs_than_are_read_at_a_time(store: RunStore) -> None:
+def test_more_than_one_chunk_of_outputs(store: RunStore) -> None:
     run_id = a_run(store).run_id
     given = [StoredOutput(position, repeat, "q", an_output(position)) for repeat in (0, 1) for position in range(1250)]
     store.append(run_id, given)
     assert list(store.outputs(run_id)) == given
     reading = store.outputs(run_id)
     next(reading)
-    store.finish(run_id)  # an iterator that is half read is in nobody's way
+    store.finish(run_id)  # an iterator that is not exhausted does not block
 
 
-def test_little_memory_for_texts(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_text_caches(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_MAX_KEYS", "_MAX_WRITTEN", "_MAX_CHARACTERS", "_CHUNK_SIZE"):
         monkeypatch.setattr(texts, name, 2)
     monkeypatch.setattr(output_rows, "_CHUNK", 4)
@@ -286,7 +286,7 @@ def test_little_memory_for_texts(url: str, monkeypatch: pytest.MonkeyPatch) -> N
         assert store.sample_ids(run_id) == [sample.sample_id for sample in SAMPLES]
 
 
-def test_an_output_that_is_there_is_kept_or_replaced(store: RunStore) -> None:
+def test_existing_output_is_kept_or_replaced(store: RunStore) -> None:
     run_id = a_run(store).run_id
     failed = SystemOutputs([], error="timeout: after 2 s")
     store.append(run_id, [StoredOutput(0, 0, "q0", failed), StoredOutput(1, 0, "q1", OUTPUTS[1])])
@@ -298,7 +298,7 @@ def test_an_output_that_is_there_is_kept_or_replaced(store: RunStore) -> None:
     assert (store.failed(run_id), store.counts(run_id)) == (set(), (2, 0))
 
 
-def test_an_error_is_short_in_its_column_and_whole_in_the_output(store: RunStore) -> None:
+def test_error_column_is_shortened(store: RunStore) -> None:
     run_id = a_run(store).run_id
     error = "bad_output: " + "x\x00" * 1000
     store.append(run_id, [StoredOutput(0, 0, "q\x00", SystemOutputs([], error=error))])
@@ -309,13 +309,13 @@ def test_an_error_is_short_in_its_column_and_whole_in_the_output(store: RunStore
     assert len(column) == 500
 
 
-def test_what_json_cannot_carry_is_refused_whole(store: RunStore) -> None:
+def test_values_that_are_not_json_are_rejected(store: RunStore) -> None:
     run_id = a_run(store).run_id
-    odd = StoredOutput(1, 0, "q1", an_output(1, extra={"when": object()}))
+    invalid = StoredOutput(1, 0, "q1", an_output(1, extra={"when": object()}))
     with pytest.raises(
         LineError, match=r"the output of sample 'q1': field 'extra.when' holds a value of type 'object'"
     ):
-        store.append(run_id, [stored()[0], odd])
+        store.append(run_id, [stored()[0], invalid])
     assert store.done(run_id) == set()
     with pytest.raises(LineError, match=r"sample 'q': field 'metadata.x' is NaN"):
         a_run(store, samples=[EvaluationSample("q", "?", metadata={"x": float("nan")})])
@@ -334,7 +334,7 @@ def equal_results(got: Results, want: Results) -> None:
         assert one == other
 
 
-def test_results_come_back_as_they_were(store: RunStore) -> None:
+def test_result_round_trip(store: RunStore) -> None:
     run_id = a_run(store).run_id
     outputs = [*OUTPUTS[:4], SystemOutputs([], error="timeout"), OUTPUTS[5]]
     given = evaluate(SAMPLES, outputs, METRICS, slices=["labels.lang"])
@@ -349,7 +349,7 @@ def test_results_come_back_as_they_were(store: RunStore) -> None:
     assert (reducers["mrr"], reducers["bleu"]) == ("mean", "")
 
 
-def test_what_each_repeat_gave_comes_back(store: RunStore) -> None:
+def test_scores_of_repeats_round_trip(store: RunStore) -> None:
     run_id = a_run(store).run_id
     failing = [*OUTPUTS[:4], SystemOutputs([], error="timeout"), OUTPUTS[5]]
     given = evaluate_repeats(SAMPLES, [lambda: OUTPUTS, lambda: failing], METRICS)
@@ -359,7 +359,7 @@ def test_what_each_repeat_gave_comes_back(store: RunStore) -> None:
     equal_results(store.results(run_id), given)
 
 
-def test_a_result_by_name_and_by_signature(store: RunStore) -> None:
+def test_result_by_name_and_by_signature(store: RunStore) -> None:
     run_id = a_run(store).run_id
     usual, trec = (evaluate(SAMPLES, OUTPUTS, ["map", "mrr"], conventions=name) for name in ("auepora", "trec"))
     store.put_results(run_id, usual)
@@ -377,7 +377,7 @@ def test_a_result_by_name_and_by_signature(store: RunStore) -> None:
     assert count(store, scores) == 3
 
 
-def test_a_signature_of_any_length(store: RunStore) -> None:
+def test_signature_of_any_length(store: RunStore) -> None:
     """Of a text that repeats itself a server keeps a short form; of this one it cannot."""
     run_id = a_run(store).run_id
     long = "recall@5|" + "".join(f"{number * 7919 % 1_000_003:x}" for number in range(8000))
@@ -407,21 +407,21 @@ ODD_RESULTS: list[tuple[MetricResult, str]] = [  # result, why
     (MetricResult("m", LATENCY, 1.0, scores=[1.0, None], outcomes=["scored", "skipped:mine"]), "outcomes of one's own"),
     (MetricResult("m", LATENCY, 1.0, {"n": np.int64(3), "x": {1, 2}, "nan": float("nan")}), "details of any kind"),
     (MetricResult("m", LATENCY, 1.0, interval=(0.0, 1e300)), "an interval"),
-    (MetricResult("m", LATENCY, 1.0, slices={"by": {"a": {"n": 1}, "b": 0.5}}), "slices that hold no results"),
+    (MetricResult("m", LATENCY, 1.0, slices={"by": {"a": {"n": 1}, "b": 0.5}}), "slices without results"),
     (MetricResult("m", LATENCY, 0.1 + 0.2, signature="m|\N{SNOWMAN}|v1"), "every digit"),
     (MetricResult("m", LATENCY, 1.0, scores=Scores.from_list([])), "no samples"),
 ]
 
 
 @pytest.mark.parametrize(("given", "why"), ODD_RESULTS, ids=[row[-1] for row in ODD_RESULTS])
-def test_odd_results(store: RunStore, given: MetricResult, why: str) -> None:
+def test_unusual_results(store: RunStore, given: MetricResult, why: str) -> None:
     run_id = a_run(store, samples=SAMPLES[: len(given.scores or ())]).run_id
     store.put_result(run_id, given)
     want = Results([given], sample_ids=store.sample_ids(run_id), run_id=run_id)
     assert store.results(run_id).to_dict(per_query=True) == want.to_dict(per_query=True), why
 
 
-def test_a_value_that_is_no_number(store: RunStore) -> None:
+def test_value_that_is_not_a_number(store: RunStore) -> None:
     run_id = a_run(store).run_id
     store.put_result(run_id, MetricResult("m", LATENCY, float("nan"), interval=(float("-inf"), float("inf"))))
     back = store.result(run_id, "m")
@@ -432,7 +432,7 @@ def test_a_value_that_is_no_number(store: RunStore) -> None:
 # --- deleting --------------------------------------------------------------------------------------------------------
 
 
-def test_deleting_takes_what_nobody_else_refers_to(store: RunStore) -> None:
+def test_deletion_removes_unreferenced_rows(store: RunStore) -> None:
     other = [EvaluationSample("o", "?", [Document("o", "other text"), Document("a", "text of a")])]
     first, second, third = a_run(store).run_id, a_run(store).run_id, a_run(store, samples=other).run_id
     for run_id in (first, second):
@@ -450,7 +450,7 @@ def test_deleting_takes_what_nobody_else_refers_to(store: RunStore) -> None:
     assert [count(store, table) for table in (samples, documents, scores, query_results)] == [0, 0, 0, 0]
 
 
-def test_a_text_another_process_deleted_is_written_again(store: RunStore, url: str) -> None:
+def test_text_deleted_by_another_process_is_written_again(store: RunStore, url: str) -> None:
     first = a_run(store, samples=[]).run_id
     store.append(first, stored()[:1])
     with RunStore.open(url) as elsewhere:
@@ -460,7 +460,7 @@ def test_a_text_another_process_deleted_is_written_again(store: RunStore, url: s
     assert [one.output for one in store.outputs(second)] == OUTPUTS[:1]
 
 
-def test_writing_and_deleting_at_once(store: RunStore, url: str) -> None:
+def test_concurrent_writing_and_deletion(store: RunStore, url: str) -> None:
     """Runs that share their texts come and go while another is written: no text of it is ever missing."""
     kept = a_run(store, samples=[]).run_id
     stop = threading.Event()
@@ -484,7 +484,7 @@ def test_writing_and_deleting_at_once(store: RunStore, url: str) -> None:
     assert [one.output for one in store.outputs(kept)] == [an_output(number % 6) for number in range(40)]
 
 
-def test_threads_write_and_read_one_store(store: RunStore) -> None:
+def test_threads_share_a_store(store: RunStore) -> None:
     run_id = a_run(store, samples=[]).run_id
     problems: list[BaseException] = []
 

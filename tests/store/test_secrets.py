@@ -28,36 +28,36 @@ SECRET = 'k"1\\é/☃&x'
 
 
 def everything(store: RunStore) -> bytes:
-    """All that a store holds, as bytes."""
-    held = []
+    """Return the whole content of a store as bytes."""
+    cells = []
     with store._database.read() as connection:
         for table in ("eval_runs", "eval_query_results", "eval_samples", "eval_documents", "eval_scores"):
             for row in connection.exec_driver_sql(f"SELECT * FROM {table}"):
-                held += [bytes(cell) if isinstance(cell, (bytes, memoryview)) else str(cell).encode() for cell in row]
-    return b"\n".join(held)
+                cells += [bytes(cell) if isinstance(cell, (bytes, memoryview)) else str(cell).encode() for cell in row]
+    return b"\n".join(cells)
 
 
 def fill(store: RunStore, secret: str) -> str:
     """A run that has the secret everywhere."""
-    said = f"before {secret} after"
+    text = f"before {secret} after"
     body = json.dumps({"key": secret})
     sample = EvaluationSample("q1", "?")
-    hits = [RetrievedDocument(Document("d", said, {"m": said}), 0.5, 1)]
+    hits = [RetrievedDocument(Document("d", text, {"m": text}), 0.5, 1)]
     output = SystemOutputs(
-        hits, Response(said, {"s": [said]}), {"end_to_end": 0.5}, {"body": body, "twice": json.dumps(body)}, f"http_500: {said} {body}",
-        None, ["d"], [{"query": said}], {said: 1},
+        hits, Response(text, {"s": [text]}), {"end_to_end": 0.5}, {"body": body, "twice": json.dumps(body)}, f"http_500: {text} {body}",
+        None, ["d"], [{"query": text}], {text: 1},
     )  # fmt: skip
     run_id = store.create_run(
-        said, [sample], dataset_name=said, plan={"headers": {"Authorization": said}}, config={"a": [said]}, tags=[said]
+        text, [sample], dataset_name=text, plan={"headers": {"Authorization": text}}, config={"a": [text]}, tags=[text]
     ).run_id
     store.append(run_id, [StoredOutput(0, 0, "q1", output), StoredOutput(1, 0, "q2", SystemOutputs(hits))])
-    store.put_result(run_id, MetricResult(said, TargetCategory.LATENCY, 1.0, {said: said}, signature=f"m|{said}"))
-    keyed = Scores.of([1.0], keys=[said])
+    store.put_result(run_id, MetricResult(text, TargetCategory.LATENCY, 1.0, {text: text}, signature=f"m|{text}"))
+    keyed = Scores.of([1.0], keys=[text])
     repeated = MetricResult("keyed", TargetCategory.LATENCY, 1.0, scores=replace(keyed, repeats=(keyed, keyed)))
     store.put_result(run_id, repeated)
-    store.set_aggregate(run_id, {said: said})
-    store.tag(run_id, f"tag {said}")
-    store.finish(run_id, message=said)
+    store.set_aggregate(run_id, {text: text})
+    store.tag(run_id, f"tag {text}")
+    store.finish(run_id, message=text)
     return run_id
 
 
@@ -65,11 +65,11 @@ def fill(store: RunStore, secret: str) -> str:
 def test_no_secret_is_written(url: str, secret: str) -> None:
     with RunStore.open(url, secrets=["", secret]) as store:
         run_id = fill(store, secret)
-        held = everything(store)
+        content = everything(store)
         if secret not in ("0123", "true"):  # part of ids, times and JSON itself
             for form in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
-                assert form.encode() not in held
-        assert b"before *** after" in held
+                assert form.encode() not in content
+        assert b"before *** after" in content
         (first, second) = store.outputs(run_id)
         assert first.output.error is not None
         assert first.output.error.startswith("http_500: before *** after {")
@@ -84,7 +84,7 @@ def test_no_secret_is_written(url: str, secret: str) -> None:
         assert [one.keys for one in (kept, *(kept.repeats or ()))] == [("before *** after",)] * 3
 
 
-def test_ids_are_left_as_they_are(url: str) -> None:
+def test_ids_are_not_redacted(url: str) -> None:
     name = "wiki/d1"
     hits = [RetrievedDocument(Document(name, name, {"m": name}, name), 0.5, 1)]
     cited = Response(name, sentences=[{"text": name, "citations": [name]}])
@@ -99,7 +99,7 @@ def test_ids_are_left_as_they_are(url: str) -> None:
     assert row.output.citations == [name]
 
 
-def test_a_sample_that_holds_a_secret_is_refused(url: str) -> None:
+def test_sample_with_a_secret_is_rejected(url: str) -> None:
     samples = [EvaluationSample("q1", "?"), EvaluationSample("q2", "?", [Document("wiki/d1")])]
     with RunStore.open(url, secrets=["wiki"]) as store:
         with pytest.raises(BadValueError, match="sample 2 of the dataset holds a secret") as raised:
@@ -114,7 +114,7 @@ def test_without_secrets_nothing_is_changed(url: str) -> None:
         assert SECRET.encode() in everything(store)
 
 
-def test_passwords_in_urls_of_a_plan_are_hidden(url: str) -> None:
+def test_passwords_in_urls_of_a_plan_are_redacted(url: str) -> None:
     plan = {
         "store": "postgresql://me:hunter2@host/db",
         "system": {"url": ["http://u:p@ss@h:80/x?a=b@c", "http://h:80/@x"]},
@@ -128,7 +128,7 @@ def test_passwords_in_urls_of_a_plan_are_hidden(url: str) -> None:
         assert store.get(made.run_id).message == "no answer from postgresql://me:***@host/db"
 
 
-def test_a_password_is_never_shown(tmp_path: Path) -> None:
+def test_password_is_never_shown(tmp_path: Path) -> None:
     from auepora_eval.core.errors import StoreError
 
     for text in (
@@ -148,7 +148,7 @@ def test_a_password_is_never_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["before the host", "a parameter"])
 @pytest.mark.parametrize("ending", ["finished", "ended early"])
-def test_the_hint_to_resume_tells_no_password(
+def test_resume_hint_has_no_password(
     place: str,
     ending: str,
     postgres_url: str,
@@ -171,13 +171,13 @@ def test_the_hint_to_resume_tells_no_password(
         url = f"{postgres_url.replace(f':{password}@', '@')}?password={password}"
     with pytest.raises(SystemExit):
         main(["run", plan, "--store", url])
-    said = capsys.readouterr()
-    assert "with the same --store, auepora run" in said.err
+    captured = capsys.readouterr()
+    assert "with the same --store, auepora run" in captured.err
     for form in (PASSWORD, password):
-        assert form not in said.out + said.err
+        assert form not in captured.out + captured.err
     with RunStore.open(url) as store:
         (record,) = store.runs()
-    assert f"--resume --run {record.run_id}" in said.err
+    assert f"--resume --run {record.run_id}" in captured.err
     with pytest.raises(SystemExit):
         main(["run", plan, "--store", "runs of mine.sqlite"])
     assert "--store 'runs of mine.sqlite'" in capsys.readouterr().err

@@ -1,21 +1,22 @@
-"""Runs kept in a database: what was asked, what came back, what it scored.
+"""The store: a database of runs with their samples, outputs, results and judgements.
 
 ============== ==========================================================================================
-module         what it holds
+module         contents
 ============== ==========================================================================================
-runs           ``RunStore``: everything a user of the store needs; ``read_once``: one for a task that reads much twice
-records        ``RunRecord``, ``RunStatus``, ``StoredOutput``: what it hands out
-run_rows       runs: listed, found by any name, changed
+runs           ``RunStore``: the public class; ``cached_store``: a store that caches what it reads
+records        ``RunRecord``, ``RunStatus``, ``StoredOutput``: the returned types
+run_rows       runs: list, find by id, prefix or name, update
 sample_rows    samples, once per dataset
-output_rows    outputs, as they arrive
-judgement_rows what judges said of samples
-results        results of metrics, by name and signature; ``columns``: their outcomes as bytes
+output_rows    outputs, written as they arrive
+judgement_rows judgements of samples
+results        results of metrics, by name and signature; ``score_columns``: their scores as bytes
 texts          texts of documents, once each, by hash
 packing        samples and outputs as bytes
-deletion       deleting runs and what only they refer to
-schema         the tables; ``migrations``: how they came about
-connect        SQLite and PostgreSQL; ``faults``: what went wrong, in words
-ids            ids of runs, times in UTC; ``processes``: who makes a run, and whether it still lives
+stored_plan    conventions and run settings of a stored plan
+deletion       deletion of runs and of unreferenced samples and texts
+schema         the tables; ``migrations``: the steps that create them
+connect        SQLite and PostgreSQL; ``driver_errors``: messages for database errors
+ids            ids of runs, times in UTC; ``processes``: whether the process of a run is alive
 ============== ==========================================================================================
 """
 

@@ -1,4 +1,4 @@
-"""A store for one task that looks at the same runs from several sides: what was read once is handed out again."""
+"""A store that caches what it reads, for one task that reads the same runs several times."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ T = TypeVar("T")
 
 
 class CachedStore(RunStore):
-    """Reads samples, results, and outputs without texts of documents, once for each run.
+    """Caches samples, results, and outputs without document texts of each run.
 
-    It shows a run as it was when it was first asked for, so it should live no longer than a task does; and what it
-    hands out is shared, so nothing of it may be changed. Texts of documents are read every time: they may be large.
+    It returns a run as of the first read, so it should live no longer than a task; returned objects are shared and must
+    not be changed. Document texts are not cached: they may be large.
     """
 
     def __init__(self, store: RunStore) -> None:
-        """``store`` stays open when this is done with."""
+        """``store`` stays open when this one is closed."""
         super().__init__(store._database)
         self._cache: dict[tuple[Any, ...], Any] = {}
 
     def samples(self, run_id: str, *, texts: bool = True) -> list[EvaluationSample]:
-        """As of ``RunStore``."""
+        """As in ``RunStore``."""
         if texts:
             return super().samples(run_id)
         return list(self._cached(("samples", run_id), lambda: super(CachedStore, self).samples(run_id, texts=False)))
@@ -37,14 +37,14 @@ class CachedStore(RunStore):
     def outputs(
         self, run_id: str, *, repeat: int | None = None, position: int | None = None, texts: bool = True
     ) -> Iterator[StoredOutput]:
-        """As of ``RunStore``."""
+        """As in ``RunStore``."""
         if texts or position is not None:
             return super().outputs(run_id, repeat=repeat, position=position, texts=texts)
         rows = self._cached(("outputs", run_id), lambda: self._all_outputs(run_id))
         return iter(rows) if repeat is None else (row for row in rows if row.repeat == repeat)
 
     def results(self, run_id: str, *, every_signature: bool = False) -> Results:
-        """As of ``RunStore``."""
+        """As in ``RunStore``."""
         return self._cached(
             ("results", run_id, every_signature),
             lambda: super(CachedStore, self).results(run_id, every_signature=every_signature),

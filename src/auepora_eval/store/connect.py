@@ -1,4 +1,4 @@
-"""Databases: where a store is, how to talk to it, and what went wrong in words."""
+"""Connections to SQLite and PostgreSQL, with errors that name the store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BEGIN_OPTION = "auepora_begin"
 
 
 class Database:
-    """An open database: transactions for reading and for writing, with errors that name the store."""
+    """An open database: read and write transactions, with errors that name the store."""
 
     def __init__(self, engine: Engine, label: str, *, timeout: float, secrets: Secrets, read_only: bool) -> None:
         self.engine, self.label, self.read_only = engine, label, read_only
@@ -38,12 +38,12 @@ class Database:
 
     @property
     def is_postgresql(self) -> bool:
-        """Whether it is a server rather than a file."""
+        """Whether the database is PostgreSQL."""
         return self.engine.dialect.name == "postgresql"
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that only reads."""
+        """Open a read transaction."""
         with self._translate_errors(), self.engine.connect() as connection:
             try:
                 yield connection
@@ -54,7 +54,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction that writes: committed when the block is left, undone when it raises. One at a time."""
+        """Open a write transaction: committed at the end of the block, rolled back on an exception. One at a time."""
         if self.read_only:
             raise StoreError(self.label, "is read-only: nothing can be written to it; copy it, or change its rights")
         with (
@@ -65,14 +65,14 @@ class Database:
         ):
             yield connection
 
-    def rows(self, connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Run a statement once per row, through the driver; ``?`` stands for a value."""
+    def execute_many(self, connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Execute a statement once per row, through the driver; ``?`` is a placeholder."""
         if rows:
             with closing(connection.connection.cursor()) as cursor:
                 cursor.executemany(self._driver_sql(statement), list(rows))
 
-    def first(self, connection: Connection, statement: str, *values: Any) -> tuple[Any, ...] | None:
-        """The first row a statement finds, through the driver: a tenth of the time of building a query."""
+    def fetch_first(self, connection: Connection, statement: str, *values: Any) -> tuple[Any, ...] | None:
+        """Return the first row of a statement, through the driver: ten times as fast as a SQLAlchemy query."""
         with closing(connection.connection.cursor()) as cursor:
             cursor.execute(self._driver_sql(statement), values)
             found = cursor.fetchone()
@@ -82,7 +82,7 @@ class Database:
         return statement.replace("?", "%s") if self.is_postgresql else statement
 
     def close(self) -> None:
-        """Give back every connection."""
+        """Close all connections."""
         with self._translate_errors():
             self.engine.dispose()
 
@@ -102,7 +102,7 @@ class Database:
 
 
 def connect(target: str | Path, *, create: bool, timeout: float) -> Database:
-    """The database at a path or URL; ``create`` says whether a file that is not there may be made."""
+    """Open the database at a path or URL; ``create``: whether a missing file may be created."""
     text = os.fspath(target)
     scheme, colon, rest = text.partition("://")
     if not colon:
@@ -112,7 +112,7 @@ def connect(target: str | Path, *, create: bool, timeout: float) -> Database:
     if scheme == "sqlite":
         path = rest.removeprefix("/")
         if not path or path == ":memory:":
-            raise StoreError(text, "would be gone with the process; name a file, such as runs.sqlite")
+            raise StoreError(text, "would be lost at the end of the process; name a file, such as runs.sqlite")
         return _open_sqlite_store(Path(path), create=create, timeout=timeout)
     raise StoreError(f"{scheme}://...", "cannot be opened: a store is a file of SQLite or a postgresql:// URL")
 
@@ -138,7 +138,7 @@ def _open_sqlite_store(path: Path, *, create: bool, timeout: float) -> Database:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # The driver begins nothing of its own accord (isolation_level=None): what begins, and how, is said here.
+        # The driver starts no transaction by itself (isolation_level=None): this event does.
         connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN_OPTION, "BEGIN"))
 
     return Database(engine, label, timeout=timeout, secrets=Secrets(), read_only=read_only)
@@ -151,11 +151,11 @@ def _open_postgresql_store(text: str, *, timeout: float) -> Database:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        # The URL may hold a password: it is not shown, nor is the error that shows it.
+        # The URL may contain a password: neither it nor the original error is shown.
         raise StoreError("postgresql://...", "is not a URL; write postgresql://user@host:5432/database") from None
     label, secrets = _redact_url(url)
     try:
-        import psycopg  # noqa: F401 - asked for here, where its absence can be explained
+        import psycopg  # noqa: F401 - imported here for a helpful error
     except ImportError as error:
         raise MissingDependencyError(
             "psycopg", purpose="a store on PostgreSQL", install="'auepora-eval[postgres]'"
@@ -170,8 +170,8 @@ def _open_postgresql_store(text: str, *, timeout: float) -> Database:
 
 
 def _redact_url(url: URL) -> tuple[str, Secrets]:
-    """The URL without its password and options, and what of it must not be shown."""
+    """Return the URL without its password and options, and the secrets in it."""
     passwords = [url.password, *(url.query.get(key) for key in ("password", "sslpassword"))]
     hidden = {str(one) for one in passwords if one}
-    shown = url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
-    return shown, Secrets(hidden | {unquote(one) for one in hidden})
+    redacted = url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
+    return redacted, Secrets(hidden | {unquote(one) for one in hidden})

@@ -1,4 +1,4 @@
-"""Deleting runs, with the samples and texts that nobody else refers to."""
+"""Deletion of runs, with the samples and texts that no other run references."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _CHUNK_SIZE = 500
 
 
 def delete_runs(database: Database, connection: Connection, run_ids: Sequence[str]) -> None:
-    """Delete these runs and what only they refer to, while nobody else writes."""
+    """Delete these runs and the samples and texts that only they reference; other writers wait."""
     if database.is_postgresql:
-        # Waits for every transaction that writes texts, and makes new ones wait; SQLite has one writer anyway.
+        # Blocks transactions that write texts; SQLite has only one writer.
         connection.exec_driver_sql("LOCK TABLE eval_documents IN SHARE ROW EXCLUSIVE MODE")
     for run_id in run_ids:
         require_run(connection, run_id)
@@ -29,12 +29,12 @@ def delete_runs(database: Database, connection: Connection, run_ids: Sequence[st
     keys = {key for run_id in run_ids for key in _output_keys(connection, run_id)}
     keys |= {key for fingerprint in orphans for key in _sample_keys(connection, fingerprint)}
     for table in (query_results, scores, judgements, runs):
-        for part in _chunks(run_ids):
-            connection.execute(delete(table).where(table.c.run_id.in_(part)))
-    for part in _chunks(orphans):
-        connection.execute(delete(samples).where(samples.c.fingerprint.in_(part)))
-    for part in _chunks(sorted(_unreferenced_keys(connection, keys))):
-        connection.execute(delete(documents).where(documents.c.hash.in_(part)))
+        for chunk in _chunks(run_ids):
+            connection.execute(delete(table).where(table.c.run_id.in_(chunk)))
+    for chunk in _chunks(orphans):
+        connection.execute(delete(samples).where(samples.c.fingerprint.in_(chunk)))
+    for chunk in _chunks(sorted(_unreferenced_keys(connection, keys))):
+        connection.execute(delete(documents).where(documents.c.hash.in_(chunk)))
     connection.execute(update(versions).values(deletions=versions.c.deletions + 1))
 
 
@@ -43,24 +43,24 @@ def _chunks(items: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _orphaned_fingerprints(connection: Connection, run_ids: Sequence[str]) -> list[str]:
-    gone = set(run_ids)
+    deleted = set(run_ids)
     known = list(connection.execute(select(runs.c.run_id, runs.c.fingerprint)))
-    kept = {fingerprint for run_id, fingerprint in known if run_id not in gone}
-    return sorted({fingerprint for run_id, fingerprint in known if run_id in gone} - kept)
+    kept = {fingerprint for run_id, fingerprint in known if run_id not in deleted}
+    return sorted({fingerprint for run_id, fingerprint in known if run_id in deleted} - kept)
 
 
 def _unreferenced_keys(connection: Connection, keys: set[str]) -> set[str]:
-    """Those of the keys that nothing in the store refers to; looks no further once all of them are found in use."""
-    left = set(keys)
-    if left:
+    """Return the keys that nothing in the store references; stops when all of them are referenced."""
+    remaining = set(keys)
+    if remaining:
         for (fingerprint,) in connection.execute(select(samples.c.fingerprint).distinct()).all():
-            left.difference_update(_sample_keys(connection, fingerprint))
-    for (run_id,) in connection.execute(select(runs.c.run_id)).all() if left else ():
+            remaining.difference_update(_sample_keys(connection, fingerprint))
+    for (run_id,) in connection.execute(select(runs.c.run_id)).all() if remaining else ():
         for key in _output_keys(connection, run_id):
-            left.discard(key)
-        if not left:
+            remaining.discard(key)
+        if not remaining:
             break
-    return left
+    return remaining
 
 
 def _sample_keys(connection: Connection, fingerprint: str) -> Iterator[str]:

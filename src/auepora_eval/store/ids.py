@@ -1,4 +1,4 @@
-"""Ids of runs and of their results, and the time in UTC."""
+"""Ids of runs and results, and times in UTC."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RANDOM_BITS = 80
 
 
 class _Ulids:
-    """Numbers of 128 bits, milliseconds first, that only grow within a process."""
+    """Generator of ULIDs: 128-bit integers that begin with a timestamp and increase within a process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,7 +25,7 @@ class _Ulids:
 
     def next(self) -> int:
         with self._lock:
-            if self._process != os.getpid():  # a fork must not count on where its parent was
+            if self._process != os.getpid():  # a forked process must not continue the sequence of its parent
                 self._process, self._last = os.getpid(), 0
             fresh = (time.time_ns() // 1_000_000 << _RANDOM_BITS) | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big")
             self._last = max(fresh, self._last + 1)
@@ -36,28 +36,28 @@ _ULIDS = _Ulids()
 
 
 def new_run_id() -> str:
-    """A fresh id: ``run_`` and 26 letters and digits that sort by time, later ones of this process always after."""
+    """Return a new id: ``run_`` and a ULID of 26 characters, which sort by time."""
     number = _ULIDS.next()
     return RUN_PREFIX + "".join(_DIGITS[number >> shift & 31] for shift in range(125, -1, -5))
 
 
 def score_key(name: str, signature: str) -> str:
-    """What a result is known by within its run, however long its signature is. Never changes: stores hold it."""
-    # A length before each, so that no two pairs read alike.
+    """Return the key of a result within its run: a hash of name and signature. Stores contain it: never change it."""
+    # Length prefixes make the pairs unambiguous.
     text = f"{len(name)}:{name}{len(signature)}:{signature}"
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def utc_now() -> datetime:
-    """The time, in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 def to_iso(moment: datetime) -> str:
-    """A moment as text of one width, so that texts sort as moments do."""
+    """Format a time with a fixed width, so that strings sort as times."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def from_iso(text: str) -> datetime:
-    """The moment again."""
+    """Parse a time of ``to_iso``."""
     return datetime.fromisoformat(text)

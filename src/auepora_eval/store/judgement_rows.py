@@ -1,4 +1,4 @@
-"""Judgements in the store: what a judge said of each sample for each metric, and why where it said nothing of use."""
+"""Judgements in the store: the reply of a judge for each sample and metric, or the reason of its failure."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ _KEY = ("run_id", "score_key", "repeat", "position", "judge_repeat", "request")
 
 @dataclass(frozen=True, slots=True)
 class StoredJudgement:
-    """One question to a judge about one sample, and what came of it."""
+    """One request to a judge about one sample, with its judgement or failure."""
 
     metric: str
-    """Which metric asked."""
+    """The metric of the request."""
     signature: str
     position: int
-    """Where the sample stands in the dataset."""
+    """The position of the sample in the dataset."""
     request: str
-    """A digest of what was asked: a metric may ask several things of one sample."""
+    """A digest of the request: a metric may send several requests per sample."""
     repeat: int = 0
-    """Which repeat of the run."""
+    """The repeat of the run."""
     judge_repeat: int = 0
-    """Which of several judgements of the same thing."""
+    """The repeat of the judgement."""
     critic: str = ""
     prompt_id: str = ""
     reason: str | None = None
-    """Why there is no judgement, in one word; ``None`` where there is one."""
+    """The reason of a failure; ``None`` if there is a judgement."""
     body: Mapping[str, Any] = field(default_factory=dict)
-    """``answer``, ``raw``, ``message``, ``usage`` and whatever else is known of it."""
+    """``answer``, ``raw``, ``message``, ``usage`` and further details."""
 
 
 def _upsert() -> str:
     quoted = ", ".join(f'"{name}"' for name in _COLUMNS)
     marks = ", ".join("?" * len(_COLUMNS))
-    taken = ", ".join(f'"{name}" = excluded."{name}"' for name in _COLUMNS if name not in _KEY)
+    updates = ", ".join(f'"{name}" = excluded."{name}"' for name in _COLUMNS if name not in _KEY)
     keys = ", ".join(f'"{name}"' for name in _KEY)
-    # Every name comes from the table itself.
-    return f"INSERT INTO eval_judgements ({quoted}) VALUES ({marks}) ON CONFLICT ({keys}) DO UPDATE SET {taken}"  # noqa: S608
+    # All names come from the table.
+    return f"INSERT INTO eval_judgements ({quoted}) VALUES ({marks}) ON CONFLICT ({keys}) DO UPDATE SET {updates}"  # noqa: S608
 
 
 _UPSERT = _upsert()
@@ -61,8 +61,8 @@ _UPSERT = _upsert()
 def write_judgements(
     database: Database, connection: Connection, run_id: str, rows: Sequence[StoredJudgement], secrets: Secrets
 ) -> None:
-    """Write judgements; one of the same question is replaced."""
-    database.rows(connection, _UPSERT, [_row(run_id, one, secrets) for one in rows])
+    """Write judgements; one of the same request is replaced."""
+    database.execute_many(connection, _UPSERT, [_row(run_id, one, secrets) for one in rows])
 
 
 def _row(run_id: str, one: StoredJudgement, secrets: Secrets) -> tuple[Any, ...]:
@@ -71,11 +71,11 @@ def _row(run_id: str, one: StoredJudgement, secrets: Secrets) -> tuple[Any, ...]
     )
     try:
         body = msgspec.json.encode(dict(one.body), enc_hook=str)
-    except UnicodeEncodeError:  # half a character, which a judge may well say
+    except UnicodeEncodeError:  # a lone surrogate in the reply of a judge
         body = json.dumps(dict(one.body), default=str, ensure_ascii=False).encode(errors="replace")
     if secrets.in_bytes(body):
         body = msgspec.json.encode(secrets.value(msgspec.json.decode(body)))
-    made = {
+    values = {
         "run_id": run_id,
         "score_key": score_key(metric, signature),
         "repeat": one.repeat,
@@ -89,13 +89,13 @@ def _row(run_id: str, one: StoredJudgement, secrets: Secrets) -> tuple[Any, ...]
         "reason": one.reason,
         "body": body,
     }
-    return tuple(made[name] for name in _COLUMNS)
+    return tuple(values[name] for name in _COLUMNS)
 
 
 def read_judgements(
     database: Database, run_id: str, *, position: int | None = None, failed: bool = False
 ) -> Iterator[StoredJudgement]:
-    """The judgements of a run, or of one sample, or those that failed; some in memory at a time."""
+    """Yield the judgements of a run, or of one sample, or the failed ones; read in chunks."""
     key = tuple_(*(table.c[name] for name in _KEY[1:]))
     query = select(table).where(table.c.run_id == run_id).order_by(*(table.c[name] for name in _KEY[1:])).limit(_CHUNK)
     if position is not None:
@@ -126,13 +126,13 @@ def read_judgements(
 
 
 def count_judgements(connection: Connection, run_id: str) -> tuple[int, int]:
-    """How many judgements there are, and how many of them failed."""
+    """Return the number of judgements, and how many of them failed."""
     query = select(func.count(), func.count(table.c.reason)).where(table.c.run_id == run_id)
-    every, failed = connection.execute(query).one()
-    return int(every), int(failed)
+    total, failed = connection.execute(query).one()
+    return int(total), int(failed)
 
 
 def delete_judgements(connection: Connection, run_id: str, metrics: Collection[tuple[str, str]]) -> None:
-    """Delete what was said for these metrics, by name and signature."""
+    """Delete the judgements of these metrics, given by name and signature."""
     keys = [score_key(clean_column_text(name), clean_column_text(signature)) for name, signature in metrics]
     connection.execute(delete(table).where(table.c.run_id == run_id, table.c.score_key.in_(keys)))

@@ -1,4 +1,4 @@
-"""The steps from an empty database to the tables of today, each in a transaction of its own."""
+"""Migrations from an empty database to the current schema, each in its own transaction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Migration = Callable[[Connection], None]
 def _create_tables(connection: Connection) -> None:
     is_server = connection.dialect.name == "postgresql"
     blob = "BYTEA" if is_server else "BLOB"
-    # Samples are read in their order and never alone: SQLite keeps them by their key, and the long key once.
+    # Samples are read in order: SQLite stores them clustered by their key.
     by_key = "" if is_server else " WITHOUT ROWID"
     statements = (
         """CREATE TABLE eval_runs (
@@ -49,7 +49,7 @@ def _create_tables(connection: Connection) -> None:
 
 
 def _key_scores_by_hash(connection: Connection) -> None:
-    """Results are known by a hash of name and signature: a server refuses long texts in a key."""
+    """Key results by a hash of name and signature: PostgreSQL limits the length of keys."""
     connection.exec_driver_sql("ALTER TABLE eval_scores ADD COLUMN score_key TEXT")
     known = connection.exec_driver_sql("SELECT run_id, name, signature FROM eval_scores").all()
     change = text(
@@ -57,13 +57,13 @@ def _key_scores_by_hash(connection: Connection) -> None:
         "WHERE run_id = :run_id AND name = :name AND signature = :signature"
     )
     for run_id, name, signature in known:
-        made = score_key(name, signature)
-        connection.execute(change, {"score_key": made, "run_id": run_id, "name": name, "signature": signature})
+        key = score_key(name, signature)
+        connection.execute(change, {"score_key": key, "run_id": run_id, "name": name, "signature": signature})
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("ALTER TABLE eval_scores DROP CONSTRAINT eval_scores_pkey")
         connection.exec_driver_sql("ALTER TABLE eval_scores ADD PRIMARY KEY (run_id, score_key)")
         return
-    # SQLite cannot change the key of a table: another one takes its place.
+    # SQLite cannot change the key of a table: create a new table.
     columns = (
         'run_id, score_key, name, signature, target, reducer, "position", computed_at, result_json, "rows", "values", '
         "status, reason_codes, reasons, statistics, width, keys_json"
@@ -82,7 +82,7 @@ def _key_scores_by_hash(connection: Connection) -> None:
 
 
 def _add_judgements(connection: Connection) -> None:
-    """What judges said, and what asking them took."""
+    """Add judgements and judge usage."""
     is_server = connection.dialect.name == "postgresql"
     blob, by_key = ("BYTEA", "") if is_server else ("BLOB", " WITHOUT ROWID")
     for statement in (
@@ -98,30 +98,30 @@ def _add_judgements(connection: Connection) -> None:
 
 
 def _add_repeats(connection: Connection) -> None:
-    """What each repeat gave, of metrics whose value is not made of the samples' means."""
+    """Add the scores of each repeat, for metrics that are not means over samples."""
     blob = "BYTEA" if connection.dialect.name == "postgresql" else "BLOB"
     connection.exec_driver_sql(f"ALTER TABLE eval_scores ADD COLUMN repeats {blob}")
 
 
 MIGRATIONS: tuple[Migration, ...] = (_create_tables, _key_scores_by_hash, _add_judgements, _add_repeats)
-"""Only ever added to: a store knows by number how many of them it has seen."""
+"""Only append: a store records the number of applied migrations."""
 
-_ADVISORY_LOCK = 0x61756570  # any number, the same for all: PostgreSQL's way of letting one at a time pass
+_ADVISORY_LOCK = 0x61756570  # key of the advisory lock that serialises migrations on PostgreSQL
 
 
 def schema_version(connection: Connection) -> int:
-    """How many migrations the store has seen; 0 where there is no store yet."""
+    """Return the number of applied migrations; 0 if there is no store yet."""
     if not inspect(connection).has_table(versions.name):
         return 0
     return int(connection.execute(select(versions.c.version)).scalar_one())
 
 
 def migrate(database: Database, *, create: bool, steps: Sequence[Migration] = MIGRATIONS) -> None:
-    """Apply what the store has not seen. Several processes may do this at once: each step is taken by one of them."""
+    """Apply missing migrations. Several processes may do so at once: each step is applied by one of them."""
     with database.read() as connection:
         version = schema_version(connection)
         foreign = version == 0 and not database.is_postgresql and inspect(connection).get_table_names()
-    if foreign:  # a server's database may well be shared; a file with other tables was most likely not meant
+    if foreign:  # a PostgreSQL database may be shared; a file with other tables is probably a mistake
         raise StoreError(database.label, f"is a database of something else (it has a table {foreign[0]}); name another")
     if version == 0 and not create:
         raise StoreError(database.label, "holds no runs; check the name, or make a run first")

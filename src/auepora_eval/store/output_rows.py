@@ -28,7 +28,7 @@ __all__ = [
 _CHUNK = 1000
 _MAX_ERROR_LENGTH = 500
 _ID_FIELDS = ("sample_id", "doc_id", "parent_id", "citations")
-"""What is held against the ids of samples: with one of them changed, so would the numbers be."""
+"""Fields with ids, which are never redacted: scores depend on them."""
 _INSERT = (
     'INSERT INTO eval_query_results (run_id, "position", repeat, sample_id, error, outputs) VALUES (?, ?, ?, ?, ?, ?)'
 )
@@ -42,12 +42,12 @@ RepeatPosition = tuple[int, int]
 
 
 def encode_output_rows(run_id: str, outputs: Iterable[StoredOutput], secrets: Secrets, keys: TextKeys) -> list[Row]:
-    """Rows ready to be written."""
+    """Encode outputs as rows."""
     rows: list[Row] = []
     for stored in outputs:
         sample_id, output = stored.sample_id, stored.output
-        if output.error is not None and (told := secrets.message(output.error)) != output.error:
-            output = replace(output, error=told)
+        if output.error is not None and (message := secrets.message(output.error)) != output.error:
+            output = replace(output, error=message)
         data = pack_output(sample_id, output, keys)
         if secrets.in_bytes(data):
             data = pack_output(sample_id, _redact(secrets, output), keys)
@@ -57,15 +57,15 @@ def encode_output_rows(run_id: str, outputs: Iterable[StoredOutput], secrets: Se
 
 
 def _redact(secrets: Secrets, output: SystemOutputs) -> SystemOutputs:
-    without = secrets.value(normalize_output(output), but=_ID_FIELDS)
+    redacted = secrets.value(normalize_output(output), but=_ID_FIELDS)
     if isinstance(output.retrieved, UnknownRanking):
-        without.retrieved = UnknownRanking()
-    return without
+        redacted.retrieved = UnknownRanking()
+    return redacted
 
 
 def write_outputs(database: Database, connection: Connection, rows: list[Row], *, replace: bool) -> None:
-    """Write rows; one that is there already is kept, or replaced."""
-    database.rows(connection, _UPSERT if replace else _INSERT_NEW, rows)
+    """Write rows; an existing one is kept, or replaced."""
+    database.execute_many(connection, _UPSERT if replace else _INSERT_NEW, rows)
 
 
 def read_output_chunk(
@@ -76,7 +76,7 @@ def read_output_chunk(
     repeat: int | None = None,
     position: int | None = None,
 ) -> tuple[list[tuple[int, int, str, bytes]], RepeatPosition | None]:
-    """The next rows of a run after a (repeat, position): repeat, position, id, bytes; and after which to go on."""
+    """Return the next rows after a (repeat, position): repeat, position, id, bytes; and the next cursor."""
     query = (
         select(table.c.repeat, table.c.position, table.c.sample_id, table.c.outputs)
         .where(table.c.run_id == run_id, tuple_(table.c.repeat, table.c.position) > after)
@@ -94,7 +94,7 @@ def read_output_chunk(
 def read_outputs(
     database: Database, run_id: str, *, repeat: int | None, texts: bool, position: int | None = None
 ) -> Iterator[StoredOutput]:
-    """The outputs of a run by repeat and position. Between two chunks no transaction is open."""
+    """Yield the outputs of a run by repeat and position. No transaction is open between chunks."""
     reader = TextReader(database)
     after: RepeatPosition | None = (-1, -1)
     while after is not None:
@@ -104,12 +104,12 @@ def read_outputs(
             found: Any = None
             if texts:
                 found = reader.read(connection, (key for one in packed for key in one.texts or ()))
-        for (number, place, name, _), one in zip(rows, packed, strict=True):
-            yield StoredOutput(place, number, one.sample_id or name, unpack_output(one, found), one.texts)
+        for (number, index, name, _), one in zip(rows, packed, strict=True):
+            yield StoredOutput(index, number, one.sample_id or name, unpack_output(one, found), one.texts)
 
 
 def stored_positions(connection: Connection, run_id: str, *, failed: bool = False) -> set[RepeatPosition]:
-    """Which (position, repeat) have an output; or only those that failed."""
+    """Return the (position, repeat) of all outputs, or of the failed ones."""
     query = select(table.c.position, table.c.repeat).where(table.c.run_id == run_id)
     if failed:
         query = query.where(table.c.error.is_not(None))
@@ -117,7 +117,7 @@ def stored_positions(connection: Connection, run_id: str, *, failed: bool = Fals
 
 
 def count_outputs(connection: Connection, run_id: str, *, failed: bool = False) -> int:
-    """How many outputs there are; or how many of them failed."""
+    """Return the number of outputs, or of the failed ones."""
     query = select(func.count()).select_from(table).where(table.c.run_id == run_id)
     if failed:
         query = query.where(table.c.error.is_not(None))

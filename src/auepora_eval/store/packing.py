@@ -1,8 +1,8 @@
-"""Samples and outputs as bytes: compact JSON, the texts of documents apart.
+"""Samples and outputs as bytes: compact JSON, with document texts stored separately.
 
-An output is kept as columns (all ids, all scores, ...), since ten hits share their field names. What is packed is read
-back and compared before it counts: whatever plain JSON does not give back as it was goes the careful way of the JSONL
-files, which makes it plain or says what is wrong with it.
+An output is stored as columns (all ids, all scores, ...), so that field names are not repeated. Packed data is decoded
+and compared: values that JSON does not restore exactly go through the codec of JSONL files, which normalises or
+rejects them.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ __all__ = [
 ]
 
 TextKeyFunction = Callable[[str], str]
-"""Gives the text of a document its key."""
+"""Returns the key of the text of a document."""
 
 
 class PackedOutput(msgspec.Struct, omit_defaults=True, gc=False):
-    """An output in columns. ``None`` for a whole column says that every hit has the default there."""
+    """An output as columns. ``None`` for a column means the default for every document."""
 
     ids: list[Id] = msgspec.field(name="i", default_factory=list)
     scores: list[float | None] | None = msgspec.field(name="s", default=None)
@@ -65,12 +65,12 @@ class PackedOutput(msgspec.Struct, omit_defaults=True, gc=False):
     usage: dict[str, Any] = msgspec.field(name="u", default_factory=dict)
     repeat: int = msgspec.field(name="n", default=0)
     sample_id: str | None = msgspec.field(name="id", default=None)
-    """Only where a column of text cannot hold it."""
+    """Only if it is not valid in a text column."""
     ranking_unknown: bool = msgspec.field(name="o", default=False)
-    """Whether nothing is known of what was retrieved, which is not the same as nothing."""
+    """Whether the ranking is unknown, in contrast to empty."""
 
     def hits(self, texts: Mapping[str, str] | None) -> Iterator[RetrievedDocument]:
-        """The ranking, with the texts of its documents where they are given."""
+        """Return the ranking, with the given texts of its documents."""
         count = len(self.ids)
         ranks = range(1, count + 1) if self.ranks is None else self.ranks
         scores = endlessly(None) if self.scores is None else self.scores
@@ -83,7 +83,7 @@ class PackedOutput(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class _PackedSampleId(msgspec.Struct, gc=False):
-    """What a list of samples is named by; the rest is passed over."""
+    """The id of a packed sample; other fields are skipped."""
 
     sample_id: str
 
@@ -100,17 +100,17 @@ _POSITIONS = [list(range(1, count + 1)) for count in range(129)]
 
 
 def pack_output(sample_id: str, output: SystemOutputs, key_of: TextKeyFunction) -> bytes:
-    """The bytes of an output; ``LineError`` says what JSON cannot carry."""
+    """Pack an output; ``LineError``: a value is not valid JSON."""
     try:
         response = output.response
-        # Sentences and spans have rules of their own, which the careful way knows.
+        # Sentences and spans need the checks of the codec.
         if response is None or response.sentences is None:
             row = _to_columns(sample_id, output, key_of)
             if row.spans is None:
                 data = _ENCODER.encode(row)
                 if _OUTPUTS.decode(data) == row:
                     return data
-    except Exception:  # noqa: S110 - whatever the values did, the careful way says it in words
+    except Exception:  # noqa: S110 - the codec reports the problem
         pass
     try:
         plain = normalize_output(output, sample_id)
@@ -120,7 +120,7 @@ def pack_output(sample_id: str, output: SystemOutputs, key_of: TextKeyFunction) 
 
 
 def normalize_output(output: SystemOutputs, sample_id: str = "1") -> SystemOutputs:
-    """A copy made of our own types alone, as a file would give it back; ``LineError`` says what JSON cannot carry."""
+    """Return a copy of plain types, as after writing and reading a file; ``LineError``: a value is not valid JSON."""
     plain = decode_output(encode_output(sample_id, output))[1]
     if isinstance(output.retrieved, UnknownRanking):
         plain.retrieved = UnknownRanking()
@@ -147,8 +147,8 @@ def _to_columns(sample_id: str, output: SystemOutputs, key_of: TextKeyFunction) 
         answer, structured = response.text, response.structured
         answer_metadata, sentences = response.metadata, response.sentences
         if answer is None:
-            raise TypeError  # an answer is there, so it has a text
-    # By position, which is fastest; equal to the default, so that what is no text or no dict is not taken for none.
+            raise TypeError  # an answer must have a text
+    # Positional arguments are fastest. Columns are compared with the default: falsy values of other types are kept.
     return PackedOutput(
         [doc.doc_id for doc in docs],
         None if scores.count(None) == count else scores,
@@ -181,12 +181,12 @@ def _to_list(hits: Any) -> list[RetrievedDocument]:
 
 
 def decode_packed(data: bytes) -> PackedOutput:
-    """The columns of an output."""
+    """Decode the columns of an output."""
     return _OUTPUTS.decode(data)
 
 
 def unpack_output(row: PackedOutput, texts: Mapping[str, str] | None) -> SystemOutputs:
-    """The output of its columns; without ``texts`` its documents have none."""
+    """Return the output of its columns; without ``texts`` its documents have empty texts."""
     response = None
     if row.answer is not None:
         response = Response(row.answer, row.structured, row.answer_metadata, row.sentences)
@@ -208,9 +208,9 @@ def unpack_output(row: PackedOutput, texts: Mapping[str, str] | None) -> SystemO
 
 
 def pack_sample(row: SampleRow[DocumentRow], line: bytes, key_of: TextKeyFunction) -> bytes:
-    """The bytes of a sample: its line of a dataset file, with keys in place of documents' texts. Changes the row.
+    """Pack a sample: its JSON line with keys instead of document texts. Changes the row.
 
-    ``line`` is the row as canonical JSON, which is good enough where there is no order of keys to keep.
+    ``line`` is the row as canonical JSON, which is used if there is no order of keys to preserve.
     """
     plain = not (row.labels or row.metadata or row.history)
     for doc in _documents(row):
@@ -225,12 +225,12 @@ def pack_sample(row: SampleRow[DocumentRow], line: bytes, key_of: TextKeyFunctio
 
 
 def sample_text_keys(data: bytes) -> list[str]:
-    """The keys of the texts that a packed sample refers to."""
+    """Return the keys of the texts that a packed sample references."""
     return [doc.text for doc in _documents(_SAMPLES.decode(data)) if doc.text]
 
 
 def unpack_sample(data: bytes, texts: Mapping[str, str] | None) -> EvaluationSample:
-    """The sample again; without ``texts`` its documents have none."""
+    """Unpack a sample; without ``texts`` its documents have empty texts."""
     sample = decode_sample(data)
     for docs in (sample.relevant_docs, sample.candidate_docs):
         for doc in docs or ():
@@ -240,7 +240,7 @@ def unpack_sample(data: bytes, texts: Mapping[str, str] | None) -> EvaluationSam
 
 
 def packed_sample_id(data: bytes) -> str:
-    """The id of a packed sample, without reading the rest."""
+    """Return the id of a packed sample without decoding the rest."""
     return _SAMPLE_IDS.decode(data).sample_id
 
 

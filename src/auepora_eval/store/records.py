@@ -1,4 +1,4 @@
-"""What a store knows of a run, and one output of it."""
+"""Records of the store: a run, and one output of it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = [
 
 
 class RunStatus(StrEnum):
-    """How a run stands."""
+    """The status of a run."""
 
     RUNNING = "running"
-    """Being made, or killed while it was: ``process`` says by whom."""
+    """Running, or killed while running: ``process`` identifies the process."""
     FINISHED = "finished"
     STOPPED = "stopped"
     """Ended early, by the user or because too much failed; it can be resumed."""
@@ -39,7 +39,7 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run: who made it, when, of what, and how it stands."""
+    """A run with its plan, dataset, status and times."""
 
     run_id: str
     name: str
@@ -57,27 +57,27 @@ class RunRecord:
     version: str
     """The version of this library that made it."""
     process: str
-    """``host:pid:start`` of who made it, or resumed it last."""
+    """``host:pid:start`` of the process that created or last resumed it."""
     aggregate: dict[str, Any] | None = None
     message: str | None = None
     usage: dict[str, Any] | None = None
-    """What judging it took, over all times it was scored: calls, tokens, cost."""
+    """The judge usage, summed over all scorings: calls, tokens, cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """What came back for one sample: where it stands in the dataset, and which repetition it is."""
+    """The output for one sample, with its position in the dataset and its repeat."""
 
     position: int
     repeat: int
     sample_id: str
     output: SystemOutputs
     text_keys: Sequence[str] | None = field(default=None, repr=False, compare=False)
-    """Of an output that was read: for each retrieved document the key of its text; equal texts have equal keys."""
+    """After reading: the key of the text of each retrieved document; equal texts have equal keys."""
 
 
 def record_from_row(row: RowMapping) -> RunRecord:
-    """The record in a row of ``eval_runs``."""
+    """Return the record of a row of ``eval_runs``."""
     return RunRecord(
         run_id=row["run_id"],
         name=row["name"],
@@ -101,7 +101,7 @@ def record_from_row(row: RowMapping) -> RunRecord:
 
 
 def to_json(value: object) -> str:
-    """A value as JSON text; what JSON has not is written as its text."""
+    """Encode a value as JSON; values of other types are converted to strings."""
     return msgspec.json.encode(value, enc_hook=_to_json_default).decode()
 
 
@@ -110,26 +110,26 @@ def _to_json_default(value: object) -> object:
 
 
 def from_json(text: str) -> Any:
-    """The value again."""
+    """Decode JSON."""
     return msgspec.json.decode(text)
 
 
-def sum_nested(held: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Two tables of figures added up, by name, however deep; of what is no number, the second one's is taken."""
-    made = dict(held)
-    for name, value in more.items():
-        old = made.get(name)
+def sum_nested(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Add two nested mappings of numbers by key; for other values the second one is used."""
+    total = dict(first)
+    for name, value in second.items():
+        old = total.get(name)
         if isinstance(value, Mapping):
-            made[name] = sum_nested(old if isinstance(old, Mapping) else {}, value)
+            total[name] = sum_nested(old if isinstance(old, Mapping) else {}, value)
         elif isinstance(value, int | float) and isinstance(old, int | float) and not isinstance(value, bool):
-            made[name] = old + value
-        elif value is not None or name not in made:
-            made[name] = value
-    return made
+            total[name] = old + value
+        elif value is not None or name not in total:
+            total[name] = value
+    return total
 
 
 def clean_column_text(text: str) -> str:
-    """A text as every database can hold it in a column: no NUL, no half of a surrogate pair."""
+    """Return a string that every database can store: without NUL and lone surrogates."""
     if text.isascii() and "\x00" not in text:
         return text
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

@@ -30,9 +30,11 @@ _KEY = ("run_id", "score_key")
 def _upsert() -> str:
     quoted = ", ".join(f'"{name}"' for name in _COLUMNS)
     marks = ", ".join("?" * len(_COLUMNS))
-    taken = ", ".join(f'"{name}" = excluded."{name}"' for name in _COLUMNS if name not in _KEY)
-    # Every name comes from the table itself.
-    return f"INSERT INTO eval_scores ({quoted}) VALUES ({marks}) ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {taken}"  # noqa: S608
+    updates = ", ".join(f'"{name}" = excluded."{name}"' for name in _COLUMNS if name not in _KEY)
+    # All names come from the table.
+    return (
+        f"INSERT INTO eval_scores ({quoted}) VALUES ({marks}) ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {updates}"  # noqa: S608
+    )
 
 
 _UPSERT = _upsert()
@@ -48,30 +50,30 @@ def write_results(
     reducers: Mapping[str, str],
     position: int | None = None,
 ) -> None:
-    """Write results; one of the same name and signature is replaced. Without a position, new names go to the end."""
-    held = connection.execute(
+    """Write results; one of the same name and signature is replaced. Without a position, new names are appended."""
+    existing = connection.execute(
         select(table.c.name, func.min(table.c.position), func.max(table.c.computed_at))
         .where(table.c.run_id == run_id)
         .group_by(table.c.name)
     ).all()
-    places = {name: place for name, place, _ in held}
-    # Later than whatever is there, whatever the clock says: the latest result of a name is the one that counts.
-    computed = max([utc_now(), *(from_iso(moment) + timedelta(microseconds=1) for _, _, moment in held)])
+    positions = {name: index for name, index, _ in existing}
+    # Later than every existing result, whatever the clock says: the latest result of a name counts.
+    computed = max([utc_now(), *(from_iso(moment) + timedelta(microseconds=1) for _, _, moment in existing)])
     rows = []
     for result in results:
-        place = position
-        if place is None:
-            place = places.setdefault(result.name, max(places.values(), default=-1) + 1)
+        index = position
+        if index is None:
+            index = positions.setdefault(result.name, max(positions.values(), default=-1) + 1)
         reducer = reducers.get(result.name, "")
-        rows.append(_row(run_id, result, place, to_iso(computed), secrets, reducer))
+        rows.append(_row(run_id, result, index, to_iso(computed), secrets, reducer))
         computed += timedelta(microseconds=1)
-    database.rows(connection, _UPSERT, rows)
+    database.execute_many(connection, _UPSERT, rows)
 
 
 def read_results(
     connection: Connection, run_id: str, *, every_signature: bool, sample_ids: Sequence[str] = ()
 ) -> Results:
-    """The results of a run in the order of their positions; of each name the latest, or all, oldest first."""
+    """Read the results of a run by position; the latest of each name, or all, oldest first."""
     keys = (
         select(table.c.name, table.c.signature, table.c.computed_at)
         .where(table.c.run_id == run_id)
@@ -79,13 +81,13 @@ def read_results(
     )
     listed = list(connection.execute(keys))
     latest = {name: max(moment for other, _, moment in listed if other == name) for name, _, _ in listed}
-    wanted = [(name, signature) for name, signature, moment in listed if every_signature or moment == latest[name]]
-    found = [_read_one(connection, run_id, name, signature) for name, signature in wanted]
+    chosen = [(name, signature) for name, signature, moment in listed if every_signature or moment == latest[name]]
+    found = [_read_one(connection, run_id, name, signature) for name, signature in chosen]
     return Results(found, sample_ids=sample_ids, run_id=run_id)
 
 
 def read_result(connection: Connection, run_id: str, name: str) -> MetricResult:
-    """The result of that name (the latest) or signature."""
+    """Read the result of that name (the latest) or signature."""
     keys = (
         select(table.c.name, table.c.signature)
         .where(table.c.run_id == run_id)
@@ -117,7 +119,7 @@ def _row(
         if not _same_outcomes(result.outcomes, scores):
             document["outcomes"] = None if result.outcomes is None else secrets.value(list(result.outcomes))
     name, signature = (clean_column_text(secrets.text(one)) for one in (result.name, result.signature or ""))
-    made = {
+    values = {
         "run_id": run_id,
         "score_key": score_key(name, signature),
         "name": name,
@@ -130,23 +132,23 @@ def _row(
         "rows": 0,
     }
     if columns is not None:
-        columns = _without_secrets(columns, secrets)
-        made.update((name, getattr(columns, name)) for name in ScoreColumns.__slots__)
-    return tuple(made.get(name) for name in _COLUMNS)
+        columns = _redact(columns, secrets)
+        values.update((name, getattr(columns, name)) for name in ScoreColumns.__slots__)
+    return tuple(values.get(name) for name in _COLUMNS)
 
 
-def _without_secrets(columns: ScoreColumns, secrets: Secrets) -> ScoreColumns:
-    """The columns with no secret in a key, of the whole or of a repeat."""
+def _redact(columns: ScoreColumns, secrets: Secrets) -> ScoreColumns:
+    """Redact secrets in the keys of the columns and of their repeats."""
     if columns.keys_json is not None and secrets.in_bytes(columns.keys_json.encode()):
         columns = replace(columns, keys_json=to_json(secrets.value(from_json(columns.keys_json))))
     if columns.repeats is not None and secrets.in_bytes(columns.repeats):
-        each = (_without_secrets(one, secrets) for one in unpack_repeats(columns.repeats))
+        each = (_redact(one, secrets) for one in unpack_repeats(columns.repeats))
         columns = replace(columns, repeats=pack_repeats(each))
     return columns
 
 
 def _same_outcomes(outcomes: Sequence[str] | None, scores: Scores) -> bool:
-    """Whether outcomes say no more than the scores do; told without reading them where they were made of these."""
+    """Whether outcomes equal those of the scores; not compared if they were derived from these scores."""
     if isinstance(outcomes, Outcomes) and getattr(outcomes, "_scores", None) is scores:
         return True
     return outcomes is not None and list(outcomes) == list(scores.outcomes)
@@ -163,11 +165,11 @@ def _result_from_row(row: RowMapping) -> MetricResult:
 
 
 def _to_document(result: MetricResult) -> dict[str, Any]:
-    """A result as JSON holds it, without its outcomes."""
-    (shown,) = Results([MetricResult(result.name, result.target, 0.0, result.details)]).to_dict()["results"]
+    """Return a result as JSON values, without its scores."""
+    (rendered,) = Results([MetricResult(result.name, result.target, 0.0, result.details)]).to_dict()["results"]
     document: dict[str, Any] = {"value": _number(result.value), "defined": bool(result.defined)}
-    if shown["details"]:
-        document["details"] = shown["details"]
+    if rendered["details"]:
+        document["details"] = rendered["details"]
     if result.interval is not None:
         document["interval"] = [_number(end) for end in result.interval]
     if result.slices:
@@ -179,10 +181,10 @@ def _to_document(result: MetricResult) -> dict[str, Any]:
 
 
 def _slice_to_document(whole: MetricResult, inner: Any) -> dict[str, Any]:
-    """One group of a slice: a result, or whatever else a user put there."""
+    """Return one group of a slice: a result, or any other value of a user."""
     if not isinstance(inner, MetricResult):
-        (shown,) = Results([MetricResult("", whole.target, 0.0, {"other": inner})]).to_dict()["results"]
-        return {"other": shown["details"]["other"]}
+        (rendered,) = Results([MetricResult("", whole.target, 0.0, {"other": inner})]).to_dict()["results"]
+        return {"other": rendered["details"]["other"]}
     document = _to_document(inner)
     if inner.name != whole.name:
         document["name"] = inner.name
@@ -220,6 +222,6 @@ def _slice_from_document(part: Mapping[str, Any], name: str, target: TargetCateg
 
 
 def _number(value: Any) -> float | str:
-    """A number, as text where JSON has none for it."""
+    """Return a number, as a string if it is not finite."""
     number = math.nan if value is None else float(value)
     return number if math.isfinite(number) else repr(number)

@@ -1,4 +1,4 @@
-"""Rows of runs: listed, found by whatever name a user has for one, changed."""
+"""Rows of runs: list, find by id, prefix or name, and update."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = [
 ]
 
 REPLAY_TAG = "replay"
-"""The tag of runs that replay another's documents."""
+"""The tag of runs that replay the documents of another run."""
 PERTURBED_TAG = "perturbed"
-"""The tag of runs whose documents were made worse on purpose."""
+"""The tag of runs with perturbed documents."""
 _LATEST = re.compile(r"latest(?:~(\d+))?")
 _MAX_LISTED = 8
 
@@ -41,7 +41,7 @@ def list_runs(
     dataset: str | None = None,
     limit: int | None = None,
 ) -> list[RunRecord]:
-    """The runs that fit, newest first."""
+    """Return the matching runs, newest first."""
     query = select(runs).order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
     if name is not None:
         query = query.where(runs.c.name == clean_column_text(name))
@@ -52,8 +52,8 @@ def list_runs(
     if limit is not None and tag is None:
         query = query.limit(limit)
     found = map(record_from_row, connection.execute(query).mappings())
-    fitting = [record for record in found if tag is None or tag in record.tags]
-    return fitting if limit is None else fitting[:limit]
+    matching = [record for record in found if tag is None or tag in record.tags]
+    return matching if limit is None else matching[:limit]
 
 
 def _status(status: RunStatus | str) -> str:
@@ -65,12 +65,12 @@ def _status(status: RunStatus | str) -> str:
 
 
 def _has_id(run_id: str) -> ColumnElement[bool]:
-    """The condition for a run of that id; whatever a column cannot hold is no id."""
+    """Return the condition for a run with that id."""
     return runs.c.run_id == clean_column_text(run_id)
 
 
 def get_run(connection: Connection, run_id: str, *, to_change: bool = False) -> RunRecord:
-    """The run of that very id; one that is about to be changed is kept from others until then."""
+    """Return the run with that id; with ``to_change`` its row is locked."""
     query = select(runs).where(_has_id(run_id))
     row = connection.execute(query.with_for_update() if to_change else query).mappings().one_or_none()
     if row is None:
@@ -79,33 +79,33 @@ def get_run(connection: Connection, run_id: str, *, to_change: bool = False) -> 
 
 
 def require_run(connection: Connection, run_id: str) -> None:
-    """Raise where there is no run of that id: somebody may have deleted it."""
+    """Raise if there is no run with that id: it may have been deleted."""
     if connection.execute(select(runs.c.run_id).where(_has_id(run_id))).first() is None:
         raise unknown_run_error(run_id)
 
 
 def update_run(connection: Connection, run_id: str, **values: Any) -> None:
-    """Change columns of a run."""
+    """Update columns of a run."""
     if connection.execute(update(runs).where(_has_id(run_id)).values(**values)).rowcount == 0:
         raise unknown_run_error(run_id)
 
 
 def claim_run(connection: Connection, run_id: str, owner: str, **values: Any) -> bool:
-    """Change columns of a run that belongs to a process; whether it still did."""
+    """Update columns of a run if it still belongs to a process; return whether it did."""
     query = update(runs).where(_has_id(run_id), runs.c.process == owner).values(**values)
     return connection.execute(query).rowcount > 0
 
 
 def unknown_run_error(text: str, hint: str = "; `auepora runs` lists them all") -> UnknownRunError:
-    """The error for a run that is not there."""
+    """Return the error for an unknown run."""
     return UnknownRunError(f"no run is called '{text}'{hint}")
 
 
 def find_run(connection: Connection, text: str) -> RunRecord:
-    """The run meant by an id, the beginning of one, a name (the latest of it), ``latest`` or ``latest~1``.
+    """Find a run by id, prefix of an id, name (the latest), ``latest`` or ``latest~1``.
 
-    A replay answers from another run's documents, and a perturbed run from worse ones: neither ``latest`` nor a name
-    that another run has means one.
+    Replays and perturbed runs do not evaluate the system itself: ``latest`` skips them, and so does a name that another
+    run has.
     """
     columns = select(runs.c.run_id, runs.c.name, runs.c.tags_json)
     newest_first = columns.order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
@@ -117,30 +117,30 @@ def find_run(connection: Connection, text: str) -> RunRecord:
     if not known:
         raise UnknownRunError(f"no run is called '{text}': the store holds no runs yet")
     ids = [run_id for run_id, _ in known]
-    back = _LATEST.fullmatch(text)
+    offset = _LATEST.fullmatch(text)
     if text in ids:
         chosen = text
-    elif back is not None:
-        chosen = _nth_latest(text, int(back[1] or 0), [run_id for run_id, _, trial in rows if not trial], len(ids))
+    elif offset is not None:
+        chosen = _nth_latest(text, int(offset[1] or 0), [run_id for run_id, _, trial in rows if not trial], len(ids))
     elif any(name == text for _, name in known):
         named = [(trial, run_id) for run_id, name, trial in rows if name == text]
-        chosen = min(named, key=lambda one: one[0])[1]  # the first of those that come first: the newest
+        chosen = min(named, key=lambda one: one[0])[1]  # the newest, regular runs first
     else:
         chosen = _find_by_prefix(text, known)
     return get_run(connection, chosen)
 
 
 def _is_replay_or_perturbed(tags: list[str]) -> bool:
-    """Whether a run tells of something else than of a system as it is."""
+    """Whether a run is a replay or perturbed."""
     return REPLAY_TAG in tags or PERTURBED_TAG in tags
 
 
-def _nth_latest(text: str, steps: int, ids: list[str], held: int) -> str:
-    """The run so many steps before the latest that is neither a replay nor perturbed."""
+def _nth_latest(text: str, steps: int, ids: list[str], total: int) -> str:
+    """Return the run ``steps`` before the latest one, without replays and perturbed runs."""
     if steps < len(ids):
         return ids[steps]
-    but = f", {held - len(ids)} of them replays or perturbed, which do not count" if held > len(ids) else ""
-    raise UnknownRunError(f"'{text}' goes back too far: the store holds {held} runs{but}")
+    note = f", {total - len(ids)} of them replays or perturbed, which do not count" if total > len(ids) else ""
+    raise UnknownRunError(f"'{text}' goes back too far: the store holds {total} runs{note}")
 
 
 def _find_by_prefix(text: str, known: list[tuple[str, str]]) -> str:

@@ -1,4 +1,4 @@
-"""The store of runs: what was asked, what came back, and what it scored."""
+"""``RunStore``: the database of runs with their samples, outputs, results and judgements."""
 
 from __future__ import annotations
 
@@ -40,14 +40,13 @@ __all__ = ["RunStore"]
 
 
 class RunStore:
-    """Runs in a file of SQLite or on a server of PostgreSQL. Several threads and processes may read and write.
+    """Runs in an SQLite file or a PostgreSQL database. Several threads and processes may read and write.
 
-    Every method that writes is one transaction: when it returns, what it was given is stored; when it raises, nothing
-    of it is.
+    Every method that writes is one transaction: when it returns, everything is stored; when it raises, nothing is.
     """
 
     def __init__(self, database: Database, *, secrets: Iterable[str] = ()) -> None:
-        """``open`` is the way to get one."""
+        """Use ``open`` to create one."""
         self._database = database
         self._hidden: frozenset[str] = frozenset()
         self._known_texts = KnownTexts()
@@ -58,11 +57,11 @@ class RunStore:
     def open(
         cls, target: str | Path, *, secrets: Iterable[str] = (), create: bool = True, timeout: float = 30.0
     ) -> Self:
-        """The store at a path or a ``postgresql://`` URL, brought up to date.
+        """Open the store at a path or a ``postgresql://`` URL, and apply migrations.
 
-        ``secrets`` are texts that must not be written: ``***`` stands in their place, except in the ids of documents,
-        citations and samples, which the numbers depend on. Without ``create`` a store that is not there is an error.
-        ``timeout`` is how many seconds to wait for another process that writes.
+        ``secrets`` are strings that are written as ``***``, except in the ids of documents, citations and samples, on
+        which scores depend. Without ``create`` a missing store is an error. ``timeout`` is the number of seconds to
+        wait for another process that writes.
         """
         database = connect(target, create=create, timeout=timeout)
         try:
@@ -73,7 +72,7 @@ class RunStore:
         return cls(database, secrets=secrets)
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Keep these texts, too, from being written."""
+        """Add secrets that must not be written."""
         self._hidden |= frozenset(secrets)
         self._secrets = Secrets(self._hidden)
         self._record_secrets = Secrets(self._hidden, hide_passwords=True)
@@ -81,16 +80,16 @@ class RunStore:
 
     @property
     def file(self) -> Path | None:
-        """The file it is, with its folder; ``None`` on a server."""
+        """The absolute path of the file; ``None`` for PostgreSQL."""
         return None if self._database.is_postgresql else Path(self.label).absolute()
 
     @property
     def label(self) -> str:
-        """Where the store is, without a password."""
+        """The path or URL of the store, without a password."""
         return self._database.label
 
     def close(self) -> None:
-        """Give back every connection."""
+        """Close all connections."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -119,9 +118,9 @@ class RunStore:
         tags: Iterable[str] = (),
         run_id: str | None = None,
     ) -> RunRecord:
-        """A new run, with its samples; those of a dataset the store knows are not stored again.
+        """Create a run with its samples; those of a known dataset are not stored again.
 
-        ``LineError`` says which sample holds something that JSON cannot carry, ``BadValueError`` which holds a secret.
+        ``LineError`` names a sample with a value that is not valid JSON, ``BadValueError`` one with a secret.
         """
         if not name:
             raise BadValueError("a run needs a name")
@@ -158,12 +157,12 @@ class RunStore:
                 return get_run(connection, run_id)
 
     def get(self, run_id: str) -> RunRecord:
-        """The run of that very id."""
+        """Return the run with that id."""
         with self._database.read() as connection:
             return get_run(connection, run_id)
 
     def find(self, text: str) -> RunRecord:
-        """The run meant by an id, the beginning of one, a name (the latest of it), ``latest`` or ``latest~1``."""
+        """Find a run by id, prefix of an id, name (the latest), ``latest`` or ``latest~1``."""
         with self._database.read() as connection:
             return find_run(connection, text)
 
@@ -176,19 +175,19 @@ class RunStore:
         dataset: str | None = None,
         limit: int | None = None,
     ) -> list[RunRecord]:
-        """The runs that fit, newest first."""
+        """Return the matching runs, newest first."""
         with self._database.read() as connection:
             return list_runs(connection, name=name, tag=tag, status=status, dataset=dataset, limit=limit)
 
     def finish(self, run_id: str, status: RunStatus = RunStatus.FINISHED, *, message: str | None = None) -> None:
-        """Note that a run has come to its end, and how."""
-        told = None if message is None else self._text(message)
-        self._change(run_id, status=RunStatus(status).value, finished_at=to_iso(utc_now()), message=told)
+        """Set the final status of a run."""
+        stored = None if message is None else self._text(message)
+        self._change(run_id, status=RunStatus(status).value, finished_at=to_iso(utc_now()), message=stored)
 
     def reopen(self, run_id: str, *, expected_process: str | None = None) -> None:
-        """Note that a run goes on, by this process.
+        """Mark a run as resumed by this process.
 
-        With ``expected_process`` only where the run is still that one's: of two who take it up at once, one is refused.
+        With ``expected_process`` only if the run still belongs to it: if two processes resume it at once, one fails.
         """
         values = {"status": RunStatus.RUNNING.value, "finished_at": None, "message": None, "process": this_process()}
         with self._writing() as connection:
@@ -196,55 +195,55 @@ class RunStore:
                 update_run(connection, run_id, **values)
             elif not claim_run(connection, run_id, expected_process, **values):
                 other = get_run(connection, run_id).process
-                raise BadValueError(f"{run_id} has been taken up by process {other} meanwhile; wait for it, or stop it")
+                raise BadValueError(f"{run_id} was meanwhile resumed by process {other}; wait for it, or stop it")
 
     def set_aggregate(self, run_id: str, aggregate: Mapping[str, Any] | None) -> None:
-        """Store a run's summary."""
+        """Store the aggregate of a run."""
         self._change(run_id, aggregate_json=None if aggregate is None else self._json(dict(aggregate)))
 
     def tag(self, run_id: str, *tags: str) -> None:
         """Add tags to a run."""
-        self._retag(run_id, lambda held: [*held, *tags])
+        self._retag(run_id, lambda current: [*current, *tags])
 
     def untag(self, run_id: str, *tags: str) -> None:
-        """Take tags from a run; one it has not is no mistake."""
-        self._retag(run_id, lambda held: [tag for tag in held if tag not in tags])
+        """Remove tags from a run; missing ones are ignored."""
+        self._retag(run_id, lambda current: [tag for tag in current if tag not in tags])
 
     def delete(self, run_ids: str | Iterable[str]) -> None:
-        """Delete runs, with the samples and texts that no other run refers to. Others wait with writing meanwhile."""
+        """Delete runs, with the samples and texts that no other run references. Other writers wait."""
         listed = list(_distinct(run_ids))
         with self._database.write() as connection:
             delete_runs(self._database, connection, listed)
 
     def as_stored(self, value: Any) -> Any:
-        """A plan or config as ``RunRecord`` would have it, without secrets: what to compare a stored one with."""
+        """Return a plan or config as ``RunRecord`` has it, without secrets, to compare it with a stored one."""
         return from_json(self._json(value))
 
     # --- samples and outputs -----------------------------------------------------------------------------------------
 
     def samples(self, run_id: str, *, texts: bool = True) -> list[EvaluationSample]:
-        """The samples of a run, in the order of its dataset; without ``texts`` their documents have an empty text."""
+        """Return the samples of a run in the order of its dataset; without ``texts`` document texts are empty."""
         with self._database.read() as connection:
             return read_samples(self._database, connection, get_run(connection, run_id).fingerprint, texts=texts)
 
     def sample_ids(self, run_id: str) -> list[str]:
-        """Their ids."""
+        """Return the ids of the samples of a run."""
         with self._database.read() as connection:
             return read_sample_ids(connection, get_run(connection, run_id).fingerprint)
 
     def append(self, run_id: str, outputs: Sequence[StoredOutput], *, replace: bool = False) -> None:
-        """Store outputs, with the texts of their documents; committed when it returns.
+        """Store outputs with their document texts; committed on return.
 
-        One that is there already is kept, or replaced. ``LineError`` says which output holds something that JSON cannot
-        carry; then none of these is stored.
+        An existing output is kept, or replaced. ``LineError`` names an output with a value that is not valid JSON; then
+        none is stored.
         """
         with self._lock:
             self._keys.clear()
             rows = encode_output_rows(run_id, outputs, self._secrets, self._keys)
             with self._writing_texts() as connection:
-                # Through the driver, since outputs may come one by one.
+                # Through the driver for speed: outputs may arrive one by one.
                 if (
-                    self._database.first(
+                    self._database.fetch_first(
                         connection, "SELECT 1 FROM eval_runs WHERE run_id = ?", clean_column_text(run_id)
                     )
                     is None
@@ -255,28 +254,28 @@ class RunStore:
     def outputs(
         self, run_id: str, *, repeat: int | None = None, position: int | None = None, texts: bool = True
     ) -> Iterator[StoredOutput]:
-        """The outputs of a run by repeat and position, some in memory at a time; of one repeat or sample, if named.
+        """Yield the outputs of a run by repeat and position, read in chunks; of one repeat or sample, if given.
 
-        Without ``texts`` documents come with an empty text, and none is read.
+        Without ``texts`` document texts are empty and not read.
         """
         with self._database.read() as connection:
             require_run(connection, run_id)
         return read_outputs(self._database, run_id, repeat=repeat, texts=texts, position=position)
 
     def done(self, run_id: str) -> set[tuple[int, int]]:
-        """The (position, repeat) of every output that is there, failed ones included."""
+        """Return the (position, repeat) of every stored output, including failed ones."""
         with self._database.read() as connection:
             require_run(connection, run_id)
             return stored_positions(connection, run_id)
 
     def failed(self, run_id: str) -> set[tuple[int, int]]:
-        """The (position, repeat) of every output with an error."""
+        """Return the (position, repeat) of every output with an error."""
         with self._database.read() as connection:
             require_run(connection, run_id)
             return stored_positions(connection, run_id, failed=True)
 
     def counts(self, run_id: str) -> tuple[int, int]:
-        """How many outputs there are, and how many of them failed."""
+        """Return the number of outputs, and how many of them failed."""
         with self._database.read() as connection:
             require_run(connection, run_id)
             return count_outputs(connection, run_id), count_outputs(connection, run_id, failed=True)
@@ -286,7 +285,7 @@ class RunStore:
     def put_result(self, run_id: str, result: MetricResult, *, position: int | None = None, reducer: str = "") -> None:
         """Store a metric's result; one of the same name and signature is replaced, others stay.
 
-        ``position`` is its place among the results: by default where its name already is, else after all others.
+        ``position`` is its index among the results: by default that of its name, else the end.
         """
         reducers = {result.name: reducer}
         with self._writing() as connection:
@@ -304,19 +303,19 @@ class RunStore:
     def put_results(
         self, run_id: str, results: Sequence[MetricResult], *, reducers: Mapping[str, str] | None = None
     ) -> None:
-        """Store several results; ``reducers`` says by the name of a metric how its statistics are folded."""
+        """Store several results; ``reducers`` are the reducers by metric name."""
         with self._writing() as connection:
             require_run(connection, run_id)
             write_results(self._database, connection, run_id, results, secrets=self._secrets, reducers=reducers or {})
 
     def result(self, run_id: str, name: str) -> MetricResult:
-        """The result of that name (the latest, where its rules have changed) or of that very signature."""
+        """Return the result with that name (the latest signature) or that signature."""
         with self._database.read() as connection:
             require_run(connection, run_id)
             return read_result(connection, run_id, name)
 
     def results(self, run_id: str, *, every_signature: bool = False) -> Results:
-        """The results of a run in their order: the latest of each name, or with ``every_signature`` all of them."""
+        """Return the results of a run in their order: the latest of each name, or with ``every_signature`` all."""
         with self._database.read() as connection:
             names = read_sample_ids(connection, get_run(connection, run_id).fingerprint)
             return read_results(connection, run_id, every_signature=every_signature, sample_ids=names)
@@ -324,47 +323,47 @@ class RunStore:
     # --- judgements --------------------------------------------------------------------------------------------------
 
     def put_judgements(self, run_id: str, rows: Sequence[StoredJudgement]) -> None:
-        """Store what judges said; the same question asked again replaces what was said before."""
+        """Store judgements; one of the same request is replaced."""
         with self._writing() as connection:
             require_run(connection, run_id)
             write_judgements(self._database, connection, run_id, rows, self._secrets)
 
     def clear_judgements(self, run_id: str, metrics: Collection[tuple[str, str]]) -> None:
-        """Forget what judges said for metrics of these names and signatures."""
+        """Delete the judgements of metrics with these names and signatures."""
         with self._writing() as connection:
             delete_judgements(connection, run_id, metrics)
 
     def judgements(
         self, run_id: str, *, position: int | None = None, failed: bool = False
     ) -> Iterator[StoredJudgement]:
-        """What judges said of a run, or of the sample at one position; or only where they failed."""
+        """Yield the judgements of a run, or of the sample at one position; or only the failed ones."""
         with self._database.read() as connection:
             require_run(connection, run_id)
         return read_judgements(self._database, run_id, position=position, failed=failed)
 
     def judgement_counts(self, run_id: str) -> tuple[int, int]:
-        """How many judgements there are, and how many of them failed."""
+        """Return the number of judgements, and how many of them failed."""
         with self._database.read() as connection:
             return count_judgements(connection, run_id)
 
     def add_usage(self, run_id: str, usage: Mapping[str, Any]) -> None:
-        """Add to what judging a run took: numbers add up, by name, however deep."""
+        """Add to the judge usage of a run: nested numbers are summed by key."""
         with self._writing() as connection:
-            held = get_run(connection, run_id, to_change=True).usage or {}
-            update_run(connection, run_id, usage_json=self._json(sum_nested(held, usage)))
+            current = get_run(connection, run_id, to_change=True).usage or {}
+            update_run(connection, run_id, usage_json=self._json(sum_nested(current, usage)))
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        """A transaction that writes, which no deletion of runs comes between."""
+        """Open a write transaction that blocks deletions."""
         with self._database.write() as connection:
             block_deletions(self._database, connection)
             yield connection
 
     @contextmanager
     def _writing_texts(self) -> Iterator[Connection]:
-        """The same; the texts that were met in packing are written first."""
+        """Open a write transaction that first writes the texts collected by packing."""
         with self._writing() as connection:
             self._known_texts.write(self._database, connection, self._keys.texts)
             yield connection
@@ -376,8 +375,8 @@ class RunStore:
 
     def _retag(self, run_id: str, change: Callable[[Sequence[str]], Sequence[str]]) -> None:
         with self._writing() as connection:
-            held = get_run(connection, run_id, to_change=True).tags
-            update_run(connection, run_id, tags_json=self._json(_distinct(change(held))))
+            current = get_run(connection, run_id, to_change=True).tags
+            update_run(connection, run_id, tags_json=self._json(_distinct(change(current))))
 
     def _text(self, text: str) -> str:
         return clean_column_text(self._record_secrets.message(text))

@@ -1,4 +1,4 @@
-"""Samples in the store: kept once per dataset, whoever ran on it."""
+"""Samples in the store: stored once per dataset."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _INSERT = 'INSERT INTO eval_samples (fingerprint, "position", sample) VALUES (?,
 
 @dataclass(frozen=True, slots=True)
 class PackedSamples:
-    """The samples of a dataset as they are stored, and what the dataset is known by."""
+    """The packed samples of a dataset, and its fingerprint."""
 
     fingerprint: str
     rows: list[bytes]
 
 
 def pack_samples(samples: Iterable[EvaluationSample], keys: TextKeys) -> PackedSamples:
-    """Samples ready to be written."""
+    """Pack samples and compute the fingerprint."""
     digest, rows = hashlib.sha256(), []
     for sample in samples:
         line, row = canonical_line(sample)
@@ -41,15 +41,15 @@ def pack_samples(samples: Iterable[EvaluationSample], keys: TextKeys) -> PackedS
 
 
 def write_samples(database: Database, connection: Connection, packed: PackedSamples) -> None:
-    """Write the samples of a dataset that the store does not know yet."""
+    """Write the samples of a dataset, unless they are already stored."""
     known = select(table.c.position).where(table.c.fingerprint == packed.fingerprint).limit(1)
     if connection.execute(known).first() is None:
         rows = [(packed.fingerprint, position, data) for position, data in enumerate(packed.rows)]
-        database.rows(connection, _INSERT, rows)
+        database.execute_many(connection, _INSERT, rows)
 
 
 def sample_chunks(connection: Connection, fingerprint: str) -> Iterator[list[bytes]]:
-    """The packed samples of a dataset in their order, some at a time."""
+    """Yield the packed samples of a dataset in their order, in chunks."""
     after = -1
     while True:
         query = (
@@ -68,15 +68,15 @@ def sample_chunks(connection: Connection, fingerprint: str) -> Iterator[list[byt
 def read_samples(
     database: Database, connection: Connection, fingerprint: str, *, texts: bool = True
 ) -> list[EvaluationSample]:
-    """The samples of a dataset; without ``texts`` their documents have none, and none is read."""
+    """Read the samples of a dataset; without ``texts`` document texts are empty and not read."""
     reader, found = TextReader(database), []
     for chunk in sample_chunks(connection, fingerprint):
         keys = (key for data in chunk if b'"text"' in data for key in sample_text_keys(data))
-        held = reader.read(connection, keys) if texts else None
-        found += [unpack_sample(data, held) for data in chunk]
+        known_texts = reader.read(connection, keys) if texts else None
+        found += [unpack_sample(data, known_texts) for data in chunk]
     return found
 
 
 def read_sample_ids(connection: Connection, fingerprint: str) -> list[str]:
-    """The ids of the samples of a dataset."""
+    """Read the ids of the samples of a dataset."""
     return [packed_sample_id(data) for chunk in sample_chunks(connection, fingerprint) for data in chunk]

@@ -1,4 +1,4 @@
-"""The tables as they are now; ``migrations`` says how they came about."""
+"""The current tables; ``migrations`` creates them."""
 
 from sqlalchemy import BigInteger, Column, Integer, LargeBinary, MetaData, PrimaryKeyConstraint, Table, Text
 
@@ -12,7 +12,7 @@ versions = Table(
     Column("version", Integer, nullable=False),
     Column("deletions", BigInteger, nullable=False),
 )
-"""One row. ``deletions`` counts the deletions of runs: after one, nobody may rely on a text it has seen before."""
+"""One row. ``deletions`` counts deletions of runs: after one, cached keys of texts are invalid."""
 
 runs = Table(
     "eval_runs",
@@ -64,7 +64,7 @@ documents = Table(
     Column("hash", Text, primary_key=True),
     Column("text", LargeBinary, nullable=False),
 )
-"""The texts are bytes (UTF-8), since a text of PostgreSQL cannot hold every character."""
+"""The texts are UTF-8 bytes, since TEXT of PostgreSQL cannot store every character."""
 
 scores = Table(
     "eval_scores",
@@ -108,4 +108,4 @@ judgements = Table(
     Column("body", LargeBinary, nullable=False),
     PrimaryKeyConstraint("run_id", "score_key", "repeat", "position", "judge_repeat", "request"),
 )
-"""``score_key`` as in ``scores``, where the metric that asked has a result of its own."""
+"""``score_key`` as in ``scores``, for the metric of the request."""

@@ -1,4 +1,4 @@
-"""The outcomes of a metric as columns of bytes, and back."""
+"""Scores of a metric as columns of bytes, and back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VALUES, _STATUS, _CODES = np.dtype("<f8"), np.dtype("u1"), np.dtype("<i2")
 
 @dataclass(frozen=True, slots=True)
 class ScoreColumns:
-    """Outcomes as a row of ``eval_scores`` has them: little-endian numbers, one after the other."""
+    """Scores as stored in a row of ``eval_scores``: arrays of little-endian numbers."""
 
     rows: int
     values: bytes
@@ -42,14 +42,14 @@ class ScoreColumns:
     width: int | None
     keys_json: str | None
     repeats: bytes | None = None
-    """The columns of each repeat, one after the other as msgpack, where they were kept apart."""
+    """The columns of each repeat as msgpack, if they are stored separately."""
 
 
 _REPEAT_FIELDS = tuple(name for name in ScoreColumns.__slots__ if name != "repeats")
 
 
 def encode_scores(scores: Scores) -> ScoreColumns:
-    """The columns of some outcomes. Keys that JSON cannot hold are left out."""
+    """Encode scores as columns. Keys that are not valid JSON are omitted."""
     stats = scores.stats
     return ScoreColumns(
         rows=len(scores),
@@ -65,17 +65,17 @@ def encode_scores(scores: Scores) -> ScoreColumns:
 
 
 def pack_repeats(each: Iterable[ScoreColumns]) -> bytes:
-    """The columns of several repeats as one."""
+    """Encode the columns of several repeats."""
     return msgspec.msgpack.encode([[getattr(one, name) for name in _REPEAT_FIELDS] for one in each])
 
 
 def unpack_repeats(data: bytes) -> list[ScoreColumns]:
-    """The columns of each repeat."""
+    """Decode the columns of each repeat."""
     return [ScoreColumns(*one) for one in msgspec.msgpack.decode(data)]
 
 
 def decode_scores(columns: ScoreColumns) -> Scores:
-    """The outcomes of their columns."""
+    """Decode scores from their columns."""
     stats = None
     if columns.statistics is not None:
         stats = _from_bytes(columns.statistics, _VALUES, np.float64).reshape(columns.rows, columns.width or 0)
@@ -91,7 +91,7 @@ def decode_scores(columns: ScoreColumns) -> Scores:
 
 
 def scores_from_list(values: Sequence[float | None]) -> Scores:
-    """Outcomes of a plain list of numbers; ``None`` was not scored."""
+    """Convert a list of numbers to scores; ``None`` means not scored."""
     numbers = [None if value is None or math.isnan(value) else value for value in values]
     return Scores.from_list([Score.skip("not_scored") if value is None else Score(value) for value in numbers])
 
@@ -101,14 +101,14 @@ def _to_bytes(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> bytes:
 
 
 def _from_bytes(data: bytes, stored: np.dtype[Any], kind: type[np.generic]) -> npt.NDArray[Any]:
-    return np.frombuffer(data, dtype=stored).astype(kind)  # a copy, which may be written to
+    return np.frombuffer(data, dtype=stored).astype(kind)  # a copy, which is writable
 
 
-# --- keys: JSON has lists only, so what is none says so in its first place --------------------------------------------
+# --- keys: JSON has only lists, so other types are lists that begin with the name of the type ------------------------
 
 
 class _NotJsonError(TypeError):
-    """A key that JSON cannot hold."""
+    """A key that is not valid JSON."""
 
 
 def _keys_to_json(keys: tuple[Any, ...]) -> str | None:
@@ -123,7 +123,7 @@ def _keys_from_json(text: str) -> tuple[Any, ...]:
 
 
 def encode_keys(keys: Iterable[Any]) -> list[str] | None:
-    """Each key as JSON; ``None`` where there is one that JSON cannot hold."""
+    """Encode each key as JSON; ``None`` if one is not valid JSON."""
     try:
         return [msgspec.json.encode(_encode_key(key)).decode() for key in keys]
     except (_NotJsonError, UnicodeEncodeError, RecursionError, OverflowError):
@@ -131,7 +131,7 @@ def encode_keys(keys: Iterable[Any]) -> list[str] | None:
 
 
 def decode_keys(lines: Iterable[str]) -> tuple[Any, ...]:
-    """The keys that ``encode_keys`` wrote."""
+    """Decode the keys of ``encode_keys``."""
     return tuple(_decode_key(msgspec.json.decode(line)) for line in lines)
 
 
@@ -163,9 +163,9 @@ def _decode_key(value: Any) -> Any:
         return float(inner[0])
     if kind == "bytes":
         return base64.b64decode(inner[0])
-    made = list(map(_decode_key, inner))
+    items = list(map(_decode_key, inner))
     if kind == "family":
-        return FamilyKey(*made)
+        return FamilyKey(*items)
     if kind == "scores":
-        return decode_scores(ScoreColumns(*made))
-    return tuple(made) if kind == "tuple" else made
+        return decode_scores(ScoreColumns(*items))
+    return tuple(items) if kind == "tuple" else items

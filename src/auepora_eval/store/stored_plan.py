@@ -1,4 +1,4 @@
-"""What a stored plan says that shapes numbers: its conventions, and how the outputs were asked for."""
+"""Settings of a stored plan that affect scores: conventions, and how the system was called."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["conventions_label", "plan_conventions", "run_info"]
 
 
 def plan_conventions(record: RunRecord) -> Conventions:
-    """The conventions of a run's plan."""
+    """Return the conventions of a run's plan."""
     named = record.plan.get("conventions") or "auepora"
     choices = dict(named) if isinstance(named, Mapping) else {"name": named}
     name = choices.pop("name", "auepora")
@@ -24,7 +24,7 @@ def plan_conventions(record: RunRecord) -> Conventions:
 
 
 def conventions_label(record: RunRecord) -> str:
-    """By whose definitions a run's plan has its numbers computed, as people are told it."""
+    """Return a label for the conventions of a run's plan."""
     named = record.plan.get("conventions") or "auepora"
     if not isinstance(named, Mapping):
         return str(named)
@@ -33,8 +33,8 @@ def conventions_label(record: RunRecord) -> str:
 
 
 def run_info(record: RunRecord) -> RunInfo:
-    """How the outputs were made, as far as it shapes a number; of saved outputs nothing is known."""
+    """Return the call settings that affect scores; empty for saved outputs."""
     if "system" not in record.plan:
         return RunInfo()
-    asked = record.plan.get("run") or {}
-    return RunInfo(top_k=asked.get("top_k"), concurrency=asked.get("concurrency"))
+    settings = record.plan.get("run") or {}
+    return RunInfo(top_k=settings.get("top_k"), concurrency=settings.get("concurrency"))

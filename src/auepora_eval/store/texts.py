@@ -1,4 +1,4 @@
-"""Texts of documents: kept once, known by their hash."""
+"""Document texts: stored once, keyed by their hash."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _MAX_KEYS = 50_000
 _MAX_KEYED_CHARACTERS = 8_000_000
 _MAX_WRITTEN = 1_000_000
 _MAX_CHARACTERS = 64_000_000
-_CHUNK_SIZE = 500  # SQLite takes up to 999 values in a statement where it is old
+_CHUNK_SIZE = 500  # old versions of SQLite allow 999 values per statement
 _INSERT = "INSERT INTO eval_documents (hash, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
 
 
 def block_deletions(database: Database, connection: Connection) -> None:
-    """Let no deletion of runs come between the statements of this transaction."""
-    if database.is_postgresql:  # in SQLite there is one writer at a time anyway
+    """Block deletions of runs until the end of this transaction."""
+    if database.is_postgresql:  # SQLite has only one writer at a time
         connection.exec_driver_sql("LOCK TABLE eval_documents IN ROW EXCLUSIVE MODE")
 
 
 def text_key(data: bytes) -> str:
-    """The key of a text: 22 letters and digits."""
+    """Return the key of a text: 22 characters."""
     digest = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 class TextKeys:
-    """Gives texts their keys, and gathers those that are to be written. The empty text needs no key.
+    """Computes the keys of texts, and collects the texts to write. The empty text has an empty key.
 
-    Keys are remembered, since the same documents come again and again; so are their texts, and so not endlessly many.
+    Keys are cached with their texts, since documents are repeated; the cache is bounded.
     """
 
     def __init__(self, secrets: Secrets) -> None:
@@ -47,10 +47,10 @@ class TextKeys:
         self._keys: dict[str, str] = {}
         self._characters = 0
         self.texts: dict[str, str] = {}
-        """The texts met since ``clear``, by key."""
+        """The texts since ``clear``, by key."""
 
     def __call__(self, text: str) -> str:
-        """The key of a text."""
+        """Return the key of a text."""
         if text == "":
             return ""
         key = self._keys.get(text)
@@ -66,38 +66,38 @@ class TextKeys:
         return key
 
     def clear(self) -> None:
-        """Forget what was gathered; keys are kept."""
+        """Drop the collected texts; the cache of keys is kept."""
         self.texts = {}
 
 
 class KnownTexts:
-    """Which texts the store is known to hold, so that they are not sent again.
+    """The keys of texts that are already stored, so that they are not sent again.
 
-    A deletion of runs, by whomever, may take texts away: it counts up a number that is compared in each transaction.
+    A deletion of runs may remove texts: it increments a counter that is compared in each transaction.
     """
 
     def __init__(self) -> None:
         self._known: set[str] = set()
-        self._fresh: list[str] = []
+        self._new: list[str] = []
         self._deletions = -1
 
     def write(self, database: Database, connection: Connection, texts: Mapping[str, str]) -> None:
-        """Write the texts that are not there yet, in a transaction that deletions are kept out of."""
-        (deletions,) = database.first(connection, "SELECT deletions FROM eval_schema") or (-1,)
+        """Write the texts that are not stored yet, in a transaction that blocks deletions."""
+        (deletions,) = database.fetch_first(connection, "SELECT deletions FROM eval_schema") or (-1,)
         if deletions != self._deletions or len(self._known) > _MAX_WRITTEN:
             self._known, self._deletions = set(), deletions
-        # In one order for all: two writers of the same texts then wait for each other in turn and not in a circle.
-        self._fresh = sorted(texts.keys() - self._known)
-        database.rows(connection, _INSERT, [(key, texts[key].encode()) for key in self._fresh])
+        # In sorted order, so that two writers of the same texts cannot deadlock.
+        self._new = sorted(texts.keys() - self._known)
+        database.execute_many(connection, _INSERT, [(key, texts[key].encode()) for key in self._new])
 
     def mark_committed(self) -> None:
-        """The transaction has come to its end."""
-        self._known.update(self._fresh)
-        self._fresh = []
+        """Call after the transaction is committed."""
+        self._known.update(self._new)
+        self._new = []
 
 
 class TextReader:
-    """Reads texts by key, many at once, and keeps some of them for the next."""
+    """Reads texts by key in batches, with a bounded cache."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -105,22 +105,22 @@ class TextReader:
         self._characters = 0
 
     def read(self, connection: Connection, keys: Iterable[str]) -> Mapping[str, str]:
-        """The texts of these keys, by key."""
-        wanted = dict.fromkeys(keys)
-        wanted.pop("", None)
+        """Return the texts of these keys, by key."""
+        requested = dict.fromkeys(keys)
+        requested.pop("", None)
         if self._characters > _MAX_CHARACTERS:
-            self._cache = {key: text for key, text in self._cache.items() if key in wanted}
+            self._cache = {key: text for key, text in self._cache.items() if key in requested}
             self._characters = sum(map(len, self._cache.values()))
-        missing = [key for key in wanted if key not in self._cache]
+        missing = [key for key in requested if key not in self._cache]
         for start in range(0, len(missing), _CHUNK_SIZE):
-            part = missing[start : start + _CHUNK_SIZE]
-            found = connection.execute(select(documents.c.hash, documents.c.text).where(documents.c.hash.in_(part)))
+            chunk = missing[start : start + _CHUNK_SIZE]
+            found = connection.execute(select(documents.c.hash, documents.c.text).where(documents.c.hash.in_(chunk)))
             for key, data in found:
                 text = bytes(data).decode()
                 self._cache[key] = text
                 self._characters += len(text)
-        lost = next((key for key in missing if key not in self._cache), None)
-        if lost is not None:
-            raise StoreError(self._database.label, f"is damaged: the text '{lost}' of a document is missing")
+        absent = next((key for key in missing if key not in self._cache), None)
+        if absent is not None:
+            raise StoreError(self._database.label, f"is damaged: the text '{absent}' of a document is missing")
         self._cache[""] = ""
         return self._cache

@@ -1,4 +1,4 @@
-"""What can go wrong with a database is said in a sentence that names the store; nothing acknowledged is lost."""
+"""Errors of databases name the store, and acknowledged data is never lost."""
 
 import os
 import re
@@ -39,24 +39,24 @@ def filled(path: str | Path, count: int = 3) -> str:
 
 # --- names that cannot be stores -------------------------------------------------------------------------------------
 
-NAMES: list[tuple[str, str]] = [  # name, what is said
+NAMES: list[tuple[str, str]] = [  # name, message
     ("nowhere/runs.sqlite", r"its folder .*nowhere does not exist; create it first"),
     (".", r"is a folder; name a file in it, such as runs.sqlite"),
-    ("sqlite://", r"would be gone with the process; name a file"),
-    ("sqlite:///:memory:", r"would be gone with the process"),
+    ("sqlite://", r"would be lost at the end of the process; name a file"),
+    ("sqlite:///:memory:", r"would be lost at the end of the process"),
     ("mysql://host/x", r"store mysql://...: cannot be opened: a store is a file of SQLite or a postgresql:// URL"),
 ]
 
 
-@pytest.mark.parametrize(("name", "told"), NAMES, ids=[name for name, _ in NAMES])
-def test_names_that_cannot_be_stores(name: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "message"), NAMES, ids=[name for name, _ in NAMES])
+def test_invalid_targets(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(StoreError, match=told):
+    with pytest.raises(StoreError, match=message):
         RunStore.open(name)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_url_of_sqlite_and_odd_file_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sqlite_url_and_unusual_file_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("sqlite:///relative.sqlite", f"sqlite:///{tmp_path}/whole.sqlite", "od?d #1 é%20.sqlite"):
         filled(name)
@@ -67,16 +67,16 @@ def test_a_url_of_sqlite_and_odd_file_names(tmp_path: Path, monkeypatch: pytest.
 # --- files that are broken -------------------------------------------------------------------------------------------
 
 
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+def test_file_that_is_not_a_database(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
-    path.write_text("These are my notes, and they are no database.\n" * 100)
+    path.write_text("These are my notes, and they are not a database.\n" * 100)
     before = path.read_bytes()
     with pytest.raises(StoreError, match=r"notes.txt: is not a store: the file is no SQLite database"):
         RunStore.open(path)
     assert path.read_bytes() == before
 
 
-def test_a_damaged_file(tmp_path: Path) -> None:
+def test_damaged_file(tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite"
     run_id = filled(path, 500)
     data = bytearray(path.read_bytes())
@@ -87,7 +87,7 @@ def test_a_damaged_file(tmp_path: Path) -> None:
         use(path, run_id)
 
 
-def test_a_file_cut_short(tmp_path: Path) -> None:
+def test_truncated_file(tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite"
     run_id = filled(path, 500)
     with path.open("r+b") as file:
@@ -102,7 +102,7 @@ def use(path: Path, run_id: str) -> None:
         store.append(run_id, outputs(500, start=500))
 
 
-def test_rows_that_are_damaged(store: RunStore) -> None:
+def test_damaged_rows(store: RunStore) -> None:
     run_id = store.create_run("one", SAMPLES, dataset_name="d", plan={}).run_id
     store.append(run_id, outputs())
     with store._database.write() as connection:
@@ -114,7 +114,7 @@ def test_rows_that_are_damaged(store: RunStore) -> None:
             read()
 
 
-def test_a_text_that_is_missing(store: RunStore) -> None:
+def test_missing_text(store: RunStore) -> None:
     run_id = store.create_run("one", SAMPLES, dataset_name="d", plan={}).run_id
     store.append(run_id, outputs())
     with store._database.write() as connection:
@@ -128,8 +128,8 @@ def test_a_text_that_is_missing(store: RunStore) -> None:
 
 
 @contextmanager
-def as_nobody() -> Iterator[Path]:
-    """A folder of somebody who is not root, for whom rights count."""
+def as_unprivileged_user() -> Iterator[Path]:
+    """A folder of a user who is not root, for whom permissions apply."""
     folder = Path(tempfile.mkdtemp(prefix="auepora-rights-"))
     was_root = os.geteuid() == 0
     try:
@@ -145,8 +145,8 @@ def as_nobody() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("folder_too", [False, True], ids=["the file", "the file and its folder"])
-def test_a_store_that_may_only_be_read(folder_too: bool) -> None:
-    with as_nobody() as folder:
+def test_read_only_store(folder_too: bool) -> None:
+    with as_unprivileged_user() as folder:
         path = folder / "runs.sqlite"
         run_id = filled(path)
         path.chmod(0o444)
@@ -161,15 +161,15 @@ def test_a_store_that_may_only_be_read(folder_too: bool) -> None:
                 store.delete(run_id)
 
 
-def test_a_folder_that_may_not_be_written() -> None:
-    with as_nobody() as folder:
+def test_unwritable_folder() -> None:
+    with as_unprivileged_user() as folder:
         folder.chmod(0o555)
         with pytest.raises(StoreError, match=r"runs.sqlite: cannot be opened: check its folder, and the rights"):
             RunStore.open(folder / "runs.sqlite")
 
 
-def test_a_file_that_may_not_be_read() -> None:
-    with as_nobody() as folder:
+def test_unreadable_file() -> None:
+    with as_unprivileged_user() as folder:
         path = folder / "runs.sqlite"
         filled(path)
         path.chmod(0o000)
@@ -183,7 +183,7 @@ HOLD_SQLITE = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
 connection.execute("BEGIN IMMEDIATE")
-print("held", flush=True)
+print("locked", flush=True)
 sys.stdin.readline()
 connection.execute("COMMIT")
 print("free", flush=True)
@@ -192,13 +192,13 @@ HOLD_POSTGRESQL = """
 import psycopg, sys
 with psycopg.connect(sys.argv[1]) as connection:
     connection.execute("LOCK TABLE eval_documents IN ACCESS EXCLUSIVE MODE")
-    print("held", flush=True)
+    print("locked", flush=True)
     sys.stdin.readline()
 print("free", flush=True)
 """
 
 
-def test_a_store_locked_by_another_process(url: str) -> None:
+def test_store_locked_by_another_process(url: str) -> None:
     run_id = filled(url)
     script = HOLD_POSTGRESQL if url.startswith("postgres") else HOLD_SQLITE
     command = [sys.executable, "-c", script, url]
@@ -208,7 +208,7 @@ def test_a_store_locked_by_another_process(url: str) -> None:
     ):
         assert other.stdin is not None
         assert other.stdout is not None
-        assert other.stdout.readline() == "held\n"
+        assert other.stdout.readline() == "locked\n"
         with pytest.raises(StoreError, match=r"is locked by another process \(waited 0.2 s\); nothing was written"):
             store.append(run_id, outputs(3, start=3))
         other.stdin.write("go\n")
@@ -222,7 +222,7 @@ def test_a_store_locked_by_another_process(url: str) -> None:
 # --- no room ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_full_disk(tmp_path: Path) -> None:
+def test_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite"
     run_id = filled(path)
     with RunStore.open(path) as store:
@@ -244,7 +244,7 @@ LIMITED = """
 import sys
 from auepora_eval.core.errors import StoreError
 sys.path.insert(0, sys.argv[3])
-from test_faults import outputs, RunStore
+from test_driver_errors import outputs, RunStore
 with RunStore.open(sys.argv[1]) as store:
     stored = 0
     try:
@@ -256,7 +256,7 @@ with RunStore.open(sys.argv[1]) as store:
 """
 
 
-def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+def test_file_size_limit(tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite"
     run_id = filled(path)
 
@@ -277,7 +277,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
 # --- servers ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_server_that_goes_and_comes_back(postgres_server: Server, postgres_url: str) -> None:
+def test_server_restart(postgres_server: Server, postgres_url: str) -> None:
     run_id = filled(postgres_url)
     with RunStore.open(postgres_url) as store:
         postgres_server.stop("immediate")
@@ -295,7 +295,7 @@ def test_a_server_that_goes_and_comes_back(postgres_server: Server, postgres_url
         assert len(list(store.outputs(run_id))) == 6
 
 
-def test_a_server_that_ends_a_transaction(postgres_server: Server, postgres_url: str) -> None:
+def test_server_that_aborts_a_transaction(postgres_server: Server, postgres_url: str) -> None:
     run_id = filled(postgres_url)
     end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'DATABASE'"
 
@@ -310,26 +310,26 @@ def test_a_server_that_ends_a_transaction(postgres_server: Server, postgres_url:
         assert store.get(run_id).name == "one"
 
 
-def test_a_wrong_password(postgres_server: Server, postgres_url: str) -> None:
-    with pytest.raises(StoreError, match="does not let us in: check user and password") as caught:
+def test_wrong_password(postgres_server: Server, postgres_url: str) -> None:
+    with pytest.raises(StoreError, match="rejected the login: check user and password") as caught:
         RunStore.open(postgres_server.url(postgres_url.rpartition("/")[2], password="wr0ng"))
     assert "wr0ng" not in str(caught.value)
 
 
-def test_a_database_that_is_not_there(postgres_server: Server) -> None:
-    with pytest.raises(StoreError, match="is not there: create the database first"):
+def test_missing_database(postgres_server: Server) -> None:
+    with pytest.raises(StoreError, match="does not exist: create the database first"):
         RunStore.open(postgres_server.url("nowhere"))
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
-def test_ways_to_write_a_url(postgres_server: Server, postgres_url: str, scheme: str) -> None:
+def test_url_variants(postgres_server: Server, postgres_url: str, scheme: str) -> None:
     with RunStore.open(postgres_server.url(postgres_url.rpartition("/")[2], scheme=scheme)) as store:
         assert store.runs() == []
         assert repr(store) == f"RunStore({store.label!r})"
         assert "p4ss" not in repr(store)
 
 
-def test_a_user_who_may_not_write(postgres_server: Server, postgres_url: str) -> None:
+def test_user_without_write_permission(postgres_server: Server, postgres_url: str) -> None:
     filled(postgres_url)
     database = postgres_url.rpartition("/")[2]
     psycopg = need("psycopg")
@@ -340,7 +340,7 @@ def test_a_user_who_may_not_write(postgres_server: Server, postgres_url: str) ->
         with RunStore.open(f"postgresql://reader:r34d@127.0.0.1:{postgres_server.port}/{database}") as store:
             run = store.find("latest")
             assert len(list(store.outputs(run.run_id))) == 3
-            with pytest.raises(StoreError, match="does not let us do this: grant the user the right"):
+            with pytest.raises(StoreError, match="denied permission: grant the user the right"):
                 store.finish(run.run_id)
     finally:
         with psycopg.connect(postgres_url, autocommit=True) as connection:
@@ -348,7 +348,7 @@ def test_a_user_who_may_not_write(postgres_server: Server, postgres_url: str) ->
             connection.execute("DROP ROLE reader")
 
 
-def test_the_driver_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'auepora-eval\[postgres\]'"):
         RunStore.open("postgresql://me@127.0.0.1/x")

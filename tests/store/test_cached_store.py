@@ -19,7 +19,7 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
         yield opened
 
 
-def test_it_gives_what_the_store_gives_and_reads_it_once(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_are_cached(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     record = run(store, "a", samples(4), lambda number: ["gold"], ["recall@5"], repeats=2)
     once, read = CachedStore(store), Counter[str]()
     for name in ("read_samples", "read_outputs", "read_results"):
@@ -34,7 +34,7 @@ def test_it_gives_what_the_store_gives_and_reads_it_once(store: RunStore, monkey
     assert read == {"read_samples": 3 + 1, "read_outputs": 9 + 1, "read_results": 3 + 1}
 
 
-def test_texts_are_read_every_time(store: RunStore) -> None:
+def test_texts_are_not_cached(store: RunStore) -> None:
     record = run(store, "a", samples(2), lambda number: ["gold"], ["recall@5"])
     once = CachedStore(store)
     assert list(once.outputs(record.run_id, texts=False)) == list(store.outputs(record.run_id, texts=False))
@@ -43,7 +43,7 @@ def test_texts_are_read_every_time(store: RunStore) -> None:
     assert [row.position for row in once.outputs(record.run_id, position=1, texts=False)] == [1]
 
 
-def test_what_it_gave_may_be_put_in_another_order(store: RunStore) -> None:
+def test_returned_lists_may_be_reordered(store: RunStore) -> None:
     record = run(store, "a", samples(3), lambda number: ["gold"], ["recall@5"])
     once = CachedStore(store)
     once.samples(record.run_id, texts=False).clear()

@@ -16,8 +16,8 @@ def output(position: int) -> SystemOutputs:
     return SystemOutputs(hits, Response(f"answer {position}"), {"end_to_end": 0.5})
 
 
-def write_for_ever(url: str, run_id: str, repeat: int, acknowledged: int) -> None:
-    """Store outputs and tell of each when it is stored."""
+def write_forever(url: str, run_id: str, repeat: int, acknowledged: int) -> None:
+    """Store outputs and report each one when it is stored."""
     with RunStore.open(url) as store:
         for start in range(0, 10**9, AT_ONCE):
             rows = [StoredOutput(n, repeat, f"q{n}", output(n)) for n in range(start, start + AT_ONCE)]
@@ -26,16 +26,16 @@ def write_for_ever(url: str, run_id: str, repeat: int, acknowledged: int) -> Non
 
 
 def start_writer(url: str, run_id: str, repeat: int) -> tuple[int, int]:
-    """A process that writes, and where it tells of it."""
+    """Start a process that writes, and return the file of its reports."""
     reading, writing = os.pipe()
-    process = forked(lambda: write_for_ever(url, run_id, repeat, writing))
+    process = forked(lambda: write_forever(url, run_id, repeat, writing))
     os.close(writing)
     return process, reading
 
 
 def test_no_acknowledged_row_is_lost(url: str) -> None:
     rng = random.Random(0)
-    told = 0
+    acknowledged_total = 0
     for _ in range(ROUNDS):
         with RunStore.open(url) as store:
             run_id = store.create_run("killed", [], dataset_name="d", plan={}, repeats=WRITERS).run_id
@@ -54,10 +54,10 @@ def test_no_acknowledged_row_is_lost(url: str) -> None:
                 heard[number] += part
             os.close(reading)
         acknowledged = {(int(line), number) for number, lines in enumerate(heard) for line in lines.split()}
-        told += len(acknowledged)
+        acknowledged_total += len(acknowledged)
         with RunStore.open(url) as store:
             assert acknowledged <= store.done(run_id)
             for stored in store.outputs(run_id):
                 assert stored.output == output(stored.position)
-            store.append(run_id, [StoredOutput(10**6, 0, "q", output(0))])  # the store goes on
-    assert told > ROUNDS
+            store.append(run_id, [StoredOutput(10**6, 0, "q", output(0))])  # the store is still usable
+    assert acknowledged_total > ROUNDS

@@ -90,7 +90,7 @@ def test_metrics_without_differences_are_left_out() -> None:
     assert adjusted[[0, 2]].tolist() == max_t(sign_flips(table[:, [0, 2]], draws=500)).tolist()
 
 
-def test_a_metric_with_few_units_spoils_no_other() -> None:
+def test_metric_with_few_units_does_not_affect_others() -> None:
     """Three units can never be sure, and their largest z, the root of three, raises nobody else's p."""
     rng = np.random.default_rng(4)
     table = np.full((100, 2), NAN)

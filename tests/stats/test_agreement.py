@@ -132,7 +132,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("table", "level", "error", "message"), WRONG)
-def test_ratings_that_are_none(table: Any, level: Any, error: type[Exception], message: str) -> None:
+def test_bad_ratings(table: Any, level: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         krippendorff_alpha(table, level)
 
@@ -187,7 +187,7 @@ def test_where_kappa_is_undefined(a: list[Any], b: list[Any], why: str) -> None:
     assert why in (kappa_report(a, b).why_undefined or "")
 
 
-def test_what_one_did_not_label_is_left_out() -> None:
+def test_items_with_one_label_are_left_out() -> None:
     assert agreement([1, 0, None, 1], [1.0, True, 1, math.nan]) == 1 / 2
     assert math.isnan(agreement([None], [1]))
     assert agreement_report([None], [1]).value is None

@@ -78,7 +78,7 @@ def test_every_score_is_in_one_bin(rows: list[tuple[float, bool]], binning: Any,
 
 
 @given(pairs)
-def test_scikit_learn_says_the_same(rows: list[tuple[float, bool]]) -> None:
+def test_agrees_with_scikit_learn(rows: list[tuple[float, bool]]) -> None:
     metrics = need("sklearn.metrics")
     scores, labels = np.array([score for score, _ in rows]), np.array([float(label) for _, label in rows])
     assert brier_score(scores, labels) == pytest.approx(float(np.mean((scores - labels) ** 2)), abs=1e-12)
@@ -145,7 +145,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("given_", "options", "message"), WRONG)
-def test_what_is_no_score_or_label(given_: Any, options: Any, message: str) -> None:
+def test_bad_scores_and_labels(given_: Any, options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         reliability_table(*given_, **options)
     if not options:
@@ -154,7 +154,7 @@ def test_what_is_no_score_or_label(given_: Any, options: Any, message: str) -> N
 
 
 def test_a_verdict_is_zero_or_one() -> None:
-    with pytest.raises(ValueError, match="hold scores against a threshold"):
+    with pytest.raises(ValueError, match="compare scores with a threshold"):
         confusion([0.5], [1])
 
 

@@ -75,7 +75,7 @@ def test_what_is_not_defined(report: Callable[..., Estimate], a: list[float], b:
     assert why in found.why_undefined
 
 
-def test_columns_that_do_not_fit() -> None:
+def test_bad_columns() -> None:
     with pytest.raises(AlignmentError):
         pearson([1, 2], [1])
     with pytest.raises(BadTypeError, match="between numbers"):
@@ -84,7 +84,7 @@ def test_columns_that_do_not_fit() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("report", REPORTS)
-def test_intervals_hold_the_true_value(report: Callable[..., Estimate]) -> None:
+def test_intervals_cover_the_true_value(report: Callable[..., Estimate]) -> None:
     rng, within, rounds = np.random.default_rng(7), 0, 200
     true = {pearson_report: 0.6, spearman_report: 6 / math.pi * math.asin(0.3), kendall_report: 2 / math.pi * math.asin(0.6)}[report]  # fmt: skip
     for seed in range(rounds):

@@ -70,7 +70,7 @@ def test_newcombe_is_symmetrical_holds_the_difference_and_grows_with_the_level(
 
 
 @pytest.mark.parametrize("n", [10, 20])
-def test_newcombe_misses_no_more_than_the_docs_say(n: int) -> None:
+def test_newcombe_coverage_as_documented(n: int) -> None:
     """Exactly, over every table of n samples, for true chances all over the place."""
     tables = np.array([(a, b, c, n - a - b - c) for a in range(n + 1) for b in range(n + 1 - a) for c in range(n + 1 - a - b)])  # fmt: skip
     low, high = np.array([ends(newcombe_interval(*map(int, row))) for row in tables]).T
@@ -156,7 +156,7 @@ def test_runs_that_differ_by_rounding_do_not_differ() -> None:
     assert found.method == "all_equal"
 
 
-def test_runs_that_never_differ_may_still_differ_on_what_was_not_seen() -> None:
+def test_interval_of_runs_that_never_differ() -> None:
     scores = np.random.default_rng(1).random(100)
     found = paired_interval(scores, scores, lowest=0.0, highest=1.0)
     assert found is not None
@@ -180,7 +180,7 @@ def test_no_interval_of_less_than_two_samples(n: int, binary: bool) -> None:
     assert paired_interval(np.zeros(n), np.ones(n), binary=binary) is None
 
 
-def test_what_cannot_be_meant() -> None:
+def test_bad_input() -> None:
     with pytest.raises(AlignmentError, match="3 scores of the first run but 2 scores of the second run"):
         paired_interval(np.ones(3), np.ones(2))
     with pytest.raises(ValueError, match="index 1 is nan"):

@@ -42,7 +42,7 @@ def test_vectors_to_all_others(n: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8, 50, 768])
-def test_groups_are_what_they_are_alone(size: int) -> None:
+def test_groups_are_independent(size: int) -> None:
     counts = np.array([2, 5, 3, 11, 2])
     vectors = units(1, int(counts.sum()), size)
     got = cosines_within(vectors, counts)
@@ -60,7 +60,7 @@ def test_the_order_of_vectors_changes_no_bit(n: int, size: int, rng: Any) -> Non
     assert (cosines_to_others(vectors[order]) == cosines_to_others(vectors)[order]).all()
 
 
-def test_nor_does_where_they_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_size_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = units(0, 100, 30)
     whole = cosines_to_others(vectors)
     monkeypatch.setattr("auepora_eval.stats.distances._AT_ONCE", 7)
@@ -85,7 +85,7 @@ def test_words_to_all_others(texts: list[str], rng: Any) -> None:
     assert (word_cosines_to_others(coded([texts[at] for at in order])) == got[order]).all()
 
 
-def test_many_texts_take_no_pairs() -> None:
+def test_many_texts_in_linear_memory() -> None:
     """Two hundred thousand texts: twenty thousand million pairs would not be done in a day."""
     got = word_cosines_to_others(coded(["a b", "a c"] * 100_000))
     # With its own kind, 99,999 others, a cosine of 1; with the other kind 1/2.

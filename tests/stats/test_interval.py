@@ -73,12 +73,12 @@ def test_wilson_by_hand(successes: int, n: int, low: float, high: float, flags: 
 @pytest.mark.parametrize(
     ("successes", "n", "skewed"), [(1, 100, True), (99, 100, True), (0, 100, False), (2, 100, False), (98, 100, False)]
 )
-def test_wilson_is_flagged_where_the_rarer_outcome_was_seen_once(successes: int, n: int, skewed: bool) -> None:
+def test_wilson_flag_if_the_rarer_outcome_occurs_once(successes: int, n: int, skewed: bool) -> None:
     assert wilson_interval(successes, n).flags == (("skewed",) if skewed else ())
 
 
 @pytest.mark.parametrize("n", [5, 6, 10, 30, 100, 400])
-def test_wilson_misses_no_more_than_the_docs_say(n: int) -> None:
+def test_wilson_coverage_as_documented(n: int) -> None:
     """Exactly, for true shares all over and next to each end, where the coverage jumps."""
     stats = need("scipy.stats")
     counts = np.arange(n + 1)
@@ -189,7 +189,7 @@ def test_equal_values(
     assert (got.method, got.units, got.flags) == ("all_equal", units, flags)
 
 
-def test_the_share_that_may_differ_is_just_unseen() -> None:
+def test_bound_for_equal_values() -> None:
     """Were P of all units different, none of ten would be met in half of the 5 % that a 95 % interval leaves."""
     assert abs((1 - P10) ** 10 - 0.025) < 1e-15
     assert interval([1.0] * 10, lowest=0, highest=1, level=0.9).low == pytest.approx(0.05 ** (1 / 10))
@@ -216,7 +216,7 @@ def test_no_interval(values: list[float], options: dict[str, Any]) -> None:
     assert mean_interval(np.array(values), **options) is None
 
 
-def test_few_counts_units_and_large_ones_for_what_they_are() -> None:
+def test_flag_few_uses_effective_units() -> None:
     rng = np.random.default_rng(0)
     assert interval(rng.random(29)).flags == ("few",)
     assert interval(rng.random(30)).flags == ()
@@ -367,14 +367,14 @@ def test_clusters_of_one_are_no_clusters(values: Floats, binary: bool) -> None:
     ],
     ids=["uniform", "mostly high", "many zeros", "right or wrong"],
 )
-def test_a_hundred_samples_cover_as_often_as_said(draw: Any, truth: float, binary: bool) -> None:
+def test_coverage_with_a_hundred_samples(draw: Any, truth: float, binary: bool) -> None:
     """2,000 repetitions: a share of 95 % comes out within half a percent, and 93 to 97 is far outside chance."""
     rng = np.random.default_rng(7)
     found = [mean_interval(draw(rng), binary=binary, lowest=0.0, highest=1.0) for _ in range(2000)]
     assert 0.93 <= np.mean([one is not None and one.low <= truth <= one.high for one in found]) <= 0.97
 
 
-def test_clusters_cover_as_often_as_said_and_without_them_it_is_too_sure() -> None:
+def test_coverage_with_and_without_clusters() -> None:
     rng = np.random.default_rng(7)
     codes = np.repeat(np.arange(100), 4)
     covered = np.zeros(2)
@@ -453,6 +453,6 @@ def test_bad_input(values: Any, options: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 3), (4, 3), (math.nan, 3)])
-def test_a_share_of_nothing(successes: float, n: int) -> None:
+def test_proportion_of_nothing(successes: float, n: int) -> None:
     with pytest.raises(ValueError, match="there must be a trial"):
         wilson_interval(successes, n)

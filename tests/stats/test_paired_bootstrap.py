@@ -88,7 +88,7 @@ def test_of_means_it_is_the_t_interval_nearly() -> None:
     assert (found.low, found.high) == pytest.approx((t.low, t.high), abs=0.05 * (t.high - t.low))
 
 
-def test_what_both_runs_have_in_common_stays_out() -> None:
+def test_common_part_of_both_runs_cancels() -> None:
     """Against a run that is the same but for a trifle the interval is far narrower than those of the runs."""
     first, _ = citations(4, 200)
     second = first.copy()

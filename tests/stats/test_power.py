@@ -48,12 +48,12 @@ STATSMODELS = {5: 1.681997, 10: 0.996002, 30: 0.529236, 100: 0.282912, 500: 0.12
 
 
 @pytest.mark.parametrize("n", STATSMODELS)
-def test_the_docstring_tells_how_close_it_is(n: int) -> None:
+def test_accuracy_as_in_the_docstring(n: int) -> None:
     assert mde(1.0, n) == pytest.approx(STATSMODELS[n], rel=0.003 if n >= 10 else 0.012)
 
 
 @pytest.mark.parametrize(("delta", "n"), [(0.1, 787), (0.2, 199), (0.5, 34), (1.0, 10)])
-def test_units_needed_as_statsmodels_and_the_tables_say(delta: float, n: int) -> None:
+def test_units_needed_as_statsmodels_and_tables(delta: float, n: int) -> None:
     assert required_n(delta, 1.0) == n
     assert required_n(3 * delta, 3.0) == n
 
@@ -66,7 +66,7 @@ def test_units_needed_are_the_fewest_that_suffice(delta: float, sd: float, alpha
     assert n == 2 or mde(sd, n - 1, alpha=alpha, power=power) > delta
 
 
-def test_a_difference_that_is_tiny_beside_the_spread_needs_a_great_many() -> None:
+def test_tiny_difference_needs_very_many_units() -> None:
     n = required_n(1e-6, 1.0)
     assert n == pytest.approx((1.959964 + 0.841621) ** 2 * 1e12, rel=1e-5)
 
@@ -119,7 +119,7 @@ def test_effect_size(given_: list[float], want: float) -> None:
     assert effect_size(np.array(given_)) == pytest.approx(want, nan_ok=True)
 
 
-def test_nothing_known_nothing_said() -> None:
+def test_unknown_spread_gives_no_answer() -> None:
     assert math.isnan(mde(1.0, 1))
     assert math.isnan(mde(NAN, 50))
     assert required_n(0.1, NAN) is None
@@ -139,6 +139,6 @@ def test_nothing_known_nothing_said() -> None:
         (lambda: required_n(1.0, 1.0, power=80), "power must lie between 0.5 and 1"),
     ],
 )
-def test_what_cannot_be_meant(call: Any, message: str) -> None:
+def test_bad_input(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

@@ -106,7 +106,7 @@ WRITTEN: list[tuple[float, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("stretch", "options", "why"), WRITTEN, ids=[row[-1] for row in WRITTEN])
-def test_it_is_what_it_is_written_out(stretch: float, options: dict[str, Any], why: str) -> None:
+def test_formula_written_out(stretch: float, options: dict[str, Any], why: str) -> None:
     scores, labels, _ = made(90, 40, noise=0.15)
     scores = stretch * (scores - 0.5)
     found = corrected_mean(scores, labels, **options)
@@ -128,7 +128,7 @@ def test_an_estimate_beyond_the_scale_is_its_end() -> None:
     assert [found.weight, found.interval.low] == pytest.approx([weight, low])
 
 
-def test_a_share_that_moves_towards_a_half_is_less_sure_and_then_the_labels_stand_alone() -> None:
+def test_proportion_near_a_half_uses_the_labels_alone() -> None:
     """19 of 20 labelled answers are right, as the scores say too; by the scores hardly any of the others is."""
     labels = np.array([1.0] * 19 + [0.0] + [NAN] * 120)
     scores = np.array([1.0] * 19 + [0.0] + [0.0] * 120)
@@ -200,7 +200,7 @@ ALONE = [
 
 
 @pytest.mark.parametrize("scores", [row[0] for row in ALONE], ids=[row[1] for row in ALONE])
-def test_the_labels_stand_alone(scores: Any) -> None:
+def test_labels_alone(scores: Any) -> None:
     rng = np.random.default_rng(8)
     every = (rng.random(400) < 0.7).astype(float)
     labels = np.where(np.arange(400) < 50, every, NAN)
@@ -209,7 +209,7 @@ def test_the_labels_stand_alone(scores: Any) -> None:
     assert found.interval == found.labels_interval == mean_interval(every[:50], binary=True)
 
 
-def test_a_judge_that_errs_once_is_not_known_well() -> None:
+def test_few_judge_errors_keep_the_interval_wide() -> None:
     scores = np.array([0.0, 1.0, 1.0, 1.0] * 60)
     labels = np.where(np.arange(240) < 40, scores, NAN)
     labels[0] = 1.0
@@ -228,7 +228,7 @@ def test_all_labels_equal() -> None:
     assert found.interval == mean_interval(np.ones(10), binary=True)
 
 
-def test_a_census_leaves_no_doubt_about_these() -> None:
+def test_census_has_no_uncertainty() -> None:
     every = np.array([0.0, 1.0, 1.0, 1.0] * 5)
     scores = np.linspace(0, 1, 20)
     these = corrected_mean(scores, every, binary=True, finite=True)
@@ -245,7 +245,7 @@ def test_shifting_the_scores_changes_nothing() -> None:
     assert [two.value, two.weight] == pytest.approx([one.value, one.weight])
 
 
-def test_clusters_of_twins_are_worth_one_each() -> None:
+def test_clusters_of_two_equal_samples_count_once() -> None:
     scores, labels, _ = made(200, 50)
     alone = corrected_mean(scores, labels)
     twins = corrected_mean(np.repeat(scores, 2), np.repeat(labels, 2), clusters=np.repeat(np.arange(200), 2))
@@ -255,7 +255,7 @@ def test_clusters_of_twins_are_worth_one_each() -> None:
     assert width(taken_apart.interval) < 0.8 * width(twins.interval)
 
 
-def test_weights_say_for_how_many_a_sample_stands() -> None:
+def test_weights_count_represented_samples() -> None:
     """A hundred of one kind, all right, and ten of another, all wrong; ten of the first and ten of the second known."""
     every = np.array([1.0] * 100 + [0.0] * 10)
     known = (np.arange(110) < 10) | (np.arange(110) >= 100)
@@ -325,7 +325,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("given_", "message"), WRONG)
-def test_what_cannot_be_corrected(given_: Any, message: str) -> None:
+def test_bad_input(given_: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         corrected_mean(*(np.array(one) for one in given_))
 
@@ -351,7 +351,7 @@ def draws_of(system: str, n: int, draws: int, *, finite: bool = False) -> list[C
 
 
 @pytest.mark.parametrize("system", AGREEMENT)
-def test_a_hundred_labels_cover_what_all_say(system: str) -> None:
+def test_coverage_with_a_hundred_labels(system: str) -> None:
     truth = judged(system).labels.mean()
     found = draws_of(system, 100, examples(2000))
     covered = np.mean([one.interval is not None and one.interval.low <= truth <= one.interval.high for one in found])

@@ -103,7 +103,7 @@ COVERAGE = [(0.5, 60), (0.9, 150), (0.95, 300)]
 
 
 @pytest.mark.parametrize(("q", "n"), COVERAGE)
-def test_it_covers_about_as_often_as_it_says(q: float, n: int) -> None:
+def test_coverage(q: float, n: int) -> None:
     """Repetitions of uniform values, whose q-quantile is q: 95 % give or take 4."""
     rng = np.random.default_rng(3)
     found = [must(quantile_interval(rng.random(n), q, seed=at)) for at in range(examples(2000))]

@@ -110,7 +110,7 @@ def test_agrees_with_scikit_learn_on_many() -> None:
 
 
 @given(PAIRS)
-def test_auroc_is_the_share_of_pairs_in_order(pairs: list[tuple[float, bool]]) -> None:
+def test_auroc_is_the_proportion_of_ordered_pairs(pairs: list[tuple[float, bool]]) -> None:
     """The definition, counted out: exact, so equal to the last bit."""
     scores, labels = zip(*pairs, strict=True)
     positives = [score for score, label in pairs if label]
@@ -155,7 +155,7 @@ BAD_ROWS = [  # scores, labels, error, message, why
 @pytest.mark.parametrize(
     ("scores", "labels", "error", "message"), [row[:4] for row in BAD_ROWS], ids=[row[4] for row in BAD_ROWS]
 )
-def test_what_cannot_be_meant(scores: Any, labels: Any, error: type[Exception], message: str) -> None:
+def test_bad_input(scores: Any, labels: Any, error: type[Exception], message: str) -> None:
     assert issubclass(error, AueporaError)
     for measure in (auroc, average_precision):
         with pytest.raises(error, match=message):

@@ -33,7 +33,7 @@ def test_by_hand() -> None:
 
 
 @given(TABLES)
-def test_every_deal_counted_out(rows: list[list[int]]) -> None:
+def test_all_permutations_by_enumeration(rows: list[list[int]]) -> None:
     runs = len(rows[0])
     every = [np.ptp(np.sum(deal, axis=0)) for deal in product(*(list(permutations(row)) for row in rows))]
     means = np.sum(rows, axis=0)
@@ -52,7 +52,7 @@ def test_two_runs_are_sign_flips(n: int) -> None:
     assert found == pytest.approx(want.p_values[0], abs=1e-12 if want.exact else 0.02)
 
 
-def test_more_runs_never_make_a_pair_surer() -> None:
+def test_more_runs_never_lower_a_p_value() -> None:
     rng = np.random.default_rng(3)
     scores = rng.random((60, 1)) + rng.normal([0, 0.05, 0.1, 0.3], 0.2, (60, 4))
     pair, four = tukey_hsd(scores[:, [0, 3]])[0, 1], tukey_hsd(scores)
@@ -67,7 +67,7 @@ def test_clusters_keep_together() -> None:
     assert together == pytest.approx(alone, abs=1e-12)
 
 
-def test_seeds_and_cutting_up_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seeds_and_block_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = np.random.default_rng(1).random((30, 3))
     first, other = tukey_hsd(scores, draws=200, seed=1), tukey_hsd(scores, draws=200, seed=2)
     assert not np.array_equal(first, other)
@@ -75,14 +75,14 @@ def test_seeds_and_cutting_up_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(tukey_hsd(scores, draws=200, seed=1), first)
 
 
-def test_many_units_are_dealt_in_hands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_units_are_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = np.random.default_rng(1).normal([0, 0.03, 0.1], 1, (2000, 3))
     whole = tukey_hsd(scores, draws=1000)
     monkeypatch.setattr(tukey, "_PERMUTED", 400)
     assert tukey_hsd(scores, draws=1000) == pytest.approx(whole, abs=0.08)
 
 
-def test_what_a_sample_gives_to_every_run_does_not_matter() -> None:
+def test_constant_per_sample_does_not_matter() -> None:
     quarters = np.random.default_rng(1).integers(0, 9, (12, 3)) / 4
     level = 2.0 ** np.arange(30, 42)[:, None]
     assert np.array_equal(tukey_hsd(quarters + level, draws=500), tukey_hsd(quarters, draws=500))

@@ -1,26 +1,26 @@
 """Statistics over arrays: pure functions that know nothing of samples, metrics or runs.
 
 ======================  ======================================================================================
-``interval``            ``mean_interval``, ``wilson_interval``, ``Moments``: how far a mean may be off
-``resample``            ``bootstrap_interval``, ``bootstrap_interval_of``, ``resampled``: the same for what is no mean
-``quantile``            ``quantile_of``, ``quantile_interval``: the value that a share of all values do not exceed
-``difference``          ``paired_differences``, ``paired_interval``, ``newcombe_interval``: two means, and how far apart
-``paired_bootstrap``    ``paired_bootstrap``, ``paired_bootstraps``, ``paired_bootstrap_of``: for what is no mean
-``paired``              ``sign_flips``: how often chance alone would make two runs differ as much as they do
-``swaps``               ``swap_flips``: the same for what is no mean
-``adjust``              ``max_t``, ``holm``: p-values of several metrics at once
+``interval``            ``mean_interval``, ``wilson_interval``, ``Moments``: confidence intervals of a mean
+``bootstrap``           ``bootstrap_interval``, ``bootstrap_interval_of``: intervals of other statistics
+``quantile``            ``quantile_of``, ``quantile_interval``: quantiles and their intervals
+``difference``          ``paired_differences``, ``paired_interval``, ``newcombe_interval``: differences of two means
+``paired_bootstrap``    ``paired_bootstrap``, ``paired_bootstraps``, ``paired_bootstrap_of``: of other statistics
+``sign_flips``          ``sign_flips``: paired permutation test of means
+``permutation``         ``permutation_test``: paired permutation test of other statistics
+``adjust``              ``max_t``, ``holm``: p-values adjusted for several metrics
 ``tukey``               ``tukey_hsd``: which of several runs differ, all pairs at once
-``power``               ``mde``, ``n_for``, ``effect_size``, ``unit_sd``: what a comparison of so many units can see
-``whole``               sums of whole numbers, which no order of adding changes
-``distances``           mean cosines of vectors with each other, in time that grows with the vectors, not the pairs
-``student``             ``t_quantile``: of Student's t, by the standard library alone
-``roc``                 ``auroc``, ``average_precision``, ``tpr_at_fpr``: how well scores tell two classes apart
-``measured``            ``Measured``: a number with its interval, or why there is none
-``agreement``           ``krippendorff_alpha``, ``cohen_kappa``, ``agreement``: how far raters say the same
-``correlation``         ``pearson``, ``spearman``, ``kendall``: whether two columns of numbers rise together
-``raters``              ``raters_report``: several raters at once, every pair of them and all together
-``calibration``         ``expected_calibration_error``, ``brier_score``, ``confusion_rates``: scores against labels
-``chance``              ``chance_p_value``: whether scores go with labels beyond chance
+``power``               ``mde``, ``required_n``, ``effect_size``, ``unit_sd``: power of a comparison
+``integer_sums``        exact sums that do not depend on the order of summation
+``distances``           mean cosines of vectors with each other, in time linear in the vectors
+``student_t``           ``t_quantile``: quantiles of Student's t, with the standard library only
+``roc``                 ``auroc``, ``average_precision``, ``tpr_at_fpr``: how well scores separate two classes
+``estimate``            ``Estimate``: a value with its interval, or why it is undefined
+``agreement``           ``krippendorff_alpha``, ``cohen_kappa``, ``agreement``: agreement of raters
+``correlation``         ``pearson``, ``spearman``, ``kendall``: correlation of two columns
+``raters``              ``raters_report``: agreement of each pair of raters, and of all together
+``calibration``         ``expected_calibration_error``, ``brier_score``, ``confusion``: scores against labels
+``association``         ``association_p_value``: whether higher scores go with higher labels
 ``prediction_powered``  ``corrected_mean``: scores of all samples, corrected by labels of some
 ======================  ======================================================================================
 

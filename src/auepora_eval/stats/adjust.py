@@ -24,10 +24,10 @@ Floats = npt.NDArray[np.float64]
 def max_t(flips: SignFlips, among: Sequence[int] | None = None) -> Floats:
     """P-values adjusted among the metrics with these column numbers (all if None); NaN for every other metric.
 
-    Westfall and Young's step-down method. A metric's z is held against the largest z of each flip, over itself and all
-    metrics that seem less sure than it. Metrics that move together cost less than Holm's method takes for them, since
-    their largest z is hardly larger than one of them. Going down the metrics so never gives a larger p-value than
-    holding all of them against the largest of all, and keeps the same promise.
+    Westfall and Young's step-down method. A metric's z is compared with the largest z of each flip, over itself and all
+    metrics with a smaller z. Correlated metrics cost less than with Holm's method, since their largest z is hardly
+    larger than one of them. Stepping down never gives a larger p-value than comparing all of them with the largest of
+    all, and controls the same error rate.
     """
     columns = np.arange(len(flips.z)) if among is None else np.unique(np.asarray(among, dtype=np.intp))
     if len(columns) and (columns[0] < 0 or columns[-1] >= len(flips.z)):
@@ -39,13 +39,13 @@ def max_t(flips: SignFlips, among: Sequence[int] | None = None) -> Floats:
     for column in reversed(surest_first):
         np.maximum(largest, flips.flipped[:, column], out=largest)
         adjusted[column] = tail_proportion(largest, z[column], exact=flips.exact)
-    # Who seems less sure never gets the smaller p-value.
+    # A metric with a smaller z never gets the smaller p-value.
     adjusted[surest_first] = np.maximum.accumulate(adjusted[surest_first])
     return adjusted
 
 
 def joint_level(flips: SignFlips, among: Sequence[int], *, alpha: float = 0.05) -> float:
-    """The level of each interval at which the intervals of all these metrics hold together in 1 - ``alpha`` of cases.
+    """The level of each interval at which all these intervals cover jointly with probability 1 - ``alpha``.
 
     It is the normal level of the largest z that 1 - ``alpha`` of the flips stay below, over all metrics. Metrics that
     move together so have narrower intervals than by Bonferroni's level, 1 - ``alpha`` / m, which is the most.
@@ -59,7 +59,7 @@ def joint_level(flips: SignFlips, among: Sequence[int], *, alpha: float = 0.05) 
 
 
 def holm(p_values: Floats) -> Floats:
-    """Holm's adjusted p-values: right however the tests hang together, whatever the p-values come from; NaN stays."""
+    """Holm's adjusted p-values, valid for any dependence between the tests; NaN stays."""
     p_values = np.asarray(p_values, dtype=np.float64)
     given = np.flatnonzero(~np.isnan(p_values))
     if ((p_values[given] < 0) | (p_values[given] > 1)).any():

@@ -1,8 +1,8 @@
-"""How far people, or a judge and people, say the same: share of equal labels, Cohen's kappa, Krippendorff's alpha.
+"""Agreement of raters, people or judges: proportion of equal labels, Cohen's kappa, Krippendorff's alpha.
 
-Agreement is the share of equal labels, part of which comes about by chance alone. Kappa and alpha leave that part out:
-1 is complete agreement, 0 is what chance gives. Where chance would give complete agreement, as when everybody says the
-same of everything, there is nothing left to measure, and they are NaN; ``why_undefined`` of a report says so in words.
+Agreement is the proportion of equal labels, part of which is due to chance. Kappa and alpha correct for chance: 1 is
+complete agreement, 0 is chance agreement. If chance alone would give complete agreement, for instance because all
+labels are the same, they are NaN; ``why_undefined`` of a report gives the reason.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ONE_UNIT = "only one thing was rated by two, so that there is no chance agreeme
 
 
 def agreement(a: Sequence[Any], b: Sequence[Any]) -> float:
-    """The share of things to which both gave the same label, among those that both labelled; NaN where there are none.
+    """The proportion of items with the same label from both, among those that both labelled; NaN if there are none.
 
     ``None`` and NaN are labels that are missing. 1, 1.0 and ``True`` are the same label.
     """
@@ -72,8 +72,8 @@ def agreement_report(a: Sequence[Any], b: Sequence[Any], *, level: float = 0.95)
 def cohen_kappa(a: Sequence[Any], b: Sequence[Any], weights: Weights | None = None) -> float:
     r"""Cohen's kappa of two raters: agreement beyond chance; NaN where there is nothing beyond chance.
 
-    With :math:`o_{ij}` the share of things that the first rater put into category i and the second into j, and
-    :math:`e_{ij}` the product of the two raters' shares,
+    With :math:`o_{ij}` the proportion of items that the first rater put into category i and the second into j, and
+    :math:`e_{ij}` the product of the two raters' proportions,
 
     .. math:: \kappa = 1 - \frac{\sum_{ij} w_{ij} o_{ij}}{\sum_{ij} w_{ij} e_{ij}}
 
@@ -94,7 +94,7 @@ def kappa_report(
     seed: int = 0,
     level: float = 0.95,
 ) -> Estimate:
-    """``cohen_kappa`` with an interval from drawing the labelled things anew."""
+    """``cohen_kappa`` with a bootstrap interval over the labelled items."""
     first, second, categories = _pairs(a, b)
     # Weighed by the categories in use in the whole, so that a draw without one of them measures the same.
     table = _category_weights(categories, weights)
@@ -179,7 +179,7 @@ def alpha_report(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> Estimate:
-    """``krippendorff_alpha`` with an interval from drawing the rated things anew."""
+    """``krippendorff_alpha`` with a bootstrap interval over the rated items."""
     table = _RatingTable.of(ratings, level)
     why = _NO_PAIR if not table.units else _ONE_VALUE if len(table.values) == 1 else _ONE_UNIT
 
@@ -191,7 +191,7 @@ def alpha_report(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RatingTable:
-    """The ratings of what two or more rated."""
+    """The ratings of the items that two or more raters rated."""
 
     level: Level
     units: int
@@ -229,7 +229,7 @@ class _RatingTable:
         return cls(level, len(rated), numbers, unit, code, pair_table, np.array(share, np.float64))
 
     def overall(self) -> float:
-        """Alpha of all there is. One thing alone has none: whatever its raters say, it is what chance makes of it."""
+        """Alpha of all items; NaN for a single item, where observed and chance agreement are the same."""
         return self.alpha(np.ones(self.units)) if self.units > 1 else math.nan
 
     def alpha(self, weights: Floats) -> float:
@@ -315,6 +315,6 @@ def _missing(label: Any) -> bool:
 
 
 def _ordered(labels: set[Hashable]) -> list[Any]:
-    """Numbers in their order, and then whatever else there is by its text."""
+    """Numbers in their order, then all other labels by their string."""
     numbers = sorted(one for one in labels if isinstance(one, Real | np.bool_))
     return [*numbers, *sorted((one for one in labels if not isinstance(one, Real | np.bool_)), key=str)]

@@ -1,4 +1,4 @@
-"""Whether scores go with labels more than chance would have it."""
+"""Permutation test of the association between scores and labels."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["association_p_value"]
 
 Floats = npt.NDArray[np.float64]
 
-# So many numbers are permuted at a time.
+# How many numbers are permuted at a time.
 _AT_ONCE = 1 << 20
 
 
 def association_p_value(scores: Floats, labels: Floats, *, draws: int = 9_999, seed: int = 0) -> float:
     r"""One-sided p-value of the hypothesis that higher scores do not go with higher labels.
 
-    The ranks of the scores are dealt to the labels anew, ``draws`` times by a seed; with b of them as high as what was
-    seen, p is :math:`(1 + b) / (1 + draws)`. The statistic is the sum of ranks times labels, which for labels of 0 and
-    1 is that of Mann and Whitney, so that the test is about AUROC. Equal scores share their mean rank. Where all scores
-    or all labels are equal, p is 1.
+    The ranks of the scores are permuted ``draws`` times by a seed; with b of the permutations as high as the observed
+    statistic, p is :math:`(1 + b) / (1 + draws)`. The statistic is the sum of ranks times labels, which for labels of 0
+    and 1 is that of Mann and Whitney, so that the test is about AUROC. Equal scores share their mean rank. Where all
+    scores or all labels are equal, p is 1.
     """
     scores, labels = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
     if scores.shape != labels.shape or scores.ndim != 1:
@@ -37,6 +37,6 @@ def association_p_value(scores: Floats, labels: Floats, *, draws: int = 9_999, s
     rows = max(1, _AT_ONCE // len(ranks))
     as_high = 0
     for start in range(0, draws, rows):
-        dealt = rng.permuted(np.tile(ranks, (min(rows, draws - start), 1)), axis=1)
-        as_high += int(np.count_nonzero(dealt @ labels >= reached))
+        permuted = rng.permuted(np.tile(ranks, (min(rows, draws - start), 1)), axis=1)
+        as_high += int(np.count_nonzero(permuted @ labels >= reached))
     return (1 + as_high) / (1 + draws)

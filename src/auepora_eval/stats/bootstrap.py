@@ -1,8 +1,8 @@
-"""Bootstrap intervals by cluster: for what is not a mean, such as ratios, BLEU, quantiles and AUROC.
+"""Bootstrap intervals by cluster for statistics that are not means, such as ratios, BLEU, quantiles and AUROC.
 
-The sample stands in for the population: units are drawn from it anew, with replacement, as many as there are, and the
-statistic is computed for each draw. The interval holds the middle of those values (the percentile method). A unit is a
-cluster where there are clusters, so samples that belong together come and go together.
+The sample stands in for the population: units are resampled with replacement, as many as there are, and the statistic
+is computed for each draw. The interval covers the middle of those values (the percentile method). A unit is a cluster
+if there are clusters, so the samples of a cluster are drawn together.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Ints = npt.NDArray[np.intp]
 # product of matrices (8 bytes each, 17 MB): a threaded product that has to wait for a busy core waits once per call, so
 # there should be few. A single draw of more units than that is made at once.
 _COUNTED = 1 << 16
-# More units than this are dealt into so many hands, and hands are drawn: their sums vary as those of the units do,
-# known to about one part in a hundred, and an interval costs the same however many samples there are.
+# More units than this are pooled into this many groups, and groups are drawn: their sums vary as those of the units
+# do, to about one part in a hundred, and an interval costs the same however many samples there are.
 _MAX_UNITS = 1 << 12
 _MULTIPLIED = 1 << 21
 # Fewer units than this are flagged "few": unlike Student's t, the method makes no allowance for a small sample.
@@ -42,7 +42,7 @@ _FEW = 30
 # The skewness of the draws beyond which the flag is "skewed": for a mean it is the units' skewness over the root of
 # their number, so this is Cochran's rule n >= 25 * skewness**2 for statistics of any kind.
 _SKEWED = 0.2
-# The share of draws without a value beyond which the flag is "unstable".
+# The proportion of draws without a value beyond which the flag is "unstable".
 _UNSTABLE = 0.05
 
 
@@ -62,21 +62,21 @@ def bootstrap_interval(
     ``statistics`` has a row per sample. ``of_sums`` takes a table of column sums, a row per draw and one for the
     samples as they are, and returns a value per row, NaN where it has none. Sums make it fast: a draw is a vector of
     counts, and many draws are one product of matrices. Many thousand units are drawn in groups. Units whose sums are
-    all zero take part in the draws but say nothing about the statistic, so they are not counted for ``few``. The same
+    all zero take part in the draws but do not inform the statistic, so they are not counted for ``few``. The same
     seed gives the same draws as in ``bootstrap_interval_of``, unless they are of groups.
     """
-    drawn = bootstrap_sums(statistics, clusters=clusters, draws=draws, seed=seed)
-    if drawn is None:
+    sums = bootstrap_sums(statistics, clusters=clusters, draws=draws, seed=seed)
+    if sums is None:
         return None
     with np.errstate(divide="ignore", invalid="ignore"):  # a draw without any positive: no value, and counted below
-        values = np.asarray(of_sums(drawn.totals), dtype=np.float64)
+        values = np.asarray(of_sums(sums.totals), dtype=np.float64)
     if values.shape != (draws + 1,):
         raise BadValueError(f"of_sums must give one value for each of {draws + 1} rows, not an array of {values.shape}")
     return percentile_interval(
         values[:-1],
         float(values[-1]),
-        drawn.units,
-        drawn.informative_units(),
+        sums.units,
+        sums.informative_units(),
         level=level,
         lowest=lowest,
         highest=highest,
@@ -98,9 +98,9 @@ class BootstrapSums:
         return len(self.nonzero)
 
     def informative_units(self, columns: slice = slice(None)) -> int:
-        """How many units have anything to say in these columns.
+        """How many units have a non-zero sum in these columns.
 
-        Of 1,000 questions of which four were refused, four tell how many refusals are right.
+        Of 1,000 questions of which four were refused, four inform the precision of refusals.
         """
         return int(np.count_nonzero(self.nonzero[:, columns].any(axis=1)))
 
@@ -159,8 +159,8 @@ def bootstrap_interval_of(
         values = np.array(
             [value(drawn) for drawn in bootstrap_indices(n, clusters=codes, draws=draws, seed=seed)], np.float64
         )
-        seen = float(value(np.arange(n)))
-    return percentile_interval(values, seen, units, units, level=level, lowest=lowest, highest=highest)
+        observed = float(value(np.arange(n)))
+    return percentile_interval(values, observed, units, units, level=level, lowest=lowest, highest=highest)
 
 
 def bootstrap_indices(n: int, *, clusters: Ints | None = None, draws: int = 1000, seed: int = 0) -> Iterator[Ints]:
@@ -200,7 +200,7 @@ def _counts(units: int, draws: int, seed: int) -> Iterator[Floats]:
 
 
 def _draw_units(rng: np.random.Generator, units: int, rows: int) -> Ints:
-    """So many draws of units with replacement; the same ones whether made one by one or together."""
+    """Draws of units with replacement, one per row; the same ones whether made one by one or together."""
     return rng.integers(0, units, (rows, units), dtype=np.intp)
 
 
@@ -210,17 +210,17 @@ def _sums_by(codes: Ints, statistics: Floats) -> Floats:
 
 def percentile_interval(
     values: Floats,
-    seen: float,
+    observed: float,
     units: int,
-    telling: int,
+    informative: int,
     *,
     level: float = 0.95,
     lowest: float = -math.inf,
     highest: float = math.inf,
 ) -> Interval | None:
-    """The middle of the draws' ``values``; ``seen`` is the value of the samples as they are.
+    """The percentile interval of the draws' ``values``; ``observed`` is the value of the samples as they are.
 
-    Of the ``units`` drawn from, ``telling`` say anything about it. None where no draw has a value.
+    Of the ``units`` drawn from, ``informative`` ones have non-zero sums. None if no draw has a value.
     """
     tail = tail_probability(level)
     defined = values[np.isfinite(values)]
@@ -230,18 +230,18 @@ def percentile_interval(
     smallest, largest = float(defined.min()), float(defined.max())
     lowest, highest = min(lowest, smallest), max(highest, largest)
     if is_rounding(largest - smallest, smallest, largest):
-        # Drawing from what was seen shows nothing that was not seen, and no width is no interval. The bound for equal
-        # units is strict where they weigh alike, and the best there is otherwise.
-        equal = all_equal_interval(smallest, max(telling, 1), lowest=lowest, highest=highest, level=level)
+        # Resampling shows no unseen values, and no width is no interval. The bound for equal units is strict if they
+        # have equal weights, and the best available otherwise.
+        equal = all_equal_interval(smallest, max(informative, 1), lowest=lowest, highest=highest, level=level)
         return replace(equal, units=units, flags=equal.flags + (("unstable",) if undefined else ()))
     low, high = map(float, np.quantile(defined, [tail, 1 - tail]))
     deviations = defined - defined.mean()
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # of numbers whose cubes are no floats: unknown
         skewness = float(np.mean(deviations**3) / np.mean(deviations**2) ** 1.5)
     flags = {
-        "few": telling < _FEW,
+        "few": informative < _FEW,
         "skewed": abs(skewness) > _SKEWED,
-        # Draws repeat samples, and what counts distinct things sees fewer of them in every draw.
-        "unstable": undefined or not low <= seen <= high,
+        # Draws repeat samples, so a statistic that counts distinct things is lower in every draw.
+        "unstable": undefined or not low <= observed <= high,
     }
     return Interval(low, high, "bootstrap", units, level, tuple(flag for flag, given in flags.items() if given))

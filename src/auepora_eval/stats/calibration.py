@@ -1,4 +1,4 @@
-"""Scores held against labels of right and wrong: what a score is worth as a probability, and as a verdict.
+"""Calibration of scores against labels of right and wrong: as probabilities, and as verdicts.
 
 Labels are 0 (wrong) and 1 (right), scores lie between 0 and 1. A score is calibrated if, of all answers that got 0.8,
 eight in ten are right; it discriminates if right answers get more than wrong ones. One does not follow from the other.
@@ -85,7 +85,7 @@ def reliability_table(
 def expected_calibration_error(
     scores: npt.ArrayLike, labels: npt.ArrayLike, *, bins: int = 10, binning: Binning = "width"
 ) -> float:
-    r"""How far scores are from the share that is right, over bins of like scores; NaN where there is none.
+    r"""The mean distance of scores from the proportion that is right, over bins of similar scores; NaN of nothing.
 
     .. math:: \text{ECE} = \sum_b \frac{n_b}{n} \left| \overline{y}_b - \overline{s}_b \right|
 
@@ -105,7 +105,7 @@ def brier_score(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 def auroc_report(
     scores: npt.ArrayLike, labels: npt.ArrayLike, *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Estimate:
-    """Chance that a right answer scores above a wrong one, with an interval from drawing the answers anew.
+    """Probability that a right answer scores above a wrong one, with a bootstrap interval over answers.
 
     Scores of any range will do.
     """
@@ -125,38 +125,38 @@ def auroc_report(
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """What a judge called right and wrong, against what people did."""
+    """The confusion matrix of a judge's verdicts and human labels."""
 
     true_positives: int
     false_positives: int
-    """People say wrong, the judge right."""
+    """Labelled wrong, judged right."""
     true_negatives: int
     false_negatives: int
-    """People say right, the judge wrong."""
+    """Labelled right, judged wrong."""
 
     def tpr(self, *, level: float = 0.95) -> Estimate:
-        """The share of right answers that the judge calls right, with Wilson's interval."""
+        """The proportion of right answers that the judge calls right, with Wilson's interval."""
         return _proportion(self.true_positives, self.true_positives + self.false_negatives, _NO_RIGHT, level)
 
     def tnr(self, *, level: float = 0.95) -> Estimate:
-        """The share of wrong answers that the judge calls wrong, with Wilson's interval."""
+        """The proportion of wrong answers that the judge calls wrong, with Wilson's interval."""
         return _proportion(self.true_negatives, self.true_negatives + self.false_positives, _NO_WRONG, level)
 
 
 def confusion(verdicts: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
     """The four counts; verdicts and labels are 0 and 1, or Booleans."""
-    said, right = _columns(verdicts, labels)
-    if not np.isin(said, (0.0, 1.0)).all():
-        raise BadValueError("verdicts are 0 (wrong) and 1 (right); hold scores against a threshold first")
-    yes, true = said == 1, right == 1
+    judged, right = _columns(verdicts, labels)
+    if not np.isin(judged, (0.0, 1.0)).all():
+        raise BadValueError("verdicts are 0 (wrong) and 1 (right); compare scores with a threshold first")
+    yes, true = judged == 1, right == 1
     counts = (yes & true, yes & ~true, ~yes & ~true, ~yes & true)
     return Confusion(*(int(np.count_nonzero(one)) for one in counts))
 
 
 def balanced_accuracy_report(table: Confusion, *, level: float = 0.95) -> Estimate:
-    """The mean of the two shares: what a judge gains over one that always says the same, which has 0.5.
+    """The mean of TPR and TNR; a judge that always gives the same verdict has 0.5.
 
-    The interval joins Wilson's of the two shares, which are independent (Newcombe's square-and-add rule).
+    The interval combines Wilson's of the two proportions, which are independent (Newcombe's square-and-add rule).
     """
     one, two = table.tpr(level=level), table.tnr(level=level)
     n = one.units + two.units

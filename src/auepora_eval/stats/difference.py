@@ -1,7 +1,7 @@
-"""Intervals of a difference of means of two runs on the same samples: Newcombe's for shares, Student's t otherwise.
+"""Intervals of a difference of means of two runs on the same samples: Newcombe's for proportions, else Student's t.
 
-A difference is what the second run has more than the first. Scores of two runs on one sample go up and down together,
-since some samples are hard for both; the difference of each sample leaves that out, and so do these intervals.
+A difference is the second run's value minus the first run's. The scores of two runs on one sample are correlated, since
+some samples are hard for both; differences per sample remove that, and so do these intervals.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _ROUNDING = 1e-12
 
 
 def paired_differences(first: Floats, second: Floats) -> Floats:
-    """``second - first``, of arrays of one shape, and exactly zero where rounding alone tells two scores apart.
+    """``second - first``, of arrays of one shape, and exactly zero where two scores differ by rounding only.
 
     NaN where one of the two has no score. Without this, two runs with the same scores, added up in different orders,
-    could differ by 1e-17 on every sample, and no test can know that this is nothing.
+    could differ by 1e-17 on every sample, which a test would take for a difference.
     """
     first, second = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if first.shape != second.shape:
@@ -76,10 +76,10 @@ def paired_interval(
 
 
 def newcombe_interval(both: int, first_only: int, second_only: int, neither: int, *, level: float = 0.95) -> Interval:
-    r"""Newcombe's interval of a difference of paired shares: the second run's less the first run's.
+    r"""Newcombe's interval of a difference of paired proportions: the second run's minus the first run's.
 
     The four counts are the samples that both runs got right, that only one of them did, and that neither did. With
-    Wilson's interval of each share, reaching :math:`d_1` below and :math:`u_1` above the second run's share and
+    Wilson's interval of each proportion, reaching :math:`d_1` below and :math:`u_1` above the second run's and
     :math:`d_2` and :math:`u_2` around the first run's, the ends lie
 
     .. math::

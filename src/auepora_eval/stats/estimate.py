@@ -1,4 +1,4 @@
-"""A number with its interval, or the reason why there is none."""
+"""An estimate: a value with its interval, or the reason why it is undefined."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["Estimate"]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a statistic came to over so many units."""
+    """The value of a statistic with its interval and its number of units."""
 
     value: float | None
     """``None`` where it is not defined."""
     interval: Interval | None
     units: int
-    """How many things it was computed from."""
+    """How many independent units it was computed from."""
     why_undefined: str | None = None
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Sums of whole numbers: scores put on a grid so fine that nobody sees it, and so coarse that adding rounds nothing.
+"""Exact sums: scores scaled to integers, on a grid fine enough not to matter and coarse enough to add exactly.
 
-A sum of floats depends on the order in which it is made, and a product of matrices makes it in whatever order suits the
-processor. Whole numbers below 2⁵³ add up exactly in any order, so a result does not depend on how the work was cut up.
+A sum of floats depends on the order of summation, which a matrix product does not fix. Integers below 2⁵³ add up
+exactly in any order, so a result does not depend on how the work was split.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["can_enumerate", "integer_sums", "pool_units", "require_finite_table"
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 
-# The most any sum may come to, so that twice as much is still exact.
+# The largest sum in bits, so that twice as much is still exact.
 _MAX_BITS = 52
 # Standardised sums closer than this are the same: the grid and the adding up of scores move them by less.
 _TIE = 1e-8
 
 
 def integer_sums(table: Floats, clusters: Ints | None, *, one_grid: bool = False) -> Floats:
-    """The sums of each column over each cluster, as whole numbers on a grid per column, or on one for all.
+    """The sums of each column over each cluster, as integers on a grid per column, or on one grid for all.
 
     ``table`` has a row per sample. All numbers of a column together come to 2⁵² at most, so that with n samples one
     number is known to one part in 2⁵²/n of the largest score. Clusters are in ascending order of their codes.
@@ -41,7 +41,7 @@ def integer_sums(table: Floats, clusters: Ints | None, *, one_grid: bool = False
 
 
 def require_finite_table(table: Floats) -> Floats:
-    """The table as it is, if it has two dimensions and every number is finite."""
+    """The table as an array; an error unless it has two dimensions and every number is finite."""
     table = np.asarray(table, dtype=np.float64)
     if table.ndim != 2:
         raise BadValueError(f"the scores must be a table with a row per sample, not of shape {table.shape}")
@@ -52,12 +52,12 @@ def require_finite_table(table: Floats) -> Floats:
 
 
 def can_enumerate(ways: int, units: int, draws: int) -> bool:
-    """Whether so many ways for each of so many units are no more than the draws."""
+    """Whether ``ways ** units`` is at most ``draws``, so that all permutations can be enumerated."""
     return units < draws.bit_length() and ways**units <= draws
 
 
 def pool_units(sums: Floats, most: int) -> Floats:
-    """The units dealt into so many hands, if there are more of them: units of one hand then move together."""
+    """Pool the units into ``most`` groups if there are more of them; units of a group are then permuted together."""
     units = len(sums)
     if units <= most:
         return sums
@@ -69,10 +69,10 @@ def pool_units(sums: Floats, most: int) -> Floats:
 
 
 def tail_proportion(values: Floats, seen: float, *, exact: bool) -> float:
-    """How often a value drawn is as large as the one ``seen``: the p-value of ``seen``.
+    """The proportion of ``values`` that are at least the observed one (``seen``): its p-value.
 
-    Where the draws are all there are, the one seen is among them. Otherwise it is counted as one draw more, without
-    which a p-value could be zero.
+    If the draws are exhaustive, the observed value is among them. Otherwise it counts as one more draw, without which
+    a p-value could be zero.
     """
     reached = int(np.count_nonzero(values >= seen - _TIE))
     return reached / len(values) if exact else (1 + reached) / (1 + len(values))

@@ -1,8 +1,8 @@
-"""Confidence intervals of a mean: Wilson for a share, Student's t by cluster otherwise, and one for equal values.
+"""Confidence intervals of a mean: Wilson for a proportion, Student's t by cluster otherwise, and one for equal values.
 
-An interval says how far the mean may move if other samples of the same kind had been drawn. It knows the samples drawn,
-not how they were chosen, and it supposes that units are independent of each other: samples that belong together share
-a cluster, and then clusters are the units. How often each interval covers the true mean is in docs/statistics.md.
+An interval covers the sampling error: how far the mean may move with other samples of the same kind. It assumes that
+units are independent of each other: dependent samples share a cluster, and then clusters are the units. How often each
+interval covers the true mean is in docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -51,26 +51,26 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Two ends that hold the true value with a chance of about ``level``, and how they were found."""
+    """A confidence interval: it covers the true value with a probability of about ``level``."""
 
     low: float
     high: float
     method: Literal["wilson", "newcombe", "t", "all_equal", "bootstrap"]
     units: int
-    """What was drawn independently: clusters where there are clusters, samples otherwise."""
+    """How many independent units there are: clusters if there are any, samples otherwise."""
     level: float = 0.95
     flags: tuple[str, ...] = ()
-    """Why it may cover less than it says: ``few``, ``skewed``, ``unbounded``, ``unstable`` (docs/statistics.md)."""
+    """Why it may cover less than ``level``: ``few``, ``skewed``, ``unbounded``, ``unstable`` (docs/statistics.md)."""
 
 
 def wilson_interval(successes: float, n: int, *, level: float = 0.95) -> Interval:
-    """Wilson's score interval of a share: the shares whose own sampling error would explain what was seen.
+    """Wilson's score interval of a proportion: those whose sampling error would explain the observed one.
 
     It stays within 0 and 1 and has a width even where all or none succeed. Successes may be fractional: values between
     0 and 1 vary less than zeros and ones of the same mean, so the interval is then wider than it need be.
     """
     if n < 1 or not 0 <= successes <= n:
-        raise BadValueError(f"{successes!r} successes of {n!r}: there must be a trial at least, and 0 to n successes")
+        raise BadValueError(f"{successes!r} successes of {n!r}: there must be at least one trial, and 0 to n successes")
     low, high = wilson_bounds(successes / n, n, level=level)
     flags: tuple[str, ...] = ("few",) if n < _FEW_FOR_WILSON else ()
     if round(min(successes, n - successes)) == 1:  # a rare outcome seen once: the end next to 0 or 1 may be too tight
@@ -78,14 +78,16 @@ def wilson_interval(successes: float, n: int, *, level: float = 0.95) -> Interva
     return Interval(low, high, "wilson", n, level, flags)
 
 
-def wilson_bounds(share: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
-    """The ends of Wilson's interval of a share; ``n`` need not be whole where it stands for what samples are worth."""
+def wilson_bounds(proportion: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
+    """The ends of Wilson's interval of a proportion; ``n`` may be an effective sample size, not an integer."""
     z = NormalDist().inv_cdf(1 - tail_probability(level))
     shrink = 1 + z * z / n
-    centre = (share + z * z / (2 * n)) / shrink
-    half = z / shrink * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
-    # At the borders the formula gives 0 and 1 up to rounding; say them exactly. The share itself is inside, likewise.
-    return min(centre - half, share) if share > 0 else 0.0, max(centre + half, share) if share < 1 else 1.0
+    centre = (proportion + z * z / (2 * n)) / shrink
+    half = z / shrink * math.sqrt(proportion * (1 - proportion) / n + (z / (2 * n)) ** 2)
+    # At the borders the formula gives 0 and 1 up to rounding; make them exact. The proportion itself is inside, too.
+    return min(centre - half, proportion) if proportion > 0 else 0.0, max(
+        centre + half, proportion
+    ) if proportion < 1 else 1.0
 
 
 def mean_interval(
@@ -109,8 +111,8 @@ def mean_interval(
       .. math:: se^2 = \frac{C}{C - 1} \cdot \frac{\sum_c e_c^2}{n^2}
 
       With clusters of one size it is the t interval of the cluster means; with one sample per unit the textbook one.
-    * Where all values are equal, or all clusters have the same mean, that standard error is zero, and nobody should
-      believe it. What was seen still bounds what was not: if a share q of all units differed, the chance of meeting
+    * Where all values are equal, or all clusters have the same mean, that standard error is zero, which is too small.
+      The observed values still give a bound: if a proportion q of all units differed, the probability of drawing
       none of them in C draws would be :math:`(1 - q)^C`. The largest q that leaves this chance at half of
       ``1 - level`` is taken, and the units that differ may lie as far away as the range allows, on either side. An
       end of the range that is infinite gives no bound: that end stays at the value, flagged ``unbounded``.
@@ -164,7 +166,7 @@ class Moments:
         self.largest = -math.inf
 
     def add(self, values: Floats) -> None:
-        """Take in a batch of finite numbers."""
+        """Add a batch of finite numbers."""
         values = _finite_column(values)
         if not len(values):
             return
@@ -178,7 +180,7 @@ class Moments:
         self.merge(batch)
 
     def merge(self, other: Moments) -> None:
-        """Take in what another one has seen."""
+        """Add the values of another one."""
         if not other.n:
             return
         n = self.n + other.n
@@ -234,7 +236,7 @@ def encode_clusters(clusters: Ints | None, n: int) -> Ints | None:
 
 
 def is_rounding(difference: float, smallest: float, largest: float) -> bool:
-    """Whether a difference is one that rounding makes among numbers between these two."""
+    """Whether a difference is a rounding error among numbers between these two."""
     return difference <= _ROUNDING * max(abs(smallest), abs(largest))
 
 
@@ -250,7 +252,7 @@ def _finite_column(values: Floats) -> Floats:
 
 
 def tail_probability(level: float) -> float:
-    """The chance that is left on each side of an interval of that level."""
+    """The probability on each side outside an interval of that level."""
     if not 0 < level < 1:
         raise BadValueError(f"level must lie between 0 and 1, not at {level!r}; 0.95 is usual")
     return (1 - level) / 2
@@ -261,7 +263,7 @@ def _skewness(squares: float, cubes: float, units: int) -> float:
 
 
 def is_skewed(units: int, skewness: float) -> bool:
-    """Whether values are so skewed that the mean of so many is not close to normal, by Cochran's rule."""
+    """Whether values are too skewed for their mean over ``units`` to be close to normal, by Cochran's rule."""
     return units < _COCHRAN * skewness**2
 
 

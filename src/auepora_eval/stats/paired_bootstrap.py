@@ -1,7 +1,6 @@
-"""Bootstrap intervals of a difference between two runs, for what is not a mean: the same units are drawn in both.
+"""Bootstrap intervals of a difference between two runs, for statistics that are not means.
 
-A draw takes the samples of a unit from both runs or from neither, so what makes a sample hard for both stays out of the
-difference, as it does in a paired test.
+The same units are drawn in both runs, so the difficulty of a sample cancels out of the difference, as in a paired test.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ def paired_bootstrap_of(
     lowest: float = -math.inf,
     highest: float = math.inf,
 ) -> Interval | None:
-    """The same for values that are no functions of sums: each run's value of the samples with these indices."""
+    """The same for statistics that are not functions of sums; ``first`` and ``second`` take the drawn indices."""
     width = highest - lowest
     return bootstrap_interval_of(
         lambda drawn: second(drawn) - first(drawn),

@@ -1,4 +1,4 @@
-"""What a comparison of so many units can see: the smallest difference it detects, and the units a difference needs."""
+"""Statistical power: the minimum detectable effect of a comparison, and the units that a difference needs."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def required_n(delta: float, sd: float, *, alpha: float = 0.05, power: float = 0
 
 
 def _normal_n(delta: float, sd: float, alpha: float, power: float) -> int | None:
-    most = 1 << 53  # with so many degrees of freedom t is normal
+    most = 1 << 53  # with that many degrees of freedom t is normal
     root = _quantiles(most, alpha, power) * (sd / delta)
     return max(2, math.floor(root**2)) if root < math.sqrt(most) else None
 

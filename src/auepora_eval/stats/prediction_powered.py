@@ -4,8 +4,8 @@ With N samples, a score :math:`s_i` of each, and labels :math:`y_i` of n of them
 
 .. math:: \hat\theta = \overline{y}_{n} + \lambda \, (\overline{s}_{N} - \overline{s}_{n})
 
-is right on average whatever the scores are worth: what they get wrong is got wrong in both of their means. The better
-they follow the labels, the less it varies. :math:`\lambda` is the value between 0 and 1 with the smallest estimated
+is unbiased whatever the quality of the scores: their errors occur in both of their means. The better they follow the
+labels, the less it varies. :math:`\lambda` is the value between 0 and 1 with the smallest estimated
 variance (PPI++: Angelopoulos, Duchi, Zrnic, 2023); with 0 the scores are left aside and the labels stand alone. The
 labelled samples are among the N, as in survey sampling. Taking the N - n others instead, as the paper does, gives the
 same estimate: its best :math:`\lambda` is :math:`(N - n) / N` of this one.
@@ -28,8 +28,8 @@ __all__ = ["CorrectedMean", "corrected_difference", "corrected_mean"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 
-# What is left of the variance is itself estimated, and looks best where few labels happen to follow the scores. It is
-# taken to be larger by as much as five more labels would add that do not; docs/judging/calibration.md has the coverage.
+# The remaining variance is itself estimated, and is too small if few labels happen to follow the scores. So it is
+# increased as if five more labels did not follow them; docs/judging/calibration.md has the coverage.
 _PSEUDO_LABELS = 5
 
 
@@ -52,7 +52,7 @@ class CorrectedMean:
 
     @property
     def narrowing(self) -> float | None:
-        """The width of the interval as a share of that of the labels alone."""
+        """The width of the interval relative to that of the labels alone."""
         if self.interval is None or self.labels_interval is None:
             return None
         whole = self.labels_interval.high - self.labels_interval.low
@@ -114,7 +114,7 @@ def corrected_difference(
     level: float = 0.95,
     use_scores: bool = True,
 ) -> CorrectedMean:
-    """What the second run's labels have more than the first run's, sample by sample, on average.
+    """The mean difference between the labels of the second run and those of the first.
 
     A sample counts as labelled where both of its answers are; everything else is as in ``corrected_mean``.
     """
@@ -146,27 +146,27 @@ def _corrected(
     n, samples = int(labelled.sum()), len(scores)
     if not n:
         raise BadValueError("no sample has a label; a mean cannot be corrected without any")
-    shares = _normalise_weights(weights, labelled)
+    weight_shares = _normalise_weights(weights, labelled)
     evenly = math.fsum(labels[labelled]) / n
-    known = evenly if shares is None else float(shares @ labels[labelled])
+    known = evenly if weight_shares is None else float(weight_shares @ labels[labelled])
     spread = 1 - n / samples if finite else 1.0  # of these samples, the labelled ones are certain
-    if shares is not None:
-        spread *= _weighting_cost(labels[labelled], shares, codes, labelled)
+    if weight_shares is not None:
+        spread *= _weighting_cost(labels[labelled], weight_shares, codes, labelled)
     labels_alone = alone
-    if alone is not None and (shares is not None or finite):
+    if alone is not None and (weight_shares is not None or finite):
         labels_alone = _rescale_interval(alone, evenly, known, spread, bounds)
     bare = CorrectedMean(known, labels_alone, 0.0, float(scores.mean()), known, labels_alone, n, samples)
     if not use_scores or alone is None or labels_alone is None or alone.units < 3:
         return bare
     units = alone.units
-    if shares is None:
-        shares = np.full(n, 1 / n)
-    weight, left = _power_weight(scores, labels, labelled, shares, codes, finite=finite)
+    if weight_shares is None:
+        weight_shares = np.full(n, 1 / n)
+    weight, left = _power_weight(scores, labels, labelled, weight_shares, codes, finite=finite)
     # The weight was chosen by the same labels, which takes a degree of freedom.
     left = left * (units - 1) / (units - 2) + _PSEUDO_LABELS / units
     if not weight or left >= 1:
         return bare
-    value = known + weight * (bare.scores_mean - float(shares @ scores[labelled]))
+    value = known + weight * (bare.scores_mean - float(weight_shares @ scores[labelled]))
     value = min(max(value, min(bounds[0], known)), max(bounds[1], known))
     interval = _rescale_interval(alone, evenly, value, left * spread, bounds)
     if interval.high - interval.low > labels_alone.high - labels_alone.low:
@@ -177,16 +177,18 @@ def _corrected(
 
 
 def _normalise_weights(weights: Floats | None, labelled: npt.NDArray[np.bool_]) -> Floats | None:
-    """What share of the mean each labelled sample has; ``None`` where all have the same."""
+    """The weight of each labelled sample, summing to 1; ``None`` if all are equal."""
     if weights is None:
         return None
     weights = np.asarray(weights, dtype=np.float64)
     if weights.shape != labelled.shape:
         raise AlignmentError(weights.size, labelled.size, what=("weights", "labels"))
-    held = weights[labelled]
-    if not (np.isfinite(held).all() and (held > 0).all()):
+    labelled_weights = weights[labelled]
+    if not (np.isfinite(labelled_weights).all() and (labelled_weights > 0).all()):
         raise BadValueError("the weight of a labelled sample must be a finite number above zero")
-    return None if np.ptp(held) <= 1e-9 * held.max() else held / held.sum()
+    return (
+        None if np.ptp(labelled_weights) <= 1e-9 * labelled_weights.max() else labelled_weights / labelled_weights.sum()
+    )
 
 
 def _weighting_cost(known: Floats, shares: Floats, codes: Ints | None, labelled: npt.NDArray[np.bool_]) -> float:
@@ -208,7 +210,7 @@ def _power_weight(
     *,
     finite: bool,
 ) -> tuple[float, float]:
-    """Lambda, and the share of the variance that it leaves.
+    """Lambda, and the proportion of the variance that it leaves.
 
     The error of the estimate is a sum over samples, and the variance is estimated by the squares of what each cluster
     adds to it: ``a`` from the labels, ``b`` from the scores, so that a square is (a - lambda b)².
@@ -232,7 +234,7 @@ def _power_weight(
 def _rescale_interval(
     alone: Interval, known: float, value: float, left: float, bounds: tuple[float, float]
 ) -> Interval:
-    """The interval of the labels alone, around ``known``, moved to ``value`` with so much of its variance left."""
+    """The interval of the labels alone, around ``known``, moved to ``value`` and scaled to ``left`` of its variance."""
     if left <= 0:
         return replace(alone, low=value, high=value)
     if alone.method == "wilson":

@@ -1,4 +1,4 @@
-"""Quantiles as values that were seen, and how far they may be off."""
+"""Quantiles as observed values, and their bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _exact_fraction(q: float) -> Fraction:
 
 
 def quantile_of(values: Floats, q: float) -> float:
-    """The smallest of the values that at least a share q of them do not exceed; NaN of nothing."""
+    """The smallest value that at least a proportion q of the values do not exceed; NaN of nothing."""
     if not len(values):
         return math.nan
     place = quantile_rank(q, len(values)) - 1
@@ -63,16 +63,16 @@ def quantile_interval(
 ) -> Interval | None:
     """Bootstrap interval of a quantile; None for fewer than two units, and where every draw gives the same value.
 
-    Without clusters nothing need be drawn anew: n values drawn with replacement have their k-th smallest at the place
+    Without clusters no resampling is needed: n values drawn with replacement have their k-th smallest at the place
     ceil(n·U) of the values in order, where U, the k-th smallest of n uniform numbers, follows Beta(k, n − k + 1). So
-    such places are drawn. Samples in clusters are drawn anew, cluster by cluster.
+    such places are drawn. Samples in clusters are resampled cluster by cluster.
 
     Where even all n units below the true quantile would be no surprise (qⁿ above the chance left on a side), the
     largest value bounds nothing, and likewise the smallest: the flag is ``unbounded``. It is ``few`` for fewer than
     30 units, and where fewer than ten are expected on either side of the quantile.
     """
     values, n = np.asarray(values, dtype=np.float64), len(values)
-    share, tail = _exact_fraction(q), tail_probability(level)
+    exact_q, tail = _exact_fraction(q), tail_probability(level)
     codes = encode_clusters(clusters, n)
     if codes is None:
         found = _interval_from_ranks(values, q, seed=seed, level=level) if n > 1 else None
@@ -82,11 +82,11 @@ def quantile_interval(
         )
     if found is None or found.method == "all_equal":
         return None
-    # Skewed draws are no cause for doubt here: the ends are values that were seen, whatever lies between them.
+    # Skewed draws are harmless here: the ends are observed values, whatever lies between them.
     flags = {
-        "few": "few" in found.flags or found.units * min(share, 1 - share) < _FEW_BEYOND,
+        "few": "few" in found.flags or found.units * min(exact_q, 1 - exact_q) < _FEW_BEYOND,
         "unstable": "unstable" in found.flags,
-        "unbounded": float(max(share, 1 - share)) ** found.units > tail,
+        "unbounded": float(max(exact_q, 1 - exact_q)) ** found.units > tail,
     }
     return replace(found, flags=tuple(flag for flag, given in flags.items() if given))
 

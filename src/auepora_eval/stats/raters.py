@@ -1,4 +1,4 @@
-"""Several raters at once: how far every pair of them agrees, and all together."""
+"""Agreement of several raters: of every pair, and of all together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["RaterPair", "RatersReport", "raters_report"]
 
 @dataclass(frozen=True, slots=True)
 class RaterPair:
-    """How far two raters agree on what both rated."""
+    """The agreement of two raters on the items that both rated."""
 
     first: str
     second: str
@@ -26,7 +26,7 @@ class RaterPair:
 
 @dataclass(frozen=True, slots=True)
 class RatersReport:
-    """How far raters agree."""
+    """The agreement of several raters."""
 
     rated: Mapping[str, int]
     """How many things each rated."""
@@ -60,9 +60,9 @@ def raters_report(
     weights: Weights | None = None if level == "nominal" else "quadratic"
     pairs = []
     for one, two in combinations(ratings, 2):
-        shares = agreement_report(ratings[one], ratings[two])
-        if shares.units:
+        agreement = agreement_report(ratings[one], ratings[two])
+        if agreement.units:
             kappa = kappa_report(ratings[one], ratings[two], weights, draws=draws, seed=seed)
-            pairs.append(RaterPair(one, two, shares, kappa))
+            pairs.append(RaterPair(one, two, agreement, kappa))
     rated = {name: sum(value is not None for value in values) for name, values in ratings.items()}
     return RatersReport(rated, level, tuple(pairs), alpha_report(list(ratings.values()), level, draws=draws, seed=seed))

@@ -1,4 +1,4 @@
-"""How well scores tell two classes apart: AUROC, average precision, TPR at a bounded FPR.
+"""How well scores separate two classes: AUROC, average precision, TPR at a bounded FPR.
 
 Everything follows from two counts per threshold. A threshold stands at each distinct score, so that equal scores fall
 on the same side of it, and one stands above them all, where nothing is called positive.
@@ -24,8 +24,8 @@ Ints = npt.NDArray[np.int64]
 class ThresholdCounts:
     """How many of each class score at or above each threshold, the highest first; the measures are read off it.
 
-    Where a class is absent there is nothing to tell apart: ``auroc`` is 0.5, ``average_precision`` the share of
-    positives, ``tpr_at_fpr`` 0, and ``defined`` says so.
+    If a class is absent, ``auroc`` is 0.5, ``average_precision`` the proportion of positives, ``tpr_at_fpr`` 0, and
+    ``defined`` is false.
     """
 
     true_positives: Ints
@@ -48,7 +48,7 @@ class ThresholdCounts:
         return self.positives > 0 and self.negatives > 0
 
     def auroc(self) -> float:
-        """Chance that a positive scores above a negative, an equal score counting half."""
+        """Probability that a positive scores above a negative, an equal score counting half."""
         if not self.defined:
             return 0.5
         tp, fp = self.true_positives, self.false_positives
@@ -96,7 +96,7 @@ def auroc(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 def average_precision(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """Area under the precision-recall curve by steps, as scikit-learn's ``average_precision_score``.
 
-    Where a class is absent it is the share of positives, 1.0 or 0.0.
+    If a class is absent it is the proportion of positives, 1.0 or 0.0.
     """
     return threshold_counts(scores, labels).average_precision()
 

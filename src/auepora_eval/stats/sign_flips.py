@@ -1,8 +1,8 @@
-"""Sign flips: how often chance alone would make two runs differ as much as they do.
+"""Sign-flip permutation test of paired differences.
 
-If neither run is better, a cluster's differences could as well have had the other sign: which run was called A was
-chance. So the signs of whole clusters are flipped at random, many times, and the p-value is how often the mean
-difference comes out as far from zero as the one seen. It needs no normal distribution and no equal variances.
+If neither run is better, a cluster's differences could as well have had the other sign. So the signs of whole clusters
+are flipped at random, many times, and the p-value is how often the mean difference is as far from zero as the observed
+one. It needs no normal distribution and no equal variances.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Ints = npt.NDArray[np.intp]
 
 # How many signs go into one product of matrices: 17 MB of them.
 _MULTIPLIED = 1 << 21
-# More clusters than this are dealt into so many hands, whose signs are flipped together. That is a test of the same
+# More clusters than this are pooled into this many groups, whose signs are flipped together. That is a test of the same
 # level, and its cost stops growing with the samples.
 _MAX_UNITS = 1 << 16
 _WORD = 64
@@ -32,7 +32,7 @@ _WORD = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SignFlips:
-    """What sign flips say about each metric: a column each, in the order in which the differences came."""
+    """The result of a sign-flip or permutation test: a column per metric, in the order of the differences."""
 
     p_values: Floats
     """Two-sided; NaN for a metric without any difference given."""
@@ -59,9 +59,9 @@ def sign_flips(differences: Floats, clusters: Ints | None = None, *, draws: int 
     a metric on which few clusters differ, k of them, stays below :math:`\sqrt k`. With clusters of one size z rises
     with Student's t of the interval, so both order the flips alike.
 
-    Where there are no more than ``draws`` ways to flip the clusters that differ at all, each is taken once and the
-    p-value is the share that reaches what was seen. Otherwise ``draws`` flips are drawn and p = (1 + b) / (1 + draws).
-    A metric's p-value does not depend on the other metrics, unless they decide whether all flips can be taken.
+    If there are no more than ``draws`` ways to flip the clusters that differ at all, each is taken once and the p-value
+    is the proportion that reaches the observed value. Otherwise ``draws`` flips are drawn, p = (1 + b) / (1 + draws).
+    A metric's p-value does not depend on the other metrics, unless they decide whether all flips can be enumerated.
     """
     differences = np.asarray(differences, dtype=np.float64)
     if differences.ndim != 2:
@@ -70,25 +70,25 @@ def sign_flips(differences: Floats, clusters: Ints | None = None, *, draws: int 
             f"{differences.shape}"
         )
     if draws < 1:
-        raise BadValueError(f"there must be a draw at least, not {draws!r}")
-    given = ~np.isnan(differences)
-    sums = pool_units(integer_sums(np.where(given, differences, 0.0), clusters), _MAX_UNITS)
+        raise BadValueError(f"draws must be at least 1, not {draws!r}")
+    present = ~np.isnan(differences)
+    sums = pool_units(integer_sums(np.where(present, differences, 0.0), clusters), _MAX_UNITS)
     # Squares go beyond what adds up exactly, so this sum is rounded once, at its end: no order changes it either.
     spread = np.sqrt([math.fsum(column) for column in np.square(sums).T])
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
-    telling = sums[sums.any(axis=1)]
-    exact = can_enumerate(2, len(telling), draws)
-    signed = _all_flips(telling) if exact else _random_flips(sums, draws, seed)
-    flipped = np.empty((2 ** len(telling) if exact else draws, sums.shape[1]))
+    informative = sums[sums.any(axis=1)]
+    exact = can_enumerate(2, len(informative), draws)
+    signed = _all_flips(informative) if exact else _random_flips(sums, draws, seed)
+    flipped = np.empty((2 ** len(informative) if exact else draws, sums.shape[1]))
     done = 0
     for part in signed:
         np.abs(part, out=flipped[done : done + len(part)])
         done += len(part)
     flipped *= scale
-    z = np.where(given.any(axis=0), sums.sum(axis=0) * scale, np.nan)
+    z = np.where(present.any(axis=0), sums.sum(axis=0) * scale, np.nan)
     p_values = [
-        math.nan if math.isnan(seen) else tail_proportion(column, abs(seen), exact=exact)
-        for column, seen in zip(flipped.T, z.tolist(), strict=True)
+        math.nan if math.isnan(observed) else tail_proportion(column, abs(observed), exact=exact)
+        for column, observed in zip(flipped.T, z.tolist(), strict=True)
     ]
     return SignFlips(np.array(p_values), z, flipped, exact)
 
@@ -110,7 +110,7 @@ def _random_flips(sums: Floats, draws: int, seed: int) -> Iterator[Floats]:
     for bits in random_bits(len(sums), draws, seed, at_once=at_once):
         rows = added[: len(bits)]
         rows[:] = bits
-        # What is added, less what is not: twice the one less both together.
+        # The added sums minus the others: twice the added sums minus the total.
         yield 2.0 * (rows @ padded) - sums.sum(axis=0)
 
 

@@ -21,6 +21,6 @@ def test_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("tail", "freedom"), [(0, 3), (0.5, 3), (0.6, 3), (0.1, 0), (0.1, -1)])
-def test_what_cannot_be_meant(tail: float, freedom: float) -> None:
+def test_bad_input(tail: float, freedom: float) -> None:
     with pytest.raises(ValueError, match="no quantile"):
         t_quantile(tail, freedom)

@@ -31,7 +31,7 @@ def test_ties_and_numbers() -> None:
 
 
 @pytest.mark.parametrize(("scores", "labels"), [([0.5] * 6, [0, 1] * 3), ([0.1, 0.9] * 3, [1] * 6), ([], [])])
-def test_nothing_to_tell_apart(scores: list[float], labels: list[float]) -> None:
+def test_constant_scores_or_labels(scores: list[float], labels: list[float]) -> None:
     assert association_p_value(np.array(scores), np.array(labels)) == 1.0
 
 
@@ -40,7 +40,7 @@ def test_lengths_must_agree() -> None:
         association_p_value(np.zeros(3), np.zeros(4))
 
 
-def test_a_judge_by_chance_is_found_better_in_one_case_of_twenty() -> None:
+def test_random_judge_is_significant_in_five_percent() -> None:
     rng = np.random.default_rng(1)
     found = [
         association_p_value(rng.random(40), (rng.random(40) < 0.7).astype(float), draws=399) < 0.05

@@ -33,7 +33,7 @@ def as_fold(first: Floats, second: Floats) -> SwapStatistic:
 
 @pytest.mark.parametrize("n", [6, 12, 40], ids=["all swaps", "all swaps of clusters of two", "drawn swaps"])
 @pytest.mark.parametrize("clustered", [False, True], ids=["single", "clustered"])
-def test_a_mean_is_the_same_however_it_is_told(n: int, clustered: bool) -> None:
+def test_mean_as_differences_sums_and_fold(n: int, clustered: bool) -> None:
     rng = np.random.default_rng(n)
     first, second = rng.random(n), rng.random(n) + 0.1
     clusters = np.arange(n) // 2 if clustered else None
@@ -67,7 +67,7 @@ def test_a_ratio_against_every_swap_by_hand() -> None:
     assert found.p_values[0] == want
 
 
-def test_a_number_that_jumps_does_not_drown_the_others() -> None:
+def test_discrete_statistic_does_not_dominate_the_others() -> None:
     # One sample in a hundred carries the fold: under swaps it stays where it is or flips over, never in between.
     rng = np.random.default_rng(1)
     first, second = rng.random(100), rng.random(100) + 0.3
@@ -80,7 +80,7 @@ def test_a_number_that_jumps_does_not_drown_the_others() -> None:
     assert max_t(flips)[0] == flips.p_values[0] < 0.001
 
 
-def test_what_has_no_value_has_no_p() -> None:
+def test_undefined_value_has_no_p_value() -> None:
     nothing = PairedStatistics(np.zeros((5, 2)), np.zeros((5, 2)), mean_of_sums)
     found = permutation_test(np.full((5, 1), np.nan), sums=[nothing])
     assert np.isnan(found.p_values).all()
@@ -98,7 +98,7 @@ def test_the_level_holds_for_a_ratio() -> None:
     assert wrong <= 20  # ten expected; more than twice as many once in a thousand
 
 
-def test_more_clusters_than_have_a_sign_of_their_own() -> None:
+def test_more_clusters_than_groups() -> None:
     rng = np.random.default_rng(9)
     n = (1 << 16) + 500
     first, second = rng.random(n), rng.random(n) + 0.001
@@ -109,7 +109,7 @@ def test_more_clusters_than_have_a_sign_of_their_own() -> None:
     assert both.p_values.tolist() == [plain.p_values[0]] * 3
 
 
-def test_what_differs_nowhere_takes_no_room() -> None:
+def test_units_without_difference_cost_nothing() -> None:
     rng = np.random.default_rng(4)
     n, differing = 20_000, 12
     first = rng.random(n)

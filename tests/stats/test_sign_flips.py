@@ -49,7 +49,7 @@ def test_by_hand(given_: list[float], clusters: list[int] | None, p: float) -> N
     assert found.p_values.tolist() == [p]
 
 
-def counted_out(differences: Floats, codes: Ints) -> float:
+def enumerated(differences: Floats, codes: Ints) -> float:
     """By the definition: the sum of all differences under every assignment of signs to clusters."""
     sums = [sum(round(1000 * x) for x in differences[codes == code].tolist()) for code in np.unique(codes)]
     seen = abs(sum(sums))
@@ -66,10 +66,10 @@ CLUSTERED = st.lists(st.tuples(st.integers(-1000, 1000), st.integers(0, 7)), min
 
 
 @given(CLUSTERED)
-def test_every_flip_counted_out(pairs: tuple[Floats, Ints]) -> None:
+def test_all_flips_by_enumeration(pairs: tuple[Floats, Ints]) -> None:
     found = sign_flips(pairs[0][:, None], pairs[1])
     assert found.exact
-    assert found.p_values[0] == pytest.approx(counted_out(*pairs), abs=1e-15)
+    assert found.p_values[0] == pytest.approx(enumerated(*pairs), abs=1e-15)
 
 
 @given(CLUSTERED, st.randoms(use_true_random=False))
@@ -191,7 +191,7 @@ def test_the_same_metric_twice_moves_alike() -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 64, 1000, 1 << 14])
-def test_how_the_work_is_cut_up_changes_no_bit(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_size_changes_no_bit(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     table = rng.normal(size=(130, 4)) * [1, 1e-9, 1e9, 0.1]
     whole = sign_flips(table, draws=257, seed=9)
@@ -210,14 +210,14 @@ def test_seeds() -> None:
     assert np.array_equal(before, np.random.get_state()[1])  # type: ignore[index]
 
 
-def test_flips_have_a_spread_of_one_and_no_lean() -> None:
+def test_flips_have_unit_variance_and_mean_zero() -> None:
     """z over its flips has mean 0 and variance 1, whatever the scale: both signs of each cluster are as likely."""
     table = np.random.default_rng(1).lognormal(0, 1, (200, 3)) * [1, 1e6, 1e-6]
     squared = np.square(sign_flips(table).flipped).mean(axis=0)
     assert squared == pytest.approx([1, 1, 1], abs=0.06)
 
 
-def test_many_clusters_are_dealt_into_hands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_clusters_are_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Flipping groups of clusters is a test of the same hypothesis; with many groups it says the same."""
     values = np.random.default_rng(8).normal(0.05, 1, (4000, 1))
     whole = sign_flips(values, draws=5_000).p_values[0]

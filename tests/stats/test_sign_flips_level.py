@@ -123,34 +123,34 @@ DIFFERENCES: dict[str, tuple[float, bool, Callable[[Generator, int], tuple[Float
 
 @pytest.mark.parametrize("n", [100, 500])
 @pytest.mark.parametrize("name", DIFFERENCES)
-def test_intervals_hold_the_true_difference(name: str, n: int) -> None:
+def test_intervals_cover_the_true_difference(name: str, n: int) -> None:
     truth, right_or_wrong, draw = DIFFERENCES[name]
     rng = np.random.default_rng(n)
-    held = 0
+    covered = 0
     for _ in range(INTERVALS):
         found = paired_interval(*draw(rng, n), binary=right_or_wrong, lowest=0.0, highest=1.0)
         assert found is not None
-        held += found.low <= truth <= found.high
-    assert abs(held / INTERVALS - 0.95) <= MARGIN
+        covered += found.low <= truth <= found.high
+    assert abs(covered / INTERVALS - 0.95) <= MARGIN
 
 
 @pytest.mark.parametrize("clusters", [100, 500])
-def test_intervals_over_clusters_of_four_hold_the_true_difference(clusters: int) -> None:
+def test_intervals_over_clusters_of_four_cover_the_true_difference(clusters: int) -> None:
     rng = np.random.default_rng(clusters)
     codes = np.repeat(np.arange(clusters), 4)
-    held = 0
+    covered = 0
     for _ in range(INTERVALS):
         found = paired_interval(np.zeros(4 * clusters), alike(rng, clusters, 1)[:, 0], clusters=codes)
         assert found is not None
-        held += found.low <= 0 <= found.high
-    assert abs(held / INTERVALS - 0.95) <= MARGIN
+        covered += found.low <= 0 <= found.high
+    assert abs(covered / INTERVALS - 0.95) <= MARGIN
 
 
-def test_the_interval_of_equivalence_is_narrower_and_holds_less_often() -> None:
+def test_equivalence_interval_is_narrower_and_covers_less() -> None:
     rng = np.random.default_rng(1)
-    held = 0
+    covered = 0
     for _ in range(INTERVALS):
         found = paired_interval(rng.random(60), rng.random(60), level=0.9)
         assert found is not None
-        held += found.low <= 0 <= found.high
-    assert abs(held / INTERVALS - 0.9) <= MARGIN
+        covered += found.low <= 0 <= found.high
+    assert abs(covered / INTERVALS - 0.9) <= MARGIN

@@ -137,17 +137,17 @@ def test_where_all_draws_are_equal(
     assert (got.method, got.units, got.flags) == ("all_equal", len(table), flags)
 
 
-def rare(units: int, telling: int) -> Floats:
-    """Units of which only so many have a denominator; half of these count."""
+def rare(units: int, informative: int) -> Floats:
+    """Units of which only ``informative`` ones have a denominator; half of these count."""
     table = np.zeros((units, 2))
-    table[:telling, 1] = 1
-    table[: telling // 2, 0] = 1
+    table[:informative, 1] = 1
+    table[: informative // 2, 0] = 1
     return table
 
 
 FLAG_ROWS = [  # units, of them with a denominator, flags that must and must not be there, why
     (100, 100, set(), {"few", "unstable", "skewed"}, "a hundred units"),
-    (100, 29, {"few"}, {"unstable"}, "29 of them have a say"),
+    (100, 29, {"few"}, {"unstable"}, "29 of them have a denominator"),
     (29, 29, {"few"}, {"unstable"}, "29 units"),
     (100, 2, {"few", "unstable"}, set(), "two: missed by (98/100)^100 = 13 % of the draws"),
     (100, 4, {"few"}, {"unstable"}, "four: missed by 2 % of the draws"),
@@ -155,10 +155,10 @@ FLAG_ROWS = [  # units, of them with a denominator, flags that must and must not
 
 
 @pytest.mark.parametrize(
-    ("units", "telling", "present", "absent"), [row[:4] for row in FLAG_ROWS], ids=[row[4] for row in FLAG_ROWS]
+    ("units", "informative", "present", "absent"), [row[:4] for row in FLAG_ROWS], ids=[row[4] for row in FLAG_ROWS]
 )
-def test_flags(units: int, telling: int, present: set[str], absent: set[str]) -> None:
-    flags = set(must(bootstrap_interval(rare(units, telling), ratio, lowest=0.0, highest=1.0)).flags)
+def test_flags(units: int, informative: int, present: set[str], absent: set[str]) -> None:
+    flags = set(must(bootstrap_interval(rare(units, informative), ratio, lowest=0.0, highest=1.0)).flags)
     assert present <= flags
     assert not absent & flags
 
@@ -180,7 +180,7 @@ def test_a_few_draws_without_a_value_are_left_out() -> None:
     assert (got.low, got.high) == pytest.approx((whole.low, whole.high), abs=0.02)
 
 
-def test_draws_that_miss_what_was_seen_are_flagged() -> None:
+def test_draws_that_miss_the_observed_value_are_flagged() -> None:
     """Of fifty different things a draw with replacement holds about 63 %: its interval is far below the 100 % seen."""
     got = must(bootstrap_interval_of(lambda drawn: len(np.unique(drawn)) / 50, 50, lowest=0.0, highest=1.0))
     assert got.high < 1
@@ -205,7 +205,7 @@ def test_no_interval(table: Floats, codes: Ints | None) -> None:
     )
 
 
-def test_a_median_covers_as_often_as_said() -> None:
+def test_coverage_of_a_median() -> None:
     """Repetitions of 60 values: 95 % give or take 4."""
     repetitions = examples(500)
     rng = np.random.default_rng(2)

@@ -335,15 +335,15 @@ def test_what_changes_no_number_changes_no_signature() -> None:
 
 WRONG: list[tuple[dict[str, Any], type[AueporaError], str]] = [
     ({"languages": ("xx",)}, BadValueError, "no refusal phrases for the language 'xx', only for ar, cs, de, en, es,"),
-    ({"languages": "en"}, BadTypeError, "languages must be a list of texts, such as"),
+    ({"languages": "en"}, BadTypeError, "languages must be a list of strings, such as"),
     ({"languages": []}, BadValueError, "languages is empty"),
-    ({"refusal_patterns": "pass"}, BadTypeError, "refusal_patterns must be a list of texts"),
+    ({"refusal_patterns": "pass"}, BadTypeError, "refusal_patterns must be a list of strings"),
     ({"refusal_patterns": ["pass", 5]}, BadTypeError, "refusal_patterns holds 5"),
-    ({"refusal_patterns": ["pass", " \n"]}, BadValueError, "an empty text"),
+    ({"refusal_patterns": ["pass", " \n"]}, BadValueError, "an empty string"),
     ({"refusal_patterns": []}, BadValueError, "refusal_patterns is empty"),
     ({"refusal_patterns": ["pass"], "languages": ["en"]}, BadValueError, "refusal_patterns and languages were given"),
     ({"languages": ["en"], "judge": fails}, BadValueError, "languages and judge were given"),
-    ({"judge": "gpt"}, BadTypeError, "judge must be a plain function"),
+    ({"judge": "gpt"}, BadTypeError, "judge must be a synchronous function"),
 ]
 
 
@@ -357,7 +357,7 @@ def test_a_judge_cannot_be_awaited() -> None:
     async def judge(row: EvaluationSample, out: SystemOutputs) -> bool:
         return True
 
-    with pytest.raises(BadTypeError, match="plain function"):
+    with pytest.raises(BadTypeError, match="synchronous function"):
         RejectionF1(judge=judge)  # type: ignore[arg-type]
 
 

@@ -120,7 +120,7 @@ def test_no_interval_where_every_draw_is_the_same() -> None:
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
-    ("bleu", {"max_order": 0}, "max_order must be a whole number of at least 1"),
+    ("bleu", {"max_order": 0}, "max_order must be an integer >= 1"),
     ("bleu", {"smooth_method": "laplace"}, "smooth_method must be one of exp, floor, add-k, none"),
     ("bleu", {"smooth_value": 0.1}, "'exp' takes no smooth_value"),
     ("bleu", {"smooth_method": "floor", "smooth_value": -1}, "at least 0"),

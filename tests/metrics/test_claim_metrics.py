@@ -559,7 +559,7 @@ def test_reverse_questions_by_the_model_that_is_installed() -> None:
 
     if find_installed_model() is None:
         assert "|embed:none|" in str(built.signature)
-        with pytest.raises(BadValueError, match="needs something that makes vectors"):
+        with pytest.raises(BadValueError, match="needs an embedder"):
             built.require_ready()
         return
     built.require_ready()

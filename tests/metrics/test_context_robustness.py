@@ -68,7 +68,7 @@ def test_each_ratio_has_the_interval_it_has_alone() -> None:
 
 
 RATIOS: list[tuple[Any, str, str]] = [  # noise ratio, outcome, why
-    (0, "scored", "a whole number"),
+    (0, "scored", "an integer"),
     (1, "scored", "all of it is noise"),
     (1.0, "scored", "a float"),
     (None, "skipped:no_noise_ratio", "none"),
@@ -144,7 +144,7 @@ def test_declining_as_rgb_counts_it(ratio: float, text: str, judged: float, scri
 
 
 def test_a_base_that_pairs_samples_has_no_ratio_of_its_own() -> None:
-    with pytest.raises(BadValueError, match="'noise_robustness' looks at several samples together"):
+    with pytest.raises(BadValueError, match="'noise_robustness' is computed from several samples together"):
         ContextNoiseAccuracy("noise_robustness")
     with pytest.raises(BadValueError, match="needs a base whose scores are 0 or 1, which those of 'token_f1' are not"):
         ContextNoiseAccuracy("token_f1", insufficient="rgb_script")
@@ -317,7 +317,7 @@ def test_options_of_detection() -> None:
         return True
 
     for judge in ("gpt", later):
-        with pytest.raises(BadTypeError, match="judge must be a plain function"):
+        with pytest.raises(BadTypeError, match="judge must be a synchronous function"):
             ErrorDetectionRate(judge=judge)  # type: ignore[arg-type]
     with pytest.raises(BadValueError, match="give cues or a judge"):
         ErrorDetectionRate(cues=("x",), judge=lambda row, out: True)
@@ -415,14 +415,14 @@ BASES: list[tuple[Any, str]] = [
 @pytest.mark.parametrize("base", [r[0] for r in BASES], ids=[r[1] for r in BASES])
 @pytest.mark.parametrize("name", ["error_correction_rate", "misleading_rate"])
 def test_a_base_that_cannot_tell_right_from_wrong(name: str, base: Any) -> None:
-    with pytest.raises(BadValueError, match=f"{name} asks of each answer whether it is right"):
+    with pytest.raises(BadValueError, match=f"{name} needs a base that scores each answer as right or wrong"):
         metric(name, base=base)
 
 
 @pytest.mark.parametrize("threshold", ["1", None, True, math.nan, math.inf])
 @pytest.mark.parametrize("kind", [ErrorCorrectionRate, MisleadingRate])
 def test_a_threshold_is_a_number(kind: Any, threshold: Any) -> None:
-    with pytest.raises(BadValueError, match="threshold must be a number"):
+    with pytest.raises(BadValueError, match="threshold must be a finite number"):
         kind(threshold=threshold)
 
 

@@ -334,7 +334,7 @@ def test_functions_in_signatures_and_specs() -> None:
 
 def test_the_cut_off_and_what_it_cuts() -> None:
     for wrong in (0, -1, 2.5, True, "5"):
-        with pytest.raises(ValueError, match="top_k must be a whole number of at least 1"):
+        with pytest.raises(ValueError, match="top_k must be an integer >= 1"):
             IntraListDiversity(wrong)  # type: ignore[arg-type]
     rows, outs = [SAMPLE], [listed([1, 0], [0, 1])]
     (shallow,) = evaluate(rows, outs, ["intra_list_diversity@5"], run=RunInfo(top_k=2))

@@ -94,7 +94,7 @@ def test_a_failure_counts_at_the_worst() -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"n": 0}, "n must be a whole number"),
+    ({"n": 0}, "n must be an integer"),
     ({"k": 0}, "the cut-off k must be at least 1"),
     ({"evidence_source": "both"}, "evidence_source must be one of retrieved, relevant"),
     ({"evidence_source": "relevant", "k": 3}, "'k' counts retrieved documents"),

@@ -33,9 +33,9 @@ BAD_ROWS = [  # k, n_candidates, error, message
     (3, -1, BadValueError, "n_candidates must be at least 0, not -1"),
     (2.5, 5, BadTypeError, "k must be a whole number, not 2.5"),
     (True, 5, BadTypeError, "k must be a whole number, not True"),
-    ("all", 5, BadTypeError, "a whole number or 'ALL', not 'all'"),
-    (3, 2.0, BadTypeError, "n_candidates must be a whole number, not 2.0"),
-    (3, True, BadTypeError, "n_candidates must be a whole number, not True"),
+    ("all", 5, BadTypeError, "an integer or 'ALL', not 'all'"),
+    (3, 2.0, BadTypeError, "n_candidates must be an integer, not 2.0"),
+    (3, True, BadTypeError, "n_candidates must be an integer, not True"),
 ]
 
 

@@ -69,10 +69,10 @@ NO_TIMING: list[tuple[Any, str, str]] = [
     (1j, "measure_failed:bad_timing", "a complex number"),
     (np.complex128(1), "measure_failed:bad_timing", "a complex number of numpy's"),
     (10**400, "measure_failed:bad_timing", "too large for a float"),
-    (0, "scored", "a whole number"),
+    (0, "scored", "an integer"),
     (-0.0, "scored", "a negative zero is a zero"),
     (np.float32(0.5), "scored", "a number of numpy's"),
-    (np.int64(2), "scored", "a whole number of numpy's"),
+    (np.int64(2), "scored", "an integer of numpy"),
 ]
 
 
@@ -272,10 +272,10 @@ def test_its_interval_is_a_bootstrap() -> None:
 
 WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"by": "wall"}, "by must be one of latency, clock"),
-    ({"concurrency": 0}, "concurrency must be a whole number of at least 1"),
-    ({"concurrency": 2.0}, "concurrency must be a whole number"),
-    ({"concurrency": True}, "concurrency must be a whole number"),
-    ({"by": "clock", "concurrency": 2}, "'concurrency' means nothing with 'by: clock'"),
+    ({"concurrency": 0}, "concurrency must be an integer >= 1"),
+    ({"concurrency": 2.0}, "concurrency must be an integer"),
+    ({"concurrency": True}, "concurrency must be an integer"),
+    ({"by": "clock", "concurrency": 2}, "'concurrency' cannot be combined with 'by: clock'"),
 ]
 
 

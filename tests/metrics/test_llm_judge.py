@@ -444,7 +444,7 @@ WRONG: list[tuple[type, dict[str, Any], type[Exception], str]] = [
     (LLMAnswerQuality, {"dimensions": 5}, BadTypeError, "a list of names"),
     (LLMAnswerQuality, {"weights": [1, 2]}, BadValueError, "3 numbers, one per dimension"),
     (LLMAnswerQuality, {"weights": [0, 0, 0]}, BadValueError, "above 0"),
-    (LLMAnswerQuality, {"weights": [1, -1, 1]}, BadValueError, "at least 0"),
+    (LLMAnswerQuality, {"weights": [1, -1, 1]}, BadValueError, ">= 0"),
     (LLMAnswerQuality, {"weights": {"clarity": 1}}, BadValueError, "every dimension once"),
     (LLMAnswerQuality, {"aggregation": "weighted"}, BadValueError, "needs 'weights'"),
     (LLMAnswerQuality, {"aggregation": "min", "weights": [1, 1, 1]}, BadValueError, "mean nothing"),

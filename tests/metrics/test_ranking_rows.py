@@ -259,7 +259,7 @@ def test_err_needs_to_know_the_highest_grade() -> None:
     (result,) = evaluate_rankings([gold], [["x", "b", "a"]], [{"err": {"max_grade": 3}}])
     first, second = 7 / 8, 1 / 8
     assert result.value == first / 2 + (1 - first) * second / 3
-    with pytest.raises(BadValueError, match=r"sample '0': .*max_grade 2; give the top of your scale, which is 3"):
+    with pytest.raises(BadValueError, match=r"sample '0': .*max_grade 2; give the highest level of your scale, 3"):
         evaluate_rankings([gold], [["a"]], [{"err": {"max_grade": 2}}])
     with pytest.raises(BadValueError, match="sample '1': "):  # a level that is max_grade is fine
         evaluate_rankings([{"a": 2}, gold], [["a"], ["a"]], [{"err": {"max_grade": 2}}])

@@ -152,8 +152,8 @@ BAD_SPANS = [  # span, error, message
     ((5, 4), BadValueError, r"\(5, 4\); it must satisfy 0 <= start <= end"),
     ((1, 2, 3), BadTypeError, r"\(1, 2, 3\); it must be a pair"),
     (7, BadTypeError, "7; it must be a pair"),
-    ((0, 1.5), BadTypeError, r"\(0, 1.5\); start and end must be whole numbers"),
-    ((True, 5), BadTypeError, r"\(True, 5\); start and end must be whole numbers"),
+    ((0, 1.5), BadTypeError, r"\(0, 1.5\); start and end must be integers"),
+    ((True, 5), BadTypeError, r"\(True, 5\); start and end must be integers"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Generated samples and outputs that are difficult on purpose: repeats, levels below 0, empty lists, chunks."""
+"""Generated samples and outputs with edge cases: repeats, levels below 0, empty lists, chunks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["generate_pairs", "letter_counts"]
 _IDS = [f"d{number}" for number in range(14)]
 _WHOLE = {12, 13}
 _LENGTHS = {4: 0, 5: 1, 9: 1}
-"""Of the chunks that are shorter than others."""
+"""The lengths of short chunks, by number."""
 _WORDS = [
     "the", "cats", "sat", "running", "quickly", "on", "a", "mat", "2024", "3.5", "naïve", "it's", "-\n", "\n", "犬",
     "—the", "internationally", "U.S.", "&amp;",
@@ -27,7 +27,7 @@ _STRUCTURED = [None, {}, {"label": "Cats", "n": 1}, {"label": "mat"}, {"n": 1.0,
 
 
 def generate_pairs(count: int, *, seed: int, repeats: bool = True) -> list[tuple[EvaluationSample, SystemOutputs]]:
-    """Answered samples: every annotation is there in some and missing in others. ``repeats`` allows an id twice.
+    """Answered samples: every annotation is present in some and missing in others. ``repeats`` allows duplicate ids.
 
     Only the later half has graded judgements.
     """
@@ -42,7 +42,7 @@ def generate_pairs(count: int, *, seed: int, repeats: bool = True) -> list[tuple
 
 
 def letter_counts(texts: list[str]) -> list[list[float]]:
-    """How often each of some letters occurs in a text: vectors for metrics that are given an embedder."""
+    """Letter counts as vectors, for metrics with an embedder."""
     return [[float(text.lower().count(letter)) for letter in "acegilmnorstu"] for text in texts]
 
 
@@ -51,9 +51,9 @@ def _pair(rng: random.Random, name: str, repeats: bool, *, graded: bool) -> tupl
     ids = rng.choices(_IDS, k=length) if repeats and rng.random() < 0.4 else rng.sample(_IDS, length)
     relevant = None
     if rng.random() < 0.95:
-        # Half of the time only what was returned, so that short lists have hits too.
-        likely = ids if ids and rng.random() < 0.5 else _IDS
-        relevant = [_chunk(rng, i) for i in rng.choices(likely, k=rng.choice([0, 1, 1, 2, 3, 4, 6]))]
+        # Half of the time only returned ids, so that short lists have hits too.
+        candidates_for_gold = ids if ids and rng.random() < 0.5 else _IDS
+        relevant = [_chunk(rng, i) for i in rng.choices(candidates_for_gold, k=rng.choice([0, 1, 1, 2, 3, 4, 6]))]
         for document in relevant:
             if graded and rng.random() < 0.6:
                 document.metadata["relevance"] = rng.choice([-2, -1, 0, 0, 1, 1, 2, 3, 4])
@@ -80,14 +80,14 @@ def _pair(rng: random.Random, name: str, repeats: bool, *, graded: bool) -> tupl
 
 
 def _add_measurements(rng: random.Random, output: SystemOutputs) -> None:
-    """Further timings, and vectors of documents; in some of the outputs one of them cannot be used."""
+    """Add timings and document vectors; in some outputs one of them is invalid."""
     if output.timings:
         output.timings |= rng.choice([{}, {"started": rng.uniform(0, 9), "retrieval": rng.choice([0, 0.25, -1.0])}])
-    size, odd = rng.choice([1, 3, 20]), rng.choice([None] * 6 + [[], [0.0] * 3, [1.0] * 4, [True]])
+    size, invalid = rng.choice([1, 3, 20]), rng.choice([None] * 6 + [[], [0.0] * 3, [1.0] * 4, [True]])
     for item in output.retrieved if rng.random() < 0.9 else []:
         item.doc.metadata["embedding"] = [rng.gauss(0.5, 1) for _ in range(size)]
-    if output.retrieved and odd is not None:
-        rng.choice(output.retrieved).doc.metadata["embedding"] = odd
+    if output.retrieved and invalid is not None:
+        rng.choice(output.retrieved).doc.metadata["embedding"] = invalid
 
 
 def _metadata(rng: random.Random) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _metadata(rng: random.Random) -> dict[str, Any]:
 
 
 def _chunk(rng: random.Random, doc_id: str) -> Document:
-    """A chunk of one of a few parents, the same for the same id but for its text; or a whole document."""
+    """A chunk of one of a few parents, equal for equal ids except for its text; or a whole document."""
     number = int(doc_id[1:])
     text = _text(rng) if rng.random() < 0.9 else ""
     if number in _WHOLE:

@@ -1,4 +1,4 @@
-"""Other tools, where they are installed, on cases all of them can read; and what is known to be wrong in them."""
+"""Checks against other installed tools, on cases all of them can read, and their known defects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["DEFECTS", "PEERS", "Defect", "Peer", "peer_checks"]
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """Something a peer gets wrong, and what is left out because of it."""
+    """A known defect of another tool; its cases are left out."""
 
     peer: str
     metric: str
@@ -36,14 +36,14 @@ DEFECTS = (
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another tool: its package, and the rows it can check."""
+    """Another tool: its package, and its checks."""
 
     package: str
     check: Callable[[int, int], Iterator[CrossCheck]]
 
     @property
     def installed(self) -> bool:
-        """Whether the package is there; it is not imported to find out."""
+        """Whether the package is installed, without importing it."""
         return find_spec(self.package) is not None
 
 
@@ -52,7 +52,7 @@ Ranked = list[list[str]]
 
 
 def _generate_rankings(count: int, seed: int, *, graded: bool) -> tuple[Gold, Ranked]:
-    """Judged queries in a form every tool accepts: something relevant, something returned, no repeats."""
+    """Judged queries that every tool accepts: something relevant, something returned, no duplicates."""
     rng = random.Random(seed)  # noqa: S311 -- test data
     ids = [f"d{number:02d}" for number in range(40)]
     gold, ranked = [], []
@@ -87,7 +87,7 @@ def _ranx(count: int, seed: int) -> Iterator[CrossCheck]:
     qrels = {q: {i: level for i, level in judged.items() if level > 0} for q, judged in zip(names, gold, strict=True)}
     runs = {q: {i: float(len(ids) - n) for n, i in enumerate(ids)} for q, ids in zip(names, ranked, strict=True)}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its compiler's remarks
+        warnings.simplefilter("ignore")  # warnings of its compiler
         theirs = ranx_evaluate(Qrels(qrels), Run(runs), list(_RANX.values()), return_mean=False)
     ours = _ours(gold, ranked, list(_RANX))
     for name, their_name in _RANX.items():
@@ -150,7 +150,7 @@ PEERS = {
 
 
 def peer_checks(name: str, count: int, *, seed: int) -> Iterator[CrossCheck]:
-    """The rows of one peer; nothing where it is not installed."""
+    """The checks of one tool; none if it is not installed."""
     peer = PEERS[name]
     if peer.installed:
         yield from peer.check(count, seed)

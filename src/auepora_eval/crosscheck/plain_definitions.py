@@ -1,4 +1,4 @@
-"""The fast path against the plain definitions, for every registered metric under every preset."""
+"""Checks of the fast path against the plain definition of every registered metric, under every preset."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .report import MODEL_TOLERANCE, CrossCheck, DeviationTally
 __all__ = ["MODEL_OPTIONS", "model_checks", "plain_checks", "specs_to_check"]
 
 MODEL_OPTIONS = {"model", "model_type"}
-"""By these a metric is told its model."""
+"""Options that name a model."""
 
-# Options that a metric cannot do without, for the metrics that have such.
+# Values of required options.
 _NEEDED: dict[str, Any] = {
     "max_grade": 4,
     "base": "token_f1",
@@ -91,7 +91,7 @@ _VALUES = 32
 
 
 def specs_to_check(info: MetricInfo) -> list[dict[str, dict[str, Any]]]:
-    """The forms of a metric that are checked: several cut-offs, its variants, every preset, single choices changed."""
+    """The checked specs of a metric: several cut-offs, variants, every preset, changed conventions."""
     needed = {
         name: _NEEDED[name]
         for name, parameter in info.options.items()
@@ -103,92 +103,92 @@ def specs_to_check(info: MetricInfo) -> list[dict[str, dict[str, Any]]]:
         cuts = [*_KS, None] if optional else list(_KS)
     names = [info.name if cut is None else f"{info.name}@{cut}" for cut in cuts]
     reads: frozenset[str] = getattr(info.cls, "reads", frozenset())
-    # What is wrong with an answer, or slow about it, is the same whatever the conventions of rankings.
-    unranked = "timings" in reads or ("response" in reads and "citations" not in reads)
-    rules = [("auepora", {})] if unranked else list(product(PRESETS, _CHANGES))
+    # Answer and latency metrics do not depend on the conventions of rankings.
+    independent = "timings" in reads or ("response" in reads and "citations" not in reads)
+    conventions = [("auepora", {})] if independent else list(product(PRESETS, _CHANGES))
     return [
         {name: {**needed, **variant, "conventions": preset, **change}}
         for name in names
         for variant in _VARIANTS.get(info.name, [{}])
-        for preset, change in rules
+        for preset, change in conventions
     ]
 
 
 def plain_checks(count: int, *, seed: int) -> Iterator[CrossCheck]:
-    """One row per registered metric that has a plain definition."""
+    """One check per registered metric with a plain definition."""
     pairs = {repeats: generate_pairs(count, seed=seed, repeats=repeats) for repeats in (True, False)}
     for info in metric_infos().values():
-        if MODEL_OPTIONS & set(info.options):  # its numbers are the model's, and none comes with this library
+        if MODEL_OPTIONS & set(info.options):  # needs a model, and none comes with this library
             continue
-        tally = DeviationTally(info.name, "plain definition")
+        deviations = DeviationTally(info.name, "plain definition")
         specs = specs_to_check(info)
         for spec in specs:
             built = metric(spec)
-            if not isinstance(built, BatchMetric) or any(judged_parts(built)):  # a judge has no definition
+            if not isinstance(built, BatchMetric) or any(judged_parts(built)):  # a judge has no plain definition
                 break
             rows = pairs[built.active_conventions.duplicates == "first"]
-            _compare(built, spec, rows, tally)
-            _compare_values(built, spec, rows, tally, parts=-(-_VALUES // len(specs)))
-        if tally.cases:
-            yield tally.check()
+            _compare(built, spec, rows, deviations)
+            _compare_values(built, spec, rows, deviations, parts=-(-_VALUES // len(specs)))
+        if deviations.cases:
+            yield deviations.check()
 
 
 def model_checks(count: int, *, seed: int, model: str) -> Iterator[CrossCheck]:
-    """One row per metric of meaning that this model serves: whole batches against one pair of texts at a time."""
+    """One check per semantic metric with this model: batches against single text pairs."""
     pairs = generate_pairs(count, seed=seed, repeats=True)
     specs: list[dict[str, dict[str, Any]]] = [
         {"sbert_similarity": {"model": model}},
         {"bertscore": {"model_type": model, "num_layers": 4}},
     ]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AueporaWarning)  # texts that are cut are cut on both sides
+        warnings.simplefilter("ignore", AueporaWarning)  # texts are truncated in both paths
         for spec in specs:
             built = metric(spec)
             assert isinstance(built, BatchMetric)
-            tally = DeviationTally(built.name, "plain definition", tolerance=MODEL_TOLERANCE)
-            _compare(built, spec, pairs, tally)
-            yield tally.check()
+            deviations = DeviationTally(built.name, "plain definition", tolerance=MODEL_TOLERANCE)
+            _compare(built, spec, pairs, deviations)
+            yield deviations.check()
 
 
 def _compare(
-    built: BatchMetric, spec: object, pairs: list[tuple[EvaluationSample, SystemOutputs]], tally: DeviationTally
+    built: BatchMetric, spec: object, pairs: list[tuple[EvaluationSample, SystemOutputs]], deviations: DeviationTally
 ) -> None:
     samples, outputs = [sample for sample, _ in pairs], [output for _, output in pairs]
-    # Two batches: in the first no judgement is graded, and metrics have shorter ways for that.
+    # Two batches: the first has no graded judgements, for which metrics have a faster path.
     (result,) = evaluate(samples, outputs, [built], batch_size=-(-len(pairs) // 2))
     assert isinstance(result.scores, Scores)
-    wanted = []
-    for row, ((sample, output), ours) in enumerate(zip(pairs, result.scores, strict=True)):
+    expected = []
+    for row, ((sample, output), computed_score) in enumerate(zip(pairs, result.scores, strict=True)):
         reference = built.reference_score(sample, output)
         if reference is None:
             return
-        tally.add(ours, reference.value, f"{spec}, {sample.sample_id}")
-        wanted.append(reference.value)
+        deviations.add(computed_score, reference.value, f"{spec}, {sample.sample_id}")
+        expected.append(reference.value)
         if reference.value is not None and result.scores.stats is not None:
-            sought = built.reference_stats(sample, output)
-            for column, by_definition in enumerate(sought):
-                known = float(result.scores.stats[row, column])
-                tally.add(known, by_definition, f"{spec}, {sample.sample_id}, {built.stat_names[column]}")
-    numbers = [value for value in wanted if value is not None]
+            statistics = built.reference_stats(sample, output)
+            for column, by_definition in enumerate(statistics):
+                computed = float(result.scores.stats[row, column])
+                deviations.add(computed, by_definition, f"{spec}, {sample.sample_id}, {built.stat_names[column]}")
+    numbers = [value for value in expected if value is not None]
     if built.reducer.name == "mean":
-        tally.add(result.value, math.fsum(numbers) / len(numbers) if numbers else 0.0, f"{spec}, mean")
+        deviations.add(result.value, math.fsum(numbers) / len(numbers) if numbers else 0.0, f"{spec}, mean")
 
 
 def _compare_values(
     built: BatchMetric,
     spec: object,
     pairs: list[tuple[EvaluationSample, SystemOutputs]],
-    tally: DeviationTally,
+    deviations: DeviationTally,
     *,
     parts: int,
 ) -> None:
-    """The numbers of the first so many samples, and more, up to all."""
+    """Compare the values over growing prefixes of the samples."""
     for part in range(1, parts + 1):
         chosen = pairs[: -(-len(pairs) * part // parts)]
         samples, outputs = [sample for sample, _ in chosen], [output for _, output in chosen]
-        wanted = built.reference_value(samples, outputs)
-        if wanted is None:
+        expected = built.reference_value(samples, outputs)
+        if expected is None:
             return
         result = built.compute(samples, outputs)
         ours = result.value if result.defined else None
-        tally.add(ours, None if math.isnan(wanted) else wanted, f"{spec}, the first {len(chosen)}")
+        deviations.add(ours, None if math.isnan(expected) else expected, f"{spec}, the first {len(chosen)}")

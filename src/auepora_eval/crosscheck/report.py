@@ -1,4 +1,4 @@
-"""The rows of a cross-check: what was held against what, on how many cases, and how far apart they were."""
+"""Results of a cross-check: compared metric and method, number of cases, largest deviation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["MODEL_TOLERANCE", "TOLERANCE", "CrossCheck", "DeviationTally", "merg
 
 TOLERANCE = 1e-9
 MODEL_TOLERANCE = 1e-4
-"""For what a model computes in float32, whose last digits depend on what else is in the batch."""
+"""For float32 models, whose last digits depend on the batch."""
 
 
 def relative_deviation(ours: float | None, theirs: float | None) -> float:
@@ -24,14 +24,14 @@ def relative_deviation(ours: float | None, theirs: float | None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class CrossCheck:
-    """One metric held against one other way to compute it."""
+    """One metric compared with another way to compute it."""
 
     metric: str
     against: str
     cases: int
     largest: float
     worst_case: str = ""
-    """Where the largest deviation was seen."""
+    """The case with the largest deviation."""
     tolerance: float = TOLERANCE
 
     @property
@@ -41,26 +41,26 @@ class CrossCheck:
 
 
 class DeviationTally:
-    """Collects the deviations of one metric against one other way."""
+    """Collects the deviations of one metric from another way to compute it."""
 
     def __init__(self, metric: str, against: str, *, tolerance: float = TOLERANCE) -> None:
         self.metric, self.against, self.tolerance = metric, against, tolerance
         self.cases, self.largest, self.worst = 0, 0.0, ""
 
     def add(self, ours: float | None, theirs: float | None, case: str) -> None:
-        """Take in one case."""
+        """Add one case."""
         self.cases += 1
-        apart = relative_deviation(ours, theirs)
-        if apart > self.largest:
-            self.largest, self.worst = apart, f"{case}: {ours} against {theirs}"
+        distance = relative_deviation(ours, theirs)
+        if distance > self.largest:
+            self.largest, self.worst = distance, f"{case}: {ours} against {theirs}"
 
     def check(self) -> CrossCheck:
-        """The row."""
+        """The result."""
         return CrossCheck(self.metric, self.against, self.cases, self.largest, self.worst, self.tolerance)
 
 
 def merge_checks(checks: Iterable[CrossCheck]) -> list[CrossCheck]:
-    """One row per metric and opponent: cases added up, the largest deviation kept."""
+    """One result per metric and method: the sum of the cases, the largest deviation."""
     rows: dict[tuple[str, str], CrossCheck] = {}
     for check in checks:
         key = (check.metric, check.against)

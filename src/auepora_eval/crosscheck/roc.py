@@ -20,23 +20,23 @@ def generate_scores(rng: random.Random) -> tuple[list[float], list[int]]:
 
 
 def roc_checks(count: int, *, seed: int) -> Iterator[CrossCheck]:
-    """One row per measure."""
-    tallies = {name: DeviationTally(name, "plain definition") for name in ("auroc", "auprc", "tpr_at_fpr")}
+    """One check per measure."""
+    deviations = {name: DeviationTally(name, "plain definition") for name in ("auroc", "auprc", "tpr_at_fpr")}
     rng = random.Random(seed)  # noqa: S311 -- test data
     for number in range(count):
         scores, both = generate_scores(rng)
         one_class = [number % 2] * len(both)
         for labels, case in ((both, f"case {number}"), (one_class, f"case {number}, one class")):
-            tallies["auroc"].add(auroc(scores, labels), _auroc(scores, labels), case)
-            tallies["auprc"].add(average_precision(scores, labels), _average_precision(scores, labels), case)
+            deviations["auroc"].add(auroc(scores, labels), _auroc(scores, labels), case)
+            deviations["auprc"].add(average_precision(scores, labels), _average_precision(scores, labels), case)
             for most in (0.03, 0.05, 0.1, 0.5):
-                tallies["tpr_at_fpr"].add(tpr_at_fpr(scores, labels, most), _tpr_at_fpr(scores, labels, most), case)
-    for tally in tallies.values():
-        yield tally.check()
+                deviations["tpr_at_fpr"].add(tpr_at_fpr(scores, labels, most), _tpr_at_fpr(scores, labels, most), case)
+    for deviation in deviations.values():
+        yield deviation.check()
 
 
 def _auroc(scores: Sequence[float], labels: Sequence[int]) -> float:
-    """Share of (positive, negative) pairs in the right order; a tie is half a pair. Without any pair it is a half."""
+    """Proportion of (positive, negative) pairs in the right order; a tie counts half; 0.5 without pairs."""
     positive = [s for s, label in zip(scores, labels, strict=True) if label]
     negative = [s for s, label in zip(scores, labels, strict=True) if not label]
     right = sum(1.0 if p > n else 0.5 if p == n else 0.0 for p in positive for n in negative)
@@ -44,13 +44,13 @@ def _auroc(scores: Sequence[float], labels: Sequence[int]) -> float:
 
 
 def _rates(scores: Sequence[float], labels: Sequence[int], threshold: float) -> tuple[int, int]:
-    """True and false positives where everything from the threshold up is called positive."""
+    """True and false positives at a threshold."""
     called = [label for s, label in zip(scores, labels, strict=True) if s >= threshold]
     return sum(called), len(called) - sum(called)
 
 
 def _average_precision(scores: Sequence[float], labels: Sequence[int]) -> float:
-    """Precision at each threshold, weighted by the recall it adds; of one class the share of positives."""
+    """Precision at each threshold, weighted by the recall it adds; with one class the proportion of positives."""
     if len(set(labels)) == 1:
         return float(labels[0])
     total, before = 0.0, 0
@@ -62,7 +62,7 @@ def _average_precision(scores: Sequence[float], labels: Sequence[int]) -> float:
 
 
 def _tpr_at_fpr(scores: Sequence[float], labels: Sequence[int], most: float) -> float:
-    """The highest true positive rate among thresholds whose false positive rate is low enough; of one class 0."""
+    """The highest true positive rate among thresholds whose false positive rate is low enough; with one class 0."""
     best, negatives = 0.0, len(labels) - sum(labels)
     if len(set(labels)) == 1:
         return best

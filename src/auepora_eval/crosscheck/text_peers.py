@@ -1,4 +1,4 @@
-"""Other tools that compare texts: rouge-score and sacrebleu, on texts made to be difficult."""
+"""Checks of text metrics against rouge-score and sacrebleu, on difficult generated texts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _WORDS = [
 
 
 def _generate_texts(count: int, seed: int) -> list[tuple[list[str], str]]:
-    """References and an answer, which has something in common with them more often than not."""
+    """References and an answer that usually overlaps with them."""
     rng = random.Random(seed)  # noqa: S311 -- test data
-    made = []
+    pairs = []
     for _ in range(count):
         references = [rng.choices(_WORDS, k=rng.randint(0, 14)) for _ in range(rng.choice([1, 1, 2, 3]))]
         answer = [word for word in references[0] if rng.random() < 0.8] + rng.choices(_WORDS, k=rng.randint(0, 5))
-        made.append((list(dict.fromkeys(" ".join(words) for words in references)), " ".join(answer)))
-    return made
+        pairs.append((list(dict.fromkeys(" ".join(words) for words in references)), " ".join(answer)))
+    return pairs
 
 
 def _ours(texts: list[tuple[list[str], str]], spec: Any) -> MetricResult:
@@ -71,11 +71,11 @@ def sacrebleu_checks(count: int, seed: int) -> Iterator[CrossCheck]:
     rows: list[tuple[str, dict[str, Any], Any, Any]]
     rows = [("bleu", options, BLEU(force=True, **options), BLEU(effective_order=True, **options)) for options in bleu]
     rows += [("chrf", options, CHRF(**options), CHRF(**options)) for options in chrf]
-    tallies = {name: DeviationTally(name, "sacrebleu") for name in ("bleu", "chrf")}
+    deviations = {name: DeviationTally(name, "sacrebleu") for name in ("bleu", "chrf")}
     for name, options, corpus, sentence in rows:
         result = _ours(texts, {name: options})
-        tallies[name].add(result.value, corpus.corpus_score(answers, columns).score, f"{options}, all together")
+        deviations[name].add(result.value, corpus.corpus_score(answers, columns).score, f"{options}, all together")
         for (references, answer), mine in zip(texts, result.scores or (), strict=True):
-            tallies[name].add(mine, sentence.sentence_score(answer, references).score, f"{options}, {answer!r}")
-    for tally in tallies.values():
+            deviations[name].add(mine, sentence.sentence_score(answer, references).score, f"{options}, {answer!r}")
+    for tally in deviations.values():
         yield tally.check()

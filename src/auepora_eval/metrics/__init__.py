@@ -1,42 +1,42 @@
-"""The metrics. Each module registers what it holds, so adding a metric means touching one file.
+"""The metrics. Each module registers its metrics, so a new metric needs one file.
 
-ranking                  plain functions of one query, also the readable reference of the fast path
-judged_ranking           the same for measures that look at judgements
+ranking                  plain functions of one query, the reference of the fast path
+judged_ranking           the same for measures that use relevance judgements
 retrieval_basic          recall, precision, hit rate, F1 at k; recall over parent documents
 retrieval_ranking        MRR, MAP, nDCG, R-precision
 retrieval_judged         bpref, Judged@k, accuracy over candidates, RBP, ERR
 retrieval_spans          span recall, precision, IoU: characters covered, whatever the chunking
 retrieval_cost           AQWV, empty results
-overlap                  plain functions of one answer, also the readable reference of the fast path
+overlap                  plain functions of one answer, the reference of the fast path
 answer_match             exact match, token F1, containment, relevance to the query
 rouge                    ROUGE-1, -2, -L, -Lsum against references or the query
 bleu, chrf               BLEU and chrF of all answers together
 grounding                evidence overlap, support coverage and density, hallucination rate
 citations                citation coverage, precision and recall of cited gold
-citation_support         whether what is cited supports what is said: ALCE, TREC RAG
-nugget_recall            the facts a good answer holds: vital and okay nuggets
-verdicts                 what metrics share that count verdicts on statements
-support_shares           plain functions over such verdicts
-generation_semantic      similarity of meaning: embeddings, SBERT, cross-encoders
-claim_answers            claims of the answer against the reference: precision, recall, F1
-claim_grounding          where claims come from: faithfulness, noise sensitivity, self-knowledge, hallucination
+citation_support         whether cited documents support the answer: ALCE, TREC RAG
+nugget_recall            facts a good answer contains: vital and okay nuggets
+verdict_base             base class of metrics over verdicts on statements
+support_proportions      plain functions over such verdicts
+generation_semantic      semantic similarity: embeddings, SBERT, cross-encoders
+claim_correctness        claims of the answer compared with the reference: precision, recall, F1
+claim_grounding          sources of claims: faithfulness, noise sensitivity, self-knowledge, hallucination
 claim_context            claims of the reference in the documents: recall, precision, use
-claim_verdicts           the same as plain functions of verdicts, exact
-claim_base               what metrics over claims share
-context_judged           documents as a judge sees them: average precision, sentences that are needed
-reverse_questions        relevance of the answer by questions guessed from it
-context_semantic         relevance and redundancy of returned documents, by embeddings
-nli_grounding            sentences of the answer that the evidence entails
-semantic_base            what metrics of meaning share
-expectations             groundedness: what an answer must and must not contain
-abstention               refusals of what cannot be answered, and of what can
-refusals                 what metrics of refusals share
-context_noise            accuracy by the share of noise among the documents
-false_documents          whether answers say that documents are wrong, and are right all the same
-misleading               right answers that false documents turn wrong, false answers that reappear
+claim_verdicts           the same as exact, plain functions of verdicts
+claim_base               base classes of metrics over claims
+context_judged           documents graded by a judge: average precision, needed sentences
+reverse_questions        answer relevance by questions generated from the answer
+context_semantic         relevance and redundancy of retrieved documents, by embeddings
+nli_grounding            answer sentences that the evidence entails, by an NLI model
+semantic_base            base classes of the semantic metrics
+expectations             groundedness: phrases an answer must and must not contain
+abstention               refusals of unanswerable and of answerable questions
+refusal_base             base classes of metrics over refusals
+context_noise            accuracy by the proportion of noise among the documents
+false_documents          whether answers report wrong documents, and are still correct
+misleading               correct answers that false documents make wrong, repeated false answers
 context_robustness       the three of them in one place (re-exports)
 structured               labels, fields and JSON schemas of structured answers
-answers                  what metrics of answers share
+answer_base              base classes of metrics over answers
 generation_overlap       the overlap metrics in one place (re-exports); generation_text likewise
 retrieval_metrics        what the evaluation client computes, classes and plain functions (re-exports);
 generation_metrics       likewise

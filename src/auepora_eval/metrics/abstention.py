@@ -42,11 +42,10 @@ class NegativeRejectionRate(RefusalMetric):
 
     U are the questions marked unanswerable: `labels["scenario"]` is `unanswerable`, or `labels["answerable"]` is false,
     which decides where both are given. R are the refusals: `refused` where the output has it, else an empty answer,
-    else one of the phrases that people and models decline with, as whole words, whatever the case and the apostrophe.
-    The phrases are the built-in ones of all languages, or of `languages`, or your own (`refusal_patterns`); in Python
-    a `judge` can take their place. The reference answer is not looked at. A label, a `refused` or
-    a judgement that is neither true nor false is a failed measurement (`bad_answerable`, `bad_refused`,
-    `bad_refusal_judgement`).
+    else a known refusal phrase, matched as whole words, ignoring case and the kind of apostrophe. The phrases are the
+    built-in ones of all languages, or of `languages`, or your own (`refusal_patterns`); in Python a `judge` replaces
+    them. The reference answer is not used. A label, a `refused` or a judgement that is neither true nor false is a
+    failed measurement (`bad_answerable`, `bad_refused`, `bad_refusal_judgement`).
     """
 
     binary: ClassVar[bool] = True
@@ -57,13 +56,15 @@ class NegativeRejectionRate(RefusalMetric):
     }
 
     def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
-        """Questions that have an answer."""
-        due, unclear = self.refusal_masks(batch)
-        return {"answerable": ~due & ~unclear}
+        """Answerable questions are skipped."""
+        unanswerable, unclear = self.refusal_masks(batch)
+        return {"answerable": ~unanswerable & ~unclear}
 
-    def plain_skip(self, sample: EvaluationSample, should: bool | None, refused: bool | str | None) -> str | None:
+    def plain_skip(
+        self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None
+    ) -> str | None:
         """A question that has an answer is skipped."""
-        return "answerable" if should is False else None
+        return "answerable" if should_refuse is False else None
 
 
 @register("over_refusal_rate")
@@ -73,9 +74,8 @@ class OverRefusalRate(RefusalMetric):
 
     .. math:: |R \cap A| / |A|
 
-    A are the questions that are not marked unanswerable, R the refusals, as said under `negative_rejection_rate`. A
-    system that declines everything is perfect there and worst here.
-    A failed answer counts as 1: the user got none.
+    A are the questions that are not marked unanswerable, R the refusals, as defined under `negative_rejection_rate`. A
+    system that declines everything is perfect there and worst here. A failed answer counts as 1: the user got none.
     """
 
     higher_is_better = False
@@ -86,12 +86,14 @@ class OverRefusalRate(RefusalMetric):
     }
 
     def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
-        """Questions that have no answer."""
+        """Unanswerable questions are skipped."""
         return {"unanswerable": self.refusal_masks(batch)[0]}
 
-    def plain_skip(self, sample: EvaluationSample, should: bool | None, refused: bool | str | None) -> str | None:
+    def plain_skip(
+        self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None
+    ) -> str | None:
         """A question that has no answer is skipped."""
-        return "unanswerable" if should else None
+        return "unanswerable" if should_refuse else None
 
 
 @register("rejection_precision")
@@ -101,8 +103,8 @@ class RejectionPrecision(RefusalMetric):
 
     .. math:: |R \cap U| / |R|
 
-    R are the refusals, U the questions marked unanswerable, as said under `negative_rejection_rate`. The share depends
-    on how many questions are unanswerable: compare runs over the same samples.
+    R are the refusals, U the questions marked unanswerable, as defined under `negative_rejection_rate`. The share
+    depends on how many questions are unanswerable: compare runs over the same samples.
     """
 
     binary: ClassVar[bool] = True
@@ -114,47 +116,49 @@ class RejectionPrecision(RefusalMetric):
     }
 
     def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
-        """Answers."""
+        """Answers are skipped."""
         return {"not_refused": seen.decided & ~seen.refused}
 
-    def values(self, seen: Refusals, due: Mask) -> Floats:
+    def values(self, seen: Refusals, unanswerable: Mask) -> Floats:
         """Whether a refusal was right."""
-        return due.astype(np.float64)
+        return unanswerable.astype(np.float64)
 
     def worst_in(self, batch: Batch) -> float | Floats:
-        """0 where an answer was due; a failed answer to a question that has none is neither refusal nor answer."""
-        due, _ = self.refusal_masks(batch)
-        return np.where(due, math.nan, super().worst_in(batch)).astype(np.float64)
+        """0 for answerable questions; a failed answer to an unanswerable one is neither refusal nor answer."""
+        unanswerable, _ = self.refusal_masks(batch)
+        return np.where(unanswerable, math.nan, super().worst_in(batch)).astype(np.float64)
 
-    def plain_skip(self, sample: EvaluationSample, should: bool | None, refused: bool | str | None) -> str | None:
+    def plain_skip(
+        self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None
+    ) -> str | None:
         """An answer is skipped."""
         return "not_refused" if refused is False else None
 
-    def plain_value(self, should: bool, refused: bool) -> float:
+    def plain_value(self, should_refuse: bool, refused: bool) -> float:
         """Whether the refusal was right."""
-        return float(should)
+        return float(should_refuse)
 
 
 class SetF1(SumsReducer):
-    """F1 of two sets of samples, from the sizes of what they share and of each."""
+    """F1 of two sets of samples, from the sizes of the intersection and of each set."""
 
     name = "set_f1"
 
     def from_sums(self, sums: Sequence[float]) -> float:
-        """Twice what they share over both sizes; NaN where both are empty."""
+        """Twice the intersection over the sum of both sizes; NaN if both are empty."""
         shared, first, second = sums
         return 2 * shared / (first + second) if first + second else math.nan
 
     def bounds(self, scores: Scores, low: float, high: float) -> tuple[float, float] | None:
-        """F1 if every decision that could not be told had been wrong, and right."""
+        """F1 if every unmeasured decision had been wrong, and if it had been right."""
         failed = scores.status == Status.MEASURE_FAILED
         unclear = RefusalMetric.unclear_reason in {scores.reason_names[code] for code in scores.reason_codes[failed]}
         if scores.stats is None or unclear:
             return None
         shared, first, second = (math.fsum(column) for column in scores.stats[scores.counted].T.tolist())
-        due = float(scores.stats[failed, 2].sum())
-        wrong = self.from_sums([shared, first + failed.sum() - due, second + due])
-        right = self.from_sums([shared + due, first + due, second + due])
+        unanswerable = float(scores.stats[failed, 2].sum())
+        wrong = self.from_sums([shared, first + failed.sum() - unanswerable, second + unanswerable])
+        right = self.from_sums([shared + unanswerable, first + unanswerable, second + unanswerable])
         return None if math.isnan(wrong) or math.isnan(right) else (wrong, right)
 
 
@@ -165,11 +169,11 @@ class RejectionF1(RefusalMetric):
 
     .. math:: \frac{2 |R \cap U|}{|R| + |U|}
 
-    R are the refusals, U the questions marked unanswerable, as said under `negative_rejection_rate`. It is the harmonic
-    mean of that one (the recall) and of `rejection_precision`. The score of a sample is 1 where declining, or
-    answering, was right; the value is not their mean, and its interval comes from drawing samples anew. Details hold
+    R are the refusals, U the questions marked unanswerable, as defined under `negative_rejection_rate`. It is the
+    harmonic mean of that one (the recall) and of `rejection_precision`. The score of a sample is 1 where declining, or
+    answering, was right; the value is not their mean, and its interval is a bootstrap over samples. The details contain
     the shares of samples that were `refused`, that are `unanswerable`, and that are both (`rightly_refused`). Undefined
-    where nobody refused and nothing is unanswerable.
+    if nothing was refused and nothing is unanswerable.
     """
 
     reducer = SetF1()
@@ -187,35 +191,37 @@ class RejectionF1(RefusalMetric):
         """None: every question counts."""
         return {}
 
-    def values(self, seen: Refusals, due: Mask) -> Floats:
+    def values(self, seen: Refusals, unanswerable: Mask) -> Floats:
         """Whether the decision was right."""
-        right: Mask = seen.refused == due
+        right: Mask = seen.refused == unanswerable
         return right.astype(np.float64)
 
-    def statistics(self, seen: Refusals, due: Mask) -> Floats:
+    def statistics(self, seen: Refusals, unanswerable: Mask) -> Floats:
         """Whether a row is in both sets, refused, unanswerable; a failed answer is the wrong decision."""
-        refused = np.where(seen.failed, ~due, seen.refused)
-        return np.column_stack([refused & due, refused, due]).astype(np.float64)
+        refused = np.where(seen.failed, ~unanswerable, seen.refused)
+        return np.column_stack([refused & unanswerable, refused, unanswerable]).astype(np.float64)
 
-    def plain_skip(self, sample: EvaluationSample, should: bool | None, refused: bool | str | None) -> str | None:
+    def plain_skip(
+        self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None
+    ) -> str | None:
         """Every question counts."""
         return None
 
-    def plain_value(self, should: bool, refused: bool) -> float:
+    def plain_value(self, should_refuse: bool, refused: bool) -> float:
         """Whether the decision was right."""
-        return float(should == refused)
+        return float(should_refuse == refused)
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float:
         """F1 of the two sets of samples."""
         refused_rows: set[int] = set()
-        due_rows: set[int] = set()
+        unanswerable_rows: set[int] = set()
         for row, (sample, output) in enumerate(zip(samples, outputs, strict=True)):
-            should, refused = self.should_decline(sample), self.detector.reference_refused(sample, output)
-            if should is not None and isinstance(refused, bool):
+            should_refuse, refused = self.should_refuse(sample), self.detector.reference_refused(sample, output)
+            if should_refuse is not None and isinstance(refused, bool):
                 refused_rows |= {row} if refused else set()
-                due_rows |= {row} if should else set()
-        sizes = len(refused_rows) + len(due_rows)
-        return 2 * len(refused_rows & due_rows) / sizes if sizes else math.nan
+                unanswerable_rows |= {row} if should_refuse else set()
+        sizes = len(refused_rows) + len(unanswerable_rows)
+        return 2 * len(refused_rows & unanswerable_rows) / sizes if sizes else math.nan
 
 
 @register("refusal_correctness")
@@ -226,7 +232,7 @@ class RefusalCorrectness(RefusalMetric):
     .. math:: |R \cap E| / |E|
 
     E are the samples whose `metadata["expected_doc_ids"]` is an empty list, as golden files write it, R the refusals,
-    as said under `negative_rejection_rate`. Anything but a list of ids is a failed measurement (`bad_expectation`).
+    as defined under `negative_rejection_rate`. Anything but a list of ids is a failed measurement (`bad_expectation`).
     """
 
     binary: ClassVar[bool] = True
@@ -242,21 +248,23 @@ class RefusalCorrectness(RefusalMetric):
         return _expectation(sample) == "none"
 
     def refusal_masks(self, batch: Batch) -> tuple[Mask, Mask]:
-        """Queries for which no document is expected, and those whose expectation cannot be read."""
+        """Masks of queries without expected documents, and of unreadable expectations."""
         return _expectation_mask(batch, "none"), _expectation_mask(batch, _BAD_EXPECTATION)
 
     def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
-        """Queries that have an answer, or that nothing is known of."""
+        """Queries with expected documents, or without any expectation."""
         return {reason: _expectation_mask(batch, reason) for reason in ("expects_documents", "no_expectation")}
 
-    def should_decline(self, sample: EvaluationSample) -> bool | None:
+    def should_refuse(self, sample: EvaluationSample) -> bool | None:
         """Whether no document is expected."""
         expectation = _expectation(sample)
         return None if expectation == _BAD_EXPECTATION else expectation == "none"
 
-    def plain_skip(self, sample: EvaluationSample, should: bool | None, refused: bool | str | None) -> str | None:
-        """A query that has an answer, or that nothing is known of, is skipped."""
-        return _expectation(sample) if should is False else None
+    def plain_skip(
+        self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None
+    ) -> str | None:
+        """A query with expected documents, or without any expectation, is skipped."""
+        return _expectation(sample) if should_refuse is False else None
 
 
 def _expectation_mask(batch: Batch, what: str) -> Mask:
@@ -265,7 +273,7 @@ def _expectation_mask(batch: Batch, what: str) -> Mask:
 
 
 def _expectation(sample: EvaluationSample) -> str:
-    """What a golden sample says of its documents: ``none`` are to be found, or why that is not so."""
+    """The expectation of a golden sample: ``none`` if no document is expected, else the reason it does not apply."""
     if not isinstance(sample.metadata, Mapping):
         return _BAD_EXPECTATION
     expected = sample.metadata.get("expected_doc_ids")

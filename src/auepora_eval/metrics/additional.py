@@ -1,4 +1,4 @@
-"""Latency, diversity and robustness in one place; each has a module of its own."""
+"""Latency, diversity and robustness metrics in one place (re-exports)."""
 
 from .abstention import NegativeRejectionRate
 from .counterfactual import CounterfactualConsistency

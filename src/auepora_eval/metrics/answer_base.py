@@ -1,4 +1,4 @@
-"""What metrics of answers share: who is skipped, and what an answer is compared to."""
+"""Base classes of metrics over answers: skips, and the texts an answer is compared with."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def require_bool(name: str, value: object) -> None:
 
 
 def require_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    """Raise unless an option is one of those there are."""
+    """Raise unless an option is one of the allowed values."""
     if value not in choices:
         raise BadValueError(f"{name} must be one of {', '.join(choices)}; not {value!r}")
 
 
 def require_count(name: str, value: object, *, least: int = 1) -> None:
-    """Raise unless an option is a whole number, and large enough."""
+    """Raise unless an option is an integer >= ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise BadValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        raise BadValueError(f"{name} must be an integer >= {least}, not {value!r}")
 
 
 def overlap_scores(common: Integers, given: Integers, wanted: Integers) -> tuple[Floats, Floats, Floats]:
-    """F1, precision and recall of each pair, operation by operation as ``Overlap`` has them: no digit differs."""
+    """F1, precision and recall of each pair, bit for bit equal to those of ``Overlap``."""
     some = np.maximum(common, 1)
     precision, recall = some / np.maximum(given, 1), some / np.maximum(wanted, 1)
     f1 = 2 * precision * recall / (precision + recall)
@@ -79,16 +79,16 @@ class AnswerMetric(ConfiguredMetric):
         fail: SkipMasks | None = None,
         stats: Floats | None = None,
     ) -> Scores:
-        """The values of all rows but those skipped: for reasons in the sample, for want of an answer, or in it.
+        """The scores of a batch: ``skip`` has reasons in the sample, ``skip_answer`` reasons in the answer.
 
-        What could not be measured is in ``fail``.
+        ``fail`` has the rows that could not be measured.
         """
-        # In this order: a crash on a sample the question does not apply to is no failure of it.
+        # In this order: a failed output on a sample the metric does not apply to is a skip.
         reasons = {**(skip or {}), "no_response": no_response(batch), **(skip_answer or {})}
         return Scores.of(values, skip=reasons, fail=fail, stats=stats)
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
-        """The outcome of one answered sample by the plain definitions."""
+        """The outcome of one answered sample by the plain definition."""
         reason = self.skips(sample)
         if reason is not None:
             return Score.skip(reason)
@@ -97,18 +97,18 @@ class AnswerMetric(ConfiguredMetric):
         return self.score_plain(sample, output, output.response.text)
 
     def skips(self, sample: EvaluationSample) -> str | None:
-        """Why the question does not apply to a sample; ``None`` where it does."""
+        """The skip reason of a sample the metric does not apply to, else ``None``."""
         return None
 
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """What the answer holds, and what is made of it."""
-        told = self.steps(sample, output, "" if output.response is None else output.response.text)
-        return super().derivation(sample, output, around) if told is None else told
+        """The steps from the answer to its score."""
+        derivation = self.steps(sample, output, "" if output.response is None else output.response.text)
+        return super().derivation(sample, output, around) if derivation is None else derivation
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation | None:
-        """The derivation for one answer; ``None`` where a metric has none of its own."""
+        """The derivation for one answer; ``None`` selects the general one."""
         return None
 
     @abstractmethod
@@ -118,7 +118,7 @@ class AnswerMetric(ConfiguredMetric):
 
 @dataclass(frozen=True)
 class ReferencedMetric(AnswerMetric):
-    """A metric that compares the answer to reference answers."""
+    """A metric that compares the answer with reference answers."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
     skip_reasons: ClassVar[dict[str, str]] = {
@@ -128,15 +128,15 @@ class ReferencedMetric(AnswerMetric):
 
     @property
     def role(self) -> Role:
-        """What answers are compared to."""
+        """The texts that answers are compared with."""
         return "reference"
 
     def required_fields(self) -> list[str]:
-        """A reference answer, unless it is the query that answers are compared to."""
+        """A reference answer, unless answers are compared with the query."""
         return ["reference_answer"] if self.role == "reference" else []
 
     def without_reference(self, batch: Batch) -> dict[str, npt.NDArray[np.bool_]]:
-        """The rows that have nothing to compare to."""
+        """The rows without a reference."""
         return {"no_reference": np.bincount(reference_texts(batch, self.role).owners, minlength=len(batch)) == 0}
 
     def skips(self, sample: EvaluationSample) -> str | None:
@@ -144,20 +144,20 @@ class ReferencedMetric(AnswerMetric):
         return "no_reference" if self.role == "reference" and sample.reference_answer is None else None
 
     def compared_texts(self, sample: EvaluationSample) -> list[str]:
-        """What the answer of this sample is compared to."""
+        """The texts that the answer of this sample is compared with."""
         return sample.references if self.role == "reference" else [sample.query]
 
 
 @dataclass(frozen=True)
 class ComparedMetric(ReferencedMetric):
-    """A metric that compares the answer to reference answers, the best of which counts, or to the query."""
+    """A metric that compares the answer with reference answers (the best counts), or with the query."""
 
     compare_to: Literal["reference", "query"] = field(default="reference", kw_only=True)
 
     def __post_init__(self) -> None:
         require_choice("compare_to", self.compare_to, ("reference", "query"))
         super().__post_init__()
-        # Name and target follow from what is compared, whichever class it was asked of.
+        # Name and target depend on ``compare_to``, not on the class.
         plain = self.name.removesuffix("_answer").removesuffix("_query")
         if self.compare_to == "query":
             object.__setattr__(self, "target", TargetCategory.GENERATION_RELEVANCE)
@@ -168,5 +168,5 @@ class ComparedMetric(ReferencedMetric):
 
     @property
     def role(self) -> Role:
-        """What answers are compared to."""
+        """The texts that answers are compared with."""
         return self.compare_to

@@ -1,4 +1,4 @@
-"""Does the answer say what the reference says, word for word or word by word: exact match, token F1, containment."""
+"""Lexical match of answer and reference: exact match, token F1, containment, relevance to the query."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ __all__ = ["AnswerRelevance", "Containment", "ExactMatch", "TokenF1"]
 Floats = npt.NDArray[np.float64]
 
 
-def bag_f1s(common: npt.NDArray[np.int64], given: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> Floats:
+def bag_f1s(common: npt.NDArray[np.int64], answer: npt.NDArray[np.int64], reference: npt.NDArray[np.int64]) -> Floats:
     """``bag_f1`` of each pair."""
-    values, _, _ = overlap_scores(common, given, wanted)
-    values[(given == 0) & (wanted == 0)] = 1.0
+    values, _, _ = overlap_scores(common, answer, reference)
+    values[(answer == 0) & (reference == 0)] = 1.0
     return values
 
 
 @dataclass(frozen=True)
 class _NormalisedMetric(ReferencedMetric):
-    """A comparison after normalisation: what of case, punctuation and articles is ignored."""
+    """A comparison after normalisation; options select what is ignored."""
 
     ignore_case: bool = True
     ignore_punctuation: bool = True
@@ -51,11 +51,11 @@ class _NormalisedMetric(ReferencedMetric):
 
     @property
     def words(self) -> Tokenizer:
-        """How texts are cut into words."""
+        """The tokenizer."""
         return word_tokenizer(case=self.ignore_case, punctuation=self.ignore_punctuation, articles=self.ignore_articles)
 
     def signature_options(self) -> dict[str, str]:
-        """What is ignored."""
+        """The normalisation."""
         ignored = {
             "case": self.ignore_case,
             "punctuation": self.ignore_punctuation,
@@ -66,12 +66,12 @@ class _NormalisedMetric(ReferencedMetric):
         return {"norm": ",".join(name for name, yes in ignored.items() if yes) or "none"}
 
     def best(self, batch: Batch, values: Floats, sides: TokenPairs) -> Scores:
-        """The best value of each row, references without words left out where there are others."""
+        """The best value of each row; empty references are dropped if there are others."""
         empty = sides.references.counts == 0
         if empty.any():
             others = np.zeros(len(batch), np.bool_)
             others[sides.owners[~empty]] = True
-            # No value is below 0, so that this is the same as not being there.
+            # No value is below 0, so 0 drops them.
             values = np.where(empty & others[sides.owners], 0.0, values)
         best = select_pairs(values, best_pairs(values, sides.owners, len(batch)))
         return self.outcome(batch, best, skip=self.without_reference(batch))
@@ -85,8 +85,8 @@ class ExactMatch(_NormalisedMetric):
     .. math:: \max_r [\,\text{norm}(\text{answer}) = \text{norm}(r)\,]
 
     Normalisation is that of SQuAD: lower case, no ASCII punctuation, no articles (a, an, the), white space as one
-    blank. References that normalise to nothing are left out while another remains; alone they ask for an answer that
-    does too, which is how SQuAD 2.0 writes "no answer". The best over all reference answers counts.
+    blank. References that normalise to nothing are left out while another remains; alone they match an answer that does
+    too, which is how SQuAD 2.0 writes "no answer". The best over all reference answers counts.
     """
 
     binary: ClassVar[bool] = True
@@ -97,7 +97,7 @@ class ExactMatch(_NormalisedMetric):
         given, wanted = sides.answers, sides.references
         alike = given.counts == wanted.counts
         candidates = np.flatnonzero(alike)
-        # Word by word, only where the numbers of words agree; a pair without any word is equal.
+        # Tokens are compared only where their numbers agree; two empty texts are equal.
         one, other = given.take(candidates), wanted.take(candidates)
         differing = np.bincount(one.rows[one.ids != other.ids], minlength=len(candidates))
         alike[candidates] = differing == 0
@@ -108,7 +108,7 @@ class ExactMatch(_NormalisedMetric):
         return Score(exact_match(answer, sample.references, self.words.tokenize))
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """The words of both, side by side."""
+        """The tokens of both texts."""
         return equality_steps(answer, sample.references, self.words.tokenize)
 
 
@@ -134,7 +134,7 @@ class TokenF1(_NormalisedMetric):
         return Score(token_f1(answer, sample.references, self.words.tokenize))
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """The words of both, and those in common."""
+        """The tokens of both texts, and the common ones."""
         return bag_steps(answer, sample.references, self.words.tokenize, "reference")
 
 
@@ -146,7 +146,7 @@ class AnswerRelevance(AnswerMetric):
     .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{answer}|, \quad R = \text{common} / |\text{query}|
 
     A lexical stand-in, shown as "answer_relevance (word overlap)": a good answer that uses other words scores low, a
-    repeated question scores 1. So it gives no verdict on runs of which no other metric rests on gold or a judge.
+    repeated question scores 1. So it gives no verdict on runs without another metric that uses gold or a judge.
     Normalisation as in `token_f1`.
     """
 
@@ -176,7 +176,7 @@ class AnswerRelevance(AnswerMetric):
         return Score(answer_relevance(answer, sample.query))
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """The words of both, and those in common."""
+        """The tokens of both texts, and the common ones."""
         return bag_steps(answer, [sample.query], squad_words, "query")
 
 
@@ -187,10 +187,10 @@ class Containment(ConfiguredMetric, SampleMetric):
 
     .. math:: [\,\exists r: \text{norm}(r) \subseteq \text{norm}(\text{answer})\,]
 
-    Both are normalised as in `exact_match`, and contained means as a stretch of text, not as words. References that
-    normalise to nothing do not count. Where an answer must name several things, `reference_answer.structured["slots"]`
-    lists the spellings of each, and all must be contained. With `norm="lower"` nothing but case is ignored, as in RGB's
-    script; with `norm="none"` the reference must stand in the answer letter by letter, as in RGB's paper.
+    Both are normalised as in `exact_match` and compared as strings, not as tokens. References that normalise to nothing
+    do not count. Where an answer must name several things, `reference_answer.structured["slots"]` lists the spellings
+    of each, and all must be contained. With `norm="lower"` nothing but case is ignored, as in RGB's script; with
+    `norm="none"` the reference must occur verbatim in the answer, as in RGB's paper.
     """
 
     norm: Literal["squad", "lower", "none"] = "squad"
@@ -218,7 +218,7 @@ class Containment(ConfiguredMetric, SampleMetric):
         return {"norm": self.norm}
 
     def applies(self, sample: EvaluationSample) -> str | None:
-        """References that all normalise to nothing ask for nothing."""
+        """Skips samples whose references all normalise to nothing."""
         slots, words = _slots(sample), _NORMS[self.norm]
         if slots is None or any(words(name) for names in slots for name in names):
             return None
@@ -232,20 +232,20 @@ class Containment(ConfiguredMetric, SampleMetric):
             return Score.fail("bad_reference")
         words = _NORMS[self.norm]
         answer = " ".join(words(output.response.text))
-        wanted = [[text for name in names if (text := " ".join(words(name)))] for names in slots]
-        return Score(all(any(text in answer for text in texts) for texts in wanted if texts))
+        spellings = [[text for name in names if (text := " ".join(words(name)))] for names in slots]
+        return Score(all(any(text in answer for text in texts) for texts in spellings if texts))
 
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """Which spelling of each thing stands in the answer."""
+        """Which spelling of each slot occurs in the answer."""
         outcome = self.score_one(sample, output)
         answer = "" if output.response is None else output.response.text
         return containment_steps(answer, _slots(sample) or (), _NORMS[self.norm], bool(outcome.value))
 
 
 def _as_written(text: str) -> list[str]:
-    """The text as its only word; white space alone is none."""
+    """The whole string as one token; white space alone gives none."""
     return [text] if text.strip() else []
 
 
@@ -257,14 +257,14 @@ _NORMS: dict[str, Tokenize] = {"squad": squad_words, "lower": _lower_case, "none
 
 
 def _slots(sample: EvaluationSample) -> list[Sequence[str]] | None:
-    """Per thing to name its spellings; ``None`` where those are not texts."""
+    """The spellings of each slot; ``None`` if they are not strings."""
     structured: Any = sample.reference_answer.structured if sample.reference_answer is not None else None
     slots = structured.get("slots") if isinstance(structured, dict) else None
     if slots is None:
         slots = [sample.references]
     if not isinstance(slots, (list, tuple)):
         return None
-    listed = [[slot] if isinstance(slot, str) else slot for slot in slots]
-    if not all(isinstance(names, (list, tuple)) and all(isinstance(n, str) for n in names) for names in listed):
+    spellings = [[slot] if isinstance(slot, str) else slot for slot in slots]
+    if not all(isinstance(names, (list, tuple)) and all(isinstance(n, str) for n in names) for names in spellings):
         return None
-    return listed
+    return spellings

@@ -1,4 +1,4 @@
-"""Failure attribution: for every wrong answer the first link of the chain that broke."""
+"""Failure attribution: for every wrong answer the first step of the pipeline that failed."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ CAUSES = {
     "unused": "a relevant document was in the context, and the answer is wrong though its words stand there",
     "system_failed": "the system gave no answer",
 }
-"""Why an answer may be wrong, in the order of the chain; exactly one holds for each wrong answer."""
+"""Causes of a wrong answer, in the order of the pipeline; each wrong answer has exactly one."""
 _RETRIEVAL_CAUSES = ("not_returned", "below_cut")
-"""The causes that lie with the retriever; they come first."""
+"""The causes attributed to the retriever; they come first."""
 Mask = npt.NDArray[np.bool_]
 _NO_CUT = 2**31
 
@@ -127,12 +127,12 @@ class FailureAttribution(RefusalDetectionMetric):
 
     @property
     def worst(self) -> None:
-        """None: where the system failed, nobody knows whether the retriever would have."""
+        """None: the retriever's part in a system failure is unknown."""
         return None
 
     @property
     def _parts(self) -> tuple[BatchMetric, BatchMetric, BatchMetric, BatchMetric]:
-        """What tells right from wrong, hit from miss at the cut and at any depth, and borne out from not."""
+        """The metrics for correctness, a hit within k, a hit at any depth, and support by the context."""
         faithfulness = metric("support_density", k=self.k) if self.faithfulness is None else self.faithfulness
         hit, returned = GoldHitAtK(self.k), GoldHitAtK(_NO_CUT)
         return (
@@ -143,11 +143,11 @@ class FailureAttribution(RefusalDetectionMetric):
         )
 
     def required_fields(self) -> list[str]:
-        """Gold documents, and what tells right from wrong."""
+        """Gold documents, and the fields that the correctness metric requires."""
         return list(dict.fromkeys(["relevant_docs", *self._parts[0].required_fields()]))
 
     def signature_options(self) -> dict[str, str]:
-        """What is wrong, what is a hit, what is a refusal, what is borne out."""
+        """The definitions of wrong, hit, refusal and supported."""
         correct, hit, _, faithful = self._parts
         return {
             **inner_signature_options(correct, "correct"),
@@ -159,13 +159,13 @@ class FailureAttribution(RefusalDetectionMetric):
         }
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """How many documents were asked for: one that is not returned at all was perhaps never asked for."""
+        """The requested ``top_k``: a document below it could not be returned."""
         return {} if run.top_k is None else {"top_k": str(run.top_k)}
 
     def score(self, batch: Batch) -> Scores:
-        """1 where the retriever is to blame; the statistics say which cause it is."""
-        of_answer, of_hit, of_return, of_support = self._parts
-        correct, hit, returned = inner_scores(of_answer, batch), of_hit.score(batch), of_return.score(batch)
+        """1 if the cause is the retriever's; the statistics are a one-hot vector of the cause."""
+        correctness, hit_metric, return_metric, support_metric = self._parts
+        correct, hit, returned = inner_scores(correctness, batch), hit_metric.score(batch), return_metric.score(batch)
         no_answer, unclear = unanswerable(batch)
         right = (correct.status == Status.SCORED) & (correct.values >= self.correct_from)
         failed = correct.status == Status.SYSTEM_FAILED
@@ -173,18 +173,18 @@ class FailureAttribution(RefusalDetectionMetric):
         declined = refusals(batch, self.detector)
         undecided = in_context & ~declined.decided
         refused = in_context & declined.refused
-        # A judge may tell what is borne out, so it is asked only of the answers for which that matters.
-        low, untold = self._unsupported(batch, of_support, in_context & ~undecided & ~refused)
+        # Support may need a judge, so only the answers that need it are scored.
+        low, unmeasured = self._unsupported(batch, support_metric, in_context & ~undecided & ~refused)
         causes = np.select(
             [failed, returned.values == 0, hit.values == 0, refused, low],
             [_CAUSE_INDEX[name] for name in ("system_failed", *_RETRIEVAL_CAUSES, "refused", "contradicts_context")],
             _CAUSE_INDEX["unused"],
         )
-        # A failure is a cause among others, but no answer that the retriever could have saved.
+        # A system failure is a cause, but not one of the retriever: it has no value.
         values = np.where(correct.counted & ~failed, causes < len(_RETRIEVAL_CAUSES), math.nan)
         scores = replace(correct, values=values.astype(np.float64), stats=None)
         for rows, status, reason in (
-            (untold, Status.MEASURE_FAILED, "faithfulness_failed"),
+            (unmeasured, Status.MEASURE_FAILED, "faithfulness_failed"),
             (undecided, Status.MEASURE_FAILED, "refusal_unclear"),
             (unclear & (scores.status == Status.SCORED), Status.MEASURE_FAILED, "bad_answerable"),
             (right, Status.SKIPPED, "answered_right"),
@@ -194,63 +194,65 @@ class FailureAttribution(RefusalDetectionMetric):
             scores = scores.replaced(rows, status, reason, math.nan)
         one_of = np.equal.outer(causes, np.arange(len(CAUSES))).astype(np.float64)
         counts = self.active_conventions.on_system_failure == "worst"
-        told = scores.counted | ((scores.status == Status.SYSTEM_FAILED) & counts)
+        has_cause = scores.counted | ((scores.status == Status.SYSTEM_FAILED) & counts)
         names = list(CAUSES)
-        keys = [names[cause] if there else None for cause, there in zip(causes.tolist(), told.tolist(), strict=True)]
+        keys = [
+            names[cause] if known else None for cause, known in zip(causes.tolist(), has_cause.tolist(), strict=True)
+        ]
         return replace(scores, stats=one_of, keys=tuple(keys))
 
-    def _unsupported(self, batch: Batch, support: BatchMetric, asked: Mask) -> tuple[Mask, Mask]:
-        """Which of these answers the context does not bear out, and for which that could not be measured."""
-        rows = np.flatnonzero(asked)
-        low, untold = np.zeros(len(batch), np.bool_), np.zeros(len(batch), np.bool_)
+    def _unsupported(self, batch: Batch, support: BatchMetric, mask: Mask) -> tuple[Mask, Mask]:
+        """Masks of the answers that the context does not support, and of those not measured."""
+        rows = np.flatnonzero(mask)
+        low, unmeasured = np.zeros(len(batch), np.bool_), np.zeros(len(batch), np.bool_)
         if len(rows):
             samples = [batch.samples[row] for row in rows.tolist()]
             outputs = [batch.outputs[row] for row in rows.tolist()]
-            some = Batch(samples, outputs, memory=batch.memory)
-            found = apply_failure_policy(support, some)
-            for remark, (_, first) in some.notes.items():
-                batch.note(remark, first)
+            subset = Batch(samples, outputs, memory=batch.memory)
+            found = apply_failure_policy(support, subset)
+            for note, (_, first) in subset.notes.items():
+                batch.note(note, first)
             low[rows] = (found.status == Status.SCORED) & (found.values < self.faithful_from)
-            untold[rows] = found.status == Status.MEASURE_FAILED
-        return low, untold
+            unmeasured[rows] = found.status == Status.MEASURE_FAILED
+        return low, unmeasured
 
     def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
-        """Per cause its share of the wrong answers, how many it has, and the interval of the share."""
-        told = np.array([key is not None for key in scores.keys or ()], dtype=np.bool_)
-        inside = None if clusters is None else clusters[told]
-        shares: dict[str, float | None] = {}
+        """Proportion, count and interval of every cause among the wrong answers."""
+        has_cause = np.array([key is not None for key in scores.keys or ()], dtype=np.bool_)
+        group_clusters = None if clusters is None else clusters[has_cause]
+        proportions: dict[str, float | None] = {}
         causes: dict[str, Any] = {}
         for column, cause in enumerate(CAUSES):
-            of_cause = np.zeros(0) if scores.stats is None else scores.stats[told, column]
-            interval = mean_interval(of_cause, clusters=inside, binary=True) if len(of_cause) else None
-            share = float(of_cause.sum() / len(of_cause)) if len(of_cause) else None
-            shares[f"share_{cause}"] = share
+            of_cause = np.zeros(0) if scores.stats is None else scores.stats[has_cause, column]
+            interval = mean_interval(of_cause, clusters=group_clusters, binary=True) if len(of_cause) else None
+            proportion = float(of_cause.sum() / len(of_cause)) if len(of_cause) else None
+            proportions[f"share_{cause}"] = proportion
             causes[cause] = {
                 "count": int(of_cause.sum()),
-                "share": share,
+                "share": proportion,
                 "interval": None if interval is None else [interval.low, interval.high],
             }
-        return {**shares, "causes": causes}
+        return {**proportions, "causes": causes}
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether there is gold, and something to hold the answer against."""
+        """Whether there are gold documents and a reference answer."""
         return sample.relevant_docs is not None and sample.reference_answer is not None
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
-        """1 where the retriever is to blame, by the plain definitions of all parts."""
+        """1 if the cause is the retriever's, by the plain definitions."""
         cause = self.plain_cause(sample, output)
         return cause if isinstance(cause, Score) else Score(float(cause in _RETRIEVAL_CAUSES))
 
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """Link by link where the chain broke."""
+        """The checks along the pipeline, up to the first that failed."""
         correct, hit, returned, faithful = self._parts
         cause = self._known_cause(sample, output)
         if cause is None:
             return super().derivation(sample, output, around)
         steps = DerivationBuilder()
-        for what, part, least in (
+        for what, part, stops_at in (
             (f"Wrong is below {format_number(self.correct_from)}:", correct, None),
             ("Was any relevant document returned?", returned, "not_returned"),
             (f"Was one among the first {self.k}?", hit, "below_cut"),
@@ -258,15 +260,15 @@ class FailureAttribution(RefusalDetectionMetric):
             _, value = inner_score(part, sample, output, around)
             name = "hit_rate" if part is returned else part.name
             steps.add_step(f"{what} {name} = {'unknown' if value is None else format_number(value)}", value)
-            if least == cause:
+            if stops_at == cause:
                 break
         else:
             refused = self.add_refusal_steps(steps, sample, output)
             _, value = (None, None) if refused else inner_score(faithful, sample, output, around)
             if not refused:
-                told = "not known" if value is None else format_number(value)
+                supported = "not known" if value is None else format_number(value)
                 steps.add_step(
-                    f"Borne out is {format_number(self.faithful_from)} or more: {faithful.name} = {told}", value
+                    f"Borne out is {format_number(self.faithful_from)} or more: {faithful.name} = {supported}", value
                 )
         blamed = float(cause in _RETRIEVAL_CAUSES)
         return steps.finish(f"The cause is `{cause}`, {CAUSES[cause]}; the retriever's: {blamed:g}", blamed)
@@ -278,7 +280,7 @@ class FailureAttribution(RefusalDetectionMetric):
         return cause if isinstance(cause, str) else None
 
     def plain_cause(self, sample: EvaluationSample, output: SystemOutputs) -> str | Score:
-        """The cause of one answered sample, or why it has none."""
+        """The cause of one answered sample, or a score if it has none."""
         correct, hit, returned, faithful = (part.reference_score(sample, output) for part in self._parts)
         assert correct is not None
         assert hit is not None
@@ -315,7 +317,7 @@ _CAUSE_INDEX = {cause: number for number, cause in enumerate(CAUSES)}
 def attribute_failures(
     samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None], **options: Any
 ) -> list[str | None]:
-    """The cause of every wrong answer, in the order of the samples; ``None`` where it is right or cannot be judged.
+    """The cause of every wrong answer, in the order of the samples; ``None`` if it is correct or cannot be judged.
 
     Takes the options of ``failure_attribution``: ``k``, ``correct``, ``faithfulness``, ``refusal_patterns``, ...
     """

@@ -1,4 +1,4 @@
-"""What the built-in metrics share: frozen configuration, names from the registry, skips and signatures of rankings."""
+"""Base classes of built-in metrics: configuration, names from the registry, skips and signatures of rankings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["ConfiguredMetric", "RankingMetric", "signature_number"]
 
 
 def signature_number(value: float) -> str:
-    """A number for a signature: every digit that counts, and no more."""
+    """A number as written in a signature: the shortest exact form."""
     return repr(float(value)).removesuffix(".0")
 
 
@@ -57,7 +57,7 @@ class RankingMetric(ConfiguredMetric):
     reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
     by_chunk_id: ClassVar[bool] = True
     ranks_ids: ClassVar[bool] = True
-    """Whether the ids compared are those returned; parents of chunks may repeat where ids may not."""
+    """Whether returned ids themselves are compared; parents of chunks may repeat, ids may not."""
     skip_reasons: ClassVar[dict[str, str]] = {
         "no_gold": "`relevant_docs` is not annotated",
         "empty_gold": "nothing is relevant, and the conventions skip such queries",
@@ -75,11 +75,11 @@ class RankingMetric(ConfiguredMetric):
         stats: npt.NDArray[np.float64] | None = None,
         view: RankingView = rankings,
     ) -> Scores:
-        """The values of all queries, but for those the conventions leave out for want of gold."""
+        """The scores of all queries; queries without gold are skipped as the conventions require."""
         rules = self.active_conventions
         if rules.duplicates == "error":
             reject_duplicates(batch)
-        # Every ranking metric under the same rules skips the same queries: worked out once, shared by all.
+        # Cached: every ranking metric with the same conventions skips the same queries.
         key = ("gold_outcomes", view_key(batch, view), rules.empty_gold, rules.min_relevance)
         return batch.feature(key, lambda b: self._gold_outcomes(b, view)).with_values(values, stats)
 
@@ -98,7 +98,7 @@ class RankingMetric(ConfiguredMetric):
         return self.score_plain(*self.reference_ranking(sample, output), judged=judged)
 
     def reference_ranking(self, sample: EvaluationSample, output: SystemOutputs) -> tuple[Gold | None, list[str]]:
-        """Judged levels and returned ids of one sample, put together without any of the shared features."""
+        """Judged levels and returned ids of one sample, without the shared features."""
         ranked = [item.doc.doc_id for item in output.retrieved]
         if sample.relevant_docs is None:
             return None, ranked
@@ -111,9 +111,9 @@ class RankingMetric(ConfiguredMetric):
         return levels, ranked
 
     def score_plain(self, gold: Gold | None, ranked: Sequence[str], *, judged: bool | None = None) -> Score:
-        """The outcome of one query by the plain definitions, to hold the fast path against.
+        """The outcome of one query by the plain definition; tests compare the fast path with it.
 
-        ``judged`` tells whether the query has any judgement; by default whether any level is 0 or more.
+        ``judged``: whether the query has any judgement; by default whether any level is 0 or more.
         """
         rules = self.active_conventions
         if gold is None:
@@ -128,7 +128,7 @@ class RankingMetric(ConfiguredMetric):
         return Score(self.plain(gold, ranked[: rules.depth]))
 
     def skips_empty_gold(self, judged: bool) -> bool:
-        """Whether a query with nothing relevant is left out."""
+        """Whether a query without relevant documents is skipped."""
         return self.active_conventions.empty_gold == "skip" or (
             self.active_conventions.empty_gold == "judged" and not judged
         )
@@ -140,18 +140,18 @@ class RankingMetric(ConfiguredMetric):
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """Which position holds what, and what is made of it."""
+        """The steps from the ranking to the value."""
         gold, ranked = self.reference_ranking(sample, output)
         scores = [item.score for item in output.retrieved]
-        told = self.steps(
+        derivation = self.steps(
             RankedQuery.of(
                 gold or {}, ranked, self.active_conventions.min_relevance, self.active_conventions.depth, scores
             )
         )
-        return super().derivation(sample, output, around) if told is None else told
+        return super().derivation(sample, output, around) if derivation is None else derivation
 
     def steps(self, one: RankedQuery) -> Derivation | None:
-        """The derivation of one query; ``None`` where a metric has none of its own."""
+        """The derivation of one query; ``None`` selects the general one."""
         return None
 
     def k_signature_option(self) -> dict[str, str]:
@@ -165,25 +165,25 @@ class RankingMetric(ConfiguredMetric):
         return len(ranked) if k is None else min(k, len(ranked))
 
     def ranking_signature_options(self) -> dict[str, str]:
-        """The choices that concern every ranking metric."""
+        """The signature options of every ranking metric."""
         rules = self.active_conventions
-        choices: dict[str, str] = {"empty": rules.empty_gold}
+        options: dict[str, str] = {"empty": rules.empty_gold}
         if rules.min_relevance != 1:
-            choices["rel"] = str(rules.min_relevance)
+            options["rel"] = str(rules.min_relevance)
         if rules.depth is not None and (self.max_rank is None or rules.depth < self.max_rank):
-            choices["depth"] = str(rules.depth)
-        return choices
+            options["depth"] = str(rules.depth)
+        return options
 
     @property
     def max_rank(self) -> int | None:
-        """How many positions this metric looks at; ``None`` for all of them."""
+        """The number of positions this metric reads; ``None`` for all."""
         return getattr(self, "k", None)
 
     def signature_options(self) -> dict[str, str]:
-        """The choices that shape this metric's number."""
+        """The options that change this metric's value."""
         return self.ranking_signature_options()
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """How many documents were asked for, where this metric looks at more."""
+        """The requested ``top_k``, if this metric reads more positions."""
         deepest = min(k for k in (self.max_rank, self.active_conventions.depth, math.inf) if k is not None)
         return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < deepest else {}

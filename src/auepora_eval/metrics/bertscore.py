@@ -1,4 +1,4 @@
-"""BERTScore: how near the words of an answer are to those of a reference, in the eyes of a language model."""
+"""BERTScore: similarity of the tokens of answer and reference, by the vectors of a language model."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class BertScoreMetric(SemanticMetricBase):
     .. math:: P = \frac{1}{|a|} \sum_{x \in a} \max_{y \in r} \text{cos}(x, y), \quad
        R = \frac{1}{|r|} \sum_{y \in r} \max_{x \in a} \text{cos}(x, y), \quad F_1 = \frac{2 P R}{P + R}
 
-    Values are those of the bert-score package (0.3.13, with transformers 4.57) to 1e-4 on the same weights. Vectors
-    are those of layer `num_layers`, by default the one that the authors found best for the model. The best over
-    all reference answers counts, for each of the three numbers by itself, as there. An empty text scores 0. With
+    Values are those of the bert-score package (0.3.13, with transformers 4.57) to 1e-4 on the same weights. Vectors are
+    those of layer `num_layers`, by default the one that the authors found best for the model. The best over all
+    reference answers counts, for each of the three numbers by itself, as in that package. An empty text scores 0. With
     `idf` a token weighs the more the fewer reference answers of the whole dataset have it. `baseline`, the path of a
     file of that package or three numbers, rescales so that unrelated texts score 0. Texts longer than the model takes
     are cut, and counted. The model is a folder or a name in the local cache; nothing is downloaded without
@@ -70,7 +70,7 @@ class BertScoreMetric(SemanticMetricBase):
     """The path of a baseline file, or ``[precision, recall, F1]``."""
     device: Device = field(default="auto", kw_only=True)
     precision: Precision = field(default="float32", kw_only=True)
-    """How exactly the model computes; half precision needs a GPU, and stands in the signature."""
+    """How exactly the model computes; half precision needs a GPU and is part of the signature."""
     revision: str | None = field(default=None, kw_only=True)
     allow_download: bool = field(default=False, kw_only=True, compare=False)
 
@@ -87,12 +87,12 @@ class BertScoreMetric(SemanticMetricBase):
         require_bool("idf", self.idf)
         layers = self.num_layers
         if layers is not None and (isinstance(layers, bool) or not isinstance(layers, int) or layers < 0):
-            raise BadValueError(f"num_layers must be a whole number of at least 0, not {layers!r}")
+            raise BadValueError(f"num_layers must be an integer >= 0, not {layers!r}")
         object.__setattr__(self, "baseline", _check_baseline(self.baseline))
         object.__setattr__(self, "needs_all", self.idf)
-        _ = self.source  # says at once what cannot be meant
+        _ = self.source  # raises for invalid options
         super().__post_init__()
-        if isinstance(self.baseline, tuple):  # what a file holds is looked at when it is needed
+        if isinstance(self.baseline, tuple):  # a file is read when it is needed
             object.__setattr__(self, "range", (self.worst, 1.0))
 
     @property
@@ -122,40 +122,42 @@ class BertScoreMetric(SemanticMetricBase):
         if self.idf:
             chosen["idf"] = "references"
         if self.baseline is not None:
-            held = self.baseline
+            baseline = self.baseline
             chosen["baseline"] = (
-                baseline_name(held) if isinstance(held, str) else ",".join(signature_number(value) for value in held)
+                baseline_name(baseline)
+                if isinstance(baseline, str)
+                else ",".join(signature_number(value) for value in baseline)
             )
         return chosen
 
     @property
     def worst(self) -> float:
-        """What an empty answer scores."""
+        """The score of an empty answer."""
         return float(self._rescaled(np.zeros((1, 3)))[0, self._column])
 
     @property
     def worst_stats(self) -> Sequence[float]:
-        """The three numbers of an empty answer; nothing of it was cut."""
+        """The three numbers of an empty answer, and no truncation."""
         return [*(float(value) for value in self._rescaled(np.zeros((1, 3)))[0]), 0.0]
 
     def _rescaled(self, values: Floats) -> Floats:
         if self.baseline is None:
             return values
-        held = self.baseline
+        baseline = self.baseline
         layer = self.num_layers
-        if isinstance(held, str):
-            found = read_baseline(held, BEST_LAYERS.get(self.model_type, 0) if layer is None else layer)
+        if isinstance(baseline, str):
+            found = read_baseline(baseline, BEST_LAYERS.get(self.model_type, 0) if layer is None else layer)
         else:
-            found = Baseline(*held)
+            found = Baseline(*baseline)
         return found.rescale(values)
 
     def require_ready(self) -> None:
-        """Raise unless the packages, the model with its layer, and the baseline are at hand."""
+        """Raise unless the packages, the model with its layer, and the baseline are available."""
         load_encoder(self.source, self.num_layers)
         _ = self.worst  # reads the baseline
 
     def score(self, batch: Batch) -> Scores:
-        """The best of each answer over its references; with ``idf`` what it takes to weigh them once all are known."""
+        """The best of each answer over its references; with ``idf`` the scores follow once all samples are known."""
         if not len(batch):  # nothing to read, so that no model is needed
             return self._outcome(batch, np.zeros((0, 3)), np.zeros(0), {})
         encoder = load_encoder(self.source, self.num_layers)
@@ -179,20 +181,23 @@ class BertScoreMetric(SemanticMetricBase):
         return self.idf
 
     def pair_samples(self, scores: Scores) -> Scores:
-        """With ``idf``: the answers weighed by how rare each token is among all reference answers."""
+        """With ``idf``: the scores, tokens weighted by their rarity among all reference answers."""
         if not self.idf or scores.keys is None:
             return scores
-        texts = [pair.wanted.ids for pairs in scores.keys for pair in pairs or ()]
+        texts = [pair.reference.ids for pairs in scores.keys for pair in pairs or ()]
         frequencies = document_frequencies(texts)
         stats = np.array(scores.stats)
         rows = np.flatnonzero(scores.status == Status.SCORED)
         for row in rows.tolist():
             values = [
                 _f1(
-                    *(_mean(side, idf_weights(side.ids, frequencies, len(texts))) for side in (pair.given, pair.wanted))
+                    *(
+                        _mean(side, idf_weights(side.ids, frequencies, len(texts)))
+                        for side in (pair.answer, pair.reference)
+                    )
                 )
                 for pair in scores.keys[row]
-                if not pair.empty
+                if not pair.is_empty
             ]
             best = np.max(values, axis=0) if values else np.zeros(3)
             if len(values) < len(scores.keys[row]):
@@ -215,7 +220,7 @@ class BertScoreMetric(SemanticMetricBase):
     def _outcome(self, batch: Batch, values: Floats, cut: Floats, failed: SkipMasks) -> Scores:
         return self.outcome(
             batch,
-            np.nan_to_num(values[:, self._column]),  # where there is none it is one of those that failed
+            np.nan_to_num(values[:, self._column]),  # NaN only in failed rows
             skip=self.without_reference(batch),
             fail=failed,
             stats=np.column_stack([values, cut]),
@@ -227,14 +232,14 @@ class BertScoreMetric(SemanticMetricBase):
         return self._rescaled(np.where(np.isneginf(best), 0.0, best))
 
 
-def _check_baseline(held: object) -> str | tuple[float, float, float] | None:
-    if held is None or (isinstance(held, str) and held):
-        return held
-    if isinstance(held, os.PathLike):
-        return str(os.fspath(held))
-    if isinstance(held, (list, tuple)) and len(held) == 3 and all(_is_below_one(value) for value in held):
-        return (float(held[0]), float(held[1]), float(held[2]))
-    raise BadTypeError(f"baseline must be a path, or precision, recall and F1, numbers below 1; not {held!r:.80}")
+def _check_baseline(baseline: object) -> str | tuple[float, float, float] | None:
+    if baseline is None or (isinstance(baseline, str) and baseline):
+        return baseline
+    if isinstance(baseline, os.PathLike):
+        return str(os.fspath(baseline))
+    if isinstance(baseline, (list, tuple)) and len(baseline) == 3 and all(_is_below_one(value) for value in baseline):
+        return (float(baseline[0]), float(baseline[1]), float(baseline[2]))
+    raise BadTypeError(f"baseline must be a path, or precision, recall and F1, numbers below 1; not {baseline!r:.80}")
 
 
 def _is_below_one(value: object) -> bool:
@@ -258,15 +263,15 @@ def _pair_scores(pairs: MatchedPairs, without_meaning: Sequence[int]) -> Floats:
 
 
 def _failure_masks(pairs: MatchedPairs, owners: Integers, rows: int) -> dict[str, npt.NDArray[np.bool_]]:
-    """Rows that could not be measured: for want of memory, or since the model gave what is no number."""
+    """Rows that could not be measured: out of memory, or NaN from the model."""
 
-    def of_any(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def rows_with(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         return np.bincount(owners[mask], minlength=rows) > 0
 
-    no_number = np.zeros(len(owners), np.bool_)
+    not_a_number = np.zeros(len(owners), np.bool_)
     for side in (pairs.candidates, pairs.references):
-        no_number |= token_weights(side, np.isnan(side.nearest).astype(np.float64)) > 0
-    return {OUT_OF_MEMORY: of_any(pairs.out_of_memory), BAD_VECTOR: of_any(no_number & ~pairs.out_of_memory)}
+        not_a_number |= token_weights(side, np.isnan(side.nearest).astype(np.float64)) > 0
+    return {OUT_OF_MEMORY: rows_with(pairs.out_of_memory), BAD_VECTOR: rows_with(not_a_number & ~pairs.out_of_memory)}
 
 
 def _plain_bertscore(encoder: TokenEncoder, given: str, text: str) -> tuple[float, float, float]:
@@ -283,26 +288,26 @@ def _plain_bertscore(encoder: TokenEncoder, given: str, text: str) -> tuple[floa
 class _MatchedPair:
     """An answer and a reference after matching, token by token."""
 
-    given: TokenMatches
-    wanted: TokenMatches
-    empty: bool
-    """Whether one of them has no token but those that frame it."""
+    answer: TokenMatches
+    reference: TokenMatches
+    is_empty: bool
+    """Whether one of them has only special tokens."""
 
 
 def _group_by_sample(
     pairs: MatchedPairs, owners: Integers, rows: int, without_meaning: Sequence[int]
 ) -> list[list[_MatchedPair]]:
     """The pairs of each sample."""
-    found: list[list[_MatchedPair]] = [[] for _ in range(rows)]
+    pairs_by_sample: list[list[_MatchedPair]] = [[] for _ in range(rows)]
     sides = list(zip(_split_pairs(pairs.candidates), _split_pairs(pairs.references), strict=True))
     for row, (given, wanted_side) in zip(owners.tolist(), sides, strict=True):
         empty = not all(uniform_weights(side.ids, without_meaning).any() for side in (given, wanted_side))
-        found[row].append(_MatchedPair(given, wanted_side, empty))
-    return found
+        pairs_by_sample[row].append(_MatchedPair(given, wanted_side, empty))
+    return pairs_by_sample
 
 
 def _split_pairs(side: TokenMatches) -> list[TokenMatches]:
-    """One side of all pairs as sides of one pair each."""
+    """One side of all pairs, split by pair."""
     starts = side.ends - np.diff(side.ends, prepend=0)
     return [
         TokenMatches(side.ids[start:end], np.array([end - start]), side.nearest[start:end])

@@ -32,15 +32,15 @@ __all__ = ["BleuScore", "CorpusBleu", "bleu_counts", "bleu_of_counts"]
 Floats = npt.NDArray[np.float64]
 Smooth = Literal["exp", "floor", "add-k", "none"]
 SMOOTH_VALUES = {"exp": 0.0, "floor": 0.1, "add-k": 1.0, "none": 0.0}
-"""The value each way of smoothing takes where none is given; 0 where it takes none."""
+"""The default value of each smoothing method; 0 for methods without a value."""
 _LOG_OF_NOTHING = -9999999999.0
-"""What sacrebleu takes for the logarithm of 0."""
+"""The logarithm of 0 in sacrebleu."""
 
 
 def bleu_counts(given: Sequence[str], references: Sequence[Sequence[str]], max_order: int) -> list[int]:
-    """What BLEU adds up, for one answer: its length, the closest reference's, matches by order, n-grams by order.
+    """The counts of one answer that BLEU sums: length, length of the closest reference, matches and n-grams by order.
 
-    An n-gram matches at most as often as it stands in the reference that has it most often. Of two references equally
+    An n-gram matches at most as often as it occurs in the reference that has it most often. Of two references equally
     close in length, the shorter counts.
     """
     closest = min((abs(len(words) - len(given)), len(words)) for words in references)[1]
@@ -59,8 +59,9 @@ def bleu_of_counts(
 ) -> float:
     """BLEU from the counts of one answer or the sums over many, from 0 to 100.
 
-    The geometric mean of the n-gram precisions, times exp(1 - reference length / length) for what is shorter than the
-    references. ``effective_order`` leaves out the orders for which a text is too short, as is usual for one sentence.
+    The geometric mean of the n-gram precisions, times exp(1 - reference length / length) if the answers are shorter
+    than the references. ``effective_order`` leaves out the orders for which a text is too short, as is usual for one
+    sentence.
     """
     if not any(counts[2 : 2 + (len(counts) - 2) // 2]):
         return 0.0
@@ -71,7 +72,7 @@ def bleu_of_counts(
 
 
 def bleu_penalty(counts: Sequence[float]) -> float:
-    """What being shorter than the references costs: a factor of at most 1."""
+    """The brevity penalty: a factor of at most 1."""
     length, reference_length = counts[0], counts[1]
     if length < reference_length:
         return math.exp(1 - reference_length / length) if length > 0 else 0.0
@@ -105,7 +106,7 @@ def bleu_precisions(
 
 
 def bleu_of_rows(counts: npt.NDArray[np.int64], *, smooth_method: Smooth, smooth_value: float) -> Floats:
-    """``bleu_of_counts`` with its effective order, for a row of counts per answer; no digit differs.
+    """``bleu_of_counts`` with its effective order, for a row of counts per answer; bit for bit equal.
 
     Arithmetic is done column by column. Logarithms, their sums and exponentials are those of the standard library, one
     by one: numpy's differ in the last digit.
@@ -195,7 +196,7 @@ class BleuScore(ReferencedMetric):
             raise BadValueError(f"smooth_value must be a finite number of at least 0, not {self.smooth_value!r}")
         if self.smooth_value is not None and self.smooth_method in ("exp", "none"):
             raise BadValueError(f"smooth_method '{self.smooth_method}' takes no smooth_value; leave it out")
-        _ = self.words  # a tokeniser that does not exist is an error here, not when scoring
+        _ = self.words  # an unknown tokeniser is an error here, not when scoring
         object.__setattr__(self, "reducer", CorpusBleu(self.smooth_method, float(value)))
         super().__post_init__()
 
@@ -210,7 +211,7 @@ class BleuScore(ReferencedMetric):
 
     @property
     def worst_stats(self) -> tuple[float, ...]:
-        """Those of an empty answer, which is what a failed one is scored as."""
+        """Those of an empty answer: a failed answer counts as one."""
         return (math.nan,) * (2 + 2 * self.max_order)
 
     def signature_options(self) -> dict[str, str]:
@@ -287,7 +288,7 @@ def _closest(
 ) -> npt.NDArray[np.int64]:
     """Per answer the length of the reference that is closest in length, the shorter of two."""
     closest = np.zeros(len(given), np.int64)
-    # The best comes first in each row, so that the last to be written, in reverse, is the best.
+    # The best comes first in each row; written in reverse, it is written last.
     order = np.lexsort((texts, np.abs(texts - given[owners]), owners))[::-1]
     closest[owners[order]] = texts[order]
     return closest

@@ -1,4 +1,4 @@
-"""chrF: overlap of answer and reference in character n-grams, which needs no words; equal to sacrebleu."""
+"""chrF: overlap of answer and reference in character n-grams, which needs no tokenizer; equal to sacrebleu."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from .overlap import ngrams
 __all__ = ["ChrF", "CorpusChrF", "chrf_counts", "chrf_of_counts"]
 
 
-def chrf_counts(given: Sequence[str], wanted: Sequence[str], orders: int) -> list[int]:
-    """What chrF adds up for one pair of texts: per order the n-grams of either, and those in common.
+def chrf_counts(answer: Sequence[str], reference: Sequence[str], orders: int) -> list[int]:
+    """The counts of one pair that chrF sums: per order the n-grams of each text, and the common ones.
 
     An order in which the reference has no n-gram counts none for the answer either.
     """
     counts = []
     for n in range(1, orders + 1):
-        have, want = Counter(ngrams(given, n)), Counter(ngrams(wanted, n))
+        have, want = Counter(ngrams(answer, n)), Counter(ngrams(reference, n))
         counts += [have.total() if want else 0, want.total(), (have & want).total()]
     return counts
 
@@ -48,10 +48,10 @@ def chrf_of_counts(counts: Sequence[float], beta: float) -> float:
     precision = recall = 0.0
     used = 0
     for place in range(0, len(counts), 3):
-        given, wanted, common = counts[place : place + 3]
-        if given > 0 and wanted > 0:
-            precision += common / given
-            recall += common / wanted
+        in_answer, in_reference, common = counts[place : place + 3]
+        if in_answer > 0 and in_reference > 0:
+            precision += common / in_answer
+            recall += common / in_reference
             used += 1
     if not used or not precision + recall:
         return 0.0
@@ -79,7 +79,7 @@ class ChrF(ReferencedMetric):
     .. math:: 100 \cdot (1 + \beta^2) P R / (\beta^2 P + R)
 
     P and R are the shares of common n-grams, averaged over the orders; recall weighs `beta` times as much. White space
-    does not count unless `whitespace` says so; `word_order: 2` adds words and pairs of words (chrF++). Value and
+    does not count unless `whitespace` is true; `word_order: 2` adds words and pairs of words (chrF++). Value and
     options are those of sacrebleu: of several references the best by F counts, the score of a sample is its sentence
     chrF, and the value is not their mean. A failed answer counts as an empty one.
     """
@@ -105,14 +105,14 @@ class ChrF(ReferencedMetric):
 
     @property
     def parts(self) -> list[tuple[Tokenizer | CharacterTokenizer, int]]:
-        """The units n-grams are made of, and up to which order: characters, and perhaps words."""
+        """The tokenizers and their highest n-gram orders: characters, and optionally words."""
         characters = CharacterTokenizer(lowercase=self.lowercase, whitespace=self.whitespace)
         words = [(chrf_tokenizer(lowercase=self.lowercase), self.word_order)] if self.word_order else []
         return [(characters, self.char_order), *words]
 
     @property
     def worst_stats(self) -> tuple[float, ...]:
-        """Those of an empty answer, which is what a failed one is scored as."""
+        """Those of an empty answer: a failed answer counts as one."""
         return (math.nan,) * (3 * (self.char_order + self.word_order))
 
     def signature_options(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Whether what an answer cites supports what it says: sentence by sentence, as ALCE and the TREC RAG track count it."""
+"""Whether cited documents support the sentences of an answer, as ALCE and the TREC RAG track count it."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class CitationSupportMetric(VerdictMetric):
-    """A metric of sentences with what they cite."""
+    """A metric over the sentences of an answer and their citations."""
 
     citations: Style = field(default="auto", kw_only=True)
-    """Where citations are: `sentences` (a list beside the answer), `brackets` (`[1]`), `hash` (`[#1]`), `ids`
-    (`[doc_id]`) in its text; `auto` takes the list where there is one, else any mark."""
+    """Where citations are: `sentences` (a list in the output), `brackets` (`[1]`), `hash` (`[#1]`), `ids` (`[doc_id]`)
+    in its text; `auto` uses the list if there is one, else any marker."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
     own_count_names: ClassVar[tuple[str, ...]] = ("num_sentences", "num_citations", "num_uncited", "num_out_of_range")
@@ -61,7 +61,7 @@ class CitationSupportMetric(VerdictMetric):
         super().__post_init__()
 
     def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | VerdictResult | None:
-        """Skips, and answers of which no sentence cites anything that is there."""
+        """Skips, and answers in which no sentence cites a retrieved document."""
         if output.refused:
             return Score.skip("refused")
         try:
@@ -74,15 +74,15 @@ class CitationSupportMetric(VerdictMetric):
             return Score.skip("empty_answer")
         if not any(one.citations for one in sentences) and output.citations:
             return Score.skip("whole_answer")
-        asked = [one for sentence in sentences for one in self.judged_citations(sentence)]
-        if any(not (output.retrieved[one.place].doc.text or "").strip() for one in asked if one.place is not None):
+        judged = [one for sentence in sentences for one in self.judged_citations(sentence)]
+        if any(not (output.retrieved[one.place].doc.text or "").strip() for one in judged if one.place is not None):
             return Score.skip("no_text")
-        if all(one.place is None for one in asked):
+        if all(one.place is None for one in judged):
             return VerdictResult(0.0, _counts(sentences))
         return None
 
     def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:
-        """What is wrong with its list of sentences."""
+        """The problem in its list of sentences."""
         try:
             _ = None if output.response is None else self._sentences(output)
         except BadTypeError as error:
@@ -97,7 +97,7 @@ class CitationSupportMetric(VerdictMetric):
         )
 
     def add_input_steps(self, steps: DerivationBuilder, sample: EvaluationSample, output: SystemOutputs) -> None:
-        """The sentences with what they cite."""
+        """The sentences and their citations."""
         ids = [item.doc.doc_id for item in output.retrieved]
         rows = [
             (
@@ -110,20 +110,20 @@ class CitationSupportMetric(VerdictMetric):
         steps.table("The sentences of the answer, and what they cite", ("sentence", "cites"), rows)
 
     def _sentences(self, output: SystemOutputs) -> tuple[CitedSentence, ...] | None:
-        assert output.response is not None  # an output without one is skipped before it gets here
+        assert output.response is not None  # outputs without a response are skipped before
         ids = [item.doc.doc_id for item in output.retrieved]
         return cited_sentences(output.response.text, output.response.sentences, ids, self.citations)
 
     @abstractmethod
     def judged_citations(self, sentence: CitedSentence) -> Sequence[Citation]:
-        """The citations of a sentence that somebody is asked about; none where its verdict is known without."""
+        """The citations of a sentence that a judge checks; none if the verdict is known."""
 
     @abstractmethod
     async def value(self, sentences: Sequence[CitedSentence], documents: Sequence[Source], verify: Verify) -> float:
-        """The value of an answer to which these documents were given."""
+        """The value of one answer with these retrieved documents."""
 
     def signature_options(self) -> dict[str, str]:
-        """Who judges, and where citations are looked for."""
+        """The judge and the citation style."""
         return {**super().signature_options(), "citations": self.citations}
 
 
@@ -138,14 +138,14 @@ def _counts(sentences: Sequence[CitedSentence]) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class AlceMetric(CitationSupportMetric):
-    """A metric of ALCE: are sentences supported by all they cite together, and is each citation needed."""
+    """An ALCE metric: are sentences supported by all their citations together, and is each citation needed."""
 
     at_most_citations: int | None = field(default=3, kw_only=True)
-    """How many citations of a sentence are looked at; `null` for all."""
+    """How many citations of a sentence are checked; `null` for all."""
 
     reference: ClassVar[str] = "Gao et al. 2023 (ALCE), section 3.3"
     checks_each_citation: ClassVar[bool] = False
-    """Whether single citations are looked at too."""
+    """Whether each citation is checked on its own too."""
 
     def __post_init__(self) -> None:
         if self.at_most_citations is not None:
@@ -153,18 +153,18 @@ class AlceMetric(CitationSupportMetric):
         super().__post_init__()
 
     def judged_citations(self, sentence: CitedSentence) -> Sequence[Citation]:
-        """The first ones; none of a sentence that cites a document that is not there."""
+        """The first citations; none of a sentence that cites a document that was not retrieved."""
         if any(one.place is None for one in sentence.citations):
             return ()
         return sentence.citations[: self.at_most_citations]
 
     async def value(self, sentences: Sequence[CitedSentence], documents: Sequence[Source], verify: Verify) -> float:
-        """The value from what is known of each sentence."""
-        return self.share(await gather_all(self._supported(one, documents, verify) for one in sentences))
+        """The value from the support of each sentence."""
+        return self.aggregate(await gather_all(self._supported(one, documents, verify) for one in sentences))
 
     @abstractmethod
-    def share(self, sentences: Sequence[SentenceSupport]) -> float:
-        """The value from what is known of each sentence."""
+    def aggregate(self, sentences: Sequence[SentenceSupport]) -> float:
+        """The value from the support of each sentence."""
 
     async def _supported(self, sentence: CitedSentence, documents: Sequence[Source], verify: Verify) -> SentenceSupport:
         places = [one.place for one in self.judged_citations(sentence)]
@@ -172,24 +172,26 @@ class AlceMetric(CitationSupportMetric):
         if not cited:
             return SentenceSupport(len(sentence.citations[: self.at_most_citations]))
 
-        async def holds(evidence: Sequence[Source]) -> bool:
+        async def is_supported(evidence: Sequence[Source]) -> bool:
             (verdict,) = await verify(evidence, [sentence.text])
             return verdict.supported
 
-        async def needless(place: int) -> bool:
-            if await holds([cited[place]]):
+        async def is_redundant(place: int) -> bool:
+            if await is_supported([cited[place]]):
                 return False
-            return await holds(cited[:place] + cited[place + 1 :])
+            return await is_supported(cited[:place] + cited[place + 1 :])
 
-        if not await holds(cited):
+        if not await is_supported(cited):
             return SentenceSupport(len(cited))
-        some = (
-            await gather_all(map(needless, range(len(cited)))) if self.checks_each_citation and len(cited) > 1 else []
+        redundant = (
+            await gather_all(map(is_redundant, range(len(cited))))
+            if self.checks_each_citation and len(cited) > 1
+            else []
         )
-        return SentenceSupport(len(cited), True, sum(some))
+        return SentenceSupport(len(cited), True, sum(redundant))
 
     def signature_options(self) -> dict[str, str]:
-        """Who judges, where citations are looked for, and how many."""
+        """The judge, the citation style and the number of citations."""
         return {**super().signature_options(), "at_most": str(self.at_most_citations or "all")}
 
 
@@ -200,21 +202,21 @@ class CitationSupportRecall(AlceMetric):
 
     .. math:: |\{s : C_s \ne \emptyset \wedge C_s \models s\}| \,/\, |S|
 
-    S are the sentences of the answer and C_s the first `at_most_citations` documents that s cites. A critic, or a
-    function of entailment, says whether these, taken together, support s in full; in part is not enough. A sentence
-    that cites nothing is not supported, nor is one that cites a document that is not there (`[7]` of five). A document
-    cited twice in a sentence counts once. An answer without any citation scores 0, and nobody is asked; one that only
-    cites as a whole, a refusal and an empty answer are skipped. The details count sentences, citations, sentences
-    without any, and citations of nothing (`num_out_of_range`).
+    S are the sentences of the answer and C_s the first `at_most_citations` documents that s cites. A critic, or an NLI
+    function, decides whether these together fully support s; partial support is not enough. A sentence that cites
+    nothing is not supported, nor is one that cites a document that was not retrieved (`[7]` of five). A document cited
+    twice in a sentence counts once. An answer without any citation scores 0, and no judge is called; an answer with
+    citations for the whole answer only, a refusal and an empty answer are skipped. The details count sentences,
+    citations, sentences without any, and citations of missing documents (`num_out_of_range`).
 
-    ALCE's script differs: it reads `[1, 2]` as `[1]`, `[0]` as the last document, looks at the first line of an answer
-    only, and has its own way of cutting sentences.
+    ALCE's script differs: it reads `[1, 2]` as `[1]`, `[0]` as the last document, reads only the first line of an
+    answer, and has its own sentence splitter.
     """
 
     formula_text: ClassVar[str] = "sentences that what they cite supports, over all sentences"
 
-    def share(self, sentences: Sequence[SentenceSupport]) -> float:
-        """The share of supported sentences."""
+    def aggregate(self, sentences: Sequence[SentenceSupport]) -> float:
+        """The proportion of supported sentences."""
         return citation_recall(sentences)
 
 
@@ -225,14 +227,13 @@ class CitationSupportPrecision(AlceMetric):
 
     .. math:: |\{(s, c) : C_s \models s \,\wedge\, c \text{ is needed}\}| \,/\, \sum_s |C_s|
 
-    C_s are the first `at_most_citations` documents that sentence s cites. A citation is needless if its document does
-    not support s by itself, and the others do so without it. No citation of a sentence counts that all of them together
-    do not support. An answer without any citation scores 0, and nobody is asked. Documents are looked at one by one
-    only where several support a sentence, so that a preview cannot know how many questions there will be. Skips and
-    details are those of `citation_support_recall`.
+    C_s are the first `at_most_citations` documents that sentence s cites. A citation is redundant if its document alone
+    does not support s, and the others do so without it. Citations of an unsupported sentence do not count. An answer
+    without any citation scores 0, and no judge is called. Documents are checked one by one only if several support a
+    sentence, so a preview cannot know the number of requests. Skips and details are those of `citation_support_recall`.
 
-    ALCE's script differs from its paper, and from this: of a sentence that cites a document that is not there, it
-    leaves all citations out of the count, so that they do no harm. Here they count as wrong.
+    ALCE's script differs from its paper, and from this: if a sentence cites a missing document, it leaves all its
+    citations out of the count. Here they count as wrong.
     """
 
     checks_each_citation: ClassVar[bool] = True
@@ -240,8 +241,8 @@ class CitationSupportPrecision(AlceMetric):
 
     formula_text: ClassVar[str] = "citations of supported sentences that are needed there, over all citations"
 
-    def share(self, sentences: Sequence[SentenceSupport]) -> float:
-        """The share of citations that are needed."""
+    def aggregate(self, sentences: Sequence[SentenceSupport]) -> float:
+        """The proportion of needed citations."""
         return citation_precision(sentences)
 
 
@@ -253,7 +254,7 @@ class CitationSupportF1(AlceMetric):
     .. math:: 2 P R \,/\, (P + R)
 
     It is 0 where both are. ALCE itself has no such number; others take the harmonic mean of the means over all answers,
-    which is another one.
+    which is a different number.
     """
 
     checks_each_citation: ClassVar[bool] = True
@@ -261,7 +262,7 @@ class CitationSupportF1(AlceMetric):
 
     formula_text: ClassVar[str] = "the harmonic mean of precision and recall"
 
-    def share(self, sentences: Sequence[SentenceSupport]) -> float:
+    def aggregate(self, sentences: Sequence[SentenceSupport]) -> float:
         """The harmonic mean of both."""
         return citation_f1(sentences)
 
@@ -271,7 +272,7 @@ class CitationSupportF1(AlceMetric):
 
 @dataclass(frozen=True)
 class TrecMetric(CitationSupportMetric):
-    """A metric of the TREC RAG track: a citation by itself supports its sentence in full, in part or not at all."""
+    """A metric of the TREC RAG track: a citation supports its sentence fully, partially or not."""
 
     judged: Literal["first", "all"] = field(default="first", kw_only=True)
     """Which citations of a sentence count: the `first`, as in the track, or the mean of `all`."""
@@ -298,14 +299,14 @@ class TrecMetric(CitationSupportMetric):
         async def weights(sentence: CitedSentence) -> list[float]:
             return await gather_all(weight(sentence, one) for one in self.judged_citations(sentence))
 
-        return self.share(await gather_all(map(weights, sentences)))
+        return self.aggregate(await gather_all(map(weights, sentences)))
 
     @abstractmethod
-    def share(self, sentences: Sequence[Sequence[float]]) -> float:
+    def aggregate(self, sentences: Sequence[Sequence[float]]) -> float:
         """The value from the weights of each sentence's citations."""
 
     def signature_options(self) -> dict[str, str]:
-        """Who judges, where citations are looked for, and which of them."""
+        """The judge, the citation style, and which citations count."""
         return {**super().signature_options(), "judged": self.judged}
 
 
@@ -316,17 +317,17 @@ class WeightedSupportPrecision(TrecMetric):
 
     .. math:: \sum_{s : C_s \ne \emptyset} w(s) \,/\, |\{s : C_s \ne \emptyset\}|
 
-    w(s) is 1 if the first document that s cites supports it in full, 1/2 if in part, 0 if not at all, or if there is no
-    such document. With `judged: all` it is the mean over all documents that s cites, each by itself. An answer without
-    any citation scores 0, and nobody is asked. Skips and details are those of `citation_support_recall`.
+    w(s) is 1 if the first document that s cites supports it fully, 1/2 if partially, 0 if not, or if the document is
+    missing. With `judged: all` it is the mean over all documents that s cites, each by itself. An answer without any
+    citation scores 0, and no judge is called. Skips and details are those of `citation_support_recall`.
 
-    The track's scripts leave out citations that nobody judged. Here a judge that fails makes the answer a failed
-    measurement, which leaves the mean with bounds.
+    The track's scripts leave out unjudged citations. Here a failed judgement makes the answer a failed measurement, and
+    the mean gets bounds.
     """
 
     formula_text: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over the sentences that cite"
 
-    def share(self, sentences: Sequence[Sequence[float]]) -> float:
+    def aggregate(self, sentences: Sequence[Sequence[float]]) -> float:
         """Over the sentences that cite."""
         return weighted_precision(sentences)
 
@@ -338,13 +339,13 @@ class WeightedSupportRecall(TrecMetric):
 
     .. math:: \sum_{s : C_s \ne \emptyset} w(s) \,/\, |S|
 
-    The weights are those of `weighted_support_precision`; a sentence that cites nothing weighs 0. The track says
-    nothing of sentences that need no citation, and neither does this. Skips and details are those of
+    The weights are those of `weighted_support_precision`; a sentence that cites nothing weighs 0. Neither the track nor
+    this metric treats sentences that need no citation specially. Skips and details are those of
     `citation_support_recall`.
     """
 
     formula_text: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over all sentences"
 
-    def share(self, sentences: Sequence[Sequence[float]]) -> float:
+    def aggregate(self, sentences: Sequence[Sequence[float]]) -> float:
         """Over all sentences."""
         return weighted_recall(sentences)

@@ -28,8 +28,8 @@ _NO_CITATIONS = "this system gives no citations, neither for the answer nor for 
 def cited_ids(output: SystemOutputs) -> set[str] | None:
     """The ids an answer cites: ``citations``, else those of its sentences; ``None`` where there is neither.
 
-    Sentences of which none has the key ``citations`` are no citations, an empty list of sentences is an empty list of
-    citations. Raises ``BadTypeError`` for what is not a list of ids.
+    Sentences without any key ``citations`` give ``None``; an empty list of sentences gives an empty set. Raises
+    ``BadTypeError`` for what is not a list of ids.
     """
     if output.citations is not None:
         return set(require_ids(output.citations))
@@ -50,7 +50,7 @@ class CitationMetric(ConfiguredMetric, SampleMetric):
     output_skips: ClassVar[frozenset[str]] = frozenset({"no_citations"})
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """The value of the cited ids, where there are such."""
+        """The score of the cited ids, if there are any."""
         try:
             cited = cited_ids(output)
         except BadTypeError:
@@ -60,7 +60,7 @@ class CitationMetric(ConfiguredMetric, SampleMetric):
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """What is cited, and what it is held against."""
+        """The cited ids, and the ids they are compared with."""
         cited = cited_ids(output) or set()
         where = "in `citations`" if output.citations is not None else "by the sentences of the answer"
         steps = DerivationBuilder().add_step(
@@ -88,9 +88,9 @@ class CitationCoverage(CitationMetric):
     .. math:: [\,C \ne \emptyset \,\wedge\, C \subseteq K\,]
 
     C are the ids in `citations`, else those that the answer's sentences cite. K are the ids of the corpus where the
-    option `corpus_ids` gives them, else the ids retrieved for this sample; ids must be equal to the letter. An answer
-    that gives an empty list of citations scores 0. Counted are the grounded answers: failed outputs are left out, and
-    so are refusals. Citations that are not a list of ids are a failed measurement (`bad_citations`).
+    option `corpus_ids` gives them, else the ids retrieved for this sample; ids must be equal. An answer that gives an
+    empty list of citations scores 0. Counted are the grounded answers: failed outputs are left out, and so are
+    refusals. Citations that are not a list of ids are a failed measurement (`bad_citations`).
     """
 
     corpus_ids: tuple[str, ...] | None = None
@@ -114,7 +114,7 @@ class CitationCoverage(CitationMetric):
             object.__setattr__(self, "corpus_ids", ids)
             object.__setattr__(self, "_known", known)
             object.__setattr__(self, "_fingerprint", hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:12])
-            object.__setattr__(self, "reads", self.reads - {"retrieved"})  # it is not looked at any more
+            object.__setattr__(self, "reads", self.reads - {"retrieved"})  # no longer used
         super().__post_init__()
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
@@ -138,29 +138,31 @@ class CitationCoverage(CitationMetric):
         steps.table(f"Held against {source} ({len(known)} ids)", ("cited", "is"), rows)
         if not cited:
             return steps.finish("Nothing is cited: 0", 0.0)
-        whole = cited <= known
-        return steps.finish("Every cited id is known: 1" if whole else "An unknown id is cited: 0", float(whole))
+        denominator = cited <= known
+        return steps.finish(
+            "Every cited id is known: 1" if denominator else "An unknown id is cited: 0", float(denominator)
+        )
 
     def signature_options(self) -> dict[str, str]:
-        """Where the known ids come from."""
+        """The source of the known ids."""
         return {"corpus": "retrieved" if self.corpus_ids is None else f"given-{self._fingerprint}"}
 
 
 def _check_corpus_ids(ids: Any) -> frozenset[str]:
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
         raise BadTypeError(f"corpus_ids must be a list of document ids, not {ids!r:.80}")
-    known = list(ids)
-    for doc_id in known:
+    doc_ids = list(ids)
+    for doc_id in doc_ids:
         if not isinstance(doc_id, str):
             raise BadTypeError(f"corpus_ids holds {doc_id!r:.80}; document ids must be strings")
-    if not known:
-        raise BadValueError("corpus_ids is empty; leave it out to hold citations against what was retrieved")
-    return frozenset(known)
+    if not doc_ids:
+        raise BadValueError("corpus_ids is empty; leave it out to compare citations with the retrieved documents")
+    return frozenset(doc_ids)
 
 
 @dataclass(frozen=True)
 class CitationGoldMetric(CitationMetric):
-    """A metric that holds the cited ids against the relevant ones."""
+    """A metric that compares the cited ids with the relevant ones."""
 
     by_chunk_id: ClassVar[bool] = True
     reads: ClassVar[frozenset[str]] = frozenset({"response", "citations"})
@@ -176,7 +178,7 @@ class CitationGoldMetric(CitationMetric):
         return ["relevant_docs"]
 
     def applies(self, sample: EvaluationSample) -> str | None:
-        """To samples with gold; whether to those with empty gold, the conventions say."""
+        """Skips empty gold as the conventions require."""
         levels, rule = _relevance_levels(sample), self.active_conventions.empty_gold
         if rule == "zero" or relevant_ids(levels, self.active_conventions.min_relevance):
             return None
@@ -184,10 +186,10 @@ class CitationGoldMetric(CitationMetric):
         return None if rule == "judged" and judged else "empty_gold"
 
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """The share of hits in whatever the metric divides by."""
+        """Hits over the metric's denominator."""
         gold = relevant_ids(_relevance_levels(sample), self.active_conventions.min_relevance)
-        whole = self.denominator_ids(cited, gold)
-        return Score(len(cited & gold) / len(whole) if whole else 0.0)
+        denominator = self.denominator_ids(cited, gold)
+        return Score(len(cited & gold) / len(denominator) if denominator else 0.0)
 
     def cited_steps(
         self, steps: DerivationBuilder, cited: set[str], sample: EvaluationSample, output: SystemOutputs
@@ -195,19 +197,21 @@ class CitationGoldMetric(CitationMetric):
         """Which of the cited ids are relevant."""
         gold = relevant_ids(_relevance_levels(sample), self.active_conventions.min_relevance)
         steps.add_step(f"Relevant: {join_items(sorted(gold))}; |G| = {len(gold)}", len(gold))
-        hits, whole = cited & gold, self.denominator_ids(cited, gold)
+        hits, denominator = cited & gold, self.denominator_ids(cited, gold)
         steps.add_step(f"Both cited and relevant: {join_items(sorted(hits))}; {len(hits)} of them", len(hits))
-        side = "|C|" if whole is cited else "|G|"
-        if not whole:
+        side = "|C|" if denominator is cited else "|G|"
+        if not denominator:
             return steps.finish(f"{side} is 0: 0", 0.0)
-        return steps.finish_with_value(f"Both / {side} = {len(hits)} / {len(whole)}", len(hits) / len(whole))
+        return steps.finish_with_value(
+            f"Both / {side} = {len(hits)} / {len(denominator)}", len(hits) / len(denominator)
+        )
 
     @abstractmethod
     def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:
-        """The ids whose number the metric divides by."""
+        """The ids counted in the denominator."""
 
     def signature_options(self) -> dict[str, str]:
-        """What counts as relevant, and what becomes of queries for which nothing does."""
+        """The relevance threshold, and the treatment of empty gold."""
         rules = self.active_conventions
         return {"empty": rules.empty_gold} | ({} if rules.min_relevance == 1 else {"rel": str(rules.min_relevance)})
 
@@ -218,7 +222,7 @@ def _relevance_levels(sample: EvaluationSample) -> dict[str, int]:
     for document in sample.relevant_docs or ():
         if not isinstance(document, Document) or not isinstance(document.doc_id, str):
             raise BadTypeError(
-                f"sample '{sample.sample_id}': 'relevant_docs' holds {document!r:.80}, not a Document with a text as id"
+                f"sample '{sample.sample_id}': 'relevant_docs' holds {document!r:.80}, not a Document with a string id"
             )
         level = parse_level((document.metadata or {}).get("relevance", 1), document.doc_id, sample.sample_id)
         levels[document.doc_id] = max(level, levels.get(document.doc_id, level))
@@ -233,9 +237,9 @@ class CitationGoldPrecision(CitationGoldMetric):
     .. math:: |C \cap G| \,/\, |C|
 
     C are the distinct ids in `citations`, else those that the answer's sentences cite; G are the relevant ids. Ids must
-    be equal to the letter: a chunk is not its document. An answer that gives an empty list of citations scores 0. Every
-    answer with citations and gold is counted, a refusal too. Citations that are not a list of ids are a failed
-    measurement (`bad_citations`).
+    be equal: a chunk is not its document. An answer that gives an empty list of citations scores 0. Every answer with
+    citations and gold is counted, a refusal too. Citations that are not a list of ids are a failed measurement
+    (`bad_citations`).
     """
 
     def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:
@@ -251,9 +255,9 @@ class CitationGoldRecall(CitationGoldMetric):
     .. math:: |C \cap G| \,/\, |G|
 
     C are the distinct ids in `citations`, else those that the answer's sentences cite; G are the relevant ids. Ids must
-    be equal to the letter: a chunk is not its document. Where nothing is relevant and the conventions do not skip such
-    queries, it is 0. Every answer with citations and gold is counted, a refusal too. Citations that are not a list of
-    ids are a failed measurement (`bad_citations`).
+    be equal: a chunk is not its document. Where nothing is relevant and the conventions do not skip such queries, it is
+    0. Every answer with citations and gold is counted, a refusal too. Citations that are not a list of ids are a failed
+    measurement (`bad_citations`).
     """
 
     def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:

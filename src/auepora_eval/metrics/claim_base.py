@@ -1,4 +1,4 @@
-"""What metrics over claims share: who lists them, who checks them, and what becomes of what they say."""
+"""Base classes of metrics over claims: who extracts claims, who verifies them, and their scores."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ __all__ = ["ClaimEvaluation", "ClaimMetric", "ContextClaimMetric", "EvidenceClai
 
 @dataclass(frozen=True)
 class ClaimMetric(SharedJudgementMixin):
-    """A metric over the claims of an answer or of its reference, and who supports them."""
+    """A metric over the claims of an answer or of its reference, and whether they are supported."""
 
-    # Neither critics nor functions need be hashable; equality is enough to tell two metrics apart.
+    # Critics and functions need not be hashable; metrics are compared by equality.
     critic: Any = field(default=None, hash=False)
-    """Who lists the claims, and checks them unless there is a ``verifier``: a critic, or ``{use: NAME}`` in a plan."""
+    """Extracts the claims, and verifies them unless there is a ``verifier``: a critic, or ``{use: NAME}`` in a plan."""
     claims: Literal["extracted", "sentences"] = field(default="extracted", kw_only=True)
-    """Claims listed by the critic, or every sentence for a claim."""
+    """Claims extracted by the critic, or one claim per sentence."""
     verifier: Any = field(default=None, kw_only=True, hash=False)
-    """Who checks claims in the critic's place: another critic, a function of entailment, ``{nli: PATH}``."""
+    """Verifies claims instead of the critic: another critic, an NLI function, ``{nli: PATH}``."""
     claims_prompt: Any = field(default=None, kw_only=True)
-    """Another prompt for listing claims: the path of a file, or a ``Prompt``."""
+    """A custom prompt for extracting claims: the path of a file, or a ``Prompt``."""
     support_prompt: Any = field(default=None, kw_only=True)
-    """Another prompt for checking them."""
+    """A custom prompt for verifying them."""
     own_prompts: tuple[tuple[str, Prompt], ...] = field(init=False, repr=False, default=())
-    """Those prompts, read."""
+    """The custom prompts by name."""
 
     prompt_names: ClassVar[tuple[str, ...]] = ("claims", "support")
     python_options: ClassVar[frozenset[str]] = frozenset({"critic"})  # on the command line --judge-model names it
@@ -57,42 +57,42 @@ class ClaimMetric(SharedJudgementMixin):
         require_critic(self.critic)
         require_choice("claims", self.claims, ("extracted", "sentences"))
         object.__setattr__(self, "verifier", parse_verifier(self.verifier))
-        given = {"claims": self.claims_prompt, "support": self.support_prompt}
-        read = [(name, resolve_prompt(one, otherwise=name)) for name, one in given.items() if one is not None]
-        object.__setattr__(self, "own_prompts", tuple(read))
-        # Sentences need no answer before they are asked about.
+        custom = {"claims": self.claims_prompt, "support": self.support_prompt}
+        prompts = [(name, resolve_prompt(one, otherwise=name)) for name, one in custom.items() if one is not None]
+        object.__setattr__(self, "own_prompts", tuple(prompts))
+        # Sentences need no extraction before they are verified.
         object.__setattr__(self, "asks_follow_ups", self.claims == "extracted")
         super().__post_init__()
 
     @property
     def count_names(self) -> tuple[str, ...]:
-        """How many claims there are in all; with a model of entailment, how many were checked by texts it cut."""
+        """The number of claims; with an NLI model also the number of truncated texts."""
         return ("num_claims", "num_truncated") if isinstance(self.known_verifier, NliModel) else ("num_claims",)
 
     @property
     def known_verifier(self) -> Any:
-        """Who checks in the critic's place, as far as it is known."""
+        """The verifier, as far as it is resolved."""
         thing = getattr(self.verifier, "thing", None)
         return self.verifier if thing is None else parse_verifier(thing)
 
     def prompt_used(self, name: str) -> Prompt:
-        """The prompt for listing claims, or for checking them."""
+        """The prompt for extracting claims, or for verifying them."""
         return dict(self.own_prompts).get(name) or resolve_prompt(None, otherwise=name)
 
     def extractor(self) -> Critic:
-        """Who lists claims."""
+        """The critic that extracts claims."""
         critic = resolve_critic(self.critic, self.name)
         require_extractor(critic, self.name)
         return critic
 
     def checker(self) -> Critic | EntailmentFunction | NliModel:
-        """Who checks claims."""
+        """The critic or model that verifies claims."""
         if self.verifier is None:
             return resolve_critic(self.critic, self.name)
         return resolve_verifier(self.verifier, what=f"the verifier of metric '{self.name}'")
 
     def require_ready(self) -> None:
-        """Raise unless there is somebody to ask, and a model can be loaded where that is one."""
+        """Raise unless the judges are configured and a verifier model can be loaded."""
         self.require_judges()
         ready = getattr(self.checker(), "require_ready", None)
         if ready is not None:
@@ -100,48 +100,48 @@ class ClaimMetric(SharedJudgementMixin):
         super().require_ready()
 
     def require_judges(self) -> None:
-        """Raise unless there is somebody to list claims, and somebody to check them."""
+        """Raise unless there is a critic that extracts claims and a verifier."""
         if self.claims == "extracted":
             self.extractor()
         self.checker()
 
     @abstractmethod
-    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
-        """The numbers of one judgement, or the outcome where there are none."""
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The values of one judgement, or an outcome without values."""
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         """The mean over the judgements of one sample."""
 
         async def once(repeat: int) -> Rating | Score:
-            sheet = ClaimEvaluation(self, judge, sample, output, repeat)
-            found = await self.value(sheet)
-            if isinstance(found, Score):
-                return found
-            counts = (len(sheet.counted), sheet.truncated)[: len(self.count_names)]
-            return Rating(tuple(map(float, found)), counts=tuple(map(float, counts)))
+            evaluation = ClaimEvaluation(self, judge, sample, output, repeat)
+            values = await self.value(evaluation)
+            if isinstance(values, Score):
+                return values
+            counts = (len(evaluation.scored_claims), evaluation.truncated)[: len(self.count_names)]
+            return Rating(tuple(map(float, values)), counts=tuple(map(float, counts)))
 
         if self.claims == "sentences" and isinstance(self.checker(), (EntailmentFunction, NliModel)):
-            came, asked = [await once(0)], 1  # no judge is asked, and a function has no moods
+            results, requested = [await once(0)], 1  # no judge is called, and a function is deterministic
         else:
-            came, asked = await run_repeats(judge, once)
-        ratings = tuple(one for one in came if isinstance(one, Rating))
-        without = [one for one in came if isinstance(one, Score)]
-        # A judge that finds claims one time and none the next has something to say where it finds some.
-        return self.scored(RatingSet(ratings, asked - len(without))) if ratings else without[0]
+            results, requested = await run_repeats(judge, once)
+        ratings = tuple(one for one in results if isinstance(one, Rating))
+        skips = [one for one in results if isinstance(one, Score)]
+        # If only some repeats find claims, the score is the mean over those.
+        return self.score_ratings(RatingSet(ratings, requested - len(skips))) if ratings else skips[0]
 
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """The claims, the verdicts on them, and what was counted, from the judgements as they are stored."""
-        told = claim_steps(self, sample, output, around)
-        return super().derivation(sample, output, around) if told is None else told
+        """The claims, their verdicts and the counts, from the stored judgements."""
+        derivation = claim_steps(self, sample, output, around)
+        return super().derivation(sample, output, around) if derivation is None else derivation
 
     def combination_formula(self) -> str:
-        """How the score follows from its parts (``dimension_names``), in words."""
+        """The formula that combines the parts (``dimension_names``)."""
         return ""
 
     def signature_options(self) -> dict[str, str]:
-        """Who lists claims and who checks them, and with which prompts."""
+        """The critic, the verifier and their prompts."""
         extracted, judged = (
             self.claims == "extracted",
             not isinstance(self.known_verifier, (EntailmentFunction, NliModel)),
@@ -160,7 +160,7 @@ class ContextClaimMetric(ClaimMetric):
     """A metric over claims and what the first ``k`` retrieved documents support of them."""
 
     k: int | None = field(default=None, kw_only=True)
-    """How many of the returned documents count; all unless told."""
+    """How many of the returned documents count; all by default."""
 
     reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
     skip_reasons: ClassVar[dict[str, str]] = {
@@ -173,22 +173,22 @@ class ContextClaimMetric(ClaimMetric):
         super().__post_init__()
 
     def signature_options(self) -> dict[str, str]:
-        """Who decides, and how many documents count, unless the name says so."""
+        """The judges, and ``k`` unless the name contains it."""
         named = self.k is None or self.base_name.endswith(f"@{self.k}")
         return {**super().signature_options(), **({} if named else {"k": str(self.k)})}
 
 
 @dataclass(frozen=True)
 class EvidenceClaimMetric(ContextClaimMetric):
-    """The same, by the documents taken together or one by one."""
+    """A metric over claims whose evidence is all documents together, or each document."""
 
     evidence: Literal["joined", "each"] = field(default="joined", kw_only=True)
-    """Documents taken together, in one question; or one by one, where one of them must support a claim alone."""
+    """All documents together in one request; or each document, one of which must support a claim alone."""
 
     def __post_init__(self) -> None:
         require_choice("evidence", self.evidence, ("joined", "each"))
         super().__post_init__()
 
     def signature_options(self) -> dict[str, str]:
-        """Who decides, and on what evidence."""
+        """The judges and the kind of evidence."""
         return {**super().signature_options(), "evidence": self.evidence}

@@ -1,4 +1,4 @@
-"""Did the search find what the answer needs, claim by claim: recall and precision of documents, and their use."""
+"""Retrieval quality by the claims of the reference: recall and precision of documents, and their use."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _ReferenceContextMetric(ContextClaimMetric):
         return ["reference_answer"]
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """How many documents were asked for, where this looks at more."""
+        """The requested ``top_k``, if this metric reads more documents."""
         deep = self.k is None or (run.top_k is not None and run.top_k < self.k)
         return {"top_k": str(run.top_k)} if run.top_k is not None and deep else {}
 
@@ -49,20 +49,22 @@ class ClaimContextRecall(_ReferenceContextMetric, EvidenceClaimMetric):
 
     .. math:: |\{c \in \text{reference} : \text{documents support } c\}| / |\text{reference}|
 
-    Was all found that is needed? No gold documents are asked for, only a reference answer. By default documents are
-    taken together in one question; with `evidence: each` one document must support a claim alone, as in RAGChecker,
-    where this is called claim recall. ragas has the same judge cut the reference into statements and check them in one
-    go, so that its denominator may change from call to call. Nothing retrieved scores 0.
+    Needs no gold documents, only a reference answer. By default all documents are checked together in one request; with
+    `evidence: each` one document must support a claim alone, as in RAGChecker, where this is called claim recall. In
+    ragas the same request splits the reference into statements and checks them, so its denominator may change from call
+    to call. Nothing retrieved scores 0.
     """
 
-    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
-        """The share of the reference's claims."""
-        claims = await sheet.counted_claims(sheet.reference)
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportion of the reference's claims."""
+        claims = await evaluation.extract_scored_claims(evaluation.reference)
         if isinstance(claims, Score):
             return claims
-        found = proportion(await sheet.in_context(claims))
+        found = proportion(await evaluation.check_in_context(claims))
         return (
-            sheet.share(found, len(claims), "claims of the reference that the documents support, over all of them"),
+            evaluation.add_proportion(
+                found, len(claims), "claims of the reference that the documents support, over all of them"
+            ),
         )
 
 
@@ -78,14 +80,14 @@ class ClaimContextPrecision(_ReferenceContextMetric):
     without text supports nothing. Nothing retrieved scores 0.
     """
 
-    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
-        """The share of documents."""
-        claims = await sheet.counted_claims(sheet.reference)
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportion of documents."""
+        claims = await evaluation.extract_scored_claims(evaluation.reference)
         if isinstance(claims, Score):
             return claims
-        useful = relevant_documents(await sheet.by_document(claims))
+        useful = relevant_documents(await evaluation.check_by_document(claims))
         words = "documents that support a claim of the reference, over all of them"
-        return (sheet.share(proportion(useful), len(useful), words) if useful else 0.0,)
+        return (evaluation.add_proportion(proportion(useful), len(useful), words) if useful else 0.0,)
 
 
 @register("context_utilisation")
@@ -96,10 +98,10 @@ class ContextUtilisation(EvidenceClaimMetric):
     .. math:: |\{c \in \text{reference} : \text{documents and answer support } c\}| \;/\;
         |\{c \in \text{reference} : \text{documents support } c\}|
 
-    How well the generator uses what was found for it. Where the documents support none of the reference's claims there
-    was nothing to use, and the sample is skipped (`nothing_to_use`): RAGChecker's code gives it 0, which blames the
-    generator for the search. What ragas calls `context_utilization` is the average precision of the documents by their
-    use for the answer: `judged_context_precision` with `against: answer`.
+    How well the generator uses the retrieved documents. If they support none of the reference's claims, the sample is
+    skipped (`nothing_to_use`): RAGChecker's code gives it 0, which blames the generator for the search. What ragas
+    calls `context_utilization` is the average precision of the documents by their use for the answer:
+    `judged_context_precision` with `against: answer`.
     """
 
     target = TargetCategory.GENERATION_FAITHFULNESS
@@ -115,14 +117,16 @@ class ContextUtilisation(EvidenceClaimMetric):
         """A reference answer."""
         return ["reference_answer"]
 
-    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
-        """The share of the claims that could be used."""
-        claims = await sheet.counted_claims(sheet.reference)
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportion of the claims that could be used."""
+        claims = await evaluation.extract_scored_claims(evaluation.reference)
         if isinstance(claims, Score):
             return claims
-        held, told = await gather_all([sheet.in_context(claims), sheet.supported(claims, sheet.answer)])
-        found = context_utilisation(held, told)
+        in_documents, in_answer = await gather_all(
+            [evaluation.check_in_context(claims), evaluation.check_support(claims, evaluation.answer)]
+        )
+        found = context_utilisation(in_documents, in_answer)
         if found is None:
             return Score.skip("nothing_to_use")
         words = "claims of the reference that documents and answer support, over those that the documents support"
-        return (sheet.share(found, sum(held), words),)
+        return (evaluation.add_proportion(found, sum(in_documents), words),)

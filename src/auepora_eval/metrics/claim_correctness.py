@@ -1,4 +1,4 @@
-"""Is the answer right, claim by claim: precision, recall and F1 of its claims against the reference's."""
+"""Answer correctness by claims: precision, recall and F1 of the answer's claims against the reference's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NO_REFERENCE_CLAIMS = {"no_reference_claims": "the reference claims nothing"}
 
 @dataclass(frozen=True)
 class ReferenceClaimMetric(ClaimMetric):
-    """A metric that holds claims against the reference answer, the first where there are several."""
+    """A metric that compares claims with the (first) reference answer."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
     skip_reasons: ClassVar[dict[str, str]] = {
@@ -57,13 +57,13 @@ class ClaimPrecision(ReferenceClaimMetric):
 
     reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
 
-    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
-        """The share of the answer's claims."""
-        claims = sheet.counted = await sheet.claims(sheet.answer)
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportion of the answer's claims."""
+        claims = evaluation.scored_claims = await evaluation.extract_claims(evaluation.answer)
         if not claims:
             return Score.skip("no_claims")
-        right = await sheet.supported(claims, sheet.reference)
-        return (sheet.share(proportion(right), len(claims), _PRECISION_LABEL),)
+        in_reference = await evaluation.check_support(claims, evaluation.reference)
+        return (evaluation.add_proportion(proportion(in_reference), len(claims), _PRECISION_LABEL),)
 
 
 @register("claim_recall")
@@ -73,11 +73,10 @@ class ClaimRecall(ReferenceClaimMetric):
 
     .. math:: |\{c \in \text{reference} : \text{answer supports } c\}| / |\text{reference}|
 
-    Does it say all that is wanted? The critic lists the claims of the reference and says which of them follow from the
-    answer; only full support counts. An answer that is empty or declines says none of it, and scores 0. ragas'
-    `factual_correctness` in its mode `recall` divides something else: the claims of the answer that are right, by these
-    and those of the reference that are missing. The two differ wherever answer and reference are cut into different
-    numbers of claims.
+    The critic extracts the claims of the reference and decides which of them follow from the answer; only full support
+    counts. An empty answer or a refusal scores 0. ragas' `factual_correctness` in its mode `recall` divides something
+    else: the claims of the answer that are right, by these and those of the reference that are missing. The two differ
+    wherever answer and reference have different numbers of claims.
     """
 
     reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
@@ -87,13 +86,13 @@ class ClaimRecall(ReferenceClaimMetric):
         **_NO_REFERENCE_CLAIMS,
     }
 
-    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
-        """The share of the reference's claims."""
-        claims = sheet.counted = await sheet.claims(sheet.reference)
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportion of the reference's claims."""
+        claims = evaluation.scored_claims = await evaluation.extract_claims(evaluation.reference)
         if not claims:
             return Score.skip("no_reference_claims")
-        told = await sheet.supported(claims, sheet.answer)
-        return (sheet.share(proportion(told), len(claims), _RECALL_LABEL),)
+        in_answer = await evaluation.check_support(claims, evaluation.answer)
+        return (evaluation.add_proportion(proportion(in_answer), len(claims), _RECALL_LABEL),)
 
 
 @register("claim_f1")
@@ -111,7 +110,7 @@ class ClaimF1(ReferenceClaimMetric):
     """
 
     beta: float = field(default=1.0, kw_only=True)
-    """Above 1 recall counts for more, below 1 precision."""
+    """Above 1 recall weighs more, below 1 precision."""
 
     reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
     skip_reasons: ClassVar[dict[str, str]] = ClaimRecall.skip_reasons
@@ -124,7 +123,7 @@ class ClaimF1(ReferenceClaimMetric):
 
     @property
     def dimension_names(self) -> tuple[str, ...]:
-        """What it is made of."""
+        """The parts of the score."""
         return "precision", "recall"
 
     def combine(self, values: Sequence[float]) -> float:
@@ -132,23 +131,28 @@ class ClaimF1(ReferenceClaimMetric):
         precision, recall = map(exact_fraction, values)
         return float(claim_f_beta(precision, recall, Fraction(self.beta)))
 
-    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
         """Precision and recall."""
-        said, wanted = await sheet.both_claims()
-        sheet.counted = [*said, *wanted]
-        if not wanted:
+        answer_claims, reference_claims = await evaluation.extract_both()
+        evaluation.scored_claims = [*answer_claims, *reference_claims]
+        if not reference_claims:
             return Score.skip("no_reference_claims")
-        if not said:
+        if not answer_claims:
             return 0.0, 0.0
-        right, told = await gather_all([sheet.supported(said, sheet.reference), sheet.supported(wanted, sheet.answer)])
-        return sheet.share(proportion(right), len(said), _PRECISION_LABEL), sheet.share(
-            proportion(told), len(wanted), _RECALL_LABEL
+        in_reference, in_answer = await gather_all(
+            [
+                evaluation.check_support(answer_claims, evaluation.reference),
+                evaluation.check_support(reference_claims, evaluation.answer),
+            ]
         )
+        return evaluation.add_proportion(
+            proportion(in_reference), len(answer_claims), _PRECISION_LABEL
+        ), evaluation.add_proportion(proportion(in_answer), len(reference_claims), _RECALL_LABEL)
 
     def combination_formula(self) -> str:
         """The formula."""
         return f"(1 + β²) · P · R / (β² · P + R), with β = {signature_number(self.beta)}"
 
     def signature_options(self) -> dict[str, str]:
-        """Who decides, and what counts for more."""
+        """The judges, and ``beta`` if it is not 1."""
         return {**super().signature_options(), **({} if self.beta == 1 else {"beta": signature_number(self.beta)})}

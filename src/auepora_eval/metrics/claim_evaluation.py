@@ -1,4 +1,4 @@
-"""What is asked about the claims of one answer, and what came of it."""
+"""Evaluation of the claims of one sample: extraction, verification and the counted proportions."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = ["ClaimEvaluation", "CountedProportion"]
 
 @dataclass(frozen=True, slots=True)
 class CountedProportion:
-    """A share that was counted, and of what."""
+    """A proportion, with its counts and label."""
 
     count: int
     of: int
-    words: str
-    """Of what: ``claims of the answer that the documents support, over all of them``."""
+    label: str
+    """Label, such as ``claims of the answer that the documents support, over all of them``."""
 
 
 class ClaimEvaluation:
-    """What is asked about the claims of one answer, in one of several judgements, and what came of it."""
+    """The claims of one sample in one repeat of the judgement: extracts, verifies and counts them."""
 
     def __init__(
         self,
@@ -45,98 +45,100 @@ class ClaimEvaluation:
         output: SystemOutputs,
         repeat: int,
         *,
-        lister: Critic | None = None,
+        extractor: Critic | None = None,
         checker: Critic | EntailmentFunction | NliModel | None = None,
     ) -> None:
-        """``lister`` and ``checker`` stand in for those of the metric, which need not be at hand then."""
+        """``extractor`` and ``checker`` replace those of the metric, which then need not be available."""
         self.sample, self.output = sample, output
-        self.counted: list[str] = []
-        """The claims that the metric is about."""
+        self.scored_claims: list[str] = []
+        """The claims that the score is about."""
         self.truncated = 0
-        self.taken: list[tuple[Source, list[str]]] = []
-        """Which texts were taken apart into what."""
-        self.held: list[CheckedStatements] = []
-        """What was held against what, in the order of asking."""
-        self.shares: list[CountedProportion] = []
-        """What was counted of it."""
-        self._metric, self._judge, self._lister, self._checker = metric, judge, lister, checker
-        self._told: dict[str, Any] = {"metric": metric.name, "sample_id": sample.sample_id, "repeat": repeat}
+        self.decomposed: list[tuple[Source, list[str]]] = []
+        """The decomposed texts with their claims."""
+        self.checked: list[CheckedStatements] = []
+        """The verified statements, in the order of requests."""
+        self.proportions: list[CountedProportion] = []
+        """The proportions that make up the score."""
+        self._metric, self._judge, self._extractor, self._checker = metric, judge, extractor, checker
+        self._request_options: dict[str, Any] = {"metric": metric.name, "sample_id": sample.sample_id, "repeat": repeat}
 
     @property
     def answer(self) -> Source:
-        """What the system said."""
+        """The answer of the system."""
         return Source("the answer", ("" if self.output.response is None else self.output.response.text,))
 
     @property
     def reference(self) -> Source:
         """The first reference answer."""
-        given = self.sample.reference_answer
-        return Source("the reference", ("" if given is None else given.text,))
+        reference = self.sample.reference_answer
+        return Source("the reference", ("" if reference is None else reference.text,))
 
     @property
     def documents(self) -> list[Source]:
-        """The documents that count."""
+        """The documents that count as evidence."""
         return document_sources(self.output.retrieved[: getattr(self._metric, "k", None)])
 
     @property
-    def without_text(self) -> bool:
+    def documents_lack_text(self) -> bool:
         """Whether there are documents, but none has text."""
         return bool(self.documents) and not any(one.has_text for one in self.documents)
 
-    async def claims(self, of: Source) -> list[str]:
+    async def extract_claims(self, of: Source) -> list[str]:
         """The claims of a text."""
         (text,) = of.texts
-        found = await self._claims(text, of.name)
-        self.taken.append((of, found))
-        return found
+        claims = await self._extract(text, of.name)
+        self.decomposed.append((of, claims))
+        return claims
 
-    async def _claims(self, text: str, named: str) -> list[str]:
+    async def _extract(self, text: str, name: str) -> list[str]:
         if self._metric.claims == "sentences":
             return list(dict.fromkeys(split_sentences(text)))
         return await extract_claims(
             self._judge,
-            self._lister or self._metric.extractor(),
+            self._extractor or self._metric.extractor(),
             text,
             question=question_frames(self.sample),
             prompt=self._metric.prompt_used("claims"),
-            source_name=named,
-            **self._told,
+            source_name=name,
+            **self._request_options,
         )
 
-    async def counted_claims(self, of: Source) -> list[str] | Score:
-        """The claims that the metric is about; a skip where there are none, or no text to hold them against."""
-        if self.without_text:
+    async def extract_scored_claims(self, of: Source) -> list[str] | Score:
+        """The claims that the score is about; a skip if there are none, or no text to compare them with."""
+        if self.documents_lack_text:
             return Score.skip("no_text")
-        self.counted = await self.claims(of)
-        return self.counted or Score.skip("no_reference_claims" if of == self.reference else "no_claims")
+        self.scored_claims = await self.extract_claims(of)
+        return self.scored_claims or Score.skip("no_reference_claims" if of == self.reference else "no_claims")
 
-    async def both_claims(self) -> tuple[list[str], list[str]]:
+    async def extract_both(self) -> tuple[list[str], list[str]]:
         """The claims of the answer and those of the reference."""
-        first, second = await gather_all([self.claims(self.answer), self.claims(self.reference)])
-        return first, second
-
-    async def supported(self, claims: Sequence[str], by: Source) -> list[bool]:
-        """Which claims a source supports, its texts taken together."""
-        held = CheckedStatements(claims, by)
-        self.held.append(held)
-        prompt, who = self._metric.prompt_used("support"), self._checker or self._metric.checker()
-        held.verdicts = await check_support(
-            self._judge, who, by.texts, claims, prompt=prompt, source_name=by.name, **self._told
+        answer_claims, reference_claims = await gather_all(
+            [self.extract_claims(self.answer), self.extract_claims(self.reference)]
         )
-        self.truncated += sum(one.cut for one in held.verdicts)
-        return [one.supported for one in held.verdicts]
+        return answer_claims, reference_claims
 
-    async def by_document(self, claims: Sequence[str]) -> list[list[bool]]:
+    async def check_support(self, claims: Sequence[str], by: Source) -> list[bool]:
+        """Which claims a source supports, all its texts together."""
+        statements = CheckedStatements(claims, by)
+        self.checked.append(statements)
+        prompt, verifier = self._metric.prompt_used("support"), self._checker or self._metric.checker()
+        statements.verdicts = await check_support(
+            self._judge, verifier, by.texts, claims, prompt=prompt, source_name=by.name, **self._request_options
+        )
+        self.truncated += sum(one.cut for one in statements.verdicts)
+        return [one.supported for one in statements.verdicts]
+
+    async def check_by_document(self, claims: Sequence[str]) -> list[list[bool]]:
         """Which claims each document supports by itself."""
-        return await gather_all(self.supported(claims, document) for document in self.documents)
+        return await gather_all(self.check_support(claims, document) for document in self.documents)
 
-    async def in_context(self, claims: Sequence[str]) -> list[bool]:
+    async def check_in_context(self, claims: Sequence[str]) -> list[bool]:
         """Which claims the documents support: together, or one of them alone."""
         if getattr(self._metric, "evidence", "joined") == "joined":
-            return await self.supported(claims, merge_sources(self.documents, "the documents"))
-        return supported_by_any(await self.by_document(claims), len(claims))
+            return await self.check_support(claims, merge_sources(self.documents, "the documents"))
+        return supported_by_any(await self.check_by_document(claims), len(claims))
 
-    def share(self, value: Fraction, of: int, words: str) -> float:
-        """A share as a number, noted with what it is of."""
-        self.shares.append(CountedProportion(int(value * of), of, words))
+    def add_proportion(self, value: Fraction, of: int, label: str) -> float:
+        """Record a proportion with its label, and return it as a float."""
+        self.proportions.append(CountedProportion(int(value * of), of, label))
         return float(value)

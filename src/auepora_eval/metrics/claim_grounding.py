@@ -1,4 +1,4 @@
-"""Where an answer's claims come from: its documents, what it knew itself, noise among the documents, or nowhere."""
+"""Sources of the answer's claims: faithfulness, self-knowledge, noise sensitivity and hallucination."""
 
 from __future__ import annotations
 
@@ -35,13 +35,17 @@ class ClaimFaithfulness(EvidenceClaimMetric):
     target = TargetCategory.GENERATION_FAITHFULNESS
     reference: ClassVar[str] = "Es et al. 2023 (RAGAS); Ru et al. 2024 (RAGChecker)"
 
-    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
-        """The share of the answer's claims."""
-        claims = await sheet.counted_claims(sheet.answer)
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportion of supported claims."""
+        claims = await evaluation.extract_scored_claims(evaluation.answer)
         if isinstance(claims, Score):
             return claims
-        found = proportion(await sheet.in_context(claims))
-        return (sheet.share(found, len(claims), "claims of the answer that the documents support, over all of them"),)
+        found = proportion(await evaluation.check_in_context(claims))
+        return (
+            evaluation.add_proportion(
+                found, len(claims), "claims of the answer that the documents support, over all of them"
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -60,15 +64,19 @@ class _ReferencedGrounding(EvidenceClaimMetric):
         """A reference answer."""
         return ["reference_answer"]
 
-    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
-        """The share of claims that no document supports, and that the reference does, or does not."""
-        claims = await sheet.counted_claims(sheet.answer)
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportion of claims without support by documents that the reference supports, or does not."""
+        claims = await evaluation.extract_scored_claims(evaluation.answer)
         if isinstance(claims, Score):
             return claims
-        correct, held = await gather_all([sheet.supported(claims, sheet.reference), sheet.in_context(claims)])
-        found = unsupported_proportion(correct, held, is_correct=self.counts_correct)
-        whose = "the reference alone supports" if self.counts_correct else "neither reference nor documents support"
-        return (sheet.share(found, len(claims), f"claims of the answer that {whose}, over all of them"),)
+        correct, in_documents = await gather_all(
+            [evaluation.check_support(claims, evaluation.reference), evaluation.check_in_context(claims)]
+        )
+        found = unsupported_proportion(correct, in_documents, is_correct=self.counts_correct)
+        condition = "the reference alone supports" if self.counts_correct else "neither reference nor documents support"
+        return (
+            evaluation.add_proportion(found, len(claims), f"claims of the answer that {condition}, over all of them"),
+        )
 
 
 @register("claim_hallucination")
@@ -79,7 +87,7 @@ class ClaimHallucination(_ReferencedGrounding):
     .. math:: |\{c \in \text{answer} : \text{neither reference nor documents support } c\}| / |\text{answer}|
 
     With `claim_faithfulness` and `self_knowledge` of the same options it adds up to 1. An answer that claims nothing is
-    skipped: RAGChecker's code gives it 0, the best there is. `hallucination_rate` looks at words instead, and needs no
+    skipped: RAGChecker's code gives it 0, the best there is. `hallucination_rate` compares words instead, and needs no
     judge.
     """
 
@@ -94,9 +102,9 @@ class SelfKnowledge(_ReferencedGrounding):
 
     .. math:: |\{c \in \text{answer} : \text{reference supports } c, \text{ documents do not}\}| / |\text{answer}|
 
-    What the generator knew by itself. Counted as better the lower, since an answer should follow from its documents;
-    where it need not, read it as a description. With `claim_faithfulness` and `claim_hallucination` of the same options
-    it adds up to 1. An answer that claims nothing is skipped; RAGChecker's code gives it 0.
+    The model's own knowledge. Lower is better, since an answer should follow from its documents; elsewhere read it as a
+    description. With `claim_faithfulness` and `claim_hallucination` of the same options it adds up to 1. An answer that
+    claims nothing is skipped; RAGChecker's code gives it 0.
     """
 
     higher_is_better = False
@@ -111,16 +119,16 @@ class NoiseSensitivity(ContextClaimMetric):
     .. math:: |\{c \in \text{answer} : \text{a document supports } c, \text{ the reference does not}\}| /
         |\text{answer}|
 
-    A document is relevant if it supports a claim of the reference. `noise` says of which ones it counts: `relevant`,
-    where it stands beside what is wanted; `irrelevant`, where no relevant one supports the claim as well; or `both`,
-    the sum of these, which are in the details (`dimensions`) whatever is chosen. Each document is asked about by
-    itself. RAGChecker's paper counts a claim that documents of both kinds support in both; its code, and ragas', counts
-    it as relevant alone, as is done here. ragas' page gives a formula without the documents (wrong claims by all
-    claims), its code is RAGChecker's. Nothing retrieved misleads nobody: 0. An answer that claims nothing is skipped.
+    A document is relevant if it supports a claim of the reference. `noise` selects the documents: `relevant`;
+    `irrelevant`, if no relevant one supports the claim as well; or `both`, the sum. Both parts are in the details
+    (`dimensions`). Each document is checked by itself. RAGChecker's paper counts a claim that documents of both kinds
+    support in both; its code, and ragas', counts it as relevant alone, as is done here. ragas' page gives a formula
+    without the documents (wrong claims by all claims), its code is RAGChecker's. Nothing retrieved scores 0. An answer
+    that claims nothing is skipped.
     """
 
     noise: Literal["both", "relevant", "irrelevant"] = field(default="both", kw_only=True)
-    """Of which documents."""
+    """The documents whose noise counts."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
     higher_is_better = False
@@ -141,42 +149,52 @@ class NoiseSensitivity(ContextClaimMetric):
 
     @property
     def dimension_names(self) -> tuple[str, ...]:
-        """What it is made of."""
+        """The parts of the score."""
         return "relevant", "irrelevant"
 
     def combine(self, values: Sequence[float]) -> float:
-        """The part that counts, or the sum of both."""
+        """The selected part, or the sum of both."""
         relevant, irrelevant = map(exact_fraction, values)
         return float({"relevant": relevant, "irrelevant": irrelevant}.get(self.noise, relevant + irrelevant))
 
-    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
-        """What relevant documents and irrelevant ones led to."""
-        if sheet.without_text:
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportions of wrong claims from relevant and from irrelevant documents."""
+        if evaluation.documents_lack_text:
             return Score.skip("no_text")
-        said, wanted = await sheet.both_claims()
-        sheet.counted = said
-        if not said:
+        answer_claims, reference_claims = await evaluation.extract_both()
+        evaluation.scored_claims = answer_claims
+        if not answer_claims:
             return Score.skip("no_claims")
-        if not wanted:
+        if not reference_claims:
             return Score.skip("no_reference_claims")
-        # All three are tables of a row per text: the reference is one.
-        rows = await gather_all([_reference_row(sheet, said), sheet.by_document(said), sheet.by_document(wanted)])
+        # Each result has one row per text; the reference is one text.
+        rows = await gather_all(
+            [
+                _reference_row(evaluation, answer_claims),
+                evaluation.check_by_document(answer_claims),
+                evaluation.check_by_document(reference_claims),
+            ]
+        )
         (correct,), table, gold = rows
         relevant, irrelevant = noise_sensitivity(correct, table, relevant_documents(gold))
-        wrong, all_claims = "wrong claims of the answer that {} supports, over all claims", len(said)
+        wrong, all_claims = "wrong claims of the answer that {} supports, over all claims", len(answer_claims)
         return (
-            sheet.share(relevant, all_claims, wrong.format("a document with a claim of the reference (relevant)")),
-            sheet.share(irrelevant, all_claims, wrong.format("none of those but another document (irrelevant)")),
+            evaluation.add_proportion(
+                relevant, all_claims, wrong.format("a document with a claim of the reference (relevant)")
+            ),
+            evaluation.add_proportion(
+                irrelevant, all_claims, wrong.format("none of those but another document (irrelevant)")
+            ),
         )
 
     def combination_formula(self) -> str:
-        """What counts of the two."""
+        """The selected part, or the sum."""
         return "relevant + irrelevant" if self.noise == "both" else f"{self.noise} alone"
 
     def signature_options(self) -> dict[str, str]:
-        """Who decides, and whose noise counts."""
+        """The judges, and the documents whose noise counts."""
         return {**super().signature_options(), "noise": self.noise}
 
 
-async def _reference_row(sheet: ClaimEvaluation, said: Sequence[str]) -> list[list[bool]]:
-    return [await sheet.supported(said, sheet.reference)]
+async def _reference_row(evaluation: ClaimEvaluation, claims: Sequence[str]) -> list[list[bool]]:
+    return [await evaluation.check_support(claims, evaluation.reference)]

@@ -1,4 +1,4 @@
-"""What follows from verdicts on claims: plain functions of one answer, exact, written to be read.
+"""Measures over verdicts on claims: exact, plain functions of one answer.
 
 A verdict is true where the evidence supports all of a claim. A table has a row per document and a column per claim.
 """
@@ -22,12 +22,12 @@ Verdicts = Sequence[bool]
 
 
 def proportion(verdicts: Verdicts) -> Fraction:
-    """How many of all are true: precision, recall, faithfulness, by what the claims are held against."""
+    """The proportion of true verdicts: precision, recall or faithfulness, depending on the evidence."""
     return Fraction(sum(verdicts), len(verdicts))
 
 
 def exact_fraction(value: float) -> Fraction:
-    """The fraction of claims that a float stands for: nobody counts a million of them."""
+    """The fraction that a float represents, for fewer than a million claims."""
     return Fraction(value).limit_denominator(1_000_000)
 
 
@@ -49,29 +49,37 @@ def claim_f_beta(precision: Fraction, recall: Fraction, beta: Fraction = Fractio
 
 
 def context_utilisation(in_context: Verdicts, in_answer: Verdicts) -> Fraction | None:
-    """Of the reference's claims that the documents hold, how many the answer has; ``None`` where they hold none."""
-    used = [told for held, told in zip(in_context, in_answer, strict=True) if held]
+    """The proportion of the reference's claims in the documents that the answer has; ``None`` if there are none."""
+    used = [answered for in_documents, answered in zip(in_context, in_answer, strict=True) if in_documents]
     return proportion(used) if used else None
 
 
 def unsupported_proportion(correct: Verdicts, in_context: Verdicts, *, is_correct: bool) -> Fraction:
-    """Of the answer's claims, how many no document supports that are correct (self-knowledge), or are not."""
-    return proportion([told == is_correct and not held for told, held in zip(correct, in_context, strict=True)])
+    """The proportion of the answer's claims without support by documents that are correct, or are not."""
+    return proportion(
+        [
+            supported == is_correct and not in_documents
+            for supported, in_documents in zip(correct, in_context, strict=True)
+        ]
+    )
 
 
 def noise_sensitivity(correct: Verdicts, table: Sequence[Verdicts], relevant: Verdicts) -> tuple[Fraction, Fraction]:
-    """Of the answer's claims, how many are wrong and from a relevant document; and from irrelevant ones alone."""
+    """The proportions of wrong claims from a relevant document, and from irrelevant ones alone."""
     claims = len(correct)
     from_relevant = supported_by_any([row for row, useful in zip(table, relevant, strict=True) if useful], claims)
     from_any = supported_by_any(table, claims)
     wrong = [not one for one in correct]
-    first = [bad and useful for bad, useful in zip(wrong, from_relevant, strict=True)]
-    other = [bad and held and not useful for bad, held, useful in zip(wrong, from_any, from_relevant, strict=True)]
-    return proportion(first), proportion(other)
+    relevant_noise = [bad and useful for bad, useful in zip(wrong, from_relevant, strict=True)]
+    irrelevant_noise = [
+        bad and in_documents and not useful
+        for bad, in_documents, useful in zip(wrong, from_any, from_relevant, strict=True)
+    ]
+    return proportion(relevant_noise), proportion(irrelevant_noise)
 
 
 def average_precision(useful: Verdicts) -> Fraction:
-    """The mean, over the useful documents, of the share of useful ones down to each; 0 where none is."""
+    """The mean precision at the useful documents; 0 if none is useful."""
     total, found = Fraction(0), 0
     for rank, one in enumerate(useful, start=1):
         if one:

@@ -1,4 +1,4 @@
-"""Quality given retrieval: any metric of the answer, where the retriever did its part and where it did not."""
+"""Answer quality conditional on retrieval: any answer metric on samples with or without a hit."""
 
 from __future__ import annotations
 
@@ -43,29 +43,31 @@ class _ConditionalQuality(WrapperMetric):
         super().__post_init__()
         inner = self.inner
         if is_paired_metric(inner):
-            raise BadValueError(f"'{inner.name}' looks at several samples together; it has no value on some of them")
+            raise BadValueError(
+                f"'{inner.name}' is computed from several samples together; it has no value on a subset"
+            )
         self.copy_attributes("target", "reducer", "range", "higher_is_better", "binary", "stat_names")
 
     def required_fields(self) -> list[str]:
-        """Gold documents, and what the other metric requires."""
+        """Gold documents, and the fields the other metric requires."""
         return list(dict.fromkeys([*super().required_fields(), "relevant_docs"]))
 
     @property
     def worst(self) -> float | None:
-        """None: a failed answer is on neither side."""
+        """None: failed answers are left out."""
         return None
 
     @property
     def hit(self) -> GoldHitAtK:
-        """The question whether a relevant document is among the first k."""
+        """The metric that tests for a relevant document among the first k."""
         return with_conventions(GoldHitAtK(self.k), self.active_conventions)
 
     def signature_options(self) -> dict[str, str]:
-        """The other metric, and what a hit is."""
+        """The other metric, and the definition of a hit."""
         return {**super().signature_options(), **inner_signature_options(self.hit, "given")}
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """What the way the outputs were made adds to the other metric's signature, and to that of a hit."""
+        """The run options of the other metric and of the hit."""
         return super().run_signature_options(run) | {
             f"given.{key}": value for key, value in self.hit.run_signature_options(run).items()
         }
@@ -79,26 +81,26 @@ class _ConditionalQuality(WrapperMetric):
         return prepend_steps(steps, inner_derivation(self.inner, sample, output, around))
 
     def score(self, batch: Batch) -> Scores:
-        """The other metric's outcomes; those on the other side are skipped, and so are samples without gold."""
-        scores, found = _exclude_failures(inner_scores(self.inner, batch)), self.hit.score(batch)
+        """The other metric's outcomes on the selected samples; the others, and samples without gold, are skipped."""
+        scores, hit_scores = _exclude_failures(inner_scores(self.inner, batch)), self.hit.score(batch)
         measured = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
-        aside = measured & (found.status == Status.SCORED) & (found.values != float(self.on_hit))
-        scores = scores.replaced(aside, Status.SKIPPED, self.other_reason, math.nan)
-        for reason in found.reason_names[1:]:
-            scores = scores.replaced(found.with_reason(reason), Status.SKIPPED, reason, math.nan)
+        excluded = measured & (hit_scores.status == Status.SCORED) & (hit_scores.values != float(self.on_hit))
+        scores = scores.replaced(excluded, Status.SKIPPED, self.other_reason, math.nan)
+        for reason in hit_scores.reason_names[1:]:
+            scores = scores.replaced(hit_scores.with_reason(reason), Status.SKIPPED, reason, math.nan)
         return scores
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
-        """The other metric's outcome, if the sample is on this side, by the plain definitions of both."""
-        found, outcome = self.hit.reference_score(sample, output), self.inner.reference_score(sample, output)
-        if found is None or outcome is None or found.status is Status.SKIPPED:
-            return found if found is not None and found.status is Status.SKIPPED else None
-        aside = found.value != float(self.on_hit) and outcome.status is not Status.SKIPPED
-        return Score.skip(self.other_reason) if aside else outcome
+        """The other metric's outcome, if the sample is selected, by the plain definitions of both."""
+        hit, outcome = self.hit.reference_score(sample, output), self.inner.reference_score(sample, output)
+        if hit is None or outcome is None or hit.status is Status.SKIPPED:
+            return hit if hit is not None and hit.status is Status.SKIPPED else None
+        excluded = hit.value != float(self.on_hit) and outcome.status is not Status.SKIPPED
+        return Score.skip(self.other_reason) if excluded else outcome
 
 
 def _exclude_failures(scores: Scores) -> Scores:
-    """The outcomes with every failed answer outside the mean."""
+    """The outcomes with failed answers excluded from the mean."""
     failed = scores.status == Status.SYSTEM_FAILED
     return replace(scores, values=np.where(failed, math.nan, scores.values)) if failed.any() else scores
 
@@ -110,9 +112,9 @@ class QualityGivenHit(_ConditionalQuality):
 
     .. math:: M(\{s : \text{hit@}k(s) = 1\})
 
-    What the generator makes of good retrieval: with `quality_given_miss@k` beside it one sees whether to work on the
-    retriever or on the generator. M is any metric of the answer. Failed answers are on neither side. Gold with spans is
-    also hit where chunks of other ids cover half of a gold span.
+    Answer quality given good retrieval; compared with `quality_given_miss@k` it shows whether to improve the retriever
+    or the generator. M is any metric of the answer. Failed answers are left out. Gold with spans is also hit where
+    chunks of other ids cover half of a gold span.
     """
 
     on_hit: ClassVar[bool] = True
@@ -131,9 +133,9 @@ class QualityGivenMiss(_ConditionalQuality):
 
     .. math:: M(\{s : \text{hit@}k(s) = 0\})
 
-    What is left without retrieval: answers from memory, or by luck. Well above 0 it says that the questions do not need
-    the documents. M is any metric of the answer. Failed answers are on neither side. Gold with spans is also hit where
-    chunks of other ids cover half of a gold span.
+    Answer quality without retrieval: from memory, or by luck. Well above 0 means that the questions do not need the
+    documents. M is any metric of the answer. Failed answers are left out. Gold with spans is also hit where chunks of
+    other ids cover half of a gold span.
     """
 
     on_hit: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Are the retrieved documents to the point, as a judge sees it: average precision, and the share that is needed."""
+"""Context quality by a judge: average precision of documents, and the proportion of needed sentences."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ __all__ = ["JudgedContextPrecision", "JudgedContextRelevance"]
 class _JudgedContext(SharedJudgementMixin):
     """A metric over the first ``k`` retrieved documents, each judged by itself."""
 
-    # Critics need not be hashable; equality is enough to tell two metrics apart.
+    # Critics need not be hashable; metrics are compared by equality.
     critic: Any = field(default=None, hash=False)
-    """Who judges: a critic, or ``{use: NAME}`` in a plan."""
+    """The judge: a critic, or ``{use: NAME}`` in a plan."""
     k: int | None = field(default=None, kw_only=True)
-    """How many of the returned documents count; all unless told."""
+    """How many of the returned documents count; all by default."""
     prompt: Any = field(default=None, kw_only=True)
-    """Another prompt: the path of a file, or a ``Prompt``."""
+    """A custom prompt: the path of a file, or a ``Prompt``."""
     own_prompt: Prompt | None = field(init=False, repr=False, default=None)
-    """That prompt, read."""
+    """The custom prompt, loaded."""
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
     python_options: ClassVar[frozenset[str]] = frozenset({"critic"})  # on the command line --judge-model names it
@@ -63,29 +63,29 @@ class _JudgedContext(SharedJudgementMixin):
 
     @property
     def prompt_used(self) -> Prompt:
-        """What the critic is asked with."""
+        """The prompt in use."""
         return self.own_prompt or resolve_prompt(None, otherwise=self.prompt_names[0])
 
     def judging_critic(self) -> Critic:
-        """Who judges."""
+        """The resolved critic."""
         return resolve_critic(self.critic, self.name)
 
     def require_ready(self) -> None:
-        """Raise unless there is somebody to ask."""
+        """Raise unless a judge is configured."""
         self.judging_critic()
         super().require_ready()
 
     def signature_options(self) -> dict[str, str]:
-        """Who judges, and how it is asked."""
+        """The judge and the prompt."""
         return {"critic": critic_signature(self.critic), "prompt": self.prompt_used.id}
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """How many documents were asked for, where this looks at more."""
+        """The requested ``top_k``, if this metric reads more documents."""
         deep = self.k is None or (run.top_k is not None and run.top_k < self.k)
         return {"top_k": str(run.top_k)} if run.top_k is not None and deep else {}
 
     def require_judges(self) -> None:
-        """Raise unless there is somebody to ask."""
+        """Raise unless a judge is configured."""
         self.judging_critic()
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
@@ -95,18 +95,18 @@ class _JudgedContext(SharedJudgementMixin):
             return Score(0.0)
         if not any(text.strip() for _, text in texts):
             return Score.skip("no_text")
-        nothing = self.skip_reason(sample, output)
-        if nothing is not None:
-            return Score.skip(nothing)
+        reason = self.skip_reason(sample, output)
+        if reason is not None:
+            return Score.skip(reason)
 
         async def once(repeat: int) -> Rating:
             return Rating((await self.value(texts, sample, output, judge, repeat),))
 
-        came, asked = await run_repeats(judge, once)
-        return self.scored(RatingSet(tuple(came), asked))
+        ratings, requested = await run_repeats(judge, once)
+        return self.score_ratings(RatingSet(tuple(ratings), requested))
 
     def skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
-        """Why the documents cannot be judged."""
+        """The skip reason if the documents cannot be judged."""
         return None
 
     @abstractmethod
@@ -118,10 +118,10 @@ class _JudgedContext(SharedJudgementMixin):
         judge: JudgeClient,
         repeat: int,
     ) -> float:
-        """The number of one judgement of all documents, each with its id."""
+        """The value of one judgement of all documents (id and text)."""
 
     def request_options(self, sample: EvaluationSample, repeat: int) -> dict[str, Any]:
-        """What goes with every question."""
+        """Options of every request."""
         return {
             "question": question_frames(sample),
             "prompt": self.prompt_used,
@@ -138,16 +138,16 @@ class JudgedContextPrecision(_JudgedContext):
 
     .. math:: \frac{1}{u} \cdot \sum_{i} [d_i \text{ is useful}] \cdot (\text{useful among } d_1, ..., d_i) / i
 
-    u is the number of useful documents among those looked at, so that it tells whether useful ones come first, not
-    whether all were found. The critic is asked about each document by itself, beside the question and the reference
-    answer, or with `against: answer` the system's own. A document without text is not useful. None useful, and nothing
+    u is the number of useful documents among those looked at, so it measures whether useful ones come first, not
+    whether all were found. The critic judges each document by itself, given the question and the reference answer, or
+    with `against: answer` the system's answer. A document without text is not useful. None useful, and nothing
     retrieved, scores 0. This is what ragas calls context precision (with `against: answer` context utilization; it adds
-    1e-10 to u). RAGChecker's context precision is the share of relevant documents: `claim_context_precision`.
-    `map` does the same with gold documents, and divides by all there are.
+    1e-10 to u). RAGChecker's context precision is the share of relevant documents: `claim_context_precision`. `map`
+    does the same with gold documents, and divides by all there are.
     """
 
     against: Literal["reference", "answer"] = field(default="reference", kw_only=True)
-    """Which answer documents should be useful for."""
+    """The answer that documents should be useful for."""
 
     prompt_names: ClassVar[tuple[str, ...]] = ("usefulness",)
     reference: ClassVar[str] = "ragas (context precision)"
@@ -167,18 +167,18 @@ class JudgedContextPrecision(_JudgedContext):
             object.__setattr__(self, "reads", frozenset({"response", "retrieved"}))
 
     def required_fields(self) -> list[str]:
-        """A reference answer, where it is what documents should be useful for."""
+        """A reference answer, unless documents are judged against the system's answer."""
         return ["reference_answer"] if self.against == "reference" else []
 
     def skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
-        """There must be an answer."""
+        """Skips samples without an answer text."""
         if self._answer(sample, output).strip():
             return None
         return "no_reference" if self.against == "reference" else "empty_answer"
 
     def _answer(self, sample: EvaluationSample, output: SystemOutputs) -> str:
-        given = sample.reference_answer if self.against == "reference" else output.response
-        return "" if given is None else given.text
+        answer = sample.reference_answer if self.against == "reference" else output.response
+        return "" if answer is None else answer.text
 
     async def value(
         self,
@@ -189,15 +189,16 @@ class JudgedContextPrecision(_JudgedContext):
         repeat: int,
     ) -> float:
         """The average precision."""
-        critic, told = self.judging_critic(), self.request_options(sample, repeat)
+        critic, options = self.judging_critic(), self.request_options(sample, repeat)
         answer = self._answer(sample, output)
         useful = await gather_all(
-            judge_usefulness(judge, critic, text, answer=answer, source_name=doc_id, **told) for doc_id, text in texts
+            judge_usefulness(judge, critic, text, answer=answer, source_name=doc_id, **options)
+            for doc_id, text in texts
         )
         return float(average_precision(useful))
 
     def signature_options(self) -> dict[str, str]:
-        """Who judges, and for which answer."""
+        """The judge, and the answer compared with."""
         return {**super().signature_options(), "against": self.against}
 
 
@@ -208,12 +209,12 @@ class JudgedContextRelevance(_JudgedContext):
 
     .. math:: |\{s \in \text{documents} : s \text{ is needed}\}| / |\text{documents}|
 
-    The definition of the RAGAS paper: what was found should hold little else than what is needed. Sentences are cut by
-    rules, numbered, and the critic gives the numbers of those that are needed, document by document; it must be one
-    that answers with objects. It needs neither reference nor answer. Nothing retrieved scores 0. ragas' code had the
-    judge write the sentences down, cut both texts into sentences and divided the two numbers, whether or not what was
-    written stands in the documents; it later replaced this by the mean of two grades of all documents together, from 0
-    to 2. What several documents repeat is needed in each.
+    The definition of the RAGAS paper: the context should contain little besides the needed sentences. Sentences are
+    split by rules and numbered, and the critic returns the numbers of the needed ones, document by document; it must be
+    a structured critic. It needs neither reference nor answer. Nothing retrieved scores 0. ragas' code had the judge
+    write the sentences down and divided the two sentence counts, whether or not those sentences occur in the documents;
+    later versions use the mean of two grades of all documents together, from 0 to 2. A sentence that several documents
+    repeat is needed in each.
     """
 
     prompt_names: ClassVar[tuple[str, ...]] = ("needed_sentences",)
@@ -226,17 +227,17 @@ class JudgedContextRelevance(_JudgedContext):
     }
 
     def judging_critic(self) -> Critic:
-        """Who judges: one that can answer with a list."""
+        """The resolved critic, which must return lists."""
         critic = super().judging_critic()
         require_structured_critic(critic, self.name, "sentences")
         return critic
 
     def applies(self, sample: EvaluationSample) -> str | None:
-        """Without a question nothing is needed to answer it."""
+        """Skips empty queries."""
         return None if sample.query.strip() else "empty_query"
 
     def skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
-        """There must be a sentence."""
+        """Skips documents without sentences."""
         texts = (item.doc.text or "" for item in output.retrieved[: self.k])
         return None if any(map(split_sentences, texts)) else "no_sentences"
 
@@ -248,10 +249,10 @@ class JudgedContextRelevance(_JudgedContext):
         judge: JudgeClient,
         repeat: int,
     ) -> float:
-        """The share of sentences."""
-        critic, told = self.judging_critic(), self.request_options(sample, repeat)
+        """The proportion of needed sentences."""
+        critic, options = self.judging_critic(), self.request_options(sample, repeat)
         marked = await gather_all(
-            judge_needed_sentences(judge, critic, split_sentences(text), source_name=doc_id, **told)
+            judge_needed_sentences(judge, critic, split_sentences(text), source_name=doc_id, **options)
             for doc_id, text in texts
         )
         return float(proportion([one for document in marked for one in document]))

@@ -1,4 +1,4 @@
-"""Accuracy by how much of the context is noise: any metric, told apart by the share of documents that do not help."""
+"""Accuracy by context noise: any metric, broken down by the proportion of irrelevant documents."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from .wrappers import WrapperMetric, inner_scores, is_paired_metric
 __all__ = ["ContextNoiseAccuracy", "declares_insufficient", "noise_ratio"]
 
 _INSUFFICIENT = ("insufficient information", "信息不足")
-"""The words by which RGB's script knows an answer that declines; its prompts ask for them."""
+"""The phrases by which RGB's script detects a refusal; its prompts ask for them."""
 
 
 def noise_ratio(sample: EvaluationSample) -> float | None:
-    """The share of noise among the documents of a sample: ``None`` where it has none, NaN where it cannot be one."""
-    held = sample.labels.get("noise_ratio")
-    if held is None:
+    """The proportion of noise among the documents of a sample: ``None`` if missing, NaN if invalid."""
+    ratio = sample.labels.get("noise_ratio")
+    if ratio is None:
         return None
-    if isinstance(held, (bool, np.bool_)) or not isinstance(held, (int, float, np.number)) or not 0 <= held <= 1:
+    if isinstance(ratio, (bool, np.bool_)) or not isinstance(ratio, (int, float, np.number)) or not 0 <= ratio <= 1:
         return math.nan
-    return float(held)
+    return float(ratio)
 
 
 def declares_insufficient(output: SystemOutputs | None) -> bool:
-    """Whether RGB's script takes an answer for one that declines: letter by letter, anywhere in it."""
+    """Whether RGB's script counts an answer as a refusal: the phrase occurs anywhere, case-sensitive."""
     if output is None or output.response is None:
         return False
     return any(words in output.response.text for words in _INSUFFICIENT)
 
 
 class _BaseReducer(Reducer):
-    """The other metric's number where it reads keys of its own, which here stand behind the noise ratio."""
+    """The base metric's reducer, for metrics that read keys: here a key is (noise ratio, base key)."""
 
     def __init__(self, reducer: Reducer) -> None:
         self.reducer = reducer
         self.name = reducer.name
 
     def value(self, scores: Scores) -> float:
-        """What the other metric makes of the same samples."""
+        """The base metric's value over the same samples."""
         own = None if scores.keys is None else tuple(key and key.payload[1] for key in scores.keys)
         return self.reducer.value(replace(scores, keys=own))
 
@@ -64,11 +64,11 @@ class ContextNoiseAccuracy(WrapperMetric):
 
     .. math:: M(\{s : s \text{ has a noise ratio}\})
 
-    `labels["noise_ratio"]` is the share of noise among the documents, a number from 0 to 1. The value is that of the
-    base metric M over all samples that have one; `details["by_noise_ratio"]` has value, interval and number of samples
-    for each ratio, in ascending order. A ratio that is no such number is a failed measurement (`bad_noise_ratio`).
-    With `insufficient="rgb_script"` an answer that says "insufficient information" is wrong whatever else it says, and
-    right where all documents are noise, as RGB's script counts; by default it is judged by M like any other.
+    `labels["noise_ratio"]` is the proportion of noise among the documents, from 0 to 1. The value is that of the base
+    metric M over all samples that have one; `details["by_noise_ratio"]` has value, interval and number of samples for
+    each ratio, in ascending order. An invalid ratio is a failed measurement (`bad_noise_ratio`). With
+    `insufficient="rgb_script"` an answer that contains "insufficient information" is wrong, but right if all documents
+    are noise, as RGB's script counts; by default it is judged by M like any other.
     """
 
     base: Any = "containment"
@@ -87,7 +87,9 @@ class ContextNoiseAccuracy(WrapperMetric):
         super().__post_init__()
         inner = self.inner
         if is_paired_metric(inner):
-            raise BadValueError(f"'{inner.name}' looks at several samples together; it has no value by noise ratio")
+            raise BadValueError(
+                f"'{inner.name}' is computed from several samples together; it has no value by noise ratio"
+            )
         if self.insufficient == "rgb_script" and not inner.binary:
             raise BadValueError(
                 f"insufficient='rgb_script' needs a base whose scores are 0 or 1, which those of '{inner.name}' are not"
@@ -99,32 +101,32 @@ class ContextNoiseAccuracy(WrapperMetric):
 
     @property
     def worst(self) -> float | None:
-        """As the base metric counts a failed answer."""
+        """The base metric's worst value."""
         return self.inner.worst
 
     def signature_options(self) -> dict[str, str]:
-        """The base metric, and what becomes of an answer that declines."""
+        """The base metric, and the treatment of refusals."""
         return {**super().signature_options(), "insufficient": self.insufficient}
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether the sample has a noise ratio, and work for the base metric."""
+        """Whether the sample has a noise ratio, and the base metric applies."""
         return noise_ratio(sample) is not None and self.inner.is_applicable(sample, output)
 
     def score(self, batch: Batch) -> Scores:
-        """The base metric's outcomes; each sample's ratio travels with its key."""
+        """The base metric's outcomes; each sample's ratio is stored in its key."""
         scores, ratios = inner_scores(self.inner, batch), [noise_ratio(sample) for sample in batch.samples]
         column = np.array([math.nan if ratio is None else ratio for ratio in ratios], dtype=np.float64)
-        absent = np.array([ratio is None for ratio in ratios], dtype=np.bool_)
+        missing = np.array([ratio is None for ratio in ratios], dtype=np.bool_)
         if self.insufficient == "rgb_script":
             declined = np.array([declares_insufficient(output) for output in batch.outputs], dtype=np.bool_)
             declined &= scores.status == Status.SCORED
             scores = replace(scores, values=np.where(declined, column == 1, scores.values))
-        ours = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
-        broken = np.isnan(column) & ~absent & ours
+        measured = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
+        invalid = np.isnan(column) & ~missing & measured
         usable = [None if ratio is None or math.isnan(ratio) else ratio for ratio in ratios]
-        own = list(zip(usable, scores.keys or [None] * len(batch), strict=True))
-        scores = scores.replaced(broken, Status.MEASURE_FAILED, "bad_noise_ratio", math.nan)
-        return with_family_keys(scores.replaced(absent, Status.SKIPPED, "no_noise_ratio", math.nan), batch, own)
+        payloads = list(zip(usable, scores.keys or [None] * len(batch), strict=True))
+        scores = scores.replaced(invalid, Status.MEASURE_FAILED, "bad_noise_ratio", math.nan)
+        return with_family_keys(scores.replaced(missing, Status.SKIPPED, "no_noise_ratio", math.nan), batch, payloads)
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The base metric's outcome by its plain definition, where the sample has a ratio."""
@@ -143,7 +145,7 @@ class ContextNoiseAccuracy(WrapperMetric):
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """The share of noise, and then the base metric's steps."""
+        """The noise ratio, then the base metric's steps."""
         ratio = noise_ratio(sample)
         steps = DerivationBuilder().add_step(f"{format_number(100 * (ratio or 0.0))} % of its documents are noise")
         if self.insufficient == "rgb_script" and declares_insufficient(output):
@@ -157,7 +159,7 @@ class ContextNoiseAccuracy(WrapperMetric):
     def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
         """Value, interval and number of samples by noise ratio."""
         scores, clusters = sort_by_id(scores, clusters)
-        keys: Sequence[FamilyKey | None] = scores.keys or ()  # none of a sample that nobody could score
+        keys: Sequence[FamilyKey | None] = scores.keys or ()  # None for a sample that could not be scored
         groups: dict[float, list[int]] = {}
         for row, key in enumerate(keys):
             ratio = None if key is None else key.payload[0]
@@ -168,11 +170,11 @@ class ContextNoiseAccuracy(WrapperMetric):
         }
 
     def _group(self, scores: Scores, clusters: Clusters | None, rows: list[int]) -> dict[str, Any]:
-        part, inside = scores.take(rows), None if clusters is None else clusters[rows]
-        value = self.reducer.value(part)
-        interval = self.reducer.interval(part, *self.range, binary=self.binary, clusters=inside)
+        group, group_clusters = scores.take(rows), None if clusters is None else clusters[rows]
+        value = self.reducer.value(group)
+        interval = self.reducer.interval(group, *self.range, binary=self.binary, clusters=group_clusters)
         return {
             "value": None if math.isnan(value) else value,
             "interval": None if interval is None else [interval.low, interval.high],
-            "num_samples": int(part.counted.sum()),
+            "num_samples": int(group.counted.sum()),
         }

@@ -1,4 +1,4 @@
-"""Robustness to the documents given to the system, under one roof: noise among them, and what is false in them."""
+"""Robustness to the retrieved documents (re-exports): noise and false documents."""
 
 from .context_noise import ContextNoiseAccuracy
 from .false_documents import ErrorCorrectionRate, ErrorDetectionRate

@@ -1,4 +1,4 @@
-"""Are the retrieved documents about the question, and do they repeat each other: cosines of vectors of their texts."""
+"""Context relevance and redundancy by embeddings: cosines of queries and retrieved documents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["EmbeddingContextRedundancy", "EmbeddingContextRelevance"]
 
 @dataclass(frozen=True)
 class _ContextMetric(ConfiguredMetric):
-    """A metric over vectors of the first k returned documents."""
+    """A metric over the embeddings of the first k returned documents."""
 
     embed_fn: Any
     k: int | None = field(default=None, kw_only=True)
@@ -44,36 +44,36 @@ class _ContextMetric(ConfiguredMetric):
 
     @property
     def depth(self) -> int | None:
-        """How many documents are looked at; ``None`` for all of them."""
+        """The number of documents read; ``None`` for all."""
         cut = self.active_conventions.depth
         return self.k if cut is None else min(self.k or cut, cut)
 
     @property
     def worst_stats(self) -> Sequence[float] | None:
-        """Of a failed answer nothing was cut."""
+        """No truncation in a failed answer."""
         return (0.0,)
 
     @property
     def rounding(self) -> float:
-        """What a model's last digits may come to."""
+        """The rounding tolerance of a model."""
         return MODEL_ROUNDING
 
     def require_ready(self) -> None:
-        """Raise unless the embedder can be used."""
+        """Raise unless the embedder is available."""
         require_embedder(self.embed_fn)
 
     def signature_options(self) -> dict[str, str]:
-        """What makes the vectors, and the depth at which conventions cut every ranking."""
+        """The embedder, and the depth set by the conventions."""
         cut = {} if self.depth == self.k else {"depth": str(self.depth)}
         return {"embed": embedder_name(self.embed_fn), **cut}
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """How many documents were asked for, where this looks at more."""
+        """The requested ``top_k``, if this metric reads more documents."""
         deep = self.depth is None or (run.top_k is not None and run.top_k < self.depth)
         return {"top_k": str(run.top_k)} if run.top_k is not None and deep else {}
 
     def vectors(self, batch: Batch, rows: Sequence[Sequence[str]]) -> tuple[TextVectors, np.ndarray[Any, Any]]:
-        """The vectors of the texts of each row, and how many of these were cut."""
+        """The embeddings of the texts of each row, and the number of truncated texts."""
         vectors = embed_texts(batch, resolve_embedder(self.embed_fn), rows)
         cut = np.array([[sum(map(vectors.was_cut, set(texts)))] for texts in rows], np.float64).reshape(-1, 1)
         note_truncation(batch, self.name, cut[:, 0])
@@ -81,7 +81,7 @@ class _ContextMetric(ConfiguredMetric):
 
 
 def _texts_by_row(found: EvidenceTexts, rows: int) -> list[list[str]]:
-    """The texts of each row's documents that have one, in their order."""
+    """The non-empty document texts of each row, in their order."""
     texts: list[list[str]] = [[] for _ in range(rows)]
     for owner, use in zip(found.owners.tolist(), found.uses.tolist(), strict=True):
         if found.texts[use].strip():
@@ -105,8 +105,8 @@ class EmbeddingContextRelevance(_ContextMetric):
 
     .. math:: \frac{1}{m} \cdot \sum_i \text{cos}(v(\text{query}), v(d_i))
 
-    m is the number of documents with text there are, k at most. It needs no annotation, and sees only what a vector
-    sees: a document on the topic scores high whether or not it holds the answer. `embed_fn` makes the vectors, as for
+    m is the number of documents with text there are, k at most. It needs no annotation, and measures the topic only: a
+    document on the topic scores high whether or not it contains the answer. `embed_fn` makes the vectors, as for
     `embedding_similarity`, with which it shares them. Nothing returned scores 0, as precision does; a failed output
     counts as -1.
     """
@@ -141,7 +141,7 @@ class EmbeddingContextRelevance(_ContextMetric):
         )
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """By definition, document by document."""
+        """The plain definition, document by document."""
         if not sample.query.strip():
             return Score.skip("empty_query")
         texts = [item.doc.text for item in output.retrieved[: self.depth]]
@@ -174,9 +174,9 @@ class EmbeddingContextRedundancy(_ContextMetric):
 
     .. math:: \frac{1}{m - 1} \cdot \sum_{i > 1} \max_{j < i} \text{cos}(v(d_i), v(d_j))
 
-    1 where every document says what an earlier one said. Documents without text are not looked at. Lower is better as
-    long as relevance does not fall: read it beside `embedding_context_relevance`. `intra_list_diversity` looks at all
-    pairs instead. Failed outputs are left out: what was not returned repeats nothing.
+    1 if every document repeats an earlier one. Documents without text are ignored. Lower is better as long as relevance
+    does not fall: read it together with `embedding_context_relevance`. `intra_list_diversity` uses all pairs instead.
+    Failed outputs are left out.
     """
 
     target = TargetCategory.DIVERSITY
@@ -207,7 +207,7 @@ class EmbeddingContextRedundancy(_ContextMetric):
         )
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """By definition, document by document."""
+        """The plain definition, document by document."""
         texts = [item.doc.text for item in output.retrieved[: self.depth]]
         own = [text for text in texts if text and text.strip()]
         if len(own) < 2:
@@ -244,7 +244,7 @@ class EmbeddingContextRedundancy(_ContextMetric):
 
 
 def _mean_of_highest(cosines: np.ndarray[Any, np.dtype[np.float64]], documents: int) -> float:
-    """From the cosines of every document with each before it, in their order."""
+    """From the cosines of every document with each earlier one, in their order."""
     if documents < 2:
         return 0.0
     starts = np.cumsum(np.arange(documents - 1))

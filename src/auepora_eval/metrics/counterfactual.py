@@ -1,4 +1,4 @@
-"""Counterfactual consistency: how alike the answers to a question and to its counterfactual variants are."""
+"""Counterfactual consistency: similarity of the answers to a question and to its counterfactual variants."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ __all__ = ["CounterfactualConsistency"]
 
 Rows = npt.NDArray[np.intp]
 _BATCH_SIZE = 1024
-"""How many pairs of answers are compared at a time."""
+"""The number of pairs of answers compared at a time."""
 
 
 @register("counterfactual_consistency")
 @dataclass(frozen=True)
 class CounterfactualConsistency(FamilyMetric, WrapperMetric):
-    r"""How alike the answers to a question and to its counterfactual variants are.
+    r"""Similarity of the answers to a question and to its counterfactual variants.
 
     .. math:: \text{similarity}(\text{answer to the base question}, \text{answer to the variant})
 
     A variant names its base in `labels["variant_of"]` and is marked by `labels["scenario"]`. The answer to the base
-    question takes the place of the reference, the answer to the variant that of the answer; `base` is any metric that
-    compares an answer to a reference and nothing else. The value is the mean over variants. Where the system failed on
-    either, the pair counts at the similarity's worst value.
+    question serves as the reference, the answer to the variant as the answer; `base` is any metric that compares an
+    answer to a reference and nothing else. The value is the mean over variants. Where the system failed on either, the
+    pair counts at the similarity's worst value.
     """
 
     base: Any = "token_f1"
@@ -64,8 +64,8 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
     }
 
     def __post_init__(self) -> None:
-        given = require_scenarios("counterfactual_scenarios", self.counterfactual_scenarios)
-        object.__setattr__(self, "counterfactual_scenarios", given)
+        scenarios = require_scenarios("counterfactual_scenarios", self.counterfactual_scenarios)
+        object.__setattr__(self, "counterfactual_scenarios", scenarios)
         super().__post_init__()
         inner = self.inner
         if (
@@ -81,24 +81,24 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
 
     @property
     def scenarios(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The scenarios that are counterfactual."""
+        """The counterfactual scenarios."""
         return self.counterfactual_scenarios
 
     @property
     def worst(self) -> float | None:
-        """That of the similarity."""
+        """The worst value of the similarity."""
         return self.inner.worst
 
     def required_fields(self) -> list[str]:
-        """Nothing: the reference is an answer of the system."""
+        """None: the reference is an answer of the system."""
         return []
 
     def signature_options(self) -> dict[str, str]:
-        """The similarity, and what is counterfactual."""
+        """The similarity and the scenarios."""
         return {**super().signature_options(), "scenarios": "+".join(self.counterfactual_scenarios).replace("|", "/")}
 
     def score(self, batch: Batch) -> Scores:
-        """Whether there is an answer; it travels with the key."""
+        """Whether there is an answer, which is stored in the key."""
         answered = apply_failure_policy(with_conventions(_HasAnswer(), self.inner.active_conventions), batch)
         return with_family_keys(
             answered, batch, [None if output is None else output.response for output in batch.outputs]
@@ -140,7 +140,7 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
             batch = Batch(samples[start : start + _BATCH_SIZE], outputs[start : start + _BATCH_SIZE])
             scores = apply_failure_policy(inner, batch)
             warn_notes([batch.notes])
-            if isinstance(inner.reducer, ComputedReducer):  # it has a number for a pair, if taken as a dataset of one
+            if isinstance(inner.reducer, ComputedReducer):  # its value over one pair is the pair's score
                 scores = Scores.of([inner.reducer.value(scores.take([row])) for row in range(len(scores))])
             parts.append(replace(scores, stats=None, keys=None))
         return Scores.concat(parts)
@@ -148,7 +148,7 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """Both answers, and how alike they are."""
+        """Both answers and their similarity."""
         base = around.find(str(sample.labels.get("variant_of")))
         if base is None or isinstance(self.inner.reducer, ComputedReducer):
             return super().derivation(sample, output, around)
@@ -157,9 +157,9 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
             f"The base {base[0].sample_id} was answered with {quote_text(first.text if first else '')}"
         )
         steps.add_step("That answer takes the place of the reference:")
-        stand_in = EvaluationSample(sample.sample_id, "", reference_answer=first or Response(""))
+        pair = EvaluationSample(sample.sample_id, "", reference_answer=first or Response(""))
         answer = SystemOutputs([], output.response or Response(""))
-        return prepend_steps(steps, inner_derivation(self.inner, stand_in, answer, around))
+        return prepend_steps(steps, inner_derivation(self.inner, pair, answer, around))
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The mean similarity of pairs by the similarity's plain definition."""

@@ -1,4 +1,4 @@
-"""What metrics share that have an answer judged by a critic: one question about each, on a scale."""
+"""Base class of metrics in which a critic rates an answer on a scale."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ __all__ = ["CriticMetric", "repeat_summary"]
 
 @dataclass(frozen=True)
 class CriticMetric(RepeatedJudgementMetric):
-    """A metric of the answer that asks a critic for numbers on a scale."""
+    """An answer metric from a critic's ratings on a scale."""
 
-    # Critics need not be hashable; equality is enough to tell two metrics apart.
+    # Critics need not be hashable; metrics are compared by equality.
     critic: Any = field(default=None, hash=False)
-    """Who judges: an ``LLMCritic``, a ``StructuredCritic``, or ``{use: NAME}`` in a plan."""
+    """The judge: an ``LLMCritic``, a ``StructuredCritic``, or ``{use: NAME}`` in a plan."""
     scale: str | None = field(default="1-5", kw_only=True)
-    """Between which numbers the critic answers, the worst first."""
+    """The rating scale, the worst value first."""
     rationale: bool = field(default=True, kw_only=True)
-    """Whether a critic that answers with objects is asked for its reasons, before the score."""
+    """Whether a structured critic is asked for a rationale before the score."""
     prompt: Any = field(default=None, kw_only=True)
-    """Another prompt: the path of a file, or a ``Prompt``."""
+    """A custom prompt: the path of a file, or a ``Prompt``."""
     own_prompt: Prompt | None = field(init=False, repr=False, default=None)
-    """That prompt, read."""
+    """The custom prompt, loaded."""
 
     python_options: ClassVar[frozenset[str]] = frozenset({"critic"})  # on the command line --judge-model names it
     reads: ClassVar[frozenset[str]] = frozenset({"response"})
@@ -57,27 +57,27 @@ class CriticMetric(RepeatedJudgementMetric):
 
     @property
     def scale_used(self) -> str:
-        """Between which numbers the critic is asked to answer."""
+        """The rating scale in use."""
         assert self.scale is not None
         return self.scale
 
     @property
     def prompt_used(self) -> Prompt:
-        """What the critic is asked with."""
+        """The prompt in use."""
         return self.own_prompt or resolve_prompt(None, otherwise=self.prompt_names[0])
 
     def require_ready(self) -> None:
-        """Raise unless there is somebody to ask."""
+        """Raise unless a judge is configured."""
         resolve_critic(self.critic, self.name)
         super().require_ready()
 
     @abstractmethod
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
-        """What to ask, or the outcome where there is nothing to ask."""
+        """The rating prompt, or an outcome that needs no judge."""
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
-        """One outcome per sample, all asked for at once."""
-        resolve_critic(self.critic, self.name)  # a mistake to be told at once, not sample by sample
+        """One outcome per sample, judged concurrently."""
+        resolve_critic(self.critic, self.name)  # raise once, not for every sample
         return await super().ascore(batch, judge)
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
@@ -85,20 +85,22 @@ class CriticMetric(RepeatedJudgementMetric):
         question = self.question(sample, output)
         if isinstance(question, Score):
             return question
-        return self.scored(await request_ratings(judge, resolve_critic(self.critic, self.name), question))
+        return self.score_ratings(await request_ratings(judge, resolve_critic(self.critic, self.name), question))
 
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """What the judge said on its scale, as numbers between 0 and 1, and their mean."""
-        asked = self._with_replay_critic(around.judgements)
-        question = asked.question(sample, output)
-        told = judgement_steps(question, around.judgements, asked.combine, aggregation=getattr(self, "aggregation", ""))
-        return super().derivation(sample, output, around) if told is None else told
+        """The stored ratings, rescaled to [0, 1], and their mean."""
+        metric = self._with_replay_critic(around.judgements)
+        question = metric.question(sample, output)
+        derivation = judgement_steps(
+            question, around.judgements, metric.combine, aggregation=getattr(self, "aggregation", "")
+        )
+        return super().derivation(sample, output, around) if derivation is None else derivation
 
-    def _with_replay_critic(self, said: Iterable[SampleJudgement]) -> CriticMetric:
-        """The metric with a critic of the kind that gave these judgements: what is asked may depend on it."""
-        first = next(iter(said), None)
+    def _with_replay_critic(self, judgements: Iterable[SampleJudgement]) -> CriticMetric:
+        """A copy with a critic of the kind that made these judgements: the prompt may depend on it."""
+        first = next(iter(judgements), None)
         if first is None:
             return self
         twin = copy.copy(self)
@@ -106,7 +108,7 @@ class CriticMetric(RepeatedJudgementMetric):
         return twin
 
     def signature_options(self) -> dict[str, str]:
-        """Who judges, how it is asked, and on which scale."""
+        """The judge, the prompt and the scale."""
         return {
             "critic": critic_signature(self.critic),
             "prompt": self.prompt_used.id,

@@ -1,4 +1,4 @@
-"""Derivations of metrics over claims: the claims, the verdicts on them, what was counted, and the mean."""
+"""Derivations of metrics over claims: claims, verdicts, proportions and the mean."""
 
 from __future__ import annotations
 
@@ -26,62 +26,70 @@ Evaluations = Sequence[tuple[int, ClaimEvaluation, tuple[float, ...]]]
 def claim_steps(
     metric: ClaimMetric, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext
 ) -> Derivation | None:
-    """From the stored judgements to the score; ``None`` where they are not answers to what would be asked now."""
-    entails = isinstance(metric.known_verifier, (EntailmentFunction, NliModel))
-    if entails and not around.may_call_models:
+    """The steps from the stored judgements to the score; ``None`` if these do not match the present requests."""
+    uses_nli = isinstance(metric.known_verifier, (EntailmentFunction, NliModel))
+    if uses_nli and not around.may_call_models:
         return None
-    checker = None if entails else make_replay_critic(around.judgements, metric.prompt_used("support").id)
-    lister = make_replay_critic(around.judgements, metric.prompt_used("claims").id)
+    checker = None if uses_nli else make_replay_critic(around.judgements, metric.prompt_used("support").id)
+    extractor = make_replay_critic(around.judgements, metric.prompt_used("claims").id)
 
     async def once(judge: JudgeClient, repeat: int) -> tuple[ClaimEvaluation, Score | tuple[float, ...]]:
-        sheet = ClaimEvaluation(metric, judge, sample, output, repeat, lister=lister, checker=checker)
-        return sheet, await metric.value(sheet)
+        evaluation = ClaimEvaluation(metric, judge, sample, output, repeat, extractor=extractor, checker=checker)
+        return evaluation, await metric.value(evaluation)
 
-    came = replay_repeats(around.judgements, once)
-    told = [(repeat, sheet, found) for repeat, (sheet, found) in came or () if not isinstance(found, Score)]
-    return _steps(metric, sample, told) if told else None
+    repeats = replay_repeats(around.judgements, once)
+    evaluations = [
+        (repeat, evaluation, value) for repeat, (evaluation, value) in repeats or () if not isinstance(value, Score)
+    ]
+    return _steps(metric, sample, evaluations) if evaluations else None
 
 
-def _steps(metric: ClaimMetric, sample: EvaluationSample, came: Evaluations) -> Derivation:
+def _steps(metric: ClaimMetric, sample: EvaluationSample, evaluations: Evaluations) -> Derivation:
     steps = DerivationBuilder().add_step(f"The question: {quote_text(sample.query)}")
     shown: dict[str, Source] = {}
-    for _, sheet, _ in came:
-        shown |= {one.name: one for one in (*(of for of, _ in sheet.taken), *(held.against for held in sheet.held))}
+    for _, evaluation, _ in evaluations:
+        shown |= {
+            one.name: one
+            for one in (
+                *(of for of, _ in evaluation.decomposed),
+                *(statements.against for statements in evaluation.checked),
+            )
+        }
     add_source_steps(steps, shown.values())
-    for repeat, sheet, values in came:
-        if len(came) > 1:
+    for repeat, evaluation, values in evaluations:
+        if len(evaluations) > 1:
             steps.add_step(f"Judged for the {repeat + 1}. time:")
-        _add_claim_steps(steps, sheet)
+        _add_claim_steps(steps, evaluation)
         if metric.dimension_names:
             parts = ", ".join(
                 f"{name} = {format_number(one)}" for name, one in zip(metric.dimension_names, values, strict=True)
             )
             steps.add_step(f"{metric.combination_formula()}: {parts}")
-    return add_mean_step(steps, metric.name, [metric.combine(values) for _, _, values in came])
+    return add_mean_step(steps, metric.name, [metric.combine(values) for _, _, values in evaluations])
 
 
-def _add_claim_steps(steps: DerivationBuilder, sheet: ClaimEvaluation) -> None:
-    for of, claims in sheet.taken:
-        held = [one for one in sheet.held if one.statements is claims and one.verdicts]
-        if not held:
+def _add_claim_steps(steps: DerivationBuilder, evaluation: ClaimEvaluation) -> None:
+    for of, claims in evaluation.decomposed:
+        checked = [one for one in evaluation.checked if one.statements is claims and one.verdicts]
+        if not checked:
             steps.table(f"The claims of {of.name}: {len(claims)}", ("claim",), [(claim,) for claim in claims])
             continue
-        headers = ("claim", *(one.against.name for one in held), *(("why",) if len(held) == 1 else ()))
-        rows = [_row(claim, place, held) for place, claim in enumerate(claims)]
+        headers = ("claim", *(one.against.name for one in checked), *(("why",) if len(checked) == 1 else ()))
+        rows = [_row(claim, place, checked) for place, claim in enumerate(claims)]
         steps.table(f"The claims of {of.name}, and how far they are supported", headers, rows)
-    for one in sheet.shares:
+    for one in evaluation.proportions:
         value = one.count / one.of
-        steps.add_step(f"{_capitalise(one.words)}: {one.count} / {one.of} = {format_number(value)}", value)
+        steps.add_step(f"{_capitalise(one.label)}: {one.count} / {one.of} = {format_number(value)}", value)
 
 
-def _row(claim: str, place: int, held: Sequence[CheckedStatements]) -> tuple[Cell, ...]:
-    verdicts = [one.verdicts[place] for one in held]
-    why = (verdicts[0].rationale,) if len(held) == 1 else ()
+def _row(claim: str, place: int, checked: Sequence[CheckedStatements]) -> tuple[Cell, ...]:
+    verdicts = [one.verdicts[place] for one in checked]
+    why = (verdicts[0].rationale,) if len(checked) == 1 else ()
     return (claim, *(one.level.label for one in verdicts), *why)
 
 
 def add_source_steps(steps: DerivationBuilder, sources: Iterable[Source]) -> None:
-    """The texts themselves, by their names."""
+    """Add the texts with their names."""
     for one in sources:
         known = one.name.startswith("the ")
         steps.add_step(
@@ -94,7 +102,7 @@ def _capitalise(text: str) -> str:
 
 
 def add_mean_step(steps: DerivationBuilder, name: str, values: Sequence[float]) -> Derivation:
-    """The last step: the one value there is, or the mean of several judgements'."""
+    """Add the last step: the only value, or the mean over the repeats."""
     if len(values) == 1:
         return steps.finish_with_value(name, values[0])
     shown = " + ".join(map(format_number, values))

@@ -1,4 +1,4 @@
-"""Derivations of ranking metrics that look at judgements: bpref, Judged@k, accuracy, RBP, ERR."""
+"""Derivations of ranking metrics that use relevance judgements: bpref, Judged@k, accuracy, RBP, ERR."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from .judged_ranking import judged_ids
 __all__ = ["accuracy_steps", "bpref_steps", "err_steps", "judged_steps", "rbp_steps"]
 
 
-def bpref_steps(one: RankedQuery) -> Derivation:
-    """How many judged non-relevant documents stand above each hit."""
-    steps, relevant = one.first_steps(None), one.relevant
-    other = judged_ids(one.levels) - relevant
+def bpref_steps(query: RankedQuery) -> Derivation:
+    """The number of judged non-relevant documents above each hit."""
+    steps, relevant = query.first_steps(None), query.relevant
+    other = judged_ids(query.levels) - relevant
     steps.add_step(f"Judged and not relevant: {join_items(sorted(other))}; |N| = {len(other)}", len(other))
     if not relevant:
         return steps.finish("Nothing is relevant: 0", 0.0)
     above, total = 0, 0.0
     rows: list[tuple[Cell, ...]] = []
-    for doc_id in dict.fromkeys(one.ranked):
+    for doc_id in dict.fromkeys(query.ranked):
         if doc_id in other:
             above += 1
         elif doc_id in relevant:
@@ -35,17 +35,17 @@ def bpref_steps(one: RankedQuery) -> Derivation:
     )
 
 
-def judged_steps(one: RankedQuery, k: int) -> Derivation:
+def judged_steps(query: RankedQuery, k: int) -> Derivation:
     """Judged positions over positions."""
-    judged = judged_ids(one.levels)
+    judged = judged_ids(query.levels)
     seen, rows = set[str](), []
-    for rank, doc_id in enumerate(one.ranked[:k], start=1):
+    for rank, doc_id in enumerate(query.ranked[:k], start=1):
         counts = doc_id in judged and doc_id not in seen
-        rows.append((rank, doc_id, one.levels.get(doc_id), "judged" if counts else ""))
+        rows.append((rank, doc_id, query.levels.get(doc_id), "judged" if counts else ""))
         if counts:
             seen.add(doc_id)
-    steps = one.first_steps(k).table("Which of them were judged", ("rank", "document", "level", "judged"), rows)
-    positions = min(k, len(one.ranked))
+    steps = query.first_steps(k).table("Which of them were judged", ("rank", "document", "level", "judged"), rows)
+    positions = min(k, len(query.ranked))
     if not positions:
         return steps.finish("Nothing was returned: 0", 0.0)
     return steps.finish_with_value(
@@ -53,21 +53,21 @@ def judged_steps(one: RankedQuery, k: int) -> Derivation:
     )
 
 
-def accuracy_steps(one: RankedQuery, k: int) -> Derivation:
+def accuracy_steps(query: RankedQuery, k: int) -> Derivation:
     """Right decisions over judged documents."""
-    relevant, chosen = one.relevant, set(one.ranked[:k])
-    pool = judged_ids(one.levels) | relevant
+    relevant, chosen = query.relevant, set(query.ranked[:k])
+    pool = judged_ids(query.levels) | relevant
     rows = [
         (
             doc_id,
-            one.levels.get(doc_id),
+            query.levels.get(doc_id),
             "relevant" if doc_id in relevant else "not relevant",
             "within" if doc_id in chosen else "outside",
             "right" if (doc_id in relevant) == (doc_id in chosen) else "wrong",
         )
         for doc_id in sorted(pool)
     ]
-    steps = one.first_steps(k).table(
+    steps = query.first_steps(k).table(
         f"Every judged document: relevant ones belong within {k}, the others outside",
         ("document", "level", "judged", "where", ""),
         rows,
@@ -80,13 +80,13 @@ def accuracy_steps(one: RankedQuery, k: int) -> Derivation:
     )
 
 
-def rbp_steps(one: RankedQuery, p: float) -> Derivation:
+def rbp_steps(query: RankedQuery, p: float) -> Derivation:
     """The weights of the hits."""
     total, rows = 0.0, []
-    for rank, doc_id in one.hits(None):
+    for rank, doc_id in query.hits(None):
         total += p ** (rank - 1)
         rows.append((rank, doc_id, p ** (rank - 1)))
-    steps = one.first_steps(None).table(
+    steps = query.first_steps(None).table(
         f"Each hit weighs p^(rank − 1), with p = {format_number(p)}", ("rank", "document", "weight"), rows
     )
     steps.add_step(f"Their sum: {format_number(total)}", total)
@@ -95,18 +95,18 @@ def rbp_steps(one: RankedQuery, p: float) -> Derivation:
     )
 
 
-def err_steps(one: RankedQuery, k: int | None, max_grade: int) -> Derivation:
+def err_steps(query: RankedQuery, k: int | None, max_grade: int) -> Derivation:
     """At which position a reader is satisfied, and how likely."""
-    levels = dict(one.levels)
+    levels = dict(query.levels)
     reading, total = 1.0, 0.0
     rows: list[tuple[Cell, ...]] = []
-    for rank, doc_id in enumerate(one.ranked[:k], start=1):
+    for rank, doc_id in enumerate(query.ranked[:k], start=1):
         level = max(levels.pop(doc_id, 0), 0)
         satisfied = (2.0**level - 1.0) / 2.0**max_grade
         total += reading * satisfied / rank
         rows.append((rank, doc_id, level, satisfied, reading, reading * satisfied / rank))
         reading *= 1.0 - satisfied
-    steps = one.first_steps(k).table(
+    steps = query.first_steps(k).table(
         f"s = (2^level − 1) / 2^{max_grade} satisfies a reader who is still reading; each adds reading · s / rank",
         ("rank", "document", "level", "s", "still reading", "adds"),
         rows,

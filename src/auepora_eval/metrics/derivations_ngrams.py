@@ -1,4 +1,4 @@
-"""Derivations of BLEU, chrF and of what documents back: n-grams counted, order by order or one by one."""
+"""Derivations of BLEU, chrF and support by documents: counted n-grams."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["bleu_steps", "chrf_steps", "support_steps"]
 
 
 def bleu_steps(
-    answer: str, given: Sequence[str], counts: Sequence[int], precisions: Sequence[float], penalty: float, value: float
+    answer: str, tokens: Sequence[str], counts: Sequence[int], precisions: Sequence[float], penalty: float, value: float
 ) -> Derivation:
     """Sentence BLEU from its counts: matches and n-grams by order, and the penalty for being short."""
     orders = (len(counts) - 2) // 2
     length, closest = counts[0], counts[1]
     matches, totals = counts[2 : 2 + orders], counts[2 + orders :]
-    steps = add_words_step(DerivationBuilder().add_step(f"The answer: {quote_text(answer)}"), "Tokens", given)
+    steps = add_words_step(DerivationBuilder().add_step(f"The answer: {quote_text(answer)}"), "Tokens", tokens)
     steps.add_step(f"The reference closest in length has {closest} tokens", closest)
     rows: list[tuple[Cell, ...]] = [
         (n + 1, matches[n], totals[n], precisions[n] if n < len(precisions) else None) for n in range(orders)
@@ -85,23 +85,25 @@ def support_steps(
     what: str,
     where: str,
 ) -> Derivation:
-    """Which n-grams of the answer, from the place each begins at, some document holds, and which."""
+    """Which n-grams of the answer occur in which documents."""
     steps = add_words_step(DerivationBuilder().add_step(f"The answer: {quote_text(answer)}"), "Normalised", words)
     ids = join_items(doc_id for doc_id, _ in documents)
     steps.add_step(f"The evidence, {where}: {ids}")
-    held = [(doc_id, set(ngrams(text, n))) for doc_id, text in documents]
+    ngrams_by_document = [(doc_id, set(ngrams(text, n))) for doc_id, text in documents]
     rows = [
         (
             " ".join(words[place : place + n]),
-            "yes" if backed else "no",
-            join_items(_documents_with_ngram(held, tuple(words[place : place + n])), nothing=""),
+            "yes" if num_supported else "no",
+            join_items(_documents_with_ngram(ngrams_by_document, tuple(words[place : place + n])), nothing=""),
         )
-        for place, backed in counted
+        for place, num_supported in counted
     ]
     steps.table(f"Each of the {len(rows)} {what} of the answer", (what, "found", "in"), rows)
-    backed = sum(flag for _, flag in counted)
-    return steps.finish_with_value(f"Found / counted = {backed} / {len(counted)}", backed / len(counted))
+    num_supported = sum(flag for _, flag in counted)
+    return steps.finish_with_value(f"Found / counted = {num_supported} / {len(counted)}", num_supported / len(counted))
 
 
-def _documents_with_ngram(held: Iterable[tuple[str, set[tuple[str, ...]]]], gram: tuple[str, ...]) -> list[str]:
-    return list(dict.fromkeys(doc_id for doc_id, there in held if gram in there))[:3]
+def _documents_with_ngram(
+    ngrams_by_document: Iterable[tuple[str, set[tuple[str, ...]]]], gram: tuple[str, ...]
+) -> list[str]:
+    return list(dict.fromkeys(doc_id for doc_id, document_ngrams in ngrams_by_document if gram in document_ngrams))[:3]

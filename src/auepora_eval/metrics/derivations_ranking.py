@@ -1,4 +1,4 @@
-"""Derivations of the ranking metrics: which position holds what, what it adds, what is divided by what."""
+"""Derivations of the ranking metrics: the hits, what each adds, and the division."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class RankedQuery:
-    """One query: what was judged at which level, what was returned, and from which level on a document is relevant."""
+    """One query: judged levels, returned ids, and the relevance threshold."""
 
     levels: Mapping[str, int]
     ranked: Sequence[str]
@@ -43,33 +43,33 @@ class RankedQuery:
         depth: int | None,
         scores: Sequence[float | None] = (),
     ) -> RankedQuery:
-        """From gold as the plain definitions take it, cut where the conventions cut."""
+        """From gold as in the plain definitions, cut at the depth of the conventions."""
         levels = dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
         return cls(levels, ranked[:depth], min_relevance, depth, scores[:depth])
 
     @property
     def relevant(self) -> set[str]:
-        """G."""
+        """The ids of the relevant documents, G."""
         return relevant_ids(self.levels, self.min_relevance)
 
     def hits(self, k: int | None) -> list[tuple[int, str]]:
         """Rank and id of each relevant document within k, at its first position."""
         return self._first_positions(self.relevant, k)
 
-    def _first_positions(self, wanted: set[str], k: int | None) -> list[tuple[int, str]]:
+    def _first_positions(self, doc_ids: set[str], k: int | None) -> list[tuple[int, str]]:
         first: dict[str, int] = {}
         for rank, doc_id in enumerate(self.ranked[:k], start=1):
-            if doc_id in wanted:
+            if doc_id in doc_ids:
                 first.setdefault(doc_id, rank)
         return [(rank, doc_id) for doc_id, rank in first.items()]
 
     def first_steps(self, k: int | None) -> DerivationBuilder:
-        """The first steps of every ranking metric: what is relevant, and what stands where."""
+        """The first steps of every ranking metric: relevant ids and the ranking."""
         gold = sorted(self.relevant)
-        least = "" if self.min_relevance == 1 else f" (level {self.min_relevance} or more)"
+        threshold = "" if self.min_relevance == 1 else f" (level {self.min_relevance} or more)"
         graded = any(self.levels[doc_id] != 1 for doc_id in gold)
-        shown = [f"{doc_id} (level {self.levels[doc_id]})" if graded else doc_id for doc_id in gold]
-        steps = DerivationBuilder().add_step(f"Relevant{least}: {join_items(shown)}; |G| = {len(gold)}", len(gold))
+        labels = [f"{doc_id} (level {self.levels[doc_id]})" if graded else doc_id for doc_id in gold]
+        steps = DerivationBuilder().add_step(f"Relevant{threshold}: {join_items(labels)}; |G| = {len(gold)}", len(gold))
         place = {rank: number for number, (rank, _) in enumerate(self.hits(k), start=1)}
         rows: list[tuple[Cell, ...]] = [
             (rank, doc_id, self.levels.get(doc_id), self._mark(rank, doc_id, place))
@@ -90,22 +90,26 @@ def format_fraction(top: float, bottom: float) -> str:
     return f"{format_number(top)} / {format_number(bottom)}"
 
 
-def recall_steps(one: RankedQuery, k: int | None) -> Derivation:
+def recall_steps(query: RankedQuery, k: int | None) -> Derivation:
     """Hits over gold."""
-    steps, hits, gold = one.first_steps(k), len(one.hits(k)), len(one.relevant)
+    steps, hits, gold = query.first_steps(k), len(query.hits(k)), len(query.relevant)
     if not gold:
         return steps.finish("Nothing is relevant: 0", 0.0)
     return steps.finish_with_value(f"Recall: hits / |G| = {format_fraction(hits, gold)}", hits / gold)
 
 
 def _add_precision_step(
-    steps: DerivationBuilder, one: RankedQuery, k: int | None, written: int | None, divide_by: Literal["returned", "k"]
+    steps: DerivationBuilder,
+    query: RankedQuery,
+    k: int | None,
+    written: int | None,
+    divide_by: Literal["returned", "k"],
 ) -> float:
-    """Says how precision follows, and gives it; ``k`` is the cut-off in force, ``written`` the one asked for."""
-    if not one.ranked:
+    """Add the step of precision and return its value; ``k`` is the effective cut-off, ``written`` the given one."""
+    if not query.ranked:
         steps.add_step("Nothing was returned: precision is 0", 0.0)
         return 0.0
-    returned, hits = len(one.ranked), len(one.hits(k))
+    returned, hits = len(query.ranked), len(query.hits(k))
     positions = returned if k is None else k if divide_by == "k" else min(k, returned)
     what = "positions returned" if k is None else "k itself" if divide_by == "k" else "min(k, returned)"
     if k != written:
@@ -120,19 +124,19 @@ def _add_precision_step(
 
 
 def precision_steps(
-    one: RankedQuery, k: int | None, written: int | None, divide_by: Literal["returned", "k"]
+    query: RankedQuery, k: int | None, written: int | None, divide_by: Literal["returned", "k"]
 ) -> Derivation:
     """Hits over positions."""
-    steps = one.first_steps(k if one.ranked else written)
-    value = _add_precision_step(steps, one, k, written, divide_by)
+    steps = query.first_steps(k if query.ranked else written)
+    value = _add_precision_step(steps, query, k, written, divide_by)
     return steps.finish_with_value("Precision", value)
 
 
-def f1_steps(one: RankedQuery, k: int | None, written: int | None, divide_by: Literal["returned", "k"]) -> Derivation:
+def f1_steps(query: RankedQuery, k: int | None, written: int | None, divide_by: Literal["returned", "k"]) -> Derivation:
     """The harmonic mean of precision and recall."""
-    steps = one.first_steps(k if one.ranked else written)
-    precision = _add_precision_step(steps, one, k, written, divide_by)
-    hits, gold = len(one.hits(k)) if one.ranked else 0, len(one.relevant)
+    steps = query.first_steps(k if query.ranked else written)
+    precision = _add_precision_step(steps, query, k, written, divide_by)
+    hits, gold = len(query.hits(k)) if query.ranked else 0, len(query.relevant)
     recall = hits / gold if gold else 0.0
     steps.add_step(
         f"Recall: {format_fraction(hits, gold)} = {format_number(recall)}"
@@ -147,40 +151,40 @@ def f1_steps(one: RankedQuery, k: int | None, written: int | None, divide_by: Li
     return steps.finish_with_value(text, 2 * precision * recall / (precision + recall))
 
 
-def hit_rate_steps(one: RankedQuery, k: int | None) -> Derivation:
+def hit_rate_steps(query: RankedQuery, k: int | None) -> Derivation:
     """Whether there is a hit."""
-    hits = one.hits(k)
+    hits = query.hits(k)
     if hits:
         rank, doc_id = hits[0]
-        return one.first_steps(k).finish(f"{doc_id} is relevant and stands at rank {rank}: 1", 1.0)
-    return one.first_steps(k).finish("No relevant document is among them: 0", 0.0)
+        return query.first_steps(k).finish(f"{doc_id} is relevant and stands at rank {rank}: 1", 1.0)
+    return query.first_steps(k).finish("No relevant document is among them: 0", 0.0)
 
 
-def mrr_steps(one: RankedQuery, k: int | None) -> Derivation:
+def mrr_steps(query: RankedQuery, k: int | None) -> Derivation:
     """One over the rank of the first hit."""
-    hits = one.hits(k)
+    hits = query.hits(k)
     if not hits:
-        return one.first_steps(k).finish("No relevant document is among them: 0", 0.0)
+        return query.first_steps(k).finish("No relevant document is among them: 0", 0.0)
     rank, doc_id = hits[0]
-    return one.first_steps(k).finish_with_value(f"The first hit is {doc_id} at rank {rank}: 1 / {rank}", 1.0 / rank)
+    return query.first_steps(k).finish_with_value(f"The first hit is {doc_id} at rank {rank}: 1 / {rank}", 1.0 / rank)
 
 
-def r_precision_steps(one: RankedQuery) -> Derivation:
+def r_precision_steps(query: RankedQuery) -> Derivation:
     """Hits within as many positions as there is gold."""
-    gold = len(one.relevant)
+    gold = len(query.relevant)
     if not gold:
-        return one.first_steps(None).finish("Nothing is relevant: 0", 0.0)
-    hits = len(one.hits(gold))
-    return one.first_steps(gold).finish_with_value(
+        return query.first_steps(None).finish("Nothing is relevant: 0", 0.0)
+    hits = len(query.hits(gold))
+    return query.first_steps(gold).finish_with_value(
         f"Hits within the first |G| = {gold}: {format_fraction(hits, gold)}", hits / gold
     )
 
 
 def average_precision_steps(
-    one: RankedQuery, k: int | None, divide_by: Literal["hits", "capped", "gold"]
+    query: RankedQuery, k: int | None, divide_by: Literal["hits", "capped", "gold"]
 ) -> Derivation:
-    """The precisions at the hits, added up and divided as the conventions say."""
-    steps, hits, gold = one.first_steps(k), [] if k == 0 else one.hits(k), len(one.relevant)
+    """The sum of the precisions at the hits, divided as the conventions require."""
+    steps, hits, gold = query.first_steps(k), [] if k == 0 else query.hits(k), len(query.relevant)
     if not hits:
         return steps.finish("No relevant document is among them: 0", 0.0)
     total, rows = 0.0, []
@@ -200,7 +204,7 @@ def average_precision_steps(
 
 
 def ndcg_steps(
-    one: RankedQuery,
+    query: RankedQuery,
     k: int | None,
     gain: Literal["binary", "exponential", "linear"],
     *,
@@ -208,20 +212,20 @@ def ndcg_steps(
     average_ties: bool = False,
 ) -> Derivation:
     """Discounted gain over that of the best ranking."""
-    steps = one.first_steps(k)
+    steps = query.first_steps(k)
     if k == 0:
         return steps.finish("Nothing was returned: 0", 0.0)
     words = {
-        "binary": f"1 from level {one.min_relevance} on, else 0",
+        "binary": f"1 from level {query.min_relevance} on, else 0",
         "exponential": "2^level − 1",
         "linear": "the level itself",
     }[gain]
-    gains = {doc_id: relevance_gain(level, gain, one.min_relevance) for doc_id, level in one.levels.items()}
+    gains = {doc_id: relevance_gain(level, gain, query.min_relevance) for doc_id, level in query.levels.items()}
     left = dict(gains)
-    got = [(doc_id, left.pop(doc_id, 0.0)) for doc_id in (one.ranked if average_ties else one.ranked[:k])]
+    got = [(doc_id, left.pop(doc_id, 0.0)) for doc_id in (query.ranked if average_ties else query.ranked[:k])]
     if average_ties:
-        shared = average_tied_gains([value for _, value in got], one.scores)
-        got = list(zip(one.ranked, shared, strict=True))[:k]
+        shared = average_tied_gains([value for _, value in got], query.scores)
+        got = list(zip(query.ranked, shared, strict=True))[:k]
         words += ", averaged over neighbours with equal scores"
     dcg = _add_dcg_table(steps, f"What was returned, with the gain {words} and the discount log2(rank + 1)", got)
     steps.add_step(f"DCG: {format_number(dcg)}", dcg)
@@ -245,10 +249,10 @@ def _add_dcg_table(steps: DerivationBuilder, text: str, gains: Sequence[tuple[st
     return total
 
 
-def aqwv_steps(one: RankedQuery, k: int | None, beta: float, corpus_size: int | None) -> Derivation:
-    """What misses and false alarms leave of 1."""
-    steps, gold, hits = one.first_steps(k), len(one.relevant), len(one.hits(k))
-    returned = len(one.ranked[:k])
+def aqwv_steps(query: RankedQuery, k: int | None, beta: float, corpus_size: int | None) -> Derivation:
+    """1 minus the costs of misses and false alarms."""
+    steps, gold, hits = query.first_steps(k), len(query.relevant), len(query.hits(k))
+    returned = len(query.ranked[:k])
     miss = 1.0 - hits / gold if gold else 0.0
     steps.add_step(
         f"P_miss: 1 − hits / |G| = 1 − {hits} / {gold} = {format_number(miss)}" if gold else "P_miss: no gold, 0", miss

@@ -1,4 +1,4 @@
-"""Derivations of judged answers: what the judge said on its scale, what that is between 0 and 1, and the mean."""
+"""Derivations of judge ratings: the ratings, rescaled to [0, 1], and their mean."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ __all__ = ["judgement_steps"]
 
 def judgement_steps(
     question: RatingPrompt | Score,
-    said: Iterable[SampleJudgement],
-    combined: Callable[[Sequence[float]], float],
+    judgements: Iterable[SampleJudgement],
+    combine: Callable[[Sequence[float]], float],
     *,
     aggregation: str,
 ) -> Derivation | None:
-    """From the stored judgements to the score; ``None`` where they are not answers to what would be asked now."""
+    """The steps from the stored judgements to the score; ``None`` if these do not match the present requests."""
     if isinstance(question, Score):
         assert question.value is not None
         return DerivationBuilder().finish(f"Nobody had to be asked: {format_number(question.value)}", question.value)
-    came: list[tuple[int, Rating]] = []
-    known = list(said)
+    ratings: list[tuple[int, Rating]] = []
+    known = list(judgements)
     for repeat in sorted({one.judge_repeat for one in known}):
         rating = _rating(question, [one for one in known if one.judge_repeat == repeat], repeat)
         if isinstance(rating, str):
             return None
         if rating is not None:
-            came.append((repeat, rating))
-    if not came:
+            ratings.append((repeat, rating))
+    if not ratings:
         return None
     low, high = question.scale.low, question.scale.high
     steps = DerivationBuilder()
@@ -45,25 +45,25 @@ def judgement_steps(
         elif not isinstance(text, Mapping):
             steps.add_step(f"The judge was shown as {name}: {len(text)} texts")
     add_judgements(steps, known)
-    rows: list[tuple[Cell, ...]] = [(repeat + 1, *one.values, combined(one.values)) for repeat, one in came]
+    rows: list[tuple[Cell, ...]] = [(repeat + 1, *one.values, combine(one.values)) for repeat, one in ratings]
     steps.table(
         f"Each number x on the scale from {low:g} to {high:g} is (x − {low:g}) / ({high:g} − {low:g})"
         + (f", put together by {aggregation}" if aggregation else ""),
         ("time", *question.names, "together"),
         rows,
     )
-    values = [combined(one.values) for _, one in came]
-    shown = " + ".join(map(format_number, values))
+    values = [combine(one.values) for _, one in ratings]
+    summands = " + ".join(map(format_number, values))
     return steps.finish_with_value(
-        f"The mean of {len(values)}: ({shown}) / {len(values)}", math.fsum(values) / len(values)
+        f"The mean of {len(values)}: ({summands}) / {len(values)}", math.fsum(values) / len(values)
     )
 
 
-def _rating(question: RatingPrompt, said: Sequence[SampleJudgement], repeat: int) -> Rating | str | None:
-    """One judgement of all that is asked; ``None`` where the judge failed, a text where it was asked something else."""
-    like = ReplayCritic(said[0].one_number, said[0].logprobs)
-    requests = question.requests(like, repeat)
-    by_key = {one.request: one for one in said}
+def _rating(question: RatingPrompt, judgements: Sequence[SampleJudgement], repeat: int) -> Rating | str | None:
+    """The rating of one repeat; ``None`` if the judge failed, a string if the requests do not match."""
+    critic = ReplayCritic(judgements[0].one_number, judgements[0].logprobs)
+    requests = question.requests(critic, repeat)
+    by_key = {one.request: one for one in judgements}
     answers = [by_key.get(request_key(request)) for _, request in requests]
     if any(one is None for one in answers):
         return "other questions"

@@ -1,4 +1,4 @@
-"""Derivations of structured answers: what was expected, what was given, field by field."""
+"""Derivations of structured answers: expected and given values, field by field."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["fields_steps", "label_steps", "schema_steps"]
 
 
 def to_json(value: Any) -> str:
-    """A value as JSON writes it."""
+    """A value as JSON."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -32,7 +32,7 @@ def label_steps(field: str, expected: Any, given: Any, response: Response, same:
 def fields_steps(
     expected: Mapping[str, Any], given: Any, text: str, same: Callable[[object, object], bool]
 ) -> Derivation:
-    """The share of expected fields that are given with an equal value."""
+    """The proportion of expected fields with an equal value."""
     if not isinstance(given, Mapping):
         return DerivationBuilder().add_step(f"The answer: {quote_text(text)}").finish("It is no object: 0", 0.0)
     rows = [

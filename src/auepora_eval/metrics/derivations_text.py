@@ -1,4 +1,4 @@
-"""Derivations of metrics that compare words: which words either text has, which they share, and what that makes."""
+"""Derivations of token overlap metrics: the tokens of both texts, the common ones, and the score."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ __all__ = [
 
 
 def format_words(words: Sequence[str]) -> str:
-    """Words apart from each other, so that it is seen where one ends."""
+    """Tokens with visible separators."""
     return " · ".join(words) if words else "no words"
 
 
 def add_words_step(steps: DerivationBuilder, what: str, words: Sequence[str]) -> DerivationBuilder:
-    """The words of a text after it was cut."""
+    """Add a step with the tokens of a text."""
     return steps.add_step(f"{what}, as words: {format_words(words)}; {len(words)} of them", len(words))
 
 
 def format_counts(counts: Counter[str] | Counter[tuple[str, ...]]) -> str:
-    """What is shared, and how often where more than once."""
+    """Tokens or n-grams, with their counts if above 1."""
     texts = [" ".join(one) if isinstance(one, tuple) else one for one in counts]
     return join_items(f"{text} ×{n}" if n > 1 else text for text, n in zip(texts, counts.values(), strict=True))
 
 
 def equality_steps(answer: str, references: Sequence[str], words: Tokenize) -> Derivation:
-    """Whether the words are the same, in the same order."""
+    """Whether the token sequences are equal."""
     given = words(answer)
     steps = add_words_step(DerivationBuilder().add_step(f"The answer: {quote_text(answer)}"), "Normalised", given)
     compared = drop_empty_references(map(words, references))
@@ -53,7 +53,7 @@ def _references_heading(references: Sequence[str], compared: Sequence[Sequence[s
 
 
 def bag_steps(answer: str, texts: Sequence[str], words: Tokenize, what: str) -> Derivation:
-    """F1 of the words as bags, against each text; the best counts."""
+    """F1 of the bags of tokens, against each text; the best counts."""
     given = words(answer)
     steps = add_words_step(DerivationBuilder().add_step(f"The answer: {quote_text(answer)}"), "Normalised", given)
     compared = drop_empty_references(map(words, texts))
@@ -91,9 +91,9 @@ def _text_label(what: str, place: int, of: int) -> str:
     return f"{what.capitalize()} {place}" if of > 1 else f"The {what}"
 
 
-def _bag_f1_formula(given: Sequence[str], wanted: Sequence[str]) -> str:
-    common = (Counter(given) & Counter(wanted)).total()
-    return f1_formula(Overlap(common, len(given), len(wanted)))
+def _bag_f1_formula(answer: Sequence[str], reference: Sequence[str]) -> str:
+    common = (Counter(answer) & Counter(reference)).total()
+    return f1_formula(Overlap(common, len(answer), len(reference)))
 
 
 def f1_formula(overlap: Overlap) -> str:
@@ -102,14 +102,14 @@ def f1_formula(overlap: Overlap) -> str:
         return ", with nothing in common,"
     p, r = overlap.precision, overlap.recall
     return (
-        f" with P = {overlap.common} / {overlap.given} = {format_number(p)} "
-        f"and R = {overlap.common} / {overlap.wanted} = "
+        f" with P = {overlap.common} / {overlap.answer_size} = {format_number(p)} "
+        f"and R = {overlap.common} / {overlap.reference_size} = "
         f"{format_number(r)}: 2 · {format_number(p)} · {format_number(r)} / ({format_number(p)} + {format_number(r)})"
     )
 
 
 def containment_steps(answer: str, slots: Sequence[Sequence[str]], words: Tokenize, found: bool) -> Derivation:
-    """Whether each thing that must be named is named by one of its spellings."""
+    """Whether one spelling of each slot occurs in the answer."""
     text = " ".join(words(answer))
     steps = (
         DerivationBuilder().add_step(f"The answer: {quote_text(answer)}").add_step(f"Normalised: {quote_text(text)}")
@@ -117,8 +117,15 @@ def containment_steps(answer: str, slots: Sequence[Sequence[str]], words: Tokeni
     rows: list[tuple[Cell, ...]] = []
     for number_, names in enumerate(slots, start=1):
         for name in names:
-            wanted = " ".join(words(name))
-            rows.append((number_, name, wanted, "does not count" if not wanted else "yes" if wanted in text else "no"))
+            normalised = " ".join(words(name))
+            rows.append(
+                (
+                    number_,
+                    name,
+                    normalised,
+                    "does not count" if not normalised else "yes" if normalised in text else "no",
+                )
+            )
     steps.table(
         "Of each thing to be named, one spelling must stand in it"
         if len(slots) > 1
@@ -137,7 +144,7 @@ def rouge_steps(
     overlap_of: Callable[[str, str, Tokenize], Overlap],
     what: str,
 ) -> Derivation:
-    """F1 of what is shared: words, pairs of words, or the longest sequence in common."""
+    """F1 of common tokens, bigrams, or the longest common subsequence."""
     given = words(answer)
     steps = add_words_step(DerivationBuilder().add_step(f"The answer: {quote_text(answer)}"), "Tokens", given)
     overlaps = [overlap_of(text, answer, words) for text in texts]
@@ -162,7 +169,8 @@ def rouge_steps(
         "rougeLsum": "words on a common subsequence, sentence by sentence",
     }[variant]
     steps.table(
-        f"Each {what}: P = common / {unit} of the answer ({overlaps[0].given}), R = common / {unit} of the {what}",
+        f"Each {what}: P = common / {unit} of the answer ({overlaps[0].answer_size}), "
+        f"R = common / {unit} of the {what}",
         (what, "common", "P", "R", "F1", shared),
         rows,
     )
@@ -170,25 +178,25 @@ def rouge_steps(
     return steps.finish_with_value(f"{'The best ' if len(rows) > 1 else ''}F1{f1_formula(best)}", f_measure(*best))
 
 
-def _shared(wanted: Sequence[str], given: Sequence[str], variant: str) -> str:
+def _shared(reference: Sequence[str], answer: Sequence[str], variant: str) -> str:
     if variant in ("rouge1", "rouge2"):
         n = int(variant[-1])
-        return format_counts(Counter(ngrams(given, n)) & Counter(ngrams(wanted, n)))
-    return format_words([wanted[place] for place in lcs_positions(wanted, given)])
+        return format_counts(Counter(ngrams(answer, n)) & Counter(ngrams(reference, n)))
+    return format_words([reference[place] for place in lcs_positions(reference, answer)])
 
 
 def _shared_lines(text: str, answer: str, words: Tokenize) -> str:
-    """Per sentence of the text the words that lie on a common subsequence with any sentence of the answer."""
-    wanted, given = ([words(line) for line in one.split("\n") if line] for one in (text, answer))
+    """Per sentence of the text the tokens on a common subsequence with any sentence of the answer."""
+    text_sentences, answer_sentences = ([words(line) for line in one.split("\n") if line] for one in (text, answer))
     lines = []
-    for sentence in wanted:
-        places = set[int]().union(*(lcs_positions(sentence, other) for other in given))
+    for sentence in text_sentences:
+        places = set[int]().union(*(lcs_positions(sentence, other) for other in answer_sentences))
         lines.append(format_words([sentence[place] for place in sorted(places)]))
     return " / ".join(lines)
 
 
 def distinct_steps(words: Sequence[str], answer: str, n: int) -> Derivation:
-    """Different n-grams over n-grams, within one answer."""
+    """Distinct n-grams over all n-grams of one answer."""
     found = ngrams(words, n)
     steps = add_words_step(DerivationBuilder().add_step(f"The answer: {quote_text(answer)}"), "Normalised", words)
     repeated = Counter({one: count for one, count in Counter(found).items() if count > 1})

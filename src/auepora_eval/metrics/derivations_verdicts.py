@@ -1,4 +1,4 @@
-"""Derivations of metrics over verdicts on statements: what was looked at, the verdicts, what was counted."""
+"""Derivations of metrics over verdicts on statements: input, verdicts and counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["verdict_steps"]
 def verdict_steps(
     metric: VerdictMetric, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext
 ) -> Derivation | None:
-    """From the stored judgements to the score; ``None`` where they are not answers to what would be asked now."""
+    """The steps from the stored judgements to the score; ``None`` if these do not match the present requests."""
     steps = DerivationBuilder().add_step(f"The question: {quote_text(sample.query)}")
     if output.response is not None:
         steps.add_step(f"The answer: {quote_text(output.response.text)}")
@@ -35,33 +35,33 @@ def verdict_steps(
             if known.value is None
             else steps.finish(f"Nobody had to be asked: {format_number(known.value)}", known.value)
         )
-    entails = isinstance(metric.known_critic, (EntailmentFunction, NliModel))
-    if entails and not around.may_call_models:
+    uses_nli = isinstance(metric.known_critic, (EntailmentFunction, NliModel))
+    if uses_nli and not around.may_call_models:
         return None
-    who = metric.checker() if entails else make_replay_critic(around.judgements, metric.prompt_used.id)
+    verifier = metric.checker() if uses_nli else make_replay_critic(around.judgements, metric.prompt_used.id)
 
     async def once(judge: JudgeClient, repeat: int) -> tuple[VerdictResult, list[CheckedStatements]]:
-        return await metric.judge_once(sample, output, judge, who, repeat)
+        return await metric.judge_once(sample, output, judge, verifier, repeat)
 
-    came = replay_repeats(around.judgements, once)
-    if came is None:
+    repeats = replay_repeats(around.judgements, once)
+    if repeats is None:
         return None
-    for repeat, (counted, held) in came:
-        again = f", judged for the {repeat + 1}. time" if len(came) > 1 else ""
-        _add_verdict_table(steps, held, again)
-        counts = zip(metric.own_count_names, counted.counts, strict=True)
+    for repeat, (result, checked) in repeats:
+        suffix = f", judged for the {repeat + 1}. time" if len(repeats) > 1 else ""
+        _add_verdict_table(steps, checked, suffix)
+        counts = zip(metric.own_count_names, result.counts, strict=True)
         if metric.own_count_names:
             steps.table("What was counted", ("what", "number"), [(name, value) for name, value in counts])
-        share, value = str(exact_fraction(counted.value)), format_number(counted.value)
-        told = share if share == value else f"{share} = {value}"
-        steps.add_step(f"{metric.formula_text[0].upper()}{metric.formula_text[1:]}: {told}", counted.value)
-    return add_mean_step(steps, metric.name, [counted.value for _, (counted, _) in came])
+        fraction, value = str(exact_fraction(result.value)), format_number(result.value)
+        shown = fraction if fraction == value else f"{fraction} = {value}"
+        steps.add_step(f"{metric.formula_text[0].upper()}{metric.formula_text[1:]}: {shown}", result.value)
+    return add_mean_step(steps, metric.name, [result.value for _, (result, _) in repeats])
 
 
-def _add_verdict_table(steps: DerivationBuilder, held: Sequence[CheckedStatements], again: str) -> None:
+def _add_verdict_table(steps: DerivationBuilder, checked: Sequence[CheckedStatements], suffix: str) -> None:
     rows = [
         (statement, one.against.name, verdict.level.label, verdict.rationale)
-        for one in held
+        for one in checked
         for statement, verdict in zip(one.statements, one.verdicts, strict=True)
     ]
-    steps.table(f"How far each is supported{again}", ("statement", "by", "verdict", "why"), rows)
+    steps.table(f"How far each is supported{suffix}", ("statement", "by", "verdict", "why"), rows)

@@ -1,4 +1,4 @@
-"""Derivations of metrics over another metric: the other one's own steps, and what is made of its number."""
+"""Derivations of wrapper metrics: the steps of the inner metric, and what follows from its value."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..core.types import EvaluationSample, SystemOutputs
 __all__ = ["add_inner_score_step", "inner_derivation", "inner_score", "prepend_steps"]
 
 
-def prepend_steps(first: DerivationBuilder, then: Derivation) -> Derivation:
-    """A derivation with steps before it."""
-    steps = first.extend(then)
-    return Derivation(steps.steps, then.value, then.general)
+def prepend_steps(steps_before: DerivationBuilder, derivation: Derivation) -> Derivation:
+    """A derivation with steps prepended."""
+    steps = steps_before.extend(derivation)
+    return Derivation(steps.steps, derivation.value, derivation.general)
 
 
 def inner_score(
     metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
 ) -> tuple[str, float | None]:
-    """The outcome of one sample under another metric, in a word, and the number it counts at."""
+    """The outcome of one sample under another metric, and the value it counts at."""
     if _needs_model_call(metric, around):
         return "not computed again", None
     scores = apply_failure_policy(metric, Batch([sample], [output]))
@@ -30,14 +30,14 @@ def inner_score(
 
 
 def _needs_model_call(metric: BatchMetric, around: ExplainContext) -> bool:
-    """Whether computing it again would ask a judge, or a model that must not be asked."""
+    """Whether computing it again would call a judge, or a model that must not be called."""
     return any(True for _ in judged_parts(metric)) or (metric.asks_models and not around.may_call_models)
 
 
 def inner_derivation(
     metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
 ) -> Derivation:
-    """The steps of another metric, where it has a score; else its outcome and what it counts at."""
+    """The steps of another metric, if it has a score; else its outcome and value."""
     if output is not None and (metric.is_paired or _needs_model_call(metric, around)):
         return metric.derivation(sample, output, around)
     outcome, value = inner_score(metric, sample, output, around)
@@ -55,15 +55,15 @@ def add_inner_score_step(
     output: SystemOutputs | None,
     around: ExplainContext,
 ) -> float | None:
-    """Says what another metric gives for a sample, with its answer, and gives the number."""
+    """Add a step with another metric's score of a sample; return the score."""
     outcome, value = inner_score(metric, sample, output, around)
     answer = output.response.text if output is not None and output.response is not None else ""
-    told = (
+    shown = (
         outcome
         if value is None
         else format_number(value)
         if outcome == "scored"
         else f"{format_number(value)} ({outcome})"
     )
-    steps.add_step(f"{what} {sample.sample_id}, answered with {quote_text(answer)}: {metric.name} = {told}", value)
+    steps.add_step(f"{what} {sample.sample_id}, answered with {quote_text(answer)}: {metric.name} = {shown}", value)
     return value

@@ -1,4 +1,4 @@
-"""Diversity: how varied the answers of a run are, and the documents returned for a question."""
+"""Diversity: variety of the answers of a run, and of the documents returned for a question."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ __all__ = ["DistinctN", "DistinctShare", "IntraListDiversity", "MeanOfPairs", "R
 
 
 class DistinctShare(Reducer):
-    """Different n-grams over n-grams, of all texts together. Reads the texts in ``keys``.
+    """Distinct n-grams over all n-grams of all texts. Reads the texts in ``keys``.
 
-    It has no interval: drawn anew, texts repeat, and a repeated text has no n-gram of its own.
+    It has no interval: a bootstrap repeats texts, and a repeated text adds no distinct n-gram.
     """
 
     def __init__(self, n: int) -> None:
@@ -55,13 +55,13 @@ class DistinctShare(Reducer):
         self.name = f"distinct[{n}]"
 
     def value(self, scores: Scores) -> float:
-        """The share; NaN where there is no n-gram."""
+        """The proportion; NaN without n-grams."""
         fold = self.fold()
         fold.add(scores)
         return fold.value()
 
     def fold(self) -> Fold:
-        """Grows with the different n-grams, not with the texts."""
+        """Its size grows with the distinct n-grams, not with the texts."""
         return _DistinctFold(self.n)
 
 
@@ -112,7 +112,7 @@ class DistinctN(AnswerMetric):
         return {"n": str(self.n)}
 
     def score(self, batch: Batch) -> Scores:
-        """The share within each answer, and the answer itself for all of them together."""
+        """The proportion within each answer; the answer is kept as key for the overall value."""
         words = token_ids(batch, word_tokenizer(), "answers")
         every = ngram_counts(words, self.n)
         values = distinct_ngrams(words, self.n) / np.maximum(every, 1)
@@ -120,16 +120,16 @@ class DistinctN(AnswerMetric):
         return replace(scores, keys=tuple(answers(batch)))
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
-        """The share within an answer by the plain definition."""
+        """The proportion within one answer by the plain definition."""
         found = ngrams(plain_words(answer), self.n)
         return Score(len(set(found)) / len(found)) if found else Score.skip("too_short")
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """How many n-grams there are, and how many different ones."""
+        """The counts of all and of distinct n-grams."""
         return distinct_steps(plain_words(answer), answer, self.n)
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
-        """The share among all answers by the plain definition."""
+        """The proportion over all answers by the plain definition."""
         texts = [output.response.text for output in outputs if output.response is not None]
         found = [gram for text in texts for gram in ngrams(plain_words(text), self.n)]
         return len(set(found)) / len(found) if found else math.nan
@@ -138,17 +138,16 @@ class DistinctN(AnswerMetric):
 @register("intra_list_diversity", at="top_k")
 @dataclass(frozen=True)
 class IntraListDiversity(ConfiguredMetric):
-    r"""How unlike each other the first k documents are: 1 minus the mean cosine over all pairs of them.
+    r"""Dissimilarity of the first k documents: 1 minus the mean cosine over all pairs.
 
     .. math:: 1 - \frac{2}{m \cdot (m - 1)} \cdot \sum_{i < j} \text{cos}(d_i, d_j)
 
-    m is the number of documents there are, k at most; with fewer than two there is nothing to compare. Their vectors
-    stand in `metadata["embedding"]` of each document, as a list of numbers. `embed` may be given instead, as the
-    `embed_fn` of `embedding_similarity`: a function from a list of texts to a vector for each, a model's path, a
-    resource of the plan; each different text is embedded once. A document returned twice is two positions with a cosine
-    of 1. Vectors of different length, or that are not lists of finite numbers, are a failed measurement
-    (`bad_embedding`), and so is a vector of nothing but zeros (`zero_vector`). Failed outputs are left out: what was
-    not returned has no diversity.
+    m is the number of documents, k at most; fewer than two cannot be compared. Vectors are read from
+    `metadata["embedding"]` of each document, a list of numbers. `embed` may be given instead, as the `embed_fn` of
+    `embedding_similarity`: a function from a list of texts to a vector for each, a model's path, a resource of the
+    plan; each different text is embedded once. A document returned twice is two positions with a cosine of 1. Vectors
+    of different length, or that are not lists of finite numbers, are a failed measurement (`bad_embedding`), and so is
+    a vector of nothing but zeros (`zero_vector`). Failed outputs are left out.
     """
 
     top_k: int | None = 5
@@ -174,27 +173,29 @@ class IntraListDiversity(ConfiguredMetric):
 
     @property
     def rounding(self) -> float:
-        """What a model's last digits may come to."""
+        """The rounding tolerance of a model."""
         return 0.0 if self.embed is None else MODEL_ROUNDING
 
     def require_ready(self) -> None:
-        """Raise unless the embedder, if there is one, can be used."""
+        """Raise unless the embedder, if there is one, is available."""
         if self.embed is not None:
             require_embedder(self.embed, what="embed")
 
     @property
     def k(self) -> int | None:
-        """How many documents are looked at; ``None`` for all of them."""
+        """The number of documents read; ``None`` for all."""
         depth = self.active_conventions.depth
         return self.top_k if depth is None else min(self.top_k or depth, depth)
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether there are two documents, and any has a vector, or a text to make one of."""
+        """Whether there are two documents, and any has a vector or a text."""
         documents = [item.doc for item in output.retrieved[: self.k]]
         if self.embed is not None:
             return len(documents) > 1 and any(document.text for document in documents)
-        held = [document.metadata for document in documents]
-        return len(held) > 1 and any(isinstance(one, Mapping) and one.get("embedding") is not None for one in held)
+        metadata = [document.metadata for document in documents]
+        return len(metadata) > 1 and any(
+            isinstance(one, Mapping) and one.get("embedding") is not None for one in metadata
+        )
 
     def score(self, batch: Batch) -> Scores:
         """One minus the mean cosine of each list."""
@@ -206,7 +207,7 @@ class IntraListDiversity(ConfiguredMetric):
         )
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """By definition, pair by pair."""
+        """The plain definition, pair by pair."""
         documents = [item.doc for item in output.retrieved[: self.k]]
         if len(documents) < 2:
             return Score.skip("too_few_documents")
@@ -214,9 +215,9 @@ class IntraListDiversity(ConfiguredMetric):
         if self.embed is None:
             vectors = [document_vector(document) for document in documents]
         else:
-            alone = Batch([sample], [output])
-            known = embed_texts(alone, resolve_embedder(self.embed, what="embed"), [[d.text for d in documents]])
-            vectors = [known[document.text] for document in documents]
+            single = Batch([sample], [output])
+            embeddings = embed_texts(single, resolve_embedder(self.embed, what="embed"), [[d.text for d in documents]])
+            vectors = [embeddings[document.text] for document in documents]
         problems = {vector for vector in vectors if isinstance(vector, str)}
         numbers = [vector.tolist() for vector in vectors if not isinstance(vector, str)]
         if NO_VECTOR in problems:
@@ -238,23 +239,23 @@ class IntraListDiversity(ConfiguredMetric):
         return list_distance_steps([item.doc for item in output.retrieved[: self.k]], float(found.values[0]), value)
 
     def signature_options(self) -> dict[str, str]:
-        """Where the vectors come from, and the depth at which conventions cut every ranking."""
+        """The source of the vectors, and the depth set by the conventions."""
         cut = {} if self.k == self.top_k else {"depth": str(self.k)}
         return {"vectors": "metadata" if self.embed is None else embedder_name(self.embed), **cut}
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """How many documents were asked for, where this looks at more."""
+        """The requested ``top_k``, if this metric reads more documents."""
         return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < (self.k or math.inf) else {}
 
 
 class MeanOfPairs(Mean):
     """The mean over all pairs of samples, from the mean of each sample over its pairs.
 
-    It has no interval: two pairs that share a sample are not drawn independently.
+    It has no interval: pairs that share a sample are not independent.
     """
 
     def bounds(self, scores: Scores, low: float, high: float) -> tuple[float, float] | None:
-        """The mean with every pair of which a sample failed to be measured at ``low``, and at ``high``."""
+        """The mean if every pair with an unmeasured sample had ``low``, and ``high``."""
         n, failed = int(scores.counted.sum()), int((scores.status == Status.MEASURE_FAILED).sum())
         every, known = (m * (m - 1) / 2 for m in (n + failed, n))
         seen = known * self.value(scores) if n else 0.0
@@ -263,23 +264,23 @@ class MeanOfPairs(Mean):
     def interval(
         self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
     ) -> Interval | None:
-        """There is none."""
+        """None."""
         return None
 
 
 @register("response_diversity")
 @dataclass(frozen=True)
 class ResponseDiversity(ConfiguredMetric):
-    r"""How unlike each other the answers of a run are: 1 minus the mean cosine over all pairs of answers.
+    r"""Dissimilarity of the answers of a run: 1 minus the mean cosine over all pairs of answers.
 
     .. math:: 1 - \frac{2}{n \cdot (n - 1)} \cdot \sum_{i < j} \text{cos}(a_i, a_j)
 
-    An answer is the vector of how often each word occurs in it, in lower case and without punctuation: 0 where all
-    answers have the same words, 1 where no two share one. `embed` may be given instead, as the `embed_fn` of
-    `embedding_similarity`, and then the range is [0, 2]. The score of a sample is the mean distance of its
-    answer to all others, so that the lowest score finds the answer most like the rest; a slice is the same among its
-    own answers. A system that says the same to everybody scores low; whether answers ought to differ is a question of
-    the questions. It has no interval, since distances to the same answer belong together. Failed outputs are left out.
+    An answer is represented by its word counts, in lower case and without punctuation: 0 if all answers have the same
+    words, 1 if no two share one. `embed` may be given instead, as the `embed_fn` of `embedding_similarity`, and then
+    the range is [0, 2]. The score of a sample is the mean distance of its answer to all others, so that the lowest
+    score finds the answer most like the rest; a slice is the same among its own answers. A system that always gives the
+    same answer scores low; whether answers should differ depends on the questions. It has no interval, since distances
+    to the same answer are dependent. Failed outputs are left out.
     """
 
     embed: Any = field(default=None, kw_only=True)
@@ -303,24 +304,24 @@ class ResponseDiversity(ConfiguredMetric):
 
     @property
     def rounding(self) -> float:
-        """What a model's last digits may come to."""
+        """The rounding tolerance of a model."""
         return 0.0 if self.embed is None else MODEL_ROUNDING
 
     def require_ready(self) -> None:
-        """Raise unless the embedder, if there is one, can be used."""
+        """Raise unless the embedder, if there is one, is available."""
         if self.embed is not None:
             require_embedder(self.embed, what="embed")
 
     def score(self, batch: Batch) -> Scores:
-        """Which answers there are; how far apart they lie is known when all are there."""
+        """Which answers exist; distances follow once all are known."""
         texts = answers(batch)
         empty = token_ids(batch, word_tokenizer(), "answers").counts == 0
         skip = {"no_response": no_response(batch), "empty_answer": empty}
         if self.embed is None:
             return Scores.of(np.zeros(len(batch)), skip=skip, keys=texts)
-        asked = [[] if none else [text] for text, none in zip(texts, empty.tolist(), strict=True)]
-        known = embed_texts(batch, resolve_embedder(self.embed, what="embed"), asked)
-        vectors: list[Vector] = [known[text[0]] if text else NO_VECTOR for text in asked]
+        texts_by_row = [[] if none else [text] for text, none in zip(texts, empty.tolist(), strict=True)]
+        embeddings = embed_texts(batch, resolve_embedder(self.embed, what="embed"), texts_by_row)
+        vectors: list[Vector] = [embeddings[text[0]] if text else NO_VECTOR for text in texts_by_row]
         fail = {
             reason: np.array([isinstance(v, str) and v == reason for v in vectors], np.bool_)
             for reason in UNUSABLE_REASONS
@@ -337,7 +338,7 @@ class ResponseDiversity(ConfiguredMetric):
             return alone.replaced(there, Status.SKIPPED, "no_other_answer", math.nan)
         if self.embed is None:
             cosines = word_cosines_to_others(Vocabulary(word_tokenizer().byte_tokenizer, remember=False).encode(keys))
-        elif len(set(map(len, keys))) > 1:  # nobody can say which of them is wrong
+        elif len(set(map(len, keys))) > 1:  # it is unknown which of them is wrong
             return alone.replaced(there, Status.MEASURE_FAILED, UNUSABLE_REASONS[0], math.nan)
         else:
             cosines = cosines_to_others(np.frombuffer(b"".join(keys)).reshape(len(keys), -1))
@@ -355,11 +356,11 @@ class ResponseDiversity(ConfiguredMetric):
         return answer_distance_steps(sample.sample_id, output.response.text, around.pairs, value[0])
 
     def select(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
-        """The same among these answers alone."""
+        """The distances among these answers only."""
         return self.pair_samples(scores.take(rows))
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
-        """By definition, pair by pair."""
+        """The plain definition, pair by pair."""
         if self.embed is not None:
             return None
         texts = [output.response.text for output in outputs if output.response is not None]
@@ -374,5 +375,5 @@ class ResponseDiversity(ConfiguredMetric):
         return math.fsum(distances) / len(distances) if distances else math.nan
 
     def signature_options(self) -> dict[str, str]:
-        """What the vectors are."""
+        """The kind of vectors."""
         return {"vectors": "words" if self.embed is None else embedder_name(self.embed)}

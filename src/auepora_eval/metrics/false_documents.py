@@ -1,4 +1,4 @@
-"""Documents that say what is false: whether an answer says so, and whether it is right all the same."""
+"""Robustness to false documents: whether an answer reports them, and whether it is still correct."""
 
 from __future__ import annotations
 
@@ -41,37 +41,37 @@ CUES: dict[str, tuple[str, ...]] = {
     "rgb_script": ("factual errors", "事实性错误"),
     "rgb_paper": ("There are factual errors in the provided documents.",),
 }
-"""The words that say the documents are wrong: those RGB's script looks for, and the sentence its paper asks for."""
+"""Phrases that report wrong documents: those RGB's script searches, and the sentence its paper asks for."""
 
 
 def wrong_answers(sample: EvaluationSample) -> list[str] | None:
-    """The false answers that the documents of a sample give, none of them blank; ``None`` where they are not texts."""
+    """The non-blank false answers in the documents of a sample; ``None`` if they are not strings."""
     if sample.metadata is None:
         return []
     if not isinstance(sample.metadata, Mapping):
         return None
-    held = sample.metadata.get("wrong_answer")
-    texts = [] if held is None else [held] if isinstance(held, str) else held
+    value = sample.metadata.get("wrong_answer")
+    texts = [] if value is None else [value] if isinstance(value, str) else value
     if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
         return None
     return [text for text in texts if text.strip()]
 
 
 def has_false_documents(sample: EvaluationSample) -> bool | None:
-    """Whether a sample was asked with false documents; ``None`` where its false answer is of no use."""
+    """Whether a sample has false documents; ``None`` if its false answer is invalid."""
     wrong = wrong_answers(sample)
     return None if wrong is None else bool(wrong) or "false_documents" in sample.scenarios
 
 
-def require_binary_base(who: str, base: BatchMetric, threshold: object) -> None:
-    """Raise unless a base metric has a score per sample that tells right from wrong by being at least ``threshold``."""
+def require_binary_base(metric_name: str, base: BatchMetric, threshold: object) -> None:
+    """Raise unless a base metric has a score per sample, and ``threshold`` separates right from wrong."""
     if is_paired_metric(base) or isinstance(base.reducer, ComputedReducer) or not base.higher_is_better:
         raise BadValueError(
-            f"{who} asks of each answer whether it is right, which '{base.name}' does not tell; take a metric with a "
-            "score per sample, higher for better, such as containment or exact_match"
+            f"{metric_name} needs a base that scores each answer as right or wrong, not '{base.name}'; take a "
+            "metric with a score per sample, higher for better, such as containment or exact_match"
         )
     if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not math.isfinite(threshold):
-        raise BadValueError(f"threshold must be a number, from which on a score is right; not {threshold!r}")
+        raise BadValueError(f"threshold must be a finite number, not {threshold!r}")
     require_in_range("threshold", threshold, base)
 
 
@@ -82,13 +82,13 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
 
     .. math:: [\,\exists c \in \text{cues}: c \subseteq \text{answer}\,]
 
-    Documents are false where `metadata["wrong_answer"]` is there (a text or a list of texts), or where
-    `labels["scenario"]` is `has_false_documents`. An answer says so by a phrase that the prompt demands: `cues`, found
-    anywhere in it whatever the case, white space and kind of apostrophe. `cues="rgb_script"` are the words RGB's script
-    looks for, `cues="rgb_paper"` the whole sentence its paper asks for; give the words of your own prompt as a list.
-    A `judge`, a function of sample and output that is true where the answer says so, takes their place. A refusal or an
-    empty answer says nothing of the kind. A false answer that is no text is a failed measurement (`bad_wrong_answer`),
-    and so is a verdict that is neither true nor false (`judge_unparseable`).
+    Documents are false if `metadata["wrong_answer"]` is given (a string or a list of strings), or if
+    `labels["scenario"]` is `false_documents`. An answer reports them by a phrase that the prompt asks for: `cues`,
+    searched anywhere in it, ignoring case, white space and the kind of apostrophe. `cues="rgb_script"` are the phrases
+    RGB's script searches, `cues="rgb_paper"` the whole sentence its paper asks for; give the phrases of your own prompt
+    as a list. A `judge`, a function of sample and output that returns true if the answer reports them, replaces the
+    cues. A refusal or an empty answer does not report them. A false answer that is not a string is a failed measurement
+    (`bad_wrong_answer`), and so is a verdict that is neither true nor false (`judge_unparseable`).
     """
 
     cues: tuple[str, ...] = CUES["rgb_script"]
@@ -108,11 +108,11 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
         object.__setattr__(self, "cues", _check_cues(self.cues))
         require_judge(self.judge)
         if self.judge is not None and self.cues != CUES["rgb_script"]:
-            raise BadValueError("give cues or a judge: a judge takes the place of the cues")
+            raise BadValueError("give cues or a judge, not both: a judge replaces the cues")
         super().__post_init__()
 
     def signature_options(self) -> dict[str, str]:
-        """How it is told that an answer says so."""
+        """The cues or the judge."""
         if self.judge is not None:
             return {"judge": function_name(self.judge, module=False)}
         named = next((name for name, phrases in CUES.items() if phrases == self.cues), None)
@@ -123,17 +123,17 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
         return has_false_documents(sample) is not False
 
     def applies(self, sample: EvaluationSample) -> str | None:
-        """Only false documents can be found out."""
+        """Skips samples without false documents."""
         return "no_false_documents" if has_false_documents(sample) is False else None
 
     def score(self, batch: Batch) -> Scores:
-        """Once for all metrics that ask in the same way: a judge may be slow."""
+        """Cached for all metrics with the same cues or judge: a judge may be slow."""
         key = ("error_detection", self.cues, id(self.judge), self.active_conventions.missing)
         return batch.feature(key, lambda b: SampleMetric.score(self, b))
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """Whether the answer says that the documents are wrong."""
-        assert output.response is not None  # an output without one is skipped before it gets here
+        """Whether the answer reports wrong documents."""
+        assert output.response is not None  # outputs without a response are skipped before
         if has_false_documents(sample) is None:
             return Score.fail("bad_wrong_answer")
         if self.judge is not None:
@@ -145,7 +145,7 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """Which cue stands in the answer."""
+        """Which cues occur in the answer."""
         text = "" if output.response is None else output.response.text
         answer, found = normalize_text(text), bool(self.score_one(sample, output).value)
         steps = DerivationBuilder().add_step(
@@ -178,7 +178,7 @@ class ErrorCorrectionRate(WrapperMetric):
 
     Detected is what `error_detection_rate` counts, with the same `cues` or `judge`; right is a score of the base metric
     of at least `threshold`. With `over="all"` the share is among all samples with false documents, which is the product
-    of detection and correction. `insufficient` says what becomes of a detecting answer that also says "insufficient
+    of detection and correction. `insufficient` sets the score of a detecting answer that also contains "insufficient
     information": it is `judged` like any other; it counts as right (`rgb_script`), as the main script of RGB has it; or
     as wrong (`rgb_fact_script`), as its script with a judge does.
     """
@@ -210,11 +210,11 @@ class ErrorCorrectionRate(WrapperMetric):
 
     @property
     def detection(self) -> ErrorDetectionRate:
-        """The question whether an answer says that the documents are wrong."""
+        """The metric that detects reports of wrong documents."""
         return with_conventions(ErrorDetectionRate(self.cues, self.judge), self.active_conventions)
 
     def signature_options(self) -> dict[str, str]:
-        """What is detected, what is right, and among which samples."""
+        """The definitions of detected and right, and the denominator."""
         return {
             "over": self.over,
             **self.detection.signature_options(),
@@ -224,27 +224,31 @@ class ErrorCorrectionRate(WrapperMetric):
         }
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether the documents are false, and there is work for the base metric."""
+        """Whether the documents are false, and the base metric applies."""
         return self.detection.is_applicable(sample, output) and self.inner.is_applicable(sample, output)
 
     def score(self, batch: Batch) -> Scores:
-        """Detected and right; who is not detected is skipped, or wrong."""
+        """Detected and right; undetected samples are skipped, or wrong."""
         detected, base = self.detection.score(batch), inner_scores(self.inner, batch)
-        found = detected.values == 1
+        is_detected = detected.values == 1
         right = (base.status == Status.SCORED) & (base.values >= self.threshold)
         if self.insufficient != "judged":
             declined = np.array([declares_insufficient(output) for output in batch.outputs], dtype=np.bool_)
             right = np.where(declined & (base.status == Status.SCORED), self.insufficient == "rgb_script", right)
-        # Why the question does not apply to a sample goes before what lies in its answer.
-        asked, skipped = _masks_by_reason(detected, Status.SKIPPED), base.status == Status.SKIPPED
-        nothing_false = asked.pop("no_false_documents", np.zeros(len(batch), np.bool_))
-        unanswered = {reason: mask & ~skipped for reason, mask in asked.items()}
-        skip = _merge_masks({"no_false_documents": nothing_false}, _masks_by_reason(base, Status.SKIPPED), unanswered)
+        # Reasons in the sample go before reasons in the answer.
+        detection_skips, skipped = _masks_by_reason(detected, Status.SKIPPED), base.status == Status.SKIPPED
+        no_false_documents = detection_skips.pop("no_false_documents", np.zeros(len(batch), np.bool_))
+        answer_skips = {reason: mask & ~skipped for reason, mask in detection_skips.items()}
+        skip = _merge_masks(
+            {"no_false_documents": no_false_documents}, _masks_by_reason(base, Status.SKIPPED), answer_skips
+        )
         if self.over == "detected":
-            skip["not_detected"] = (detected.status == Status.SCORED) & ~found
-        unmeasured = {reason: mask & found for reason, mask in _masks_by_reason(base, Status.MEASURE_FAILED).items()}
+            skip["not_detected"] = (detected.status == Status.SCORED) & ~is_detected
+        unmeasured = {
+            reason: mask & is_detected for reason, mask in _masks_by_reason(base, Status.MEASURE_FAILED).items()
+        }
         fail = _merge_masks(_masks_by_reason(detected, Status.MEASURE_FAILED), unmeasured)
-        return Scores.of((found & right).astype(np.float64), skip=skip, fail=fail)
+        return Scores.of((is_detected & right).astype(np.float64), skip=skip, fail=fail)
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """By the plain definitions of detection and of the base metric."""
@@ -270,7 +274,7 @@ class ErrorCorrectionRate(WrapperMetric):
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """Whether the answer says that documents are wrong, and whether it is right."""
+        """Whether the answer reports wrong documents, and whether it is right."""
         detected = self.detection.derivation(sample, output, around)
         steps = DerivationBuilder().extend(detected)
         if detected.value != 1:
@@ -292,14 +296,14 @@ class ErrorCorrectionRate(WrapperMetric):
 
 
 def _masks_by_reason(scores: Scores, status: Status) -> dict[str, Mask]:
-    """Per reason which samples have this outcome."""
+    """Masks of the samples with this status, by reason."""
     return {name: scores.with_reason(name) & (scores.status == status) for name in scores.reason_names if name}
 
 
 def _merge_masks(*masks: Mapping[str, Mask]) -> dict[str, Mask]:
-    """Masks by reason from several sources, in their order."""
-    united: dict[str, Mask] = {}
+    """The union of masks by reason, in their order."""
+    merged: dict[str, Mask] = {}
     for one in masks:
         for reason, mask in one.items():
-            united[reason] = mask | united[reason] if reason in united else mask
-    return united
+            merged[reason] = mask | merged[reason] if reason in merged else mask
+    return merged

@@ -1,4 +1,4 @@
-"""Answers judged by a language model: are they faithful to their evidence, and are they any good."""
+"""Answers rated by an LLM judge: faithfulness to the evidence, and answer quality."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ __all__ = ["LLMAnswerQuality", "LLMCritic", "LLMFaithfulnessScore"]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _RESERVED_NAMES = ("rationale", "score")
-"""What a reply calls other things by."""
+"""Names that a reply uses for other fields."""
 DIMENSIONS = ("relevance", "helpfulness", "clarity")
-"""What a critic that answers with objects is asked for unless an option says otherwise."""
+"""The default dimensions for structured critics."""
 ONE_QUESTION = "How well does the answer address what was asked?"
 
 
@@ -51,7 +51,7 @@ class LLMFaithfulnessScore(CriticMetric):
     evidence_source: Source = "retrieved"
     scale: str | None = field(default="0-1", kw_only=True)
     k: int | None = field(default=None, kw_only=True)
-    """How many of the returned documents count; all unless told."""
+    """How many of the returned documents count; all by default."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
     prompt_names: ClassVar[tuple[str, ...]] = ("faithfulness",)
@@ -78,12 +78,12 @@ class LLMFaithfulnessScore(CriticMetric):
         return ["relevant_docs"] if self.evidence_source == "relevant" else []
 
     def applies(self, sample: EvaluationSample) -> str | None:
-        """Without relevant documents there is no evidence of that kind."""
+        """Skips samples without relevant documents, if these are the evidence."""
         return "empty_gold" if self.evidence_source == "relevant" and not sample.relevant_docs else None
 
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
         """The question, the answer and its evidence."""
-        assert output.response is not None  # an output without one is skipped before it gets here
+        assert output.response is not None  # outputs without a response are skipped before
         answer = output.response.text
         if not answer.strip():
             return Score.skip("empty_answer")
@@ -108,7 +108,7 @@ class LLMFaithfulnessScore(CriticMetric):
         return [item.doc.text for item in output.retrieved[: self.k]]
 
     def signature_options(self) -> dict[str, str]:
-        """Who judges by what evidence."""
+        """The judge and the evidence."""
         return {
             **super().signature_options(),
             "evidence": self.evidence_source,
@@ -119,25 +119,24 @@ class LLMFaithfulnessScore(CriticMetric):
 @register("llm_answer_quality")
 @dataclass(frozen=True)
 class LLMAnswerQuality(CriticMetric):
-    r"""How good the answer is for whoever asked, as a language model judges it, dimension by dimension.
+    r"""Quality of the answer for the user, rated by an LLM judge, dimension by dimension.
 
     .. math:: \sum_d w_d \cdot (x_d - \text{lowest}) / (\text{highest} - \text{lowest}) \;/\; \sum_d w_d
 
     The critic is shown the question and the answer, and gives each of the `dimensions` a number x on the `scale`. The
-    prompt explains relevance, helpfulness, clarity, completeness, conciseness and coherence; further ones are written
-    with what they mean, as `tone: is it friendly?`. `aggregation` is `mean`, `weighted` (by `weights`) or `min`, the
-    weakest dimension. The mean of each dimension is in the details. The default is relevance, helpfulness and clarity
-    from 1 to 5, all in one question to a critic that answers with objects. A critic that gives a bare number is asked
-    one question instead, how well the answer addresses what was asked, from 0 to 1. Dimensions that are given are asked
-    for one by one where a critic gives a bare number or weighs labels by their probabilities. An empty answer scores 0,
-    and nobody is asked. With `repeats` the score is the mean over all judgements, and the details tell how far they lie
-    apart.
+    prompt explains relevance, helpfulness, clarity, completeness, conciseness and coherence; others need a description,
+    such as `tone: is it friendly?`. `aggregation` is `mean`, `weighted` (by `weights`) or `min`, the weakest dimension.
+    The mean of each dimension is in the details. The default is relevance, helpfulness and clarity from 1 to 5, all in
+    one request to a structured critic. A critic that returns a bare number gets one question instead, how well the
+    answer addresses what was asked, from 0 to 1. Given dimensions are requested one by one if the critic returns a bare
+    number or weighs labels by their probabilities. An empty answer scores 0, and no judge is called. With `repeats` the
+    score is the mean over all judgements, and the details contain their spread.
     """
 
     dimensions: Any = None
-    """What is judged apart, by name or as ``name: what it means``."""
+    """The rated dimensions, by name or as ``name: description``."""
     weights: Any = None
-    """How much each dimension counts: numbers in their order, or by name."""
+    """The weights of the dimensions: numbers in their order, or by name."""
     aggregation: str = "mean"
     scale: str | None = field(default=None, kw_only=True)
 
@@ -162,19 +161,19 @@ class LLMAnswerQuality(CriticMetric):
         known = self._known_criteria()
         for name in names:
             if name not in known:
-                there = f"; the prompt explains {', '.join(known)}" if known else ""
-                hint = did_you_mean(name, known, otherwise=there)
-                raise BadValueError(f"dimension '{name}': say what it means, as in '{name}: is it ...?'{hint}")
+                known_names = f"; the prompt explains {', '.join(known)}" if known else ""
+                hint = did_you_mean(name, known, otherwise=known_names)
+                raise BadValueError(f"dimension '{name}': add a description, such as '{name}: is it ...?'{hint}")
 
     @property
     def asks_one_question(self) -> bool:
-        """Whether the critic gives a bare number and no option asks for dimensions: then it is asked one question."""
+        """Whether the critic gets one question: it returns a bare number, and no option asks for dimensions."""
         critic = self.critic.thing if isinstance(self.critic, Use) else self.critic
         return self.dimensions is None and self.aggregation == "mean" and returns_number_only(critic)
 
     @property
     def scale_used(self) -> str:
-        """The scale that was asked for, else 0 to 1 for one question and 1 to 5 for dimensions."""
+        """The given scale, else 0 to 1 for one question and 1 to 5 for dimensions."""
         return self.scale or ("0-1" if self.asks_one_question else "1-5")
 
     @property
@@ -183,18 +182,18 @@ class LLMAnswerQuality(CriticMetric):
 
     @property
     def dimension_names(self) -> tuple[str, ...]:
-        """What is judged apart."""
+        """The names of the rated dimensions."""
         return tuple(one.partition(":")[0] for one in self._judged_dimensions)
 
     def _known_criteria(self) -> dict[str, str]:
-        """What each name means: as the option says, else the prompt, else ours."""
+        """Descriptions by name: from the option, else the prompt, else built-in."""
         own = dict(one.split(": ", 1) for one in self._judged_dimensions if ": " in one)
-        ours = {SCORE: ONE_QUESTION, **dict(built_in_prompt(self.prompt_names[0]).criteria)}
-        return {**ours, **dict(self.prompt_used.criteria), **own}
+        built_in = {SCORE: ONE_QUESTION, **dict(built_in_prompt(self.prompt_names[0]).criteria)}
+        return {**built_in, **dict(self.prompt_used.criteria), **own}
 
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
         """The question and the answer."""
-        assert output.response is not None  # an output without one is skipped before it gets here
+        assert output.response is not None  # outputs without a response are skipped before
         if not output.response.text.strip():
             return Score(0.0)
         return RatingPrompt(
@@ -209,68 +208,68 @@ class LLMAnswerQuality(CriticMetric):
         )
 
     def combine(self, values: Sequence[float]) -> float:
-        """The mean of the dimensions, by their weights where there are any, or the smallest."""
+        """The (weighted) mean of the dimensions, or the smallest."""
         if self.aggregation == "min":
             return min(values)
         weights = self.weights or (1.0,) * len(values)
         return math.fsum(w * value for w, value in zip(weights, values, strict=True)) / math.fsum(weights)
 
     def signature_options(self) -> dict[str, str]:
-        """Who judges what, and how it is put together."""
+        """The judge, the dimensions and the aggregation."""
         if self.asks_one_question:
             return {**super().signature_options(), "question": "one"}
-        shown = ",".join(map(_signature_name, self._judged_dimensions))
-        choices = {**super().signature_options(), "dimensions": shown, "aggregation": self.aggregation}
+        dimensions = ",".join(map(_signature_name, self._judged_dimensions))
+        choices = {**super().signature_options(), "dimensions": dimensions, "aggregation": self.aggregation}
         return (
             choices if self.weights is None else {**choices, "weights": ",".join(map(signature_number, self.weights))}
         )
 
 
-def _check_dimensions(given: object) -> tuple[str, ...]:
-    """Dimensions as ``name`` or ``name: what it means``, from a list of either, or from a mapping."""
-    if isinstance(given, str):
-        given = [given]
-    if isinstance(given, Mapping):
-        given = [given]
-    if not isinstance(given, Sequence):
-        raise BadTypeError(f"dimensions must be a list of names, not {given!r:.80}")
-    listed: list[str] = []
-    for one in given:
+def _check_dimensions(value: object) -> tuple[str, ...]:
+    """Dimensions as ``name`` or ``name: description``, from a list of either, or from a mapping."""
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, Mapping):
+        value = [value]
+    if not isinstance(value, Sequence):
+        raise BadTypeError(f"dimensions must be a list of names, not {value!r:.80}")
+    entries: list[str] = []
+    for one in value:
         if isinstance(one, Mapping):
-            listed += [f"{name}: {meaning}" if meaning else str(name) for name, meaning in one.items()]
+            entries += [f"{name}: {meaning}" if meaning else str(name) for name, meaning in one.items()]
         elif isinstance(one, str):
-            listed.append(one)
+            entries.append(one)
         else:
-            raise BadTypeError(f"a dimension is a name, or 'name: what it means', not {one!r:.80}")
-    made = []
-    for one in listed:
+            raise BadTypeError(f"a dimension is a name, or 'name: description', not {one!r:.80}")
+    dimensions = []
+    for one in entries:
         name, _, meaning = (part.strip() for part in one.partition(":"))
         if not _NAME.fullmatch(name) or name in _RESERVED_NAMES:
-            raise BadValueError(f"a dimension cannot be called {name!r}: lower case, digits and underscores, please")
-        made.append(f"{name}: {' '.join(meaning.split())}" if meaning else name)
-    names = [one.partition(":")[0] for one in made]
+            raise BadValueError(f"a dimension cannot be called {name!r}: use lower case, digits and underscores")
+        dimensions.append(f"{name}: {' '.join(meaning.split())}" if meaning else name)
+    names = [one.partition(":")[0] for one in dimensions]
     if not names or len(set(names)) < len(names):
         raise BadValueError(f"dimensions must be one name or more, each once; not {names!r}")
-    return tuple(made)
+    return tuple(dimensions)
 
 
-def _check_weights(given: object, names: Sequence[str]) -> tuple[float, ...]:
+def _check_weights(value: object, names: Sequence[str]) -> tuple[float, ...]:
     """One weight per dimension, in their order."""
-    if isinstance(given, Mapping):
-        if set(given) != set(names):
-            raise BadValueError(f"weights must name every dimension once ({', '.join(names)}), not {list(given)!r}")
-        given = [given[name] for name in names]
-    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != len(names):
-        raise BadValueError(f"weights must be {len(names)} numbers, one per dimension, not {given!r:.80}")
-    for weight in given:
+    if isinstance(value, Mapping):
+        if set(value) != set(names):
+            raise BadValueError(f"weights must name every dimension once ({', '.join(names)}), not {list(value)!r}")
+        value = [value[name] for name in names]
+    if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != len(names):
+        raise BadValueError(f"weights must be {len(names)} numbers, one per dimension, not {value!r:.80}")
+    for weight in value:
         if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < math.inf:
-            raise BadValueError(f"a weight is a number of at least 0, not {weight!r}")
-    if not any(given):
+            raise BadValueError(f"a weight must be a number >= 0, not {weight!r}")
+    if not any(value):
         raise BadValueError("one weight at least must be above 0")
-    return tuple(map(float, given))
+    return tuple(map(float, value))
 
 
 def _signature_name(dimension: str) -> str:
-    """A dimension in a signature: its name, and a digest of what it means where the option says so."""
+    """A dimension in a signature: its name, and a digest of a custom description."""
     name, colon, _ = dimension.partition(":")
     return f"{name}={hashlib.sha256(dimension.encode()).hexdigest()[:6]}" if colon else name

@@ -1,7 +1,7 @@
 """The generation metrics of the evaluation client: classes over datasets, plain functions of one answer.
 
 The classes are those of the other modules with the ``client`` conventions bound. The functions take the answer and one
-or several texts, and give ``None`` where the question does not apply or the answer is missing:
+or several strings, and return ``None`` if the measure does not apply or the answer is missing:
 
 >>> exact_match("the Eiffel Tower", ["Eiffel Tower"]), hallucination_rate("Paris in 1889", ["Paris, 1889"])
 (1.0, 0.33333333333333337)

@@ -1,4 +1,4 @@
-"""Answer against reference and evidence by overlap, in one place; each metric lives in a module of its family."""
+"""The overlap metrics in one place (re-exports)."""
 
 from .answer_match import AnswerRelevance, Containment, ExactMatch, TokenF1
 from .bleu import BleuScore

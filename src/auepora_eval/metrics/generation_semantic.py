@@ -1,4 +1,4 @@
-"""Does the answer mean what the reference means, or what was asked: vectors of texts, and models that read both."""
+"""Semantic similarity of answer and reference, or query: embeddings and cross-encoders."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["BertScoreMetric", "CrossEncoderSimilarity", "EmbeddingSimilarity", "
 
 
 def score_cosines(batch: Batch, embed: Any, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
-    """The cosines of pairs by an embedder."""
+    """The cosines of text pairs by an embedder."""
     vectors = embed_texts(batch, embed, [[text for pair in pairs for text in pair] for pairs in rows])
     flat = [pair for pairs in rows for pair in pairs]
     found = text_cosines(vectors, flat)
-    # The answer stands in every pair of its row, and is counted with the first.
+    # The answer is in every pair of its row; its truncation is counted once.
     cut = [
         vectors.was_cut(compared) + (place == 0 and vectors.was_cut(answer))
         for pairs in rows
@@ -45,14 +45,14 @@ class EmbeddingSimilarity(TextPairMetric):
 
     .. math:: \text{cos}(v(\text{answer}), v(\text{reference}))
 
-    `embed_fn` makes the vectors: in Python a function from a list of texts to a vector for each, or a
+    `embed_fn` computes the vectors: in Python a function from a list of strings to a list of vectors, or a
     sentence-transformers model; in a plan `{use: NAME}` of its resources, `{python: "module:name"}`,
-    `{sentence_transformers: {model: PATH}}` or `{openai_embeddings: {model: NAME}}`. Every different text is embedded
-    once, whichever metrics need it. The best of several references counts; `compare_to: query` takes the query instead.
+    `{sentence_transformers: {model: PATH}}` or `{openai_embeddings: {model: NAME}}`. Every distinct text is embedded
+    once for all metrics. The best of several references counts; `compare_to: query` takes the query instead.
 
-    Two empty texts score 1, an empty text beside another 0; an empty reference does not count while there is another. A
-    vector of zeros, one that holds NaN and vectors of different sizes are failed measurements. A failed answer counts
-    as -1, the worst a cosine can be.
+    Two empty texts score 1, an empty and a non-empty text 0; an empty reference does not count while there is another.
+    Zero vectors, NaN and vectors of different sizes are failed measurements. A failed answer counts as -1, the worst a
+    cosine can be.
     """
 
     embed_fn: Any
@@ -62,11 +62,11 @@ class EmbeddingSimilarity(TextPairMetric):
         super().__post_init__()
 
     def require_ready(self) -> None:
-        """Raise unless the embedder can be used."""
+        """Raise unless the embedder is available."""
         require_embedder(self.embed_fn)
 
     def signature_options(self) -> dict[str, str]:
-        """What makes the vectors, and what answers are compared to."""
+        """The embedder, and the text compared with."""
         return {"embed": embedder_name(self.embed_fn), **super().signature_options()}
 
     def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
@@ -76,7 +76,7 @@ class EmbeddingSimilarity(TextPairMetric):
 
 @dataclass(frozen=True)
 class _ModelMetric(TextPairMetric):
-    """A metric with a model of its own; its options say where that runs."""
+    """A metric with its own model."""
 
     model: str
     device: Device = field(default="auto", kw_only=True)
@@ -120,19 +120,19 @@ class SbertSimilarity(_ModelMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.embedder  # an option that cannot be meant is told here, not when scoring
+        _ = self.embedder  # invalid options raise here, not when scoring
 
     @property
     def embedder(self) -> SentenceTransformerEmbedder:
-        """What makes the vectors."""
+        """The embedder."""
         return SentenceTransformerEmbedder(self.model, cache=self.cache, **self._model_options)
 
     def require_ready(self) -> None:
-        """Raise unless the packages and the model are at hand."""
+        """Raise unless the packages and the model are available."""
         self.embedder.require_ready()
 
     def signature_options(self) -> dict[str, str]:
-        """The model, how exactly it computes, and what answers are compared to."""
+        """The model, its precision, and the text compared with."""
         return {**self.embedder.source.signature_options(), **super().signature_options()}
 
     def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
@@ -143,18 +143,18 @@ class SbertSimilarity(_ModelMetric):
 @register("cross_encoder_similarity")
 @dataclass(frozen=True)
 class CrossEncoderSimilarity(_ModelMetric):
-    r"""How well the answer fits the reference, by a model that reads both together.
+    r"""Similarity of answer and reference, by a cross-encoder that reads both together.
 
     .. math:: f(\text{reference}, \text{answer})
 
     `model` is the path of a cross-encoder's folder, or a hub name; nothing is downloaded unless `allow_download` is
     true. The model's own activation is applied: with a sigmoid, the usual one, the range is [0, 1] and a failed answer
-    counts as 0; where the model gives bare numbers (identity) there is no worst value, and failures leave the mean. The
-    text compared to comes first, as a query does for models of relevance; `compare_to: query` takes the query. The best
-    of several references counts. What is too long for the model is cut, from the longer text, and counted.
+    counts as 0; if the model returns logits (identity) there is no worst value, and failures leave the mean. The text
+    compared with comes first, as a query does for relevance models; `compare_to: query` takes the query. The best of
+    several references counts. Pairs too long for the model are truncated, from the longer text, and counted.
 
-    Under a bounded range two empty texts score its upper end and an empty text beside another 0; a model of bare
-    numbers reads empty texts like any other.
+    Under a bounded range two empty texts score its upper end and an empty and a non-empty text 0; a model that returns
+    logits reads empty texts like any other.
     """
 
     range = (-np.inf, np.inf)
@@ -169,7 +169,7 @@ class CrossEncoderSimilarity(_ModelMetric):
 
     @property
     def pair_model(self) -> PairModel:
-        """What reads the pairs."""
+        """The cross-encoder."""
         return PairModel(self.model, **self._model_options)
 
     @property
@@ -178,20 +178,20 @@ class CrossEncoderSimilarity(_ModelMetric):
         return self.range[1] if np.isfinite(self.range[1]) else None
 
     def require_ready(self) -> None:
-        """Raise unless the packages and the model are at hand, and it gives one number for a pair."""
+        """Raise unless the packages and the model are available, and the model returns one number per pair."""
         labels = self.pair_model.loaded().model.config.num_labels
         if labels != 1:
             raise BadValueError(
-                f"cross_encoder_similarity needs a model that gives one number for a pair, and '{self.model}' gives "
-                f"{labels}; for a model of entailment take nli_grounding"
+                f"cross_encoder_similarity needs a model that returns one number per pair, and '{self.model}' returns "
+                f"{labels}; for an NLI model use nli_grounding"
             )
 
     def signature_options(self) -> dict[str, str]:
-        """The model, how exactly it computes, and what answers are compared to."""
+        """The model, its precision, and the text compared with."""
         return {**self.pair_model.source.signature_options(), **super().signature_options()}
 
     def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
-        """The model's number for each pair, through its activation."""
+        """The activated logit of each pair."""
         flat = [pair for pairs in rows for pair in pairs]
         if not flat:
             return TextPairScores(np.zeros(0), [], [])

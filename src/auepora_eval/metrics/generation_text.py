@@ -1,4 +1,4 @@
-"""The text metrics in one place; each lives in a module of its family."""
+"""The text metrics in one place (re-exports)."""
 
 from .answer_match import AnswerRelevance, Containment, ExactMatch, TokenF1
 from .bertscore import BertScoreMetric

@@ -18,9 +18,9 @@ __all__ = ["GoldHitAtK"]
 
 @dataclass(frozen=True)
 class GoldHitAtK(HitRateAtK):
-    """The hit that other metrics ask about: `hit_rate@k`, and for gold with spans also a hit by span.
+    """A hit as other metrics use it: `hit_rate@k`, and for gold with spans also a hit by span.
 
-    It has the name and the signature of `hit_rate@k`: where gold has no spans it is the same.
+    It has the name and the signature of `hit_rate@k`, to which it is equal if gold has no spans.
     """
 
     def __post_init__(self) -> None:
@@ -28,7 +28,7 @@ class GoldHitAtK(HitRateAtK):
         object.__setattr__(self, "name", HitRateAtK(self.k).name)
 
     def score(self, batch: Batch) -> Scores:
-        """Whether there is a hit; spans are looked at only where gold has some."""
+        """Whether there is a hit; spans are compared only if gold has some."""
         scores = super().score(batch)
         rows = [row for row, sample in enumerate(batch.samples) if has_spans(sample)]
         if not rows:
@@ -39,7 +39,7 @@ class GoldHitAtK(HitRateAtK):
         return scores.with_values(values)
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """By definition."""
+        """The plain definition."""
         by_id = super().reference_score(sample, output)
         if by_id.status is not Status.SCORED or not has_spans(sample):
             return by_id
@@ -48,7 +48,7 @@ class GoldHitAtK(HitRateAtK):
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """That of ids, or which rank completes a gold span."""
+        """The derivation by ids, or the rank that completes a gold span."""
         found = self._rank(sample, output) if has_spans(sample) else None
         if found is None or found.by == "id":
             return super().derivation(sample, output, around)

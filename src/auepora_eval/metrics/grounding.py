@@ -1,4 +1,4 @@
-"""Is the answer backed by the documents it was given: words and n-grams of the answer that occur in the evidence."""
+"""Lexical grounding: the words and n-grams of the answer that occur in the evidence."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _SupportMetric(AnswerMetric):
-    """A share of the answer that its evidence backs."""
+    """A metric of the proportion of the answer that its evidence supports."""
 
     k: int | None = field(default=None, kw_only=True)
-    """How many of the returned documents count; all unless told."""
+    """How many of the returned documents count; all by default."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
     reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
     empty_reason: ClassVar[str] = "empty_answer"
-    """The reason where an answer has words and none that counts."""
+    """The skip reason of an answer with words, but without any unit that counts."""
     output_skips: ClassVar[frozenset[str]] = frozenset({"empty_answer", "too_short", "no_text", "no_content"})
     skip_reasons: ClassVar[dict[str, str]] = {
         **AnswerMetric.skip_reasons,
@@ -49,7 +49,7 @@ class _SupportMetric(AnswerMetric):
 
     @property
     def source(self) -> Source:
-        """Where the evidence comes from."""
+        """The source of the evidence."""
         return "retrieved"
 
     def __post_init__(self) -> None:
@@ -61,13 +61,15 @@ class _SupportMetric(AnswerMetric):
         return any(self._documents(sample, output))
 
     def signature_options(self) -> dict[str, str]:
-        """How many documents count."""
+        """The evidence and the number of documents."""
         return {"evidence": self.source, **({} if self.k is None else {"k": str(self.k)})}
 
-    def share(self, batch: Batch, backed: Integers, all_of_them: Integers, *, skip: SkipMasks | None = None) -> Scores:
-        """Backed of all, 0 where there is no document; an answer of which nothing counts is skipped."""
+    def support_scores(
+        self, batch: Batch, supported: Integers, total: Integers, *, skip: SkipMasks | None = None
+    ) -> Scores:
+        """Supported units over all units, 0 without documents; answers without units are skipped."""
         documents = evidence_texts(batch, self.source, self.k)
-        values = backed / np.maximum(all_of_them, 1)
+        values = supported / np.maximum(total, 1)
         empty = token_ids(batch, word_tokenizer(), "answers").counts == 0
         return self.outcome(
             batch,
@@ -75,13 +77,13 @@ class _SupportMetric(AnswerMetric):
             skip=skip,
             skip_answer={
                 "empty_answer": empty,
-                self.empty_reason: all_of_them == 0,
+                self.empty_reason: total == 0,
                 "no_text": documents.no_text,
             },
         )
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
-        """The share by the plain definition."""
+        """The proportion by the plain definition."""
         words = plain_words(answer)
         if not words:
             return Score.skip("empty_answer")
@@ -100,25 +102,31 @@ class _SupportMetric(AnswerMetric):
         return [document.text for document in self._evidence(sample, output)]
 
     def plain_flags(self, words: list[str], documents: list[list[str]]) -> Sequence[bool]:
-        """Per part of the answer that counts whether it is backed."""
+        """Per unit of the answer whether it is supported."""
         return supported_ngrams(words, documents, 1)
 
     def unit_positions(self, words: list[str]) -> list[int]:
-        """Where in the answer each part that counts begins."""
+        """The position in the answer at which each unit begins."""
         return list(range(len(words)))
 
     unit_name: ClassVar[str] = "words"
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """Which parts of the answer stand in which document."""
+        """Which units of the answer occur in which documents."""
         words, texts = plain_words(answer), self._documents(sample, output)
         ids = [document.doc_id for document in self._evidence(sample, output)]
-        cut = [(doc_id, plain_words(text)) for doc_id, text in zip(ids, texts, strict=True) if text]
-        flags = self.plain_flags(words, [text for _, text in cut])
+        tokens_by_document = [(doc_id, plain_words(text)) for doc_id, text in zip(ids, texts, strict=True) if text]
+        flags = self.plain_flags(words, [text for _, text in tokens_by_document])
         counted = list(zip(self.unit_positions(words), flags, strict=True))
         first = "" if self.k is None else f" (the first {self.k})"
         return support_steps(
-            answer, counted, words, cut, getattr(self, "n", 1), what=self.unit_name, where=f"{self.source}{first}"
+            answer,
+            counted,
+            words,
+            tokens_by_document,
+            getattr(self, "n", 1),
+            what=self.unit_name,
+            where=f"{self.source}{first}",
         )
 
 
@@ -131,8 +139,8 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
 
     N-grams of the answer count as often as they occur, those of the evidence once; an n-gram lies within one document.
     Words are in lower case without punctuation, articles kept. Evidence is what was retrieved (the first `k`), or the
-    relevant documents (`evidence_source: relevant`). Nothing retrieved scores 0. A crude stand-in for faithfulness: it
-    sees words, not claims.
+    relevant documents (`evidence_source: relevant`). Nothing retrieved scores 0. A crude proxy for faithfulness: it
+    compares words, not claims.
     """
 
     n: int = 1
@@ -156,7 +164,7 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
 
     @property
     def source(self) -> Source:
-        """Where the evidence comes from."""
+        """The source of the evidence."""
         return self.evidence_source
 
     def required_fields(self) -> list[str]:
@@ -164,23 +172,25 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
         return ["relevant_docs"] if self.evidence_source == "relevant" else []
 
     def signature_options(self) -> dict[str, str]:
-        """The length of n-grams and where the evidence comes from."""
+        """The length of n-grams and the evidence."""
         return {"n": str(self.n), **super().signature_options()}
 
     empty_reason: ClassVar[str] = "too_short"
 
     def score(self, batch: Batch) -> Scores:
-        """The share of each answer."""
+        """The proportion of each answer."""
         rule = word_tokenizer()
         every = ngram_counts(token_ids(batch, rule, "answers"), self.n)
         documents = evidence_texts(batch, self.source, self.k)
         skip = (
             {"no_gold": documents.unknown, "empty_gold": documents.no_documents} if self.source == "relevant" else None
         )
-        return self.share(batch, ngram_support(batch, rule, self.source, self.k).counts(self.n), every, skip=skip)
+        return self.support_scores(
+            batch, ngram_support(batch, rule, self.source, self.k).counts(self.n), every, skip=skip
+        )
 
     def skips(self, sample: EvaluationSample) -> str | None:
-        """Without relevant documents there is no evidence of that kind."""
+        """Skips samples without relevant documents, if these are the evidence."""
         if self.evidence_source == "relevant":
             if sample.relevant_docs is None:
                 return "no_gold"
@@ -194,13 +204,13 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
         return list(sample.relevant_docs or [])
 
     def plain_flags(self, words: list[str], documents: list[list[str]]) -> Sequence[bool]:
-        """Per n-gram whether a document holds it."""
+        """Per n-gram whether a document contains it."""
         return supported_ngrams(words, documents, self.n)
 
     unit_name: ClassVar[str] = "n-grams"
 
     def unit_positions(self, words: list[str]) -> list[int]:
-        """Every n-gram counts."""
+        """The positions of all n-grams."""
         return list(range(len(words) - self.n + 1))
 
 
@@ -215,9 +225,9 @@ class SupportDensity(_SupportMetric):
     """
 
     def score(self, batch: Batch) -> Scores:
-        """The share of each answer."""
+        """The proportion of each answer."""
         every = token_ids(batch, word_tokenizer(), "answers").counts
-        return self.share(batch, ngram_support(batch, word_tokenizer(), "retrieved", self.k).counts(1), every)
+        return self.support_scores(batch, ngram_support(batch, word_tokenizer(), "retrieved", self.k).counts(1), every)
 
 
 @register("hallucination_rate")
@@ -227,7 +237,7 @@ class HallucinationRate(SupportDensity):
 
     .. math:: 1 - |\{w \in \text{answer} : w \in \text{documents}\}| / |\text{answer}|
 
-    A word that is nowhere in the documents is a hint, not a proof, of something made up. Nothing retrieved scores 1.
+    A word that is not in the documents is a hint, not a proof, of a hallucination. Nothing retrieved scores 1.
     """
 
     higher_is_better = False
@@ -271,22 +281,22 @@ class SupportCoverage(_SupportMetric):
     empty_reason: ClassVar[str] = "no_content"
 
     def score(self, batch: Batch) -> Scores:
-        """The share of each answer."""
+        """The proportion of each answer."""
         words = token_ids(batch, word_tokenizer(), "answers")
         content = ~stop_word_mask(batch).take(words.ids)
         places, found = ngram_support(batch, word_tokenizer(), "retrieved", self.k).matches(1)
         rows = words.rows
         every = np.bincount(rows[content], minlength=len(batch))
-        backed = np.bincount(rows[places[found & content[places]]], minlength=len(batch))
-        return self.share(batch, backed, every)
+        supported = np.bincount(rows[places[found & content[places]]], minlength=len(batch))
+        return self.support_scores(batch, supported, every)
 
     def plain_flags(self, words: list[str], documents: list[list[str]]) -> Sequence[bool]:
-        """Per content word whether a document holds it."""
+        """Per content word whether a document contains it."""
         flags = supported_ngrams(words, documents, 1)
         return [flag for word, flag in zip(words, flags, strict=True) if word not in STOP_WORDS]
 
     unit_name: ClassVar[str] = "content words"
 
     def unit_positions(self, words: list[str]) -> list[int]:
-        """Content words count."""
+        """The positions of the content words."""
         return [place for place, word in enumerate(words) if word not in STOP_WORDS]

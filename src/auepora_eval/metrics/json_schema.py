@@ -1,4 +1,4 @@
-"""JSON schemas as tests of an object, compiled once each; nothing is ever fetched."""
+"""JSON schemas compiled to validators, cached; nothing is fetched."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def canonical_schema(schema: object) -> str:
     except RecursionError:
         raise BadValueError("the schema is nested too deeply") from None
     except TypeError as error:
-        raise BadTypeError(f"the schema holds what JSON does not have: {error}") from None
+        raise BadTypeError(f"the schema contains a value that JSON lacks: {error}") from None
     except ValueError as error:
-        raise BadValueError(f"the schema holds what JSON does not have: {error}") from None
+        raise BadValueError(f"the schema contains a value that JSON lacks: {error}") from None
 
 
 def _check_keys(value: object) -> None:
-    """Raise for a key that is not a text: json would write YAML's bare ``no`` as "false"."""
+    """Raise for a key that is not a string: json would write YAML's bare ``no`` as "false"."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if not isinstance(key, str):
@@ -44,7 +44,7 @@ def _check_keys(value: object) -> None:
 
 @lru_cache(maxsize=64)
 def compile_schema(text: str) -> Callable[[object], bool] | str:
-    """The test for a schema given as canonical JSON, or what is wrong with the schema."""
+    """The validator of a schema given as canonical JSON, or an error message."""
     from jsonschema import SchemaError
     from jsonschema.validators import validator_for
     from referencing import Registry
@@ -55,47 +55,47 @@ def compile_schema(text: str) -> Callable[[object], bool] | str:
     draft = schema.setdefault("$schema", "https://json-schema.org/draft/2020-12/schema")
     kind = validator_for(schema, default=None) if isinstance(draft, str) else None
     if kind is None:
-        return f"its '$schema' {draft!r:.80} is no draft of JSON Schema that is known here"
+        return f"its '$schema' {draft!r:.80} is not a supported draft of JSON Schema"
     try:
         kind.check_schema(schema)
         as_part, nothing = specification_with(draft).create_resource, Registry[Any]()
         _check_references(
             as_part(schema), nothing.resolver_with_root(as_part(schema)), as_part, kind.check_schema, set()
         )
-        # Left to itself a validator fetches what it does not have; from this registry it gets nothing.
+        # By default a validator fetches missing references; this empty registry prevents it.
         satisfies: Callable[[object], bool] = kind(schema, registry=nothing).is_valid
-        satisfies({})  # references that go round in a circle show on any object
+        satisfies({})  # circular references fail on any object
     except SchemaError as error:
         return f"{error.message:.200} (at {error.json_path})"
     except Unresolvable as error:
-        return f"the reference {error.ref!r} leads nowhere in it; nothing is fetched, so put what it names in '$defs'"
+        return f"the reference {error.ref!r} cannot be resolved; nothing is fetched, so put its target in '$defs'"
     except RecursionError:
-        return "it refers to itself without end, or is nested too deeply"
+        return "it is circular, or nested too deeply"
     except ValueError as error:
         return str(error)
     return satisfies
 
 
 def _check_references(
-    part: Any, resolver: Any, as_part: Callable[[Any], Any], check: Callable[[Any], None], seen: set[int]
+    part: Any, resolver: Any, as_part: Callable[[Any], Any], check: Callable[[Any], None], visited: set[int]
 ) -> None:
-    """Look up every reference in a part of a schema: one that leads nowhere is found before any answer is read."""
+    """Resolve every reference in a part of a schema, so that unresolvable ones fail before any answer is read."""
     from referencing.exceptions import Unresolvable
 
     schema = part.contents
-    if not isinstance(schema, Mapping) or id(schema) in seen:
+    if not isinstance(schema, Mapping) or id(schema) in visited:
         return
-    seen.add(id(schema))
+    visited.add(id(schema))
     for name in [schema[keyword] for keyword in _REFERENCES if keyword in schema]:
         if not isinstance(name, str):
-            raise ValueError(f"the reference {name!r:.80} is not a text")
+            raise ValueError(f"the reference {name!r:.80} is not a string")
         try:
             target = resolver.lookup(name)
         except Unresolvable:
-            raise Unresolvable(ref=name) from None  # which may have named only the end of it
+            raise Unresolvable(ref=name) from None  # with the whole reference
         if not isinstance(target.contents, (dict, bool)):
-            raise ValueError(f"the reference '{name}' leads to what is no schema")
-        check(target.contents)  # it may stand where nothing but a reference makes it a schema
-        _check_references(as_part(target.contents), target.resolver, as_part, check, seen)
+            raise ValueError(f"the reference '{name}' does not lead to a schema")
+        check(target.contents)  # the target may lie outside any schema keyword
+        _check_references(as_part(target.contents), target.resolver, as_part, check, visited)
     for inner in part.subresources():
-        _check_references(inner, resolver.in_subresource(inner), as_part, check, seen)
+        _check_references(inner, resolver.in_subresource(inner), as_part, check, visited)

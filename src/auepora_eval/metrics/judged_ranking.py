@@ -1,6 +1,6 @@
-"""Ranking measures that look at judgements, as plain functions of one query: the definitions, written to be read.
+"""Ranking measures that use relevance judgements, as plain functions of one query.
 
-Judged is what has a level of 0 or more; relevant what has at least ``min_relevance``. Nothing relevant gives 0.0.
+A document is judged at a level of 0 or more, relevant at ``min_relevance`` or more. Nothing relevant gives 0.0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,18 +17,18 @@ def relevance_levels(gold: Gold) -> dict[str, int]:
 
 
 def judged_ids(gold: Gold) -> set[str]:
-    """The ids that somebody looked at."""
+    """The ids with a judgement."""
     return {doc_id for doc_id, level in relevance_levels(gold).items() if level >= 0}
 
 
 def judged_at_k(gold: Gold, ranked: Sequence[str], k: int) -> float:
-    """Share of the first ``k`` positions that holds a judged document, over min(k, positions returned)."""
+    """Proportion of the first ``k`` positions that holds a judged document, over min(k, positions returned)."""
     positions = min(k, len(ranked))
     return len(hit_ranks(judged_ids(gold), ranked, k)) / positions if positions else 0.0
 
 
 def accuracy_at_k(gold: Gold, ranked: Sequence[str], k: int, *, min_relevance: int = 1) -> float:
-    """Share of the judged documents on the right side of the cut: relevant within ``k``, non-relevant outside."""
+    """Proportion of the judged documents on the right side of the cut: relevant within ``k``, non-relevant outside."""
     check_k(k)
     pool, relevant, chosen = judged_ids(gold), relevant_ids(gold, min_relevance), set(ranked[:k])
     pool |= relevant
@@ -37,7 +37,7 @@ def accuracy_at_k(gold: Gold, ranked: Sequence[str], k: int, *, min_relevance: i
 
 
 def bpref(gold: Gold, ranked: Sequence[str], *, min_relevance: int = 1) -> float:
-    """How often judged non-relevant documents stand above relevant ones; unjudged documents are ignored.
+    """Binary preference: penalises judged non-relevant documents above relevant ones; ignores unjudged documents.
 
     Each relevant document returned adds 1 - min(n, |G|) / min(|N|, |G|) for the n judged non-relevant ones above it.
     """
@@ -53,7 +53,8 @@ def bpref(gold: Gold, ranked: Sequence[str], *, min_relevance: int = 1) -> float
 
 
 def rbp(gold: Gold, ranked: Sequence[str], *, p: float = 0.8, min_relevance: int = 1) -> float:
-    """Rank-biased precision: what a reader gains who goes on to the next position with probability ``p``."""
+    """Rank-biased precision: the expected gain of a reader who continues to the next position with probability
+    ``p``."""
     total = 0.0
     for rank in hit_ranks(relevant_ids(gold, min_relevance), ranked):
         total += p ** (rank - 1)
@@ -61,7 +62,7 @@ def rbp(gold: Gold, ranked: Sequence[str], *, p: float = 0.8, min_relevance: int
 
 
 def rbp_residual(gold: Gold, ranked: Sequence[str], *, p: float = 0.8) -> float:
-    """What rank-biased precision could still gain: the weight of all positions, and of the end, without a judgement."""
+    """The residual of rank-biased precision: the weight of all unjudged positions, the end included."""
     total = 0.0
     for rank in hit_ranks(judged_ids(gold), ranked):
         total += p ** (rank - 1)

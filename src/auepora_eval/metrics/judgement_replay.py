@@ -1,4 +1,4 @@
-"""Stored judgements in the place of a judge: what was asked is asked again, and answered as it was then."""
+"""Replay of stored judgements in place of a judge, for derivations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNKNOWN = "not_recorded"
 
 @dataclass
 class ReplayCritic(StructuredCritic):
-    """Stands for the judge where only the form of its questions matters: it is never asked."""
+    """A critic that is never called: it only sets the form of the requests."""
 
     one_number: bool = False
     logprobs: bool = False
@@ -30,46 +30,46 @@ class ReplayCritic(StructuredCritic):
         raise NotImplementedError
 
 
-def make_replay_critic(said: Iterable[SampleJudgement], prompt_id: str) -> ReplayCritic:
-    """For whoever answered with this prompt."""
-    own = [one for one in said if one.prompt_id == prompt_id]
-    return ReplayCritic(any(one.one_number for one in own), any(one.logprobs for one in own))
+def make_replay_critic(judgements: Iterable[SampleJudgement], prompt_id: str) -> ReplayCritic:
+    """A critic of the kind that answered this prompt."""
+    matching = [one for one in judgements if one.prompt_id == prompt_id]
+    return ReplayCritic(any(one.one_number for one in matching), any(one.logprobs for one in matching))
 
 
 class _ReplaySession:
-    """Asks nobody: knows what was said."""
+    """A judging session that returns stored judgements."""
 
-    def __init__(self, said: Iterable[SampleJudgement]) -> None:
-        known = list(said)
-        self._said = {one.request: one for one in known}
-        self.repeats = 1 + max((one.judge_repeat for one in known), default=0)
+    def __init__(self, judgements: Iterable[SampleJudgement]) -> None:
+        stored = list(judgements)
+        self._judgements = {one.request: one for one in stored}
+        self.repeats = 1 + max((one.judge_repeat for one in stored), default=0)
 
     async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
-        """What was said; ``JudgeError`` where there was no judgement, or this was never asked."""
-        one = self._said.get(request_key(request))
+        """The stored judgement; ``JudgeError`` if there is none for this request."""
+        one = self._judgements.get(request_key(request))
         if one is None or one.error is not None:
             raise JudgeError(_UNKNOWN if one is None else one.error or "")
         return Judgement(one.answer, weighted=one.weighted)
 
 
 def replay_repeats(
-    said: Iterable[SampleJudgement], once: Callable[[_ReplaySession, int], Awaitable[T]]
+    judgements: Iterable[SampleJudgement], once: Callable[[_ReplaySession, int], Awaitable[T]]
 ) -> list[tuple[int, T]] | None:
-    """What comes of asking once per repeat, those left out in which the judge failed.
+    """The results of ``once`` per repeat, without the repeats in which the judge failed.
 
-    ``None`` where something would be asked now that was not asked then, or where nothing comes of it.
+    ``None`` if a request is not stored, or if every repeat failed.
     """
-    judge = _ReplaySession(said)
+    judge = _ReplaySession(judgements)
 
-    async def every() -> list[tuple[int, T]] | None:
-        came = []
+    async def run_all() -> list[tuple[int, T]] | None:
+        results = []
         for repeat in range(judge.repeats):
             try:
-                came.append((repeat, await once(judge, repeat)))
+                results.append((repeat, await once(judge, repeat)))
             except JudgeError as error:
                 if error.reason == _UNKNOWN:
                     return None
-        return came or None
+        return results or None
 
     with LoopThread() as loop:
-        return loop.run(every())
+        return loop.run(run_all())

@@ -1,4 +1,4 @@
-"""Latency: the mean and the quantiles of a timing, and the answers per second that it makes possible."""
+"""Latency: mean and quantiles of a timing, and throughput."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .base import ConfiguredMetric, signature_number
 
 __all__ = ["AnswerRate", "ClockRate", "MeanLatency", "Quantile", "QuantileLatency", "Throughput"]
 
-# What can stand between the brackets of a name and be read back.
+# Keys that can stand between the brackets of a metric name and be parsed again.
 _TIMING_KEY = re.compile(r"[^\s\[\],|@](?:[^\[\],|@]*[^\s\[\],|@])?")
 
 
 def _finite_number(value: object) -> float | None:
-    """The number; ``None`` where it is not a finite one."""
+    """The number; ``None`` if it is not finite."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return None
     try:
@@ -61,15 +61,15 @@ class _TimingMetric(ConfiguredMetric, SampleMetric):
         super().__post_init__()
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether there is such a timing."""
+        """Whether the output has this timing."""
         return output.timings.get(self.timing_key) is not None
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The timing."""
-        held = output.timings.get(self.timing_key)
-        if held is None:
+        timing = output.timings.get(self.timing_key)
+        if timing is None:
             return Score.skip("no_timing")
-        seconds = _finite_number(held)
+        seconds = _finite_number(timing)
         return Score.fail("bad_timing") if seconds is None or seconds < 0 else Score(seconds)
 
     def derivation(
@@ -84,15 +84,15 @@ class _TimingMetric(ConfiguredMetric, SampleMetric):
         return steps.finish(f"{self.timing_key} took {format_number(seconds)}", seconds)
 
     def signature_options(self) -> dict[str, str]:
-        """The name says it all."""
+        """None: the name contains all options."""
         return {}
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """How many requests were in flight at once."""
+        """The concurrency of the run."""
         return {} if run.concurrency is None else {"concurrency": str(run.concurrency)}
 
     def _seconds(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> list[float]:
-        """The timings that count, for the plain definitions."""
+        """The scored timings, for the plain definitions."""
         scores = [self.score_one(sample, output) for sample, output in zip(samples, outputs, strict=True)]
         return [score.value for score in scores if score.value is not None]
 
@@ -111,20 +111,20 @@ class MeanLatency(_TimingMetric):
 
 
 class Quantile(Reducer):
-    """The value that a share q of all values do not exceed: one that was seen, never one in between."""
+    """The smallest observed value that a proportion q of all values do not exceed; never interpolated."""
 
     def __init__(self, q: float) -> None:
         self.q = q
         self.name = f"quantile[{signature_number(q)}]"
 
     def value(self, scores: Scores) -> float:
-        """The quantile; NaN of nothing."""
+        """The quantile; NaN without values."""
         return quantile_of(counted_values(scores), self.q)
 
     def interval(
         self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
     ) -> Interval | None:
-        """By drawing samples, or clusters of them, anew; None where every draw gives the same."""
+        """A bootstrap over samples, or clusters of them; None if every draw gives the same."""
         kept = None if clusters is None else clusters[scores.counted]
         return quantile_interval(counted_values(scores), self.q, clusters=kept)
 
@@ -132,15 +132,15 @@ class Quantile(Reducer):
 @register("quantile_latency", keys=("timing_key", "quantile"))
 @dataclass(frozen=True)
 class QuantileLatency(_TimingMetric):
-    r"""The time within which a share of the answers came: with `quantile` 0.95, all but the slowest 5 %.
+    r"""The time within which a given proportion of the answers came: with `quantile` 0.95, all but the slowest 5 %.
 
     .. math:: t_{(r)} \quad \text{with} \quad r - 1 < q \cdot n \le r
 
-    The timings in ascending order, and of those the one at place q·n, rounded up: a timing that was measured, never a
-    mixture of two. q is taken as the decimal number it is written as, so that 0.55 of 100 timings is the 55th. With
-    q = 1 it is the slowest answer. Failed outputs and bad timings are treated as by `mean_latency`, and the concurrency
-    of the run is in the signature alike. The interval is a bootstrap; it is marked `unbounded` where so few timings lie
-    beyond the quantile that the slowest of them bounds nothing, as with 0.95 and fewer than 72 answers.
+    The timing at position q·n, rounded up, in ascending order: a measured timing, never interpolated. q is taken as the
+    decimal number it is written as, so that 0.55 of 100 timings is the 55th. With q = 1 it is the slowest answer.
+    Failed outputs and bad timings are treated as by `mean_latency`, and the concurrency of the run is in the signature
+    alike. The interval is a bootstrap; it is marked `unbounded` if too few timings lie beyond the quantile, as with
+    0.95 and fewer than 72 answers.
     """
 
     quantile: float = 0.95
@@ -151,30 +151,30 @@ class QuantileLatency(_TimingMetric):
         q = _finite_number(self.quantile)
         if q is None or not 0 < q <= 1:
             raise BadValueError(f"quantile must be a number above 0 and at most 1, such as 0.95, not {self.quantile!r}")
-        q = float(str(self.quantile))  # of a number of lower precision, too, what it is written as
+        q = float(str(self.quantile))  # the decimal number as written, for lower precision too
         object.__setattr__(self, "quantile", q)
         object.__setattr__(self, "reducer", Quantile(q))
         super().__post_init__()
 
     def further_details(self, scores: Scores, clusters: npt.NDArray[np.intp] | None) -> dict[str, Any]:
-        """Which quantile it is."""
+        """The quantile."""
         return {"quantile": self.quantile}
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
-        """By definition."""
+        """The plain definition."""
         seconds = sorted(self._seconds(samples, outputs))
         return seconds[quantile_rank(self.quantile, len(seconds)) - 1] if seconds else math.nan
 
 
 class AnswerRate(SumsReducer):
-    """Answers over the seconds they took, with so many requests in flight all the time. Reads (1, seconds)."""
+    """Answers per second at a fixed concurrency. Reads (1, seconds)."""
 
     def __init__(self, concurrency: int) -> None:
         self.concurrency = concurrency
         self.name = f"answer_rate[{concurrency}]"
 
     def from_sums(self, sums: Sequence[float]) -> float:
-        """Answers per second; NaN where they took no time."""
+        """Answers per second; NaN if they took no time."""
         answers, seconds = sums
         return _rate(self.concurrency * answers, seconds)
 
@@ -182,19 +182,19 @@ class AnswerRate(SumsReducer):
 class ClockRate(Reducer):
     """Answers over the time from the first start to the last end. Reads (start, end).
 
-    It has no interval: answers that wait for each other are not drawn independently.
+    It has no interval: answers that wait for each other are not independent.
     """
 
     name = "clock_rate"
 
     def value(self, scores: Scores) -> float:
-        """Answers per second; NaN where no time went by."""
+        """Answers per second; NaN if no time passed."""
         fold = self.fold()
         fold.add(scores)
         return fold.value()
 
     def fold(self) -> Fold:
-        """A count and two ends."""
+        """Keeps a count, the first start and the last end."""
         return _ClockFold()
 
 
@@ -213,7 +213,7 @@ class _ClockFold(Fold):
 
 
 def _rate(answers: float, seconds: float) -> float:
-    """Answers per second, as far as that is a number."""
+    """Answers per second; NaN if it is not finite."""
     rate = answers / seconds if seconds > 0 else math.inf
     return rate if math.isfinite(rate) else math.nan
 
@@ -225,11 +225,11 @@ class Throughput(_TimingMetric):
 
     .. math:: \frac{c \cdot n}{\sum t} \quad \text{or} \quad \frac{n}{\max(\text{start} + t) - \min(\text{start})}
 
-    `by: latency` (the first) takes the time each answer took and supposes that c requests were in flight all the time:
-    the `concurrency` given, else that of the run, else 1. `by: clock` (the second) goes by when each request began,
-    `timings["started"]` in seconds of any one clock, and needs no supposition; a pause between two requests counts.
-    Failed outputs are left out, as are those without the timing. Without any time spent there is no value. The score
-    of a sample is its timing, so there lower is better.
+    `by: latency` (the first) uses the time each answer took and assumes that c requests were always in flight: the
+    `concurrency` given, else that of the run, else 1. `by: clock` (the second) uses the start of each request,
+    `timings["started"]` in seconds of one clock, and needs no assumption; a pause between two requests counts. Failed
+    outputs are left out, as are those without the timing. If no time was spent there is no value. The score of a sample
+    is its timing, for which lower is better.
     """
 
     by: Literal["latency", "clock"] = "latency"
@@ -247,13 +247,13 @@ class Throughput(_TimingMetric):
         if self.concurrency is not None:
             require_count("concurrency", self.concurrency)
             if self.by == "clock":
-                raise BadValueError("'concurrency' means nothing with 'by: clock': the clock shows what it was")
+                raise BadValueError("'concurrency' cannot be combined with 'by: clock', which measures it")
         super().__post_init__()
         self._choose_reducer()
 
     @property
     def higher_score_is_better(self) -> bool:
-        """A score is a timing."""
+        """False: a score is a timing."""
         return False
 
     def _choose_reducer(self) -> None:
@@ -261,7 +261,7 @@ class Throughput(_TimingMetric):
         object.__setattr__(self, "reducer", rate)
 
     def for_run(self, run: RunInfo) -> Self:
-        """With the concurrency of the run, unless it has one of its own."""
+        """A copy with the concurrency of the run, unless it is set."""
         if self.by == "clock" or self.concurrency is not None or run.concurrency is None:
             return self
         twin = copy.copy(self)
@@ -270,7 +270,7 @@ class Throughput(_TimingMetric):
         return twin
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """The timing, if by the clock it is known when it began."""
+        """The timing; by the clock only if its start is known."""
         score = super().score_one(sample, output)
         if self.by == "latency" or score.value is None:
             return score
@@ -280,7 +280,7 @@ class Throughput(_TimingMetric):
         return Score.fail("bad_timing") if _finite_number(started) is None else score
 
     def score(self, batch: Batch) -> Scores:
-        """The timing of each answer, and what the sums or the clock need of it."""
+        """The timing of each answer, with the statistics of the reducer."""
         scores = super().score(batch)
         seconds = np.nan_to_num(scores.values)
         if self.by == "latency":
@@ -292,24 +292,26 @@ class Throughput(_TimingMetric):
         return replace(scores, stats=np.column_stack([starts, starts + seconds]))
 
     def signature_options(self) -> dict[str, str]:
-        """The timing, how it is counted, and how many requests that supposes in flight."""
-        supposed = {"concurrency": str(self.concurrency or 1)} if self.by == "latency" else {}
-        return {"timing": self.timing_key, "by": self.by, **supposed}
+        """The timing, the mode, and the assumed concurrency."""
+        assumed = {"concurrency": str(self.concurrency or 1)} if self.by == "latency" else {}
+        return {"timing": self.timing_key, "by": self.by, **assumed}
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """By the clock how many requests were in flight; by latency it is a choice already."""
+        """By the clock the concurrency; by latency it is an option already."""
         return super().run_signature_options(run) if self.by == "clock" else {}
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
-        """By definition."""
+        """The plain definition."""
         seconds = self._seconds(samples, outputs)
         if self.by == "latency":
             total = math.fsum(seconds)
             return (self.concurrency or 1) * len(seconds) / total if total else math.nan
-        begun = [
+        timings = [
             (output.timings[STARTED], output.timings[self.timing_key])
             for sample, output in zip(samples, outputs, strict=True)
             if self.score_one(sample, output).value is not None
         ]
-        span = max((start + took for start, took in begun), default=0) - min((start for start, _ in begun), default=0)
-        return len(begun) / span if span else math.nan
+        span = max((start + seconds for start, seconds in timings), default=0) - min(
+            (start for start, _ in timings), default=0
+        )
+        return len(timings) / span if span else math.nan

@@ -1,4 +1,4 @@
-"""What false documents do to answers: those that were right without them, and those that repeat what is false."""
+"""Effect of false documents on answers: correct answers that become wrong, and repeated false answers."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
 
     A sample with false documents (see `error_detection_rate`) names the same question without them in
     `labels["variant_of"]`. Right is a score of the base metric of at least `threshold`; pairs whose base question was
-    answered wrongly are skipped, since there was nothing to lose. Where the system failed with the false documents it
-    counts as misled; a pair whose base question it failed on is left out. A refusal is not a right answer.
+    answered wrongly are skipped. A system failure with the false documents counts as misled; a pair whose base question
+    failed is left out. A refusal is not a right answer.
     """
 
     base: Any = "containment"
@@ -68,7 +68,7 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
         require_binary_base("misleading_rate", self.inner, self.threshold)
 
     def signature_options(self) -> dict[str, str]:
-        """What is right."""
+        """The definition of right."""
         return {**super().signature_options(), "threshold": signature_number(self.threshold)}
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
@@ -76,12 +76,12 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
         return sample.labels.get("variant_of") is not None and has_false_documents(sample) is not False
 
     def score(self, batch: Batch) -> Scores:
-        """The base metric's outcome of every sample; whether its documents are false travels with its key."""
+        """The base metric's outcomes; whether documents are false is stored in the keys."""
         scores = replace(inner_scores(self.inner, batch), stats=None)
         return with_family_keys(scores, batch, [has_false_documents(sample) for sample in batch.samples])
 
     def pair_samples(self, scores: Scores) -> Scores:
-        """Whether each question with false documents was answered wrongly, where it was not without."""
+        """Whether each question with false documents was answered wrongly, if it was right without."""
         if scores.keys is None:
             return scores
         n, status, right = len(scores), scores.status, scores.values >= self.threshold
@@ -90,22 +90,22 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
         family = find_parents(scores.keys, where=lambda key: key.payload is not False)
         rows, bases = family.variants[family.rows >= 0], family.rows[family.rows >= 0]
 
-        def of_base(what: Mask) -> Mask:
+        def by_parent(condition: Mask) -> Mask:
             mask: Mask = np.zeros(n, np.bool_)
-            mask[rows] = what[bases] & (status[rows] != Status.SKIPPED)
+            mask[rows] = condition[bases] & (status[rows] != Status.SKIPPED)
             return mask
 
         failed = 1.0 if self.active_conventions.on_system_failure == "worst" else math.nan
         values = np.where(status == Status.SCORED, ~right, np.where(status == Status.SYSTEM_FAILED, failed, math.nan))
-        # Without an answer to the base question nobody knows whether there was anything to lose. Skips come last: where
-        # several things hold of a sample, a skip wins.
+        # Without an answer to the base question the pair is unknown. Skips come last: if several outcomes apply to a
+        # sample, a skip wins.
         outcomes: list[tuple[Mask, Status, str]] = [
             (unusable & (status == Status.SCORED), Status.MEASURE_FAILED, "bad_wrong_answer"),
-            (of_base(status == Status.SYSTEM_FAILED), Status.SYSTEM_FAILED, "base_failed"),
-            (of_base(status == Status.MEASURE_FAILED), Status.MEASURE_FAILED, "base_failed"),
-            (of_base(status == Status.SKIPPED), Status.SKIPPED, "base_skipped"),
-            (of_base((status == Status.SCORED) & ~right), Status.SKIPPED, "base_wrong"),
-            (of_base(false), Status.SKIPPED, "base_false_documents"),
+            (by_parent(status == Status.SYSTEM_FAILED), Status.SYSTEM_FAILED, "base_failed"),
+            (by_parent(status == Status.MEASURE_FAILED), Status.MEASURE_FAILED, "base_failed"),
+            (by_parent(status == Status.SKIPPED), Status.SKIPPED, "base_skipped"),
+            (by_parent((status == Status.SCORED) & ~right), Status.SKIPPED, "base_wrong"),
+            (by_parent(false), Status.SKIPPED, "base_false_documents"),
             *((mask, Status.SKIPPED, reason) for reason, mask in family.skips(n).items()),
             (~false, Status.SKIPPED, "no_false_documents"),
         ]
@@ -117,7 +117,7 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """Whether the answer was right without the false documents, and is with them."""
+        """Whether the answer was right without the false documents, and with them."""
         base = around.find(str(sample.labels.get("variant_of")))
         if base is None:
             return super().derivation(sample, output, around)
@@ -135,7 +135,7 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
         )
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
-        """The share by the base metric's plain definition, for samples of different ids that form no circle."""
+        """The proportion by the base metric's plain definition, for distinct ids without cycles."""
         scored, true_documents = {}, set()
         for sample, output in zip(samples, outputs, strict=True):
             outcome = self.inner.reference_score(sample, output)
@@ -144,15 +144,15 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
             scored[sample.sample_id] = outcome.value
             if has_false_documents(sample) is False:
                 true_documents.add(sample.sample_id)
-        asked = wrong = 0
+        total = wrong = 0
         for sample in samples:
             without, with_false = scored.get(str(sample.labels.get("variant_of"))), scored[sample.sample_id]
             if not has_false_documents(sample) or str(sample.labels.get("variant_of")) not in true_documents:
                 continue
             if without is not None and without >= self.threshold and with_false is not None:
-                asked += 1
+                total += 1
                 wrong += with_false < self.threshold
-        return wrong / asked if asked else math.nan
+        return wrong / total if total else math.nan
 
 
 @register("mistake_reappearance_rate")
@@ -162,10 +162,10 @@ class MistakeReappearanceRate(ConfiguredMetric, SampleMetric):
 
     .. math:: [\,\exists w \in \text{wrong answers}: \text{norm}(w) \subseteq \text{norm}(\text{answer})\,]
 
-    `metadata["wrong_answer"]` is a text or a list of texts, found in the answer after the normalisation of
-    `exact_match`, as a stretch of text. An answer that names the false answer to reject it contains it too; a refusal
-    or an empty answer does not. A false answer that is no text is a failed measurement (`bad_wrong_answer`). RECALL
-    counts edited words; this counts answers.
+    `metadata["wrong_answer"]` is a string or a list of strings, searched in the answer after the normalisation of
+    `exact_match`. An answer that names the false answer to reject it contains it too; a refusal or an empty answer does
+    not. A false answer that is not a string is a failed measurement (`bad_wrong_answer`). RECALL counts edited words;
+    this counts answers.
     """
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
@@ -184,17 +184,17 @@ class MistakeReappearanceRate(ConfiguredMetric, SampleMetric):
         return {"norm": "squad"}
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether there is a false answer to look for."""
+        """Whether there is a false answer to search for."""
         return self.applies(sample) is None
 
     def applies(self, sample: EvaluationSample) -> str | None:
-        """Without a false answer there is nothing to repeat."""
+        """Skips samples without a false answer."""
         wrong = wrong_answers(sample)
         return None if wrong is None or any(map(squad_words, wrong)) else "no_wrong_answer"
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether the answer contains it."""
-        assert output.response is not None  # an output without one is skipped before it gets here
+        assert output.response is not None  # outputs without a response are skipped before
         wrong = wrong_answers(sample)
         if wrong is None:
             return Score.fail("bad_wrong_answer")
@@ -203,7 +203,7 @@ class MistakeReappearanceRate(ConfiguredMetric, SampleMetric):
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """Which false answer stands in the answer."""
+        """Which false answer occurs in the answer."""
         answer = "" if output.response is None else output.response.text
         found = bool(self.score_one(sample, output).value)
         rest = containment_steps(answer, [wrong_answers(sample) or []], squad_words, found)

@@ -1,4 +1,4 @@
-"""Is the answer backed by the documents: its sentences that the evidence entails, by a model of entailment."""
+"""Grounding by an NLI model: the proportion of answer sentences that the evidence entails."""
 
 from __future__ import annotations
 
@@ -32,17 +32,16 @@ Floats = npt.NDArray[np.float64]
 @register("nli_grounding")
 @dataclass(frozen=True)
 class NliGrounding(AnswerMetric):
-    r"""Share of the answer's sentences that the retrieved documents entail, by a model of entailment.
+    r"""Share of the answer's sentences that the retrieved documents entail, by an NLI model.
 
     .. math:: |\{s \in \text{answer} : \text{evidence entails } s\}| / |\text{answer}|
 
-    `model` is the path or hub name of any classifier of pairs of texts with a label for entailment, found by its name
-    in the model's config (`entailment_label` names it where that says nothing). Nothing is downloaded unless
-    `allow_download` is true. With `evidence: each` a sentence is backed if any of the first `k` documents entails it by
-    itself; with `evidence: joined` the documents are one text, which finds what only several say together, but is
-    soon longer than the model reads: what is cut is counted (`num_truncated`). No key and no chance is involved: it
-    stands between the words of `support_density` and a judge. A sentence that claims nothing, such as a refusal, is
-    seldom entailed: read this beside the refusals. Nothing retrieved scores 0.
+    `model` is the path or hub name of any text pair classifier with a label for entailment, found by its name in the
+    model's config (`entailment_label` sets it otherwise). Nothing is downloaded unless `allow_download` is true. With
+    `evidence: each` a sentence is supported if any of the first `k` documents entails it by itself; with `evidence:
+    joined` the documents are one text, which may entail more, but is often longer than the model reads: truncated texts
+    are counted (`num_truncated`). It is deterministic and needs no API key, unlike a judge. A sentence without a claim,
+    such as a refusal, is seldom entailed: compare with the refusal metrics. Nothing retrieved scores 0.
     """
 
     model: str
@@ -75,25 +74,25 @@ class NliGrounding(AnswerMetric):
         check_k(self.k)
         require_threshold(self.threshold)
         super().__post_init__()
-        _ = self.pair_model  # an option that cannot be meant is told here, not when scoring
+        _ = self.pair_model  # invalid options raise here, not when scoring
 
     @property
     def pair_model(self) -> PairModel:
-        """What reads the pairs."""
+        """The NLI model."""
         return PairModel.of(self)
 
     @property
     def worst_stats(self) -> Sequence[float] | None:
-        """Of a failed answer nothing was cut."""
+        """No truncation in a failed answer."""
         return (0.0,)
 
     @property
     def asks_models(self) -> bool:
-        """A model of entailment."""
+        """True: it needs an NLI model."""
         return True
 
     def require_ready(self) -> None:
-        """Raise unless the packages and the model are at hand, and it knows entailment."""
+        """Raise unless the packages and the model are available, with a label for entailment."""
         entailment_index(self.pair_model.loaded(), self.entailment_label)
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
@@ -101,7 +100,7 @@ class NliGrounding(AnswerMetric):
         return any(item.doc.text for item in output.retrieved[: self.k])
 
     def signature_options(self) -> dict[str, str]:
-        """The model, what it reads at a time, and from where on a sentence counts as entailed."""
+        """The model, the evidence and the threshold."""
         more: dict[str, Any] = {"evidence": self.evidence, "from": f"{self.threshold:g}"}
         if self.k is not None:
             more["k"] = str(self.k)
@@ -110,27 +109,32 @@ class NliGrounding(AnswerMetric):
         return {**self.pair_model.source.signature_options(), **more}
 
     def score(self, batch: Batch) -> Scores:
-        """The share of each answer's sentences."""
-        found = evidence_texts(batch, "retrieved", self.k)
+        """The proportion of each answer's sentences."""
+        retrieved = evidence_texts(batch, "retrieved", self.k)
         documents: list[list[str]] = [[] for _ in range(len(batch))]
-        for owner, use in zip(found.owners.tolist(), found.uses.tolist(), strict=True):
-            if found.texts[use].strip():
-                documents[owner].append(found.texts[use])
+        for owner, use in zip(retrieved.owners.tolist(), retrieved.uses.tolist(), strict=True):
+            if retrieved.texts[use].strip():
+                documents[owner].append(retrieved.texts[use])
         sentences = [split_sentences(answer) for answer in answers(batch)]
         rows = [self._premises(own) for own in documents]
-        asked = [[(text, one) for one in said for text in own] for said, own in zip(sentences, rows, strict=True)]
+        pairs_by_row = [
+            [(text, one) for one in row_sentences for text in own]
+            for row_sentences, own in zip(sentences, rows, strict=True)
+        ]
         values, stats = np.zeros(len(batch)), np.zeros((len(batch), 1))
         problems: list[str | None] = [None] * len(batch)
-        rows_asked = [row for row, pairs in enumerate(asked) if pairs]
-        if rows_asked:
+        rows_with_pairs = [row for row, pairs in enumerate(pairs_by_row) if pairs]
+        if rows_with_pairs:
             place = entailment_index(self.pair_model.loaded(), self.entailment_label)
-            told = pair_logits(batch, self.pair_model, asked)
-            for row in rows_asked:
-                outcomes = [told[pair] for pair in asked[row]]
-                values[row], stats[row], problems[row] = self._share_backed(outcomes, place, len(sentences[row]))
+            logits_by_pair = pair_logits(batch, self.pair_model, pairs_by_row)
+            for row in rows_with_pairs:
+                outcomes = [logits_by_pair[pair] for pair in pairs_by_row[row]]
+                values[row], stats[row], problems[row] = self._supported_proportion(
+                    outcomes, place, len(sentences[row])
+                )
         note_truncation(batch, self.name, stats[:, 0])
-        no_text = np.array([not own for own in documents], np.bool_) & ~found.no_documents
-        empty = np.array([not said for said in sentences], np.bool_)
+        no_text = np.array([not own for own in documents], np.bool_) & ~retrieved.no_documents
+        empty = np.array([not row_sentences for row_sentences in sentences], np.bool_)
         return self.outcome(
             batch,
             values,
@@ -139,24 +143,24 @@ class NliGrounding(AnswerMetric):
             stats=stats,
         )
 
-    def _share_backed(
+    def _supported_proportion(
         self, outcomes: Sequence[tuple[Floats, bool] | InferenceFailure], place: int, sentences: int
     ) -> tuple[float, int, str | None]:
-        """The share of sentences, of which each has as many pairs; how many pairs were cut; why there is no share."""
+        """The proportion of supported sentences, the number of truncated pairs, and a failure reason."""
         found = [one for one in outcomes if not isinstance(one, InferenceFailure)]
-        cut = sum(was for _, was in found)
-        lost = next((one.reason for one in outcomes if isinstance(one, InferenceFailure)), None)
-        if lost is not None:
-            return 0.0, cut, lost
-        shares = np.array([_label_probability(logits, place) for logits, _ in found]).reshape(sentences, -1)
-        backed = shares.max(axis=1) >= self.threshold
-        return float(backed.mean()), cut, "not_a_number" if np.isnan(shares).any() else None
+        cut = sum(truncated for _, truncated in found)
+        reason = next((one.reason for one in outcomes if isinstance(one, InferenceFailure)), None)
+        if reason is not None:
+            return 0.0, cut, reason
+        probabilities = np.array([_label_probability(logits, place) for logits, _ in found]).reshape(sentences, -1)
+        supported = probabilities.max(axis=1) >= self.threshold
+        return float(supported.mean()), cut, "not_a_number" if np.isnan(probabilities).any() else None
 
     def _premises(self, documents: list[str]) -> list[str]:
         return ["\n".join(documents)] if self.evidence == "joined" and documents else list(dict.fromkeys(documents))
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
-        """The share by definition, sentence by sentence and document by document."""
+        """The plain definition, sentence by sentence and document by document."""
         sentences = split_sentences(answer)
         if not sentences:
             return Score.skip("empty_answer")
@@ -164,15 +168,17 @@ class NliGrounding(AnswerMetric):
         own = [text for text in texts if text and text.strip()]
         if not own:
             return Score.skip("no_text") if texts else Score(0.0)
-        place, backed = entailment_index(self.pair_model.loaded(), self.entailment_label), 0
+        place, supported = entailment_index(self.pair_model.loaded(), self.entailment_label), 0
         for sentence in sentences:
-            told = [self.pair_model.logits([(premise, sentence)])[0] for premise in self._premises(own)]
-            shares = [_label_probability(one[0], place) for one in told if not isinstance(one, InferenceFailure)]
-            backed += max(shares) >= self.threshold
-        return Score(backed / len(sentences))
+            logits = [self.pair_model.logits([(premise, sentence)])[0] for premise in self._premises(own)]
+            probabilities = [
+                _label_probability(one[0], place) for one in logits if not isinstance(one, InferenceFailure)
+            ]
+            supported += max(probabilities) >= self.threshold
+        return Score(supported / len(sentences))
 
 
 def _label_probability(logits: Floats, place: int) -> float:
-    """The probability of one label: the softmax of all."""
+    """The softmax probability of one label."""
     weights = np.exp(logits - logits.max())
     return float(weights[place] / weights.sum())

@@ -1,4 +1,4 @@
-"""Noise robustness: how much of a metric is left when questions are asked with noise."""
+"""Noise robustness: the ratio of a metric on noisy questions to the same metric on clean ones."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ Floats = npt.NDArray[np.float64]
 
 
 class RatioOfSums(SumsReducer):
-    """The noisy side's number over the base side's, each from its sums.
+    """The value on noisy samples over the value on base samples, each from its sums.
 
-    Statistics of a sample are those of the base side and how many samples it adds there, then the same of the other.
+    The statistics of a sample are those of its base and a count, then its own and a count.
     """
 
     def __init__(self, of_side: Reducer) -> None:
@@ -50,7 +50,7 @@ class RatioOfSums(SumsReducer):
         self.name = f"ratio[{of_side.name}]"
 
     def sides(self, sums: Sequence[float]) -> tuple[float, float]:
-        """The numbers of both sides; NaN for a side without a sample."""
+        """The values on base and noisy samples; NaN without samples."""
         width = len(sums) // 2
         return self._side(sums[:width]), self._side(sums[width:])
 
@@ -65,20 +65,20 @@ class RatioOfSums(SumsReducer):
         )
 
     def from_sums(self, sums: Sequence[float]) -> float:
-        """The ratio; NaN where the base side's number is not above 0."""
+        """The ratio; NaN if the base value is not above 0."""
         base, noisy = self.sides(sums)
         return noisy / base if base > 0 else math.nan
 
 
 class RatioOfValues(Reducer):
-    """The same for a metric whose number does not follow from sums: ``keys`` hold each side's outcomes."""
+    """The same for a metric whose value is not a function of sums: ``keys`` contain the outcomes."""
 
     def __init__(self, of_side: Reducer) -> None:
         self.inner_reducer = of_side
         self.name = f"ratio[{of_side.name}]"
 
     def sides(self, scores: Scores) -> tuple[float, float]:
-        """The numbers of both sides; NaN for a side without a sample."""
+        """The values on base and noisy samples; NaN without samples."""
         keys: list[FamilyKey] = [key for key, used in zip(scores.keys or (), scores.counted, strict=True) if used]
         base, noisy = ([key.payload[side] for key in keys if key.payload[side] is not None] for side in (0, 1))
         return self._side(base), self._side(noisy)
@@ -87,7 +87,7 @@ class RatioOfValues(Reducer):
         return self.inner_reducer.value(Scores.concat(parts)) if parts else math.nan
 
     def value(self, scores: Scores) -> float:
-        """The ratio; NaN where the base side's number is not above 0."""
+        """The ratio; NaN if the base value is not above 0."""
         base, noisy = self.sides(scores)
         return noisy / base if base > 0 else math.nan
 
@@ -133,7 +133,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         inner = self.inner
         if is_paired_metric(inner):
             raise BadValueError(
-                f"the base of noise_robustness cannot be '{inner.name}', which itself looks at several samples together"
+                f"the base of noise_robustness cannot be '{inner.name}', which itself is computed from several samples"
             )
         sums = isinstance(inner.reducer, (Mean, SumsReducer))
         object.__setattr__(self, "reducer", (RatioOfSums if sums else RatioOfValues)(inner.reducer))
@@ -142,21 +142,21 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
 
     @property
     def scenarios(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The scenarios that are noise."""
+        """The noise scenarios."""
         return self.noise_scenarios
 
     @property
     def worst(self) -> float | None:
-        """That of the base metric: what a noisy sample counts at where the system failed."""
+        """The base metric's worst value, for failed noisy samples."""
         return self.inner.worst
 
     def signature_options(self) -> dict[str, str]:
-        """The base metric, what is noise, and what it is held against."""
+        """The base metric, the noise scenarios, and the base set."""
         noise = "+".join(self.noise_scenarios).replace("|", "/")
         return {**super().signature_options(), "noise": noise, "base_set": self.base_set}
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
-        """The ratio of two means over pairs by the base metric's plain definition."""
+        """The ratio of both means over pairs by the base metric's plain definition."""
         inner, scored = self.inner, {}
         if not isinstance(inner.reducer, Mean):
             return None
@@ -180,28 +180,28 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """What the base metric gives without noise and with it."""
+        """The base metric's scores without noise and with it."""
         steps, base = DerivationBuilder(), around.find(str(sample.labels.get("variant_of")))
         if base is not None:
             add_inner_score_step(steps, "Without noise,", self.inner, *base, around)
         noise = f"scenario {', '.join(sample.scenarios)}" if base is not None else "one without noise"
         steps.add_step(f"This sample, {noise}:")
         own = prepend_steps(steps, inner_derivation(self.inner, sample, output, around))
-        told = "nothing" if own.value is None else format_number(own.value)
+        shown = "nothing" if own.value is None else format_number(own.value)
         side = "noisy" if base is not None else "base"
         return (
             DerivationBuilder()
             .extend(own)
-            .finish(f"To the {side} side it adds {told}; the value is noisy / base", own.value)
+            .finish(f"To the {side} side it adds {shown}; the value is noisy / base", own.value)
         )
 
     def score(self, batch: Batch) -> Scores:
-        """The base metric's outcome of every sample."""
+        """The base metric's outcomes."""
         scores = inner_scores(self.inner, batch)
         return with_family_keys(scores, batch, scores.keys)
 
     def pair_samples(self, scores: Scores) -> Scores:
-        """One row per pair, at the place of the noisy sample."""
+        """One row per pair, at the position of the noisy sample."""
         if scores.keys is None:
             return scores
         family = find_parents(scores.keys, self.noise_scenarios)
@@ -216,7 +216,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         paired = base >= 0
         base_status = np.where(paired, scores.status[base], Status.SCORED)
         applies = paired & (scores.status != Status.SKIPPED)
-        # Without the base's number there is no pair: its failure is the pair's, and counts for neither side.
+        # Without the base's score there is no pair: its failure is the pair's, and counts for neither.
         outcomes: list[tuple[npt.NDArray[np.bool_], Status, str]] = [
             (applies & (base_status == Status.SYSTEM_FAILED), Status.SYSTEM_FAILED, "base_failed"),
             (applies & (base_status == Status.MEASURE_FAILED), Status.MEASURE_FAILED, "base_failed"),
@@ -241,15 +241,17 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
     def _with_sides(
         self, outcomes: Scores, scores: Scores, base: npt.NDArray[np.intp], noisy: npt.NDArray[np.intp]
     ) -> Scores:
-        """The outcomes with what each row adds to either side: the base's statistics and the row's own."""
+        """The outcomes with the statistics of the base and of the row itself."""
         assert scores.keys is not None
         has_noisy = np.zeros(len(scores), np.bool_)
         has_noisy[noisy] = True
         if isinstance(self.reducer, RatioOfValues):
             plain = replace(scores, keys=tuple(key.payload for key in scores.keys))
             keys = tuple(
-                key._replace(payload=(plain.take([b]) if b >= 0 else None, plain.take([row]) if there else None))
-                for row, (key, b, there) in enumerate(zip(scores.keys, base.tolist(), has_noisy.tolist(), strict=True))
+                key._replace(payload=(plain.take([b]) if b >= 0 else None, plain.take([row]) if with_count else None))
+                for row, (key, b, with_count) in enumerate(
+                    zip(scores.keys, base.tolist(), has_noisy.tolist(), strict=True)
+                )
             )
             return replace(outcomes, stats=None, keys=keys)
         own = (
@@ -257,13 +259,13 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
             if not isinstance(self.inner.reducer, SumsReducer) or scores.stats is None
             else scores.stats
         )
-        there = np.column_stack([own, np.ones(len(scores))])
-        base_side = np.where((base >= 0)[:, None], there[base], 0.0)
-        noisy_side = np.where(has_noisy[:, None], there, 0.0)
+        with_count = np.column_stack([own, np.ones(len(scores))])
+        base_side = np.where((base >= 0)[:, None], with_count[base], 0.0)
+        noisy_side = np.where(has_noisy[:, None], with_count, 0.0)
         return replace(outcomes, stats=np.concatenate([base_side, noisy_side], axis=1))
 
     def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
-        """Both sides, their difference, and all of it per scenario."""
+        """Base and noisy values, their difference, and the same per scenario."""
         counted = scores.counted
         scores, clusters = sort_by_id(scores.take(counted), None if clusters is None else clusters[counted])
         details = self._sides(scores, clusters)
@@ -272,7 +274,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         keys: Sequence[FamilyKey] = scores.keys or ()
         details["scenarios"] = {}
         for name in sorted(set(self.noise_scenarios).intersection(*[{n for key in keys for n in key.scenarios}])):
-            # Under base_set "all" every scenario is held against the same bases.
+            # With base_set "all" every scenario is compared with the same bases.
             rows = np.array([name in key.scenarios or (key.base is None and self.base_set == "all") for key in keys])
             part, inside = scores.take(rows), None if clusters is None else clusters[rows]
             value = self.reducer.value(part)
@@ -284,7 +286,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         return details
 
     def _sides(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
-        """The numbers of both sides and their difference, from counted outcomes."""
+        """Base and noisy values and their difference, from counted outcomes."""
         keys: Sequence[FamilyKey] = scores.keys or ()
         noisy_keys = [key for key in keys if key.base is not None]
         bases = {key.base for key in noisy_keys} if self.base_set == "pairs" else {key.sample_id for key in keys}
@@ -296,11 +298,11 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
             stats = np.zeros((0, 4)) if scores.stats is None else scores.stats
             base, noisy = self.reducer.sides([math.fsum(column) for column in stats.T.tolist()])
             difference = self._difference(self.reducer, stats, clusters)
-        apart = noisy - base
+        change = noisy - base
         return {
             "base_score": None if math.isnan(base) else base,
             "noisy_score": None if math.isnan(noisy) else noisy,
-            "difference": None if math.isnan(apart) else apart,
+            "difference": None if math.isnan(change) else change,
             "difference_interval": _interval_bounds(difference),
             "num_noisy": len(noisy_keys),
             "num_base": len(bases) if self.base_set == "pairs" else len(keys) - len(noisy_keys),
@@ -315,7 +317,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
             return np.array([noisy - base for base, noisy in map(reducer.sides, drawn.tolist())])
 
         interval = bootstrap_interval(stats, differences, clusters=clusters)
-        # As with the ratio: where all draws agree, one other sample could still move it any distance.
+        # As with the ratio: if all draws agree, the interval is unbounded.
         return None if interval is None or interval.method == "all_equal" else interval
 
 

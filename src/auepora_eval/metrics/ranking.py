@@ -1,8 +1,8 @@
-"""Ranking measures of one query as plain functions: the definitions, written to be read.
+"""Ranking measures of one query as plain functions: the reference definitions.
 
-The metric classes compute the same numbers from shared columns for a whole batch; the tests hold the two together. Gold
-is a collection of ids, or a mapping from id to judged level. A document that is returned twice counts at its first
-position. Nothing relevant gives 0.0 everywhere.
+The metric classes compute the same values from shared columns for a whole batch; tests compare the two. Gold is a
+collection of ids, or a mapping from id to judged level. A document that is returned twice counts at its first position.
+Nothing relevant gives 0.0 everywhere.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -28,11 +28,11 @@ __all__ = [
 
 Gold = Collection[str] | Mapping[str, int]
 MAX_K = 2**40
-"""No list is longer, and arrays can still count to it."""
+"""The largest allowed cut-off."""
 
 
 def check_k(k: int | None, *, optional: bool = True) -> None:
-    """Raise unless ``k`` is a whole number of at least 1, or ``None`` where that is allowed."""
+    """Raise unless ``k`` is an integer >= 1, or ``None`` if that is allowed."""
     if k is None and optional:
         return
     if isinstance(k, bool) or not isinstance(k, int):
@@ -61,7 +61,7 @@ def hit_ranks(gold: Collection[str], ranked: Sequence[str], k: int | None = None
 
 
 def recall_at_k(gold_ids: Gold, ranked_ids: Sequence[str], k: int | None, *, min_relevance: int = 1) -> float:
-    """Share of the relevant documents that are among the first ``k``."""
+    """Proportion of the relevant documents that are among the first ``k``."""
     gold = relevant_ids(gold_ids, min_relevance)
     hits = hit_ranks(gold, ranked_ids, k)
     return len(hits) / len(gold) if gold else 0.0
@@ -75,7 +75,7 @@ def precision_at_k(
     divide_by: Literal["returned", "k"] = "returned",
     min_relevance: int = 1,
 ) -> float:
-    """Share of the first ``k`` that is relevant; over min(k, positions returned), or over ``k`` itself."""
+    """Proportion of the first ``k`` that is relevant; over min(k, positions returned), or over ``k`` itself."""
     hits = hit_ranks(relevant_ids(gold_ids, min_relevance), ranked_ids, k)
     returned = len(ranked_ids)
     positions = returned if k is None else k if divide_by == "k" else min(k, returned)
@@ -110,8 +110,8 @@ def map_at_k(
     if not ranks:
         return 0.0
     total = 0.0
-    for found, rank in enumerate(ranks, start=1):
-        total += found / rank
+    for hits, rank in enumerate(ranks, start=1):
+        total += hits / rank
     capped = len(gold) if k is None else min(len(gold), k)
     return total / {"hits": len(ranks), "capped": capped, "gold": len(gold)}[divide_by]
 
@@ -131,17 +131,17 @@ def f1_at_k(
 
 
 def r_precision(gold_ids: Gold, ranked_ids: Sequence[str], *, min_relevance: int = 1) -> float:
-    """Share of the first |G| positions that hold a relevant document."""
+    """Proportion of the first |G| positions that hold a relevant document."""
     gold = relevant_ids(gold_ids, min_relevance)
     return len(hit_ranks(gold, ranked_ids, len(gold))) / len(gold) if gold else 0.0
 
 
 def relevance_gain(level: int, scheme: Literal["binary", "exponential", "linear"], min_relevance: int = 1) -> float:
-    """What a document of this level is worth, which is never negative. Only the binary scheme knows a threshold."""
+    """The gain of a document of this level, never negative. Only the binary scheme has a threshold."""
     if scheme == "binary":
         return float(level >= min_relevance)
-    worth = max(level, 0)
-    return 2.0**worth - 1.0 if scheme == "exponential" else float(worth)
+    positive = max(level, 0)
+    return 2.0**positive - 1.0 if scheme == "exponential" else float(positive)
 
 
 def ndcg_at_k(
@@ -161,25 +161,25 @@ def ndcg_at_k(
     check_k(k)
     levels = dict(gold_ids) if isinstance(gold_ids, Mapping) else dict.fromkeys(gold_ids, 1)
     gains = {doc_id: relevance_gain(level, gain, min_relevance) for doc_id, level in levels.items()}
-    best = sorted(gains.values(), reverse=True)
-    ideal = _dcg(best if k is None else best[:k])
+    ideal_gains = sorted(gains.values(), reverse=True)
+    ideal = _dcg(ideal_gains if k is None else ideal_gains[:k])
     left = dict(gains)
     ranked_gains = [left.pop(doc_id, 0.0) for doc_id in (ranked_ids[:k] if scores is None else ranked_ids)]
     if scores is not None:
         ranked_gains = average_tied_gains(ranked_gains, scores)[:k]
-    got = _dcg(ranked_gains)
-    return got / ideal if ideal > 0.0 else 0.0
+    dcg = _dcg(ranked_gains)
+    return dcg / ideal if ideal > 0.0 else 0.0
 
 
 def average_tied_gains(gains: Sequence[float], scores: Sequence[float | None]) -> list[float]:
-    """The gains, each the mean over the neighbours with the same score; a score of ``None`` ties with nothing."""
-    shared: list[float] = []
+    """The gains, averaged over neighbours with equal scores; a score of ``None`` has no ties."""
+    averaged: list[float] = []
     for _, group in groupby(
-        range(len(scores)), key=lambda place: (scores[place], place if scores[place] is None else None)
+        range(len(scores)), key=lambda position: (scores[position], position if scores[position] is None else None)
     ):
-        places = list(group)
-        shared += [sum(gains[place] for place in places) / len(places)] * len(places)
-    return shared
+        positions = list(group)
+        averaged += [sum(gains[position] for position in positions) / len(positions)] * len(positions)
+    return averaged
 
 
 def _dcg(gains: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""What metrics of refusals share: how a refusal is told from an answer, who is skipped, what fails."""
+"""Base classes of metrics over refusals: detection, skips and failures."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ Mask = npt.NDArray[np.bool_]
 
 
 def require_judge(judge: object) -> None:
-    """Raise unless a judge is a function that can simply be called, or there is none."""
+    """Raise unless ``judge`` is a synchronous function or ``None``."""
     if judge is not None and (not callable(judge) or inspect.iscoroutinefunction(judge)):
-        raise BadTypeError(f"judge must be a plain function of a sample and its output, not {judge!r:.80}")
+        raise BadTypeError(f"judge must be a synchronous function of a sample and its output, not {judge!r:.80}")
 
 
 @dataclass(frozen=True)
 class RefusalDetectionMetric(ConfiguredMetric):
-    """A metric that tells a refusal from an answer, by the same options as all of them."""
+    """A metric that detects refusals, with the options of the detector."""
 
     refusal_patterns: tuple[str, ...] | None = None
     languages: tuple[str, ...] | None = None
     judge: RefusalJudge | None = field(default=None, hash=False)  # it need not be hashable
     detector: RefusalDetector = field(init=False, repr=False, compare=False)
-    """What tells a refusal from an answer."""
+    """The refusal detector."""
 
     def __post_init__(self) -> None:
-        given = [name for name in ("refusal_patterns", "languages", "judge") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise BadValueError(f"{' and '.join(given)} were given; one of them decides what a refusal is, so give one")
+        options_set = [name for name in ("refusal_patterns", "languages", "judge") if getattr(self, name) is not None]
+        if len(options_set) > 1:
+            raise BadValueError(f"{' and '.join(options_set)} were given; give only one of them")
         if self.refusal_patterns is not None:
             object.__setattr__(self, "refusal_patterns", _check_phrases("refusal_patterns", self.refusal_patterns))
         if self.languages is not None:
@@ -63,7 +63,7 @@ class RefusalDetectionMetric(ConfiguredMetric):
         super().__post_init__()
 
     def signature_options(self) -> dict[str, str]:
-        """What tells a refusal from an answer."""
+        """The refusal detector."""
         if self.judge is not None:
             return {"refusal": f"judge-{self.detector.judge_name}"}
         if self.refusal_patterns is not None:
@@ -72,7 +72,7 @@ class RefusalDetectionMetric(ConfiguredMetric):
         return {"refusal": "built-in" if self.languages is None else f"built-in[{','.join(self.languages)}]"}
 
     def add_refusal_steps(self, steps: DerivationBuilder, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Says whether the system declined, and by what that is told."""
+        """Add the steps of the refusal detection; return whether the system refused."""
         refused = self.detector.refused(sample, output) is True
         if output.refused is not None:
             steps.add_step(f"The output says so itself: refused is {'true' if refused else 'false'}")
@@ -95,7 +95,7 @@ class RefusalDetectionMetric(ConfiguredMetric):
 
 @dataclass(frozen=True)
 class RefusalMetric(RefusalDetectionMetric):
-    """A metric of who declined to answer."""
+    """A metric over refusals."""
 
     target = TargetCategory.NEGATIVE_REJECTION
     reads: ClassVar[frozenset[str]] = frozenset({"response"})
@@ -103,110 +103,112 @@ class RefusalMetric(RefusalDetectionMetric):
         "no_response": "no answer was asked for, and the output does not say whether the system refused"
     }
     unclear_reason: ClassVar[str] = "bad_answerable"
-    """Why the measurement failed where a sample does not say whether declining is right."""
+    """The failure reason if a sample does not say whether refusing is right."""
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether the sample says that its question can, or cannot, be answered."""
+        """Whether the sample says if its question is answerable."""
         return "unanswerable" in sample.scenarios or sample.labels.get("answerable") is not None
 
     def score(self, batch: Batch) -> Scores:
-        """The values of all rows that are decided and to which the metric applies."""
-        seen = refusals(batch, self.detector)
-        due, unclear = self.refusal_masks(batch)
+        """The scores of the batch."""
+        detected = refusals(batch, self.detector)
+        unanswerable, unclear = self.refusal_masks(batch)
         fail: dict[str, Mask] = {self.unclear_reason: unclear}
-        for name, rows in seen.unusable.items():
+        for name, rows in detected.unusable.items():
             reason = to_reason(snake_case(name))
             fail[reason] = fail[reason] | rows if reason in fail else rows
         return Scores.of(
-            self.values(seen, due),
-            # In this order: a crash on a sample the metric does not apply to is no failure of it.
-            skip={**self.skips(batch, seen), "no_response": seen.silent},
+            self.values(detected, unanswerable),
+            # In this order: a failed output on a sample the metric does not apply to is a skip.
+            skip={**self.skips(batch, detected), "no_response": detected.silent},
             fail=fail,
-            stats=self.statistics(seen, due),
+            stats=self.statistics(detected, unanswerable),
         )
 
     def refusal_masks(self, batch: Batch) -> tuple[Mask, Mask]:
-        """For which questions declining is right, and for which the sample does not say."""
+        """Masks of the questions for which refusing is right, and of those for which it is unclear."""
         return unanswerable(batch)
 
     @abstractmethod
     def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
-        """The rows to which the metric does not apply."""
+        """The rows to which the metric does not apply, by skip reason."""
 
-    def values(self, seen: Refusals, due: Mask) -> Floats:
-        """The score of each row: whether the system declined."""
+    def values(self, seen: Refusals, unanswerable: Mask) -> Floats:
+        """The score of each row: whether the system refused."""
         return seen.refused.astype(np.float64)
 
-    def statistics(self, seen: Refusals, due: Mask) -> Floats | None:
-        """Wider statistics of each row, for what is not a mean."""
+    def statistics(self, seen: Refusals, unanswerable: Mask) -> Floats | None:
+        """Statistics of each row, for metrics that are not means."""
         return None
 
     def worst_in(self, batch: Batch) -> float | Floats:
-        """The worst value; none for a failed answer where the sample does not say what would have been right."""
+        """The worst value; NaN for a failed answer if the right decision is unclear."""
         _, unclear = self.refusal_masks(batch)
         return np.where(unclear, math.nan, super().worst_in(batch)).astype(np.float64)
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The outcome of one answered sample by the plain definition."""
-        should, refused = self.should_decline(sample), self.detector.reference_refused(sample, output)
-        reason = self.plain_skip(sample, should, refused)
+        should_refuse, refused = self.should_refuse(sample), self.detector.reference_refused(sample, output)
+        reason = self.plain_skip(sample, should_refuse, refused)
         if reason is not None:
             return Score.skip(reason)
         if refused is None:
             return Score.skip("no_response")
-        if should is None or isinstance(refused, str):
-            return Score.fail(self.unclear_reason if should is None else str(refused))
-        return Score(self.plain_value(should, refused))
+        if should_refuse is None or isinstance(refused, str):
+            return Score.fail(self.unclear_reason if should_refuse is None else str(refused))
+        return Score(self.plain_value(should_refuse, refused))
 
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """Whether declining was right, whether the system did, and by what that is told."""
-        should = bool(self.should_decline(sample))
+        """Whether refusing was right, and the steps of the refusal detection."""
+        should_refuse = bool(self.should_refuse(sample))
         marks = [f"{key} {sample.labels[key]!r}" for key in ("scenario", "answerable") if key in sample.labels]
         if "expected_doc_ids" in sample.metadata:
             marks.append(f"expected_doc_ids {sample.metadata['expected_doc_ids']!r}")
         steps = DerivationBuilder().add_step(
             f"The sample is marked: {join_items(marks, nothing='not at all')}; declining is "
-            f"{'right' if should else 'wrong'}"
+            f"{'right' if should_refuse else 'wrong'}"
         )
         refused = self.add_refusal_steps(steps, sample, output)
-        value = self.plain_value(should, refused)
+        value = self.plain_value(should_refuse, refused)
         return steps.finish(f"The system {'declined' if refused else 'answered'}: {value:g}", value)
 
-    def should_decline(self, sample: EvaluationSample) -> bool | None:
-        """Whether declining would be right; ``None`` where the sample's mark does not say."""
+    def should_refuse(self, sample: EvaluationSample) -> bool | None:
+        """Whether refusing would be right; ``None`` if it is unclear."""
         return is_unanswerable(sample)
 
     @abstractmethod
-    def plain_skip(self, sample: EvaluationSample, should: bool | None, refused: bool | str | None) -> str | None:
-        """Why one sample is skipped, but for want of an answer."""
+    def plain_skip(
+        self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None
+    ) -> str | None:
+        """The skip reason of one sample, other than a missing answer."""
 
-    def plain_value(self, should: bool, refused: bool) -> float:
+    def plain_value(self, should_refuse: bool, refused: bool) -> float:
         """The score of one sample."""
         return float(refused)
 
 
-def _check_phrases(option: str, given: Any) -> tuple[str, ...]:
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+def _check_phrases(option: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         example = '["en", "de"]' if option == "languages" else '["i pass", "no comment"]'
-        raise BadTypeError(f"{option} must be a list of texts, such as {example}, not {given!r:.80}")
-    texts = tuple(given)
+        raise BadTypeError(f"{option} must be a list of strings, such as {example}, not {value!r:.80}")
+    texts = tuple(value)
     for text in texts:
         if not isinstance(text, str):
-            raise BadTypeError(f"{option} holds {text!r:.80}, which is not a text")
+            raise BadTypeError(f"{option} holds {text!r:.80}, which is not a string")
         if option == "refusal_patterns" and any(mark in text for mark in (".*", "|", "\\", "(?")):
-            raise BadValueError(f"{option} holds {text!r:.80}: phrases are plain texts, not regular expressions")
+            raise BadValueError(f"{option} holds {text!r:.80}: phrases are plain strings, not regular expressions")
         if not text.strip():
-            raise BadValueError(f"{option} holds an empty text, which every answer would contain")
+            raise BadValueError(f"{option} contains an empty string, which every answer would contain")
     if not texts:
         raise BadValueError(f"{option} is empty; leave it out for the built-in phrases of all languages")
     return texts
 
 
-def _check_languages(given: Any) -> tuple[str, ...]:
-    """Language codes in alphabetical order, each once: their order changes no number."""
-    codes = tuple(sorted(set(_check_phrases("languages", given))))
+def _check_languages(value: Any) -> tuple[str, ...]:
+    """Unique language codes in alphabetical order: their order changes no value."""
+    codes = tuple(sorted(set(_check_phrases("languages", value))))
     for code in codes:
         if code not in REFUSAL_PATTERNS:
             raise BadValueError(

@@ -1,4 +1,4 @@
-"""What metrics share whose scores are means over judgements: each sample's mean, and what is told of the judge."""
+"""Base class of metrics whose scores are means over repeated judgements, and statistics of the judge."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .base import ConfiguredMetric
 __all__ = ["RepeatedJudgementMetric", "repeat_summary"]
 
 _COLUMNS = ("asked", "came", "squares", "weighted", "unweighted", "masses", "mass")
-"""What is kept of each sample besides its score, before the means of its dimensions and what is counted."""
+"""Statistics of each sample, before the means of its dimensions and its counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _JudgedScore(Score):
-    """A score with what it came from."""
+    """A score with the statistics of its judgements."""
 
     stats: tuple[float, ...] = ()
 
@@ -35,25 +35,25 @@ class _JudgedScore(Score):
 class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
     """A metric whose score of a sample is the mean over its judgements."""
 
-    needs_all: ClassVar[bool] = True  # for the judge's own spread; beside a judge's time, what is kept is nothing
+    needs_all: ClassVar[bool] = True  # for the spread of the judge; the memory is small
 
     @property
     def dimension_names(self) -> tuple[str, ...]:
-        """What is judged apart, where that is more than one thing."""
+        """The names of the dimensions, if there are several."""
         return ()
 
     @property
     def count_names(self) -> tuple[str, ...]:
-        """What is counted beside, such as ``num_claims``."""
+        """The names of the counts, such as ``num_claims``."""
         return ()
 
     def combine(self, values: Sequence[float]) -> float:
-        """The score of one judgement from its numbers."""
+        """The score of one judgement from its values."""
         (value,) = values
         return value
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
-        """One outcome per sample, all asked for at once."""
+        """One outcome per sample, judged concurrently."""
         outcomes = await asyncio.gather(
             *(
                 self._ascore_checked(batch, sample, output, judge, answered=answered)
@@ -63,52 +63,66 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         return self.to_scores(outcomes)
 
     def to_scores(self, outcomes: Sequence[Score]) -> Scores:
-        """The outcomes of all samples, with what each of them came from."""
-        nothing = [0.0] * (len(_COLUMNS) + len(self.dimension_names) + len(self.count_names))
-        stats = [outcome.stats if isinstance(outcome, _JudgedScore) else nothing for outcome in outcomes]
-        table = np.array(stats, dtype=np.float64).reshape(len(outcomes), len(nothing))
+        """The scores of all samples, with the statistics of their judgements."""
+        empty = [0.0] * (len(_COLUMNS) + len(self.dimension_names) + len(self.count_names))
+        stats = [outcome.stats if isinstance(outcome, _JudgedScore) else empty for outcome in outcomes]
+        table = np.array(stats, dtype=np.float64).reshape(len(outcomes), len(empty))
         return replace(Scores.from_list(list(outcomes)), stats=table)
 
-    def scored(self, ratings: RatingSet) -> Score:
+    def score_ratings(self, ratings: RatingSet) -> Score:
         """The mean over the judgements of one sample."""
-        each = ratings.ratings
-        values = [self.combine(rating.values) for rating in each]
+        ratings_list = ratings.ratings
+        values = [self.combine(rating.values) for rating in ratings_list]
         mean = math.fsum(values) / len(values)
         squares = math.fsum((value - mean) ** 2 for value in values)
-        masses = [mass for rating in each for mass in rating.masses]
-        weighted, unweighted = sum(one.num_weighted for one in each), sum(one.num_unweighted for one in each)
-        told = [ratings.num_requested, len(each), squares, weighted, unweighted, len(masses), math.fsum(masses)]
-        apart = [rating.values if self.dimension_names else () for rating in each]
-        beside = [(*own, *rating.counts) for own, rating in zip(apart, each, strict=True)]
-        means = [math.fsum(column) / len(each) for column in zip(*beside, strict=True)]
-        return _JudgedScore(mean, stats=(*told, *means))
+        masses = [mass for rating in ratings_list for mass in rating.masses]
+        weighted, unweighted = (
+            sum(one.num_weighted for one in ratings_list),
+            sum(one.num_unweighted for one in ratings_list),
+        )
+        statistics = [
+            ratings.num_requested,
+            len(ratings_list),
+            squares,
+            weighted,
+            unweighted,
+            len(masses),
+            math.fsum(masses),
+        ]
+        dimensions = [rating.values if self.dimension_names else () for rating in ratings_list]
+        columns = [
+            (*values_by_dimension, *rating.counts)
+            for values_by_dimension, rating in zip(dimensions, ratings_list, strict=True)
+        ]
+        means = [math.fsum(column) / len(ratings_list) for column in zip(*columns, strict=True)]
+        return _JudgedScore(mean, stats=(*statistics, *means))
 
     def score_without_judge(self, rating: Rating) -> Score:
-        """A score that nobody had to be asked for."""
-        apart = rating.values if self.dimension_names else ()
-        return _JudgedScore(self.combine(rating.values), stats=(*[0.0] * len(_COLUMNS), *apart, *rating.counts))
+        """A score that needs no judge."""
+        dimensions = rating.values if self.dimension_names else ()
+        return _JudgedScore(self.combine(rating.values), stats=(*[0.0] * len(_COLUMNS), *dimensions, *rating.counts))
 
-    def counted(self, scores: Scores, name: str) -> npt.NDArray[np.float64]:
-        """What was counted under a name, per sample; 0 where nothing was judged."""
+    def count_column(self, scores: Scores, name: str) -> npt.NDArray[np.float64]:
+        """The counts with this name, per sample; 0 if nothing was judged."""
         assert scores.stats is not None
         place = len(_COLUMNS) + len(self.dimension_names) + self.count_names.index(name)
         column: npt.NDArray[np.float64] = scores.stats[:, place]
         return column
 
     def judgements_requested(self, scores: Scores) -> npt.NDArray[np.float64]:
-        """How many judgements of each sample were asked for; 0 where nobody had to be asked."""
+        """The number of requested judgements of each sample; 0 if no judge was needed."""
         assert scores.stats is not None
         column: npt.NDArray[np.float64] = scores.stats[:, _COLUMNS.index("asked")]
         return column
 
     @property
     def worst_stats(self) -> Sequence[float]:
-        """A failed answer is worst in every dimension, and no judge was asked about it."""
+        """A failed answer has the worst value in every dimension, and no judgements."""
         worst = 0.0 if self.higher_is_better else 1.0
         return [math.nan] * len(_COLUMNS) + [worst] * len(self.dimension_names) + [0.0] * len(self.count_names)
 
     def further_details(self, scores: Scores, clusters: npt.NDArray[np.intp] | None) -> dict[str, Any]:
-        """The mean of each dimension, what was counted, and what the judgements say about the judge."""
+        """The mean of each dimension, the counts, and statistics of the judge."""
         details: dict[str, Any] = {}
         names = self.dimension_names
         width = len(_COLUMNS) + len(names) + len(self.count_names)
@@ -127,58 +141,58 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
 
 
 def _judge_summary(values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64]) -> dict[str, Any]:
-    """What judgements say about the judge: how often it was asked, how far it agrees with itself, how sure it was."""
+    """Statistics of the judge: number of judgements, agreement with itself, probability mass."""
     table = dict(zip(_COLUMNS, stats.T, strict=False))
-    told = repeat_summary(values, table["asked"], table["came"], table["squares"])
+    summary = repeat_summary(values, table["asked"], table["came"], table["squares"])
     weighted, unweighted = int(table["weighted"].sum()), int(table["unweighted"].sum())
     if weighted or unweighted:
-        told |= {"num_weighted": weighted, "num_unweighted": unweighted}
+        summary |= {"num_weighted": weighted, "num_unweighted": unweighted}
         masses = int(table["masses"].sum())
-        told["mean_mass"] = math.fsum(table["mass"]) / masses if masses else None
-    return told
+        summary["mean_mass"] = math.fsum(table["mass"]) / masses if masses else None
+    return summary
 
 
 def repeat_summary(
     values: npt.NDArray[np.float64],
-    asked: npt.NDArray[np.float64],
-    came: npt.NDArray[np.float64],
+    requested: npt.NDArray[np.float64],
+    received: npt.NDArray[np.float64],
     squares: npt.NDArray[np.float64],
 ) -> dict[str, Any]:
-    """How often samples were judged and how far that lies apart; nothing where each was judged once.
+    """Number and spread of the judgements; empty if each sample was judged once.
 
-    Per sample: its score, how many judgements were asked for, how many came, and the sum of their squared deviations.
+    Per sample: its score, the numbers of requested and of received judgements, and the sum of their squared deviations.
     """
-    if not (asked > 1).any():
+    if not (requested > 1).any():
         return {}
     return {
-        "repeats": int(asked.max()),
-        "num_judgements": int(came.sum()),
-        "num_failed": int((asked - came).sum()),
-        **_spread(values, came, squares),
+        "repeats": int(requested.max()),
+        "num_judgements": int(received.sum()),
+        "num_failed": int((requested - received).sum()),
+        **_spread(values, received, squares),
     }
 
 
 def _spread(
-    values: npt.NDArray[np.float64], came: npt.NDArray[np.float64], squares: npt.NDArray[np.float64]
+    values: npt.NDArray[np.float64], received: npt.NDArray[np.float64], squares: npt.NDArray[np.float64]
 ) -> dict[str, float | None]:
-    r"""How far judgements of the same answer lie apart, and how much of what the scores vary by that explains.
+    r"""The spread of judgements of the same answer, and the proportion of the variance of the scores that it explains.
 
     With :math:`s^2` the variance within samples, pooled, and :math:`n_i` judgements of sample i, the judge adds
-    :math:`s^2 / n_i` to the variance of its score: a share of the variance of all scores, and
-    :math:`\sqrt{\sum_i s^2 / n_i} / N` to the error of their mean.
+    :math:`s^2 / n_i` to the variance of its score: a proportion of the variance of all scores, and :math:`\sqrt{\sum_i
+    s^2 / n_i} / N` to the error of their mean.
     """
-    free = float((came[came > 0] - 1).sum())
-    if free <= 0:  # no sample was judged twice
+    degrees_of_freedom = float((received[received > 0] - 1).sum())
+    if degrees_of_freedom <= 0:  # no sample was judged twice
         return {"sd_within_samples": None, "share_of_variance": None, "error_of_mean": None}
-    variance = math.fsum(squares) / free
-    added = [variance / n for n in came.tolist() if n]
-    total, share = len(values), None
+    variance = math.fsum(squares) / degrees_of_freedom
+    added = [variance / n for n in received.tolist() if n]
+    total, proportion = len(values), None
     if total > 1:
         mean = math.fsum(values) / total
         spread = math.fsum((value - mean) ** 2 for value in values.tolist()) / (total - 1)
-        share = min(1.0, math.fsum(added) / total / spread) if spread > 0 else None
+        proportion = min(1.0, math.fsum(added) / total / spread) if spread > 0 else None
     return {
         "sd_within_samples": math.sqrt(variance),
-        "share_of_variance": share,
+        "share_of_variance": proportion,
         "error_of_mean": math.sqrt(math.fsum(added)) / total,
     }

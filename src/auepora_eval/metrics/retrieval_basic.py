@@ -1,4 +1,4 @@
-"""Retrieval relevance: recall, precision and hit rate at a cut-off. The measures of order are re-exported here."""
+"""Retrieval relevance: recall, precision and hit rate at a cut-off. Re-exports the rank-aware measures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CutOffMetric(RankingMetric):
         super().__post_init__()
 
     def precision_signature_options(self) -> dict[str, str]:
-        """What precision divides by, for a signature."""
+        """The denominator of precision, for the signature."""
         return {
             "p": self.active_conventions.precision,
             **(self.k_signature_option() if self.active_conventions.precision == "k" else {}),
@@ -54,7 +54,7 @@ class CutOffMetric(RankingMetric):
 
 
 def precision_values(batch: Batch, k: int | None, rules: Conventions) -> npt.NDArray[np.float64]:
-    """Per query hits over positions, divided as the conventions say."""
+    """Precision per query, with the denominator of the conventions."""
     within = hits_within(batch, rules, k)
     if k is not None and rules.precision == "k" and rules.k_policy == "written":
         return within / k
@@ -80,12 +80,12 @@ class RecallAtK(CutOffMetric):
         return self.scores(batch, hits_within(batch, self.active_conventions, self.k) / gold)
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """By definition."""
+        """The plain definition."""
         return recall_at_k(gold, ranked, self.k, min_relevance=self.active_conventions.min_relevance)
 
-    def steps(self, one: RankedQuery) -> Derivation:
+    def steps(self, query: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return recall_steps(one, self.k)
+        return recall_steps(query, self.k)
 
 
 @register("precision", at="k")
@@ -106,19 +106,19 @@ class PrecisionAtK(CutOffMetric):
         return self.scores(batch, precision_values(batch, self.k, self.active_conventions))
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """By definition."""
+        """The plain definition."""
         rules = self.active_conventions
         k = self.plain_k(self.k, ranked)
         if not ranked:
             return 0.0
         return precision_at_k(gold, ranked, k, divide_by=rules.precision, min_relevance=rules.min_relevance)
 
-    def steps(self, one: RankedQuery) -> Derivation:
+    def steps(self, query: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return precision_steps(one, self.plain_k(self.k, one.ranked), self.k, self.active_conventions.precision)
+        return precision_steps(query, self.plain_k(self.k, query.ranked), self.k, self.active_conventions.precision)
 
     def signature_options(self) -> dict[str, str]:
-        """Adds what the hits are divided by."""
+        """Adds the denominator."""
         return {**self.precision_signature_options(), **self.ranking_signature_options()}
 
 
@@ -129,13 +129,13 @@ class F1AtK(CutOffMetric):
 
     .. math:: \frac{2 P R}{P + R}
 
-    Precision divides as the conventions say.
+    The denominator of precision follows the conventions.
     """
 
     reference: ClassVar[str] = "van Rijsbergen 1979"
 
     def score(self, batch: Batch) -> Scores:
-        """From the same hits as both."""
+        """The harmonic mean per query."""
         rules = self.active_conventions
         precision = precision_values(batch, self.k, rules)
         recall = hits_within(batch, rules, self.k) / np.maximum(hits(batch, rules).gold, 1)
@@ -144,19 +144,19 @@ class F1AtK(CutOffMetric):
         return self.scores(batch, values)
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """By definition."""
+        """The plain definition."""
         rules = self.active_conventions
         k = self.plain_k(self.k, ranked)
         if not ranked:
             return 0.0
         return f1_at_k(gold, ranked, k, divide_by=rules.precision, min_relevance=rules.min_relevance)
 
-    def steps(self, one: RankedQuery) -> Derivation:
+    def steps(self, query: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return f1_steps(one, self.plain_k(self.k, one.ranked), self.k, self.active_conventions.precision)
+        return f1_steps(query, self.plain_k(self.k, query.ranked), self.k, self.active_conventions.precision)
 
     def signature_options(self) -> dict[str, str]:
-        """Adds what precision is divided by."""
+        """Adds the denominator of precision."""
         return {**self.precision_signature_options(), **self.ranking_signature_options()}
 
 
@@ -176,12 +176,12 @@ class HitRateAtK(CutOffMetric):
         return self.scores(batch, (hits_within(batch, self.active_conventions, self.k) > 0).astype(np.float64))
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """By definition."""
+        """The plain definition."""
         return hit_rate_at_k(gold, ranked, self.k, min_relevance=self.active_conventions.min_relevance)
 
-    def steps(self, one: RankedQuery) -> Derivation:
+    def steps(self, query: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return hit_rate_steps(one, self.k)
+        return hit_rate_steps(query, self.k)
 
 
 @register("recall_doc", at="k")
@@ -196,14 +196,14 @@ class RecallDocAtK(CutOffMetric):
     """
 
     ranks_ids: ClassVar[bool] = False
-    by_chunk_id: ClassVar[bool] = False  # parents are the same however they were cut
+    by_chunk_id: ClassVar[bool] = False  # parents do not depend on the chunking
     by_parent_id: ClassVar[bool] = True
     suggested: ClassVar[bool] = False  # the same as recall where nothing has a parent
     suggested_with_spans: ClassVar[frozenset[str]] = frozenset({"gold"})
     reference: ClassVar[str] = "recall over parent documents"
 
     def required_fields(self) -> list[str]:
-        """Nothing: expected documents may stand in the metadata alone."""
+        """None: expected documents may be given in the metadata only."""
         return []
 
     def score(self, batch: Batch) -> Scores:
@@ -214,7 +214,7 @@ class RecallDocAtK(CutOffMetric):
         return self.scores(batch, values, view=document_rankings)
 
     def reference_ranking(self, sample: EvaluationSample, output: SystemOutputs) -> tuple[Gold | None, list[str]]:
-        """The same in terms of parents."""
+        """Judged levels and returned ids of the parent documents."""
         ranked = [item.doc.parent for item in output.retrieved]
         if "expected_doc_ids" in sample.metadata:
             return list(sample.metadata["expected_doc_ids"]), ranked
@@ -227,9 +227,9 @@ class RecallDocAtK(CutOffMetric):
         return levels, ranked
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """By definition, given parents in place of chunks."""
+        """The plain definition on parent documents."""
         return recall_at_k(gold, ranked, self.k, min_relevance=self.active_conventions.min_relevance)
 
-    def steps(self, one: RankedQuery) -> Derivation:
+    def steps(self, query: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return recall_steps(one, self.k)
+        return recall_steps(query, self.k)

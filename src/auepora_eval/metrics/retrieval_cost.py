@@ -1,4 +1,4 @@
-"""Retrieval at a price: AQWV weighs misses against false alarms; the empty result rate counts empty hands."""
+"""Retrieval with costs: AQWV weighs misses against false alarms; empty result rate."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AQWVOverQueries(SumsReducer):
         self.name = f"aqwv_program[{signature_number(beta)}]"
 
     def from_sums(self, sums: Sequence[float]) -> float:
-        """The number; NaN where no query has gold."""
+        """The value; NaN if no query has gold."""
         found, with_gold, false_alarm, queries = sums
         return found / with_gold - self.beta * (false_alarm / queries) if with_gold else math.nan
 
@@ -43,7 +43,7 @@ class AQWVOverQueries(SumsReducer):
 @register("aqwv", at="k")
 @dataclass(frozen=True)
 class AQWV(RankingMetric):
-    r"""Average query weighted value: what misses and false alarms leave of a perfect 1.
+    r"""Average query weighted value: 1 minus the costs of misses and false alarms.
 
     .. math:: 1 - P_\text{miss} - \beta \cdot P_\text{FA}
 
@@ -53,8 +53,8 @@ class AQWV(RankingMetric):
     value over queries with gold; `form: program` averages P_miss over queries with gold and P_FA over all queries
     first.
 
-    The range is [−β, 1]: never draw it on an axis from 0 to 1. An empty ranking scores 0, which most rankings do not
-    reach; a failed answer therefore counts at −β, or crashing would pay.
+    The range is [−β, 1]: do not draw it on an axis from 0 to 1. An empty ranking scores 0, more than most rankings; a
+    failed answer therefore counts at −β, so that failing does not pay.
     """
 
     k: int | None = None
@@ -64,7 +64,7 @@ class AQWV(RankingMetric):
     form: Literal["query", "program"] = "query"
 
     target = TargetCategory.RETRIEVAL_ACCURACY
-    suggested: ClassVar[bool] = False  # what a false alarm costs is the user's to say
+    suggested: ClassVar[bool] = False  # the user must choose the cost of a false alarm
     reference: ClassVar[str] = "the MATERIAL program's AQWV (`form: program`, `p_fa: collection`)"
 
     def __post_init__(self) -> None:
@@ -73,11 +73,11 @@ class AQWV(RankingMetric):
             if getattr(self, option) not in choices:
                 raise UnknownConventionError(f"value for aqwv's '{option}':", getattr(self, option), choices)
         if isinstance(self.beta, bool) or not (isinstance(self.beta, (int, float)) and 0 <= self.beta < math.inf):
-            raise BadValueError(f"aqwv's beta must be a finite number of at least 0, not {self.beta!r}")
+            raise BadValueError(f"aqwv's beta must be a finite number >= 0, not {self.beta!r}")
         if self.corpus_size is not None and (
             isinstance(self.corpus_size, bool) or not isinstance(self.corpus_size, int)
         ):
-            raise BadTypeError(f"aqwv's corpus_size must be a whole number, not {self.corpus_size!r}")
+            raise BadTypeError(f"aqwv's corpus_size must be an integer, not {self.corpus_size!r}")
         if (self.corpus_size is not None) != (self.p_fa == "collection"):
             raise BadValueError("aqwv needs 'corpus_size' exactly when 'p_fa' is \"collection\"")
         object.__setattr__(self, "range", (-float(self.beta), 1.0))
@@ -86,7 +86,7 @@ class AQWV(RankingMetric):
 
     @property
     def worst_stats(self) -> tuple[float, ...]:
-        """Everything missed, everything a false alarm; whether there was anything to miss stays as it is."""
+        """Everything missed, everything a false alarm; the gold flag is kept."""
         return 0.0, math.nan, 1.0, 1.0
 
     def score(self, batch: Batch) -> Scores:
@@ -115,22 +115,22 @@ class AQWV(RankingMetric):
         )
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """By definition."""
+        """The plain definition."""
         rules = self.active_conventions
         return aqwv_at_k(
             gold, ranked, self.k, beta=self.beta, corpus_size=self.corpus_size, min_relevance=rules.min_relevance
         )
 
-    def steps(self, one: RankedQuery) -> Derivation:
+    def steps(self, query: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return aqwv_steps(one, self.k, self.beta, self.corpus_size)
+        return aqwv_steps(query, self.k, self.beta, self.corpus_size)
 
     def skips_empty_gold(self, judged: bool) -> bool:
-        """Always, unless the program's form counts its false alarms."""
+        """Always, except in the program form."""
         return self.form == "query"
 
     def signature_options(self) -> dict[str, str]:
-        """Adds the price, the pool of false alarms and the form."""
+        """Adds beta, the pool of false alarms and the form."""
         shown = {key: value for key, value in self.ranking_signature_options().items() if key != "empty"}
         size = {} if self.corpus_size is None else {"corpus": str(self.corpus_size)}
         return {"beta": signature_number(self.beta), "fa": self.p_fa, **size, "form": self.form, **shown}
@@ -143,7 +143,7 @@ class EmptyResultRate(ConfiguredMetric):
 
     .. math:: [\,|R| = 0\,]
 
-    Over all queries, failed ones included: a failure is an empty hand too. Lower is better.
+    Over all queries; a failed output counts as empty. Lower is better.
     """
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
@@ -158,18 +158,18 @@ class EmptyResultRate(ConfiguredMetric):
         return Scores.of(gold_positions(batch).returned == 0)
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """By definition."""
+        """The plain definition."""
         return Score(0.0 if output.retrieved else 1.0)
 
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """How many documents came back."""
+        """The number of returned documents."""
         returned = len(output.retrieved)
         return DerivationBuilder().finish(
             f"{returned} documents were returned: {'0' if returned else '1'}", float(not returned)
         )
 
     def signature_options(self) -> dict[str, str]:
-        """There are none."""
+        """None."""
         return {}

@@ -1,9 +1,9 @@
 """A paper's retrieval table from rows of gold and ranked ids: recall, MRR, MAP and nDCG, over both populations.
 
-Papers that report only the queries with a relevant document look better than their system, so both are given: those
-queries (``positives_only``, the quality of the ranking) and all of them (``all_queries``, where a query with nothing
-relevant scores 0). Conventions ``paper-positives`` and ``paper``, which the result names; ``|k:eff`` after the name
-means K_eff for K. So ``map@10`` of two tables is the same number only where their conventions are the same.
+Papers that report only queries with a relevant document overstate the quality, so both are given: those queries
+(``positives_only``, the quality of the ranking) and all of them (``all_queries``, where a query with nothing relevant
+scores 0). Conventions ``paper-positives`` and ``paper``, which the result names; ``|k:eff`` after the name means K_eff
+for K. So ``map@10`` of two tables is the same number only where their conventions are the same.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def evaluate_queries(results: Sequence[Row], ks: Iterable[CutOff], skip_no_posit
 
 
 def dual_evaluate(results: Sequence[Row], ks: Iterable[CutOff]) -> PaperTable:
-    """Both populations, with K as written: a ranking shorter than K pays for what it does not return.
+    """Both populations, with K as written: a ranking shorter than K loses for the missing positions.
 
     Eight gold documents, five returned and all of them relevant: map@10 is 5/8.
     """
@@ -54,7 +54,7 @@ def dual_evaluate(results: Sequence[Row], ks: Iterable[CutOff]) -> PaperTable:
 
 
 def paper_evaluate(results: Sequence[Row], ks: Iterable[CutOff] | None = None) -> PaperTable:
-    """Both populations, with K_eff = min(K, |R|) for K everywhere; the primary cut-offs unless others are asked for.
+    """Both populations, with K_eff = min(K, |R|) for K everywhere; the primary cut-offs by default.
 
     Eight gold documents, five returned and all of them relevant: map@10 is 1, since no list of five could do better.
     """
@@ -79,7 +79,7 @@ def _evaluate(
     gold, ranked = _columns(results)
     longest = max(map(len, ranked), default=0)
     names = [f"{measure}@{ALL if cut is None else cut}" for cut in cuts for measure in MEASURES]
-    # One pass for all populations: they share the hits and differ only in which queries they leave out.
+    # One pass for all populations: they share the hits and differ only in the skipped queries.
     chosen = [
         _build_metric(measure, cut, longest, rules, f"{population}: {measure}@{cut}")
         for population, rules in populations.items()

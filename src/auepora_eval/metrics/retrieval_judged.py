@@ -1,4 +1,5 @@
-"""Ranking metrics that look at judgements: bpref, Judged@k, accuracy over candidates, RBP with its residual, ERR."""
+"""Ranking metrics that use relevance judgements: bpref, Judged@k, accuracy over candidates, RBP with its residual,
+ERR."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def found_and_gold_levels(every: GoldPositions) -> tuple[Ints, Ints]:
-    """The level of each found id and of each gold id, where a batch without levels has ones."""
+    """The levels of found ids and of gold ids; ones if a batch has no levels."""
     level = np.ones_like(every.row) if every.level is None else every.level
     return level, np.ones(int(every.gold_count.sum()), np.int64) if every.gold_level is None else every.gold_level
 
@@ -38,7 +39,7 @@ def found_and_gold_levels(every: GoldPositions) -> tuple[Ints, Ints]:
 @register("bpref")
 @dataclass(frozen=True)
 class BPref(RankingMetric):
-    r"""How rarely judged non-relevant documents stand above relevant ones; unjudged documents are ignored.
+    r"""Binary preference: penalises judged non-relevant documents above relevant ones; unjudged documents are ignored.
 
     .. math:: \frac{\sum_{r} 1 - \min(n_r, |G|) / \min(|N|, |G|)}{|G|}, \quad n_r = \text{non-relevant above r}
 
@@ -64,22 +65,23 @@ class BPref(RankingMetric):
         others = np.bincount(every.gold_rows()[judged_other], minlength=len(batch))
         row, above = every.row[relevant], above[relevant]
         most = np.maximum(np.minimum(others, gold), 1)[row]
-        worth = 1.0 - np.minimum(above, gold[row]) / most
-        return self.scores(batch, sum_by_query(row, worth, len(batch)) / np.maximum(gold, 1))
+        preference = 1.0 - np.minimum(above, gold[row]) / most
+        return self.scores(batch, sum_by_query(row, preference, len(batch)) / np.maximum(gold, 1))
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """By definition."""
+        """The plain definition."""
         return bpref(gold, ranked, min_relevance=self.active_conventions.min_relevance)
 
-    def steps(self, one: RankedQuery) -> Derivation:
+    def steps(self, query: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return bpref_steps(one)
+        return bpref_steps(query)
 
 
 @register("judged", at="k")
 @dataclass(frozen=True)
 class JudgedAtK(RankingMetric):
-    r"""Share of the first k positions that holds a judged document: how far the other numbers can be trusted.
+    r"""Share of the first k positions that holds a judged document: the coverage of the judgements behind the other
+    metrics.
 
     .. math:: |J \cap R_k| / \min(k, |R|)
 
@@ -109,19 +111,19 @@ class JudgedAtK(RankingMetric):
         return self.k if self.active_conventions.depth is None else min(self.k, self.active_conventions.depth)
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """By definition."""
+        """The plain definition."""
         return judged_at_k(gold, ranked, self.k)
 
-    def steps(self, one: RankedQuery) -> Derivation:
+    def steps(self, query: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return judged_steps(one, self.k)
+        return judged_steps(query, self.k)
 
     def skips_empty_gold(self, judged: bool) -> bool:
-        """Never: that nothing was judged is the answer."""
+        """False: queries without judgements score 0."""
         return False
 
     def signature_options(self) -> dict[str, str]:
-        """Neither relevance nor empty gold matters here."""
+        """The depth; relevance and empty gold do not matter."""
         return {key: value for key, value in self.ranking_signature_options().items() if key == "depth"}
 
 
@@ -139,7 +141,7 @@ class AccuracyAtK(RankingMetric):
     k: int
 
     target = TargetCategory.RETRIEVAL_ACCURACY
-    suggested: ClassVar[bool] = False  # flattered by large candidate sets
+    suggested: ClassVar[bool] = False  # large candidate sets inflate it
     reference: ClassVar[str] = "Auepora, retrieval accuracy"
     skip_reasons: ClassVar[dict[str, str]] = {
         **RankingMetric.skip_reasons,
@@ -170,15 +172,15 @@ class AccuracyAtK(RankingMetric):
         return scores
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """By definition."""
+        """The plain definition."""
         return accuracy_at_k(gold, ranked, self.k, min_relevance=self.active_conventions.min_relevance)
 
-    def steps(self, one: RankedQuery) -> Derivation:
+    def steps(self, query: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return accuracy_steps(one, self.k)
+        return accuracy_steps(query, self.k)
 
     def score_plain(self, gold: Gold | None, ranked: Sequence[str], *, judged: bool | None = None) -> Score:
-        """Skips where there is nothing that could be left out rightly."""
+        """Skips queries without judged non-relevant documents."""
         score = super().score_plain(gold, ranked, judged=judged)
         others = gold is not None and any(
             0 <= level < self.active_conventions.min_relevance for level in relevance_levels(gold).values()
@@ -189,13 +191,13 @@ class AccuracyAtK(RankingMetric):
 @register("rbp")
 @dataclass(frozen=True)
 class RBP(RankingMetric):
-    r"""Rank-biased precision: what a reader gains who goes on to the next position with probability p.
+    r"""Rank-biased precision: the expected gain of a reader who continues to the next position with probability p.
 
     .. math:: (1 - p) \sum_{i} p^{r_i - 1}, \quad r_i = \text{rank of the i-th hit}
 
     Relevance is binary. `details["residual"]` is the mean of what unjudged positions, the end of the list included,
-    could still add: the value lies between itself and itself plus the residual. trec_eval's readers go on with p = 0.9:
-    `p: 0.9` gives its figures.
+    could still add: the value lies between itself and itself plus the residual. trec_eval uses p = 0.9: `p: 0.9` gives
+    its values.
     """
 
     p: float = 0.8
@@ -211,11 +213,11 @@ class RBP(RankingMetric):
 
     @property
     def worst_stats(self) -> tuple[float]:
-        """A failed answer is known to be worth nothing."""
+        """A failed answer has no residual."""
         return (0.0,)
 
     def score(self, batch: Batch) -> Scores:
-        """Weights of the hits, and what the judged ones leave."""
+        """The weighted sum of the hits, and the residual."""
         every, rules = gold_positions(batch, judged_rankings), self.active_conventions
         weight = _powers(self.p, every.rank)
         keep = found_and_gold_levels(every)[0] >= 0
@@ -228,20 +230,20 @@ class RBP(RankingMetric):
         return self.scores(batch, (1.0 - self.p) * total, stats=residual[:, None])
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """By definition."""
+        """The plain definition."""
         return rbp(gold, ranked, p=self.p, min_relevance=self.active_conventions.min_relevance)
 
     def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
-        """The residual by definition."""
+        """The residual by the plain definition."""
         gold, ranked = self.reference_ranking(sample, output)
         return [rbp_residual(gold or {}, ranked[: self.active_conventions.depth], p=self.p)]
 
-    def steps(self, one: RankedQuery) -> Derivation:
+    def steps(self, query: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return rbp_steps(one, self.p)
+        return rbp_steps(query, self.p)
 
     def signature_options(self) -> dict[str, str]:
-        """Adds the patience of the reader."""
+        """Adds the persistence p."""
         return {"p": signature_number(self.p), **self.ranking_signature_options()}
 
 
@@ -251,7 +253,7 @@ def _power_table(p: float, size: int) -> npt.NDArray[np.float64]:
 
 
 def _powers(p: float, ranks: Ints) -> npt.NDArray[np.float64]:
-    """p to the power of each 0-based rank, at its place, for all the ranks given."""
+    """The powers of p by 0-based rank, up to the highest rank."""
     return _power_table(p, 1 << (int(ranks.max(initial=0)) + 1).bit_length())
 
 
@@ -270,19 +272,19 @@ class ERRAtK(RankingMetric):
     k: int | None = None
 
     target = TargetCategory.RETRIEVAL_ACCURACY
-    suggested: ClassVar[bool] = False  # max_grade is the user's to say
+    suggested: ClassVar[bool] = False  # the user must set max_grade
     reference: ClassVar[str] = "Chapelle et al. 2009"
 
     def __post_init__(self) -> None:
         check_k(self.k)
         if isinstance(self.max_grade, bool) or not isinstance(self.max_grade, int):
-            raise BadTypeError(f"err's max_grade must be a whole number, not {self.max_grade!r}")
+            raise BadTypeError(f"err's max_grade must be an integer, not {self.max_grade!r}")
         if self.max_grade < 1:
             raise BadValueError(f"err's max_grade must be at least 1, not {self.max_grade}")
         super().__post_init__()
 
     def score(self, batch: Batch) -> Scores:
-        """One step for the first hit of every query, one for the second, and so on: as many as the longest needs."""
+        """Loops over hit positions: the first hit of every query, then the second, and so on."""
         every = gold_positions(batch)
         level, gold_level = found_and_gold_levels(every)
         highest = int(gold_level.max(initial=0))
@@ -290,7 +292,7 @@ class ERRAtK(RankingMetric):
             query = int(every.gold_rows()[np.argmax(gold_level > self.max_grade)])
             raise BadValueError(
                 f"sample '{rankings(batch).ids[query]}': a document has a level above err's max_grade {self.max_grade};"
-                f" give the top of your scale, which is {highest} or more"
+                f" give the highest level of your scale, {highest} or more"
             )
         keep = np.ones(len(level), dtype=np.bool_)
         for cut in (self.k, self.active_conventions.depth):
@@ -309,13 +311,13 @@ class ERRAtK(RankingMetric):
         return self.scores(batch, total)
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """By definition."""
+        """The plain definition."""
         return err_at_k(gold, ranked, self.k, max_grade=self.max_grade)
 
-    def steps(self, one: RankedQuery) -> Derivation:
+    def steps(self, query: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return err_steps(one, self.k, self.max_grade)
+        return err_steps(query, self.k, self.max_grade)
 
     def signature_options(self) -> dict[str, str]:
-        """Adds the scale of levels."""
+        """Adds the highest level."""
         return {"max": str(self.max_grade), **self.ranking_signature_options()}

@@ -1,4 +1,4 @@
-"""Retrieval accuracy: measures that look at the order of the ranking (MRR, MAP, nDCG)."""
+"""Rank-aware retrieval metrics: MRR, MAP, nDCG, R-precision."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class MRRAtK(OrderMetric):
 
     @property
     def max_rank(self) -> int | None:
-        """The cut-off in force."""
+        """The effective cut-off."""
         return self.k if self.k is not None else self.active_conventions.mrr_cut
 
     def score(self, batch: Batch) -> Scores:
@@ -78,15 +78,15 @@ class MRRAtK(OrderMetric):
         return self.scores(batch, values)
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """By definition."""
+        """The plain definition."""
         return mrr_at_k(gold, ranked, self.max_rank, min_relevance=self.active_conventions.min_relevance)
 
-    def steps(self, one: RankedQuery) -> Derivation:
+    def steps(self, query: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return mrr_steps(one, self.max_rank)
+        return mrr_steps(query, self.max_rank)
 
     def signature_options(self) -> dict[str, str]:
-        """Adds a cut that the name does not show."""
+        """Adds a cut-off that the name does not contain."""
         cut = {"cut": str(self.max_rank)} if self.k is None and self.max_rank is not None else {}
         return {**cut, **self.ranking_signature_options()}
 
@@ -110,12 +110,12 @@ class RPrecision(RankingMetric):
         return self.scores(batch, within / np.maximum(all_hits.gold, 1))
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """By definition."""
+        """The plain definition."""
         return r_precision(gold, ranked, min_relevance=self.active_conventions.min_relevance)
 
-    def steps(self, one: RankedQuery) -> Derivation:
+    def steps(self, query: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return r_precision_steps(one)
+        return r_precision_steps(query)
 
 
 @register("map", at="k")
@@ -134,7 +134,7 @@ class MeanAveragePrecision(OrderMetric):
     reference: ClassVar[str] = "trec_eval `map`, `map_cut` (`ap: gold`)"
 
     def score(self, batch: Batch) -> Scores:
-        """Precisions at the hits over the divisor in force."""
+        """The sum of the precisions at the hits over the divisor of the conventions."""
         all_hits = hits(batch, self.active_conventions)
         row, rank, place = all_hits.row, all_hits.rank, all_hits.place
         if self.k is not None:
@@ -150,7 +150,7 @@ class MeanAveragePrecision(OrderMetric):
         return self.scores(batch, total / np.maximum(divisor, 1))
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """By definition."""
+        """The plain definition."""
         k = self.plain_k(self.k, ranked)
         if k == 0:
             return 0.0
@@ -158,9 +158,9 @@ class MeanAveragePrecision(OrderMetric):
             gold, ranked, k, divide_by=self.active_conventions.ap, min_relevance=self.active_conventions.min_relevance
         )
 
-    def steps(self, one: RankedQuery) -> Derivation:
+    def steps(self, query: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return average_precision_steps(one, self.plain_k(self.k, one.ranked), self.active_conventions.ap)
+        return average_precision_steps(query, self.plain_k(self.k, query.ranked), self.active_conventions.ap)
 
     def signature_options(self) -> dict[str, str]:
         """Adds the divisor."""
@@ -184,7 +184,7 @@ class NDCGAtK(OrderMetric):
 
     gain_scheme: GainScheme | None = None
     ties: Literal["order", "average"] = field(default="order", kw_only=True)
-    """Documents with equal scores: as they are ordered, or the mean over all their orders."""
+    """Documents with equal scores: in their given order, or the mean over all orders."""
 
     reference: ClassVar[str] = (
         "Järvelin & Kekäläinen 2002; Burges et al. 2005 (exponential); trec_eval `ndcg`, `ndcg_cut` (linear)"
@@ -199,7 +199,7 @@ class NDCGAtK(OrderMetric):
 
     @property
     def gain(self) -> GainScheme:
-        """The gain in force."""
+        """The effective gain scheme."""
         return self.gain_scheme or self.active_conventions.gain
 
     def score(self, batch: Batch) -> Scores:
@@ -209,12 +209,12 @@ class NDCGAtK(OrderMetric):
         every = gold_positions(batch)
         # With every level at 1 all schemes agree, provided that level 1 is relevant.
         plain = self.gain == "binary" or (every.level is None and self.active_conventions.min_relevance <= 1)
-        got, ideal = self._binary(batch) if plain else self._graded(every, ideal_ranking(batch))
-        values = np.divide(got, ideal, out=np.zeros_like(got), where=ideal > 0.0)
+        dcg, ideal = self._binary(batch) if plain else self._graded(every, ideal_ranking(batch))
+        values = np.divide(dcg, ideal, out=np.zeros_like(dcg), where=ideal > 0.0)
         return self.scores(batch, values)
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """By definition."""
+        """The plain definition."""
         k = self.plain_k(self.k, ranked)
         return (
             0.0
@@ -222,11 +222,11 @@ class NDCGAtK(OrderMetric):
             else ndcg_at_k(gold, ranked, k, gain=self.gain, min_relevance=self.active_conventions.min_relevance)
         )
 
-    def steps(self, one: RankedQuery) -> Derivation | None:
+    def steps(self, query: RankedQuery) -> Derivation | None:
         """The calculation, position by position."""
         return ndcg_steps(
-            one,
-            self.plain_k(self.k, one.ranked),
+            query,
+            self.plain_k(self.k, query.ranked),
             self.gain,
             effective=self.active_conventions.k_policy == "effective",
             average_ties=self.ties == "average",
@@ -241,7 +241,7 @@ class NDCGAtK(OrderMetric):
         retrieved = [item for output in batch.outputs if output is not None for item in output.retrieved]
         if retrieved and all(item.score is None for item in retrieved):
             raise BadValueError(
-                f"metric '{self.name}' averages over documents with equal scores, and no retrieved document has a "
+                f"metric '{self.name}' averages over documents with equal scores, but no retrieved document has a "
                 "score; give the scores in the outputs, or leave out 'ties: average'"
             )
         values = [
@@ -251,7 +251,7 @@ class NDCGAtK(OrderMetric):
         return self.scores(batch, np.array(values, dtype=np.float64))
 
     def _with_ties(self, sample: EvaluationSample, output: SystemOutputs) -> float:
-        """The value of one query whose tied documents share their gains."""
+        """The value of one query with averaged gains of tied documents."""
         gold, ranked = self.reference_ranking(sample, output)
         ranked, depth = ranked[: self.active_conventions.depth], self.active_conventions.depth
         k = self.plain_k(self.k, ranked)
@@ -286,11 +286,11 @@ class NDCGAtK(OrderMetric):
             within = best_rank < self._ideal_depth(every)[best_row]
             best_row, best_rank, best_level = best_row[within], best_rank[within], best_level[within]
         logs = log_discounts(rank, best_rank)
-        got = sum_by_query(row, self._gains(level) / logs[rank], queries)
-        return got, sum_by_query(best_row, self._gains(best_level) / logs[best_rank], queries)
+        dcg = sum_by_query(row, self._gains(level) / logs[rank], queries)
+        return dcg, sum_by_query(best_row, self._gains(best_level) / logs[best_rank], queries)
 
     def _ideal_depth(self, every: GoldPositions) -> npt.NDArray[np.int64]:
-        """Per query how deep the best ranking goes."""
+        """The depth of the ideal ranking per query."""
         depth = np.full(len(every.returned), np.iinfo(np.int64).max if self.k is None else self.k)
         if self.active_conventions.k_policy == "effective":
             cut = (
@@ -306,6 +306,6 @@ class NDCGAtK(OrderMetric):
         return np.exp2(positive) - 1.0 if self.gain == "exponential" else positive
 
     def signature_options(self) -> dict[str, str]:
-        """Adds the gain; a threshold of relevance is shown only where the gain looks at it or gold depends on it."""
+        """Adds the gain scheme and the treatment of ties."""
         ties = {} if self.ties == "order" else {"ties": self.ties}
         return {"gain": self.gain, **ties, **self.k_signature_option(), **self.ranking_signature_options()}

@@ -1,4 +1,4 @@
-"""Retrieval relevance by characters: what the returned chunks cover of the gold passages, however they were cut."""
+"""Retrieval relevance by characters: coverage of gold passages, independent of the chunking."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Character = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class SpanOverlap:
-    """Per sample the characters of the gold, of the first k chunks, and of both; and who could be measured."""
+    """Per sample the numbers of gold, returned and common characters, and the outcomes."""
 
     gold: Floats
     returned: Floats
@@ -67,7 +67,7 @@ class SpanMetric(ConfiguredMetric):
         return ["relevant_docs"]
 
     def overlap(self, batch: Batch) -> SpanOverlap:
-        """The counts behind all three metrics, made once per cut and threshold of relevance."""
+        """The counts of all three metrics, cached by cut-off and relevance threshold."""
         rules = self.active_conventions
         if rules.duplicates == "error":
             reject_duplicates(batch)
@@ -76,7 +76,7 @@ class SpanMetric(ConfiguredMetric):
         return batch.feature(key, lambda b: _count_overlap(b, rules.min_relevance, cut))
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """By definition, character by character."""
+        """The plain definition, character by character."""
         if sample.relevant_docs is None:
             return Score.skip("no_gold")
         level: dict[str, int] = {}
@@ -94,12 +94,12 @@ class SpanMetric(ConfiguredMetric):
 
     @abstractmethod
     def plain(self, gold: set[Character], returned: set[Character]) -> float:
-        """The value of one query from the characters of both sides."""
+        """The value of one query from the gold and the returned characters."""
 
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """Which stretches of which documents are gold, which came back, and what they share."""
+        """The gold spans, the returned spans and their overlap."""
         level: dict[str, int] = {}
         for document in sample.relevant_docs or ():
             own = document.metadata.get("relevance", 1)
@@ -119,16 +119,16 @@ class SpanMetric(ConfiguredMetric):
 
     @abstractmethod
     def divisor(self, gold: int, returned: int, common: int) -> tuple[str, int]:
-        """What the common characters are divided by, in words and as a number."""
+        """The denominator, as a label and a number."""
 
     def signature_options(self) -> dict[str, str]:
-        """The threshold of relevance and the depth, where they are not the usual ones."""
+        """The relevance threshold and the depth, if they are not the defaults."""
         rules = self.active_conventions
         choices = {} if rules.min_relevance == 1 else {"rel": str(rules.min_relevance)}
         return choices if rules.depth is None or rules.depth >= self.k else {**choices, "depth": str(rules.depth)}
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """How many documents were asked for, where this metric looks at more."""
+        """The requested ``top_k``, if this metric reads more positions."""
         deepest = self.k if self.active_conventions.depth is None else min(self.k, self.active_conventions.depth)
         return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < deepest else {}
 
@@ -140,10 +140,10 @@ class SpanRecallAtK(SpanMetric):
 
     .. math:: |C(G) \cap C(R_k)| / |C(G)|
 
-    C are characters of the parent documents, each counted once however many spans overlap on it. How the corpus was cut
-    into chunks does not matter, so systems with different chunkers can be compared; the k chunks of one may be longer
-    than those of the other, which precision and IoU show. A document that is its own parent and has a text but no span
-    covers all of its text. Returning nothing scores 0.
+    C are characters of the parent documents, each counted once however many spans overlap on it. The chunking does not
+    matter, so systems with different chunkers can be compared; the k chunks of one may be longer than those of the
+    other, which precision and IoU show. A document that is its own parent and has a text but no span covers all of its
+    text. Returning nothing scores 0.
     """
 
     reference: ClassVar[str] = "Smith & Troynikov 2024 (Chroma, Evaluating Chunking Strategies for Retrieval)"
@@ -154,7 +154,7 @@ class SpanRecallAtK(SpanMetric):
         return counts.outcomes.with_values(counts.common / np.maximum(counts.gold, 1.0))
 
     def plain(self, gold: set[Character], returned: set[Character]) -> float:
-        """By definition."""
+        """The plain definition."""
         return len(gold & returned) / len(gold)
 
     def divisor(self, gold: int, returned: int, common: int) -> tuple[str, int]:
@@ -169,9 +169,9 @@ class SpanPrecisionAtK(SpanMetric):
 
     .. math:: |C(G) \cap C(R_k)| / |C(R_k)|
 
-    C are characters of the parent documents, each counted once: a passage that two overlapping chunks return is neither
-    rewarded nor charged twice. Long chunks around a short passage score low. A document that is its own parent and has
-    a text but no span covers all of its text. Returning nothing, or empty chunks only, scores 0.
+    C are characters of the parent documents, each counted once: a passage returned by two overlapping chunks counts
+    once. Long chunks around a short passage score low. A document that is its own parent and has a text but no span
+    covers all of its text. Returning nothing, or empty chunks only, scores 0.
     """
 
     reference: ClassVar[str] = "Smith & Troynikov 2024, there with repeated characters counted in the denominator"
@@ -182,7 +182,7 @@ class SpanPrecisionAtK(SpanMetric):
         return counts.outcomes.with_values(counts.common / np.maximum(counts.returned, 1.0))
 
     def plain(self, gold: set[Character], returned: set[Character]) -> float:
-        """By definition."""
+        """The plain definition."""
         return len(gold & returned) / len(returned) if returned else 0.0
 
     def divisor(self, gold: int, returned: int, common: int) -> tuple[str, int]:
@@ -198,8 +198,8 @@ class SpanIoUAtK(SpanMetric):
     .. math:: |C(G) \cap C(R_k)| / |C(G) \cup C(R_k)|
 
     Intersection over union (Jaccard's index) of the characters of the parent documents: 1 only where exactly the gold
-    passages are returned. It charges for what is missing and for what is too much. A document that is its own parent
-    and has a text but no span covers all of its text. Returning nothing scores 0.
+    passages are returned. It penalises both missing and superfluous text. A document that is its own parent and has a
+    text but no span covers all of its text. Returning nothing scores 0.
     """
 
     reference: ClassVar[str] = "Jaccard 1901; Smith & Troynikov 2024, there with repeated characters counted"
@@ -211,7 +211,7 @@ class SpanIoUAtK(SpanMetric):
         return counts.outcomes.with_values(counts.common / np.maximum(either, 1.0))
 
     def plain(self, gold: set[Character], returned: set[Character]) -> float:
-        """By definition."""
+        """The plain definition."""
         return len(gold & returned) / len(gold | returned)
 
     def divisor(self, gold: int, returned: int, common: int) -> tuple[str, int]:
@@ -226,7 +226,7 @@ def _span_rows(pieces: Iterable[ParentSpan]) -> list[tuple[Cell, ...]]:
 def _count_overlap(batch: Batch, min_relevance: int, cut: int) -> SpanOverlap:
     counts = np.zeros((3, len(batch)))
     outcomes = []
-    # The columns know which ids are relevant (a document given twice has its highest level), and are checked.
+    # ``rankings`` has validated levels; a document given twice has its highest level.
     for row, ids in enumerate(rankings(batch).gold):
         sample, output = batch.samples[row], batch.outputs[row]
         if ids is None:
@@ -237,7 +237,7 @@ def _count_overlap(batch: Batch, min_relevance: int, cut: int) -> SpanOverlap:
             outcomes.append(Score.skip("empty_gold"))
             continue
         gold = _pieces((d for d in sample.relevant_docs or () if d.doc_id in relevant), sample.sample_id)
-        answered = output is not None and output.error is None  # what a failed system left behind is not looked at
+        answered = output is not None and output.error is None  # documents of a failed output are ignored
         chunks = output.retrieved[:cut] if output is not None and answered else []
         returned = _pieces((item.doc for item in chunks), sample.sample_id)
         size = 0 if gold is None else covered_characters(gold)
@@ -253,19 +253,19 @@ def _count_overlap(batch: Batch, min_relevance: int, cut: int) -> SpanOverlap:
 
 
 def _characters(documents: Sequence[Document]) -> set[Character] | None:
-    """Every character the documents cover, one by one; ``None`` if for one of them nobody can say."""
-    found: set[Character] = set()
+    """All characters that the documents cover; ``None`` if one has no span."""
+    characters: set[Character] = set()
     for document in documents:
         whole = document.text if document.parent == document.doc_id else ""
         span = document.span or ((0, len(whole)) if whole else None)
         if span is None:
             return None
-        found |= {(document.parent, position) for position in range(*span)}
-    return found
+        characters |= {(document.parent, position) for position in range(*span)}
+    return characters
 
 
 def _pieces(documents: Iterable[Document], sample_id: str) -> list[ParentSpan] | None:
-    """What the documents cover; ``None`` if for one of them nobody can say."""
+    """The spans that the documents cover; ``None`` if one has no span."""
     pieces: list[ParentSpan] = []
     unknown = False
     for document in documents:
@@ -287,7 +287,7 @@ def _check_span(span: tuple[int, int], document: Document, sample_id: str) -> tu
         raise BadTypeError(f"{where}; it must be a pair (start, end)") from None
     for number in (start, end):
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
-            raise BadTypeError(f"{where}; start and end must be whole numbers")
+            raise BadTypeError(f"{where}; start and end must be integers")
     if start < 0 or end < start:
         raise BadValueError(f"{where}; it must satisfy 0 <= start <= end")
     return int(start), int(end)

@@ -1,4 +1,4 @@
-"""Does the answer answer what was asked: questions guessed from it, held against the one that was."""
+"""Answer relevance by reverse questions: generated from the answer and compared with the query."""
 
 from __future__ import annotations
 
@@ -32,42 +32,42 @@ __all__ = ["ReverseQuestionRelevance"]
 
 @dataclass(frozen=True, slots=True)
 class _GuessedQuestions(Score):
-    """In the place of a score: the questions from which it will follow."""
+    """A placeholder score with the generated questions from which it follows."""
 
-    each: tuple[GeneratedQuestions, ...] = ()
-    asked: int = 0
+    guesses: tuple[GeneratedQuestions, ...] = ()
+    requested: int = 0
 
 
 @register("reverse_question_relevance")
 @dataclass(frozen=True)
 class ReverseQuestionRelevance(RepeatedJudgementMetric):
-    r"""Mean cosine of the query's vector with those of questions that a judge guesses from the answer.
+    r"""Mean cosine of the query's vector with those of questions that a judge generates from the answer.
 
     .. math:: \frac{1}{n} \cdot \sum_i \text{cos}(v(\text{query}), v(q_i))
 
-    The critic is shown the answer alone and writes `n` questions that it answers; an answer to the point leads back to
-    what was asked, one that is incomplete or rambles does not. Whether it is true does not matter. `embed_fn` makes the
-    vectors, as for `embedding_similarity`; without it the sentence model that is installed does, where there is one.
-    An answer that is noncommittal, by the judge, scores 0, as in ragas' code; its paper has no such rule. The option
-    `noncommittal` may be `skip`, which leaves such answers out, or `ignore`, which scores them like all others. ragas
-    asks `n` times for one question, and an answer counts as noncommittal if any of the replies says so, in later
-    versions if all do; here one reply gives all questions. An empty answer scores 0, and nobody is asked. A failed
-    answer counts as -1, the worst a cosine can be.
+    The critic sees only the answer and writes `n` questions that it answers; those of a relevant answer are similar to
+    the query. Whether the answer is true does not matter. `embed_fn` computes the vectors, as for
+    `embedding_similarity`; the default is the installed sentence model, if there is one. An answer that the judge calls
+    noncommittal scores 0, as in ragas' code; its paper has no such rule. The option `noncommittal` may be `skip`, which
+    leaves such answers out, or `ignore`, which scores them like all others. ragas asks `n` times for one question, and
+    an answer counts as noncommittal if any of the replies says so, in later versions if all do; here one reply contains
+    all questions. An empty answer scores 0, and no judge is called. A failed answer counts as -1, the worst a cosine
+    can be.
     """
 
-    # Critics need not be hashable; equality is enough to tell two metrics apart.
+    # Critics need not be hashable; metrics are compared by equality.
     critic: Any = field(default=None, hash=False)
-    """Who guesses: a critic that answers with objects, or ``{use: NAME}`` in a plan."""
+    """The judge: a structured critic, or ``{use: NAME}`` in a plan."""
     embed_fn: Any = None
-    """What makes the vectors; the sentence model that is installed unless told."""
+    """The embedder; the installed sentence model by default."""
     n: int = field(default=3, kw_only=True)
-    """How many questions are guessed."""
+    """The number of generated questions."""
     noncommittal: Literal["zero", "skip", "ignore"] = field(default="zero", kw_only=True)
-    """What becomes of an answer that evades."""
+    """The treatment of noncommittal answers."""
     prompt: Any = field(default=None, kw_only=True)
-    """Another prompt: the path of a file, or a ``Prompt``."""
+    """A custom prompt: the path of a file, or a ``Prompt``."""
     own_prompt: Prompt | None = field(init=False, repr=False, default=None)
-    """That prompt, read."""
+    """The custom prompt, loaded."""
 
     range = (-1.0, 1.0)
     prompt_names: ClassVar[tuple[str, ...]] = ("reverse_questions",)
@@ -95,29 +95,29 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
 
     @property
     def prompt_used(self) -> Prompt:
-        """What the critic is asked with."""
+        """The prompt in use."""
         return self.own_prompt or resolve_prompt(None, otherwise=self.prompt_names[0])
 
     @property
     def count_names(self) -> tuple[str, ...]:
-        """How many answers evade, and how many texts were longer than the embedder reads."""
+        """The numbers of noncommittal answers and of truncated texts."""
         return "num_noncommittal", "num_truncated"
 
     @property
     def rounding(self) -> float:
-        """What a model's last digits may come to."""
+        """The rounding tolerance of a model."""
         return MODEL_ROUNDING
 
     def embedder(self) -> Any:
-        """What makes the vectors, as an option: the one given, or the sentence model that is installed."""
+        """The embedder option: the given one, or the installed sentence model."""
         if self.embed_fn is not None:
             return self.embed_fn
         installed = find_installed_model()
         return None if installed is None else parse_embedder(installed)
 
     def require_ready(self) -> None:
-        """Raise unless there is somebody to ask and something that makes vectors."""
-        self._guesser()
+        """Raise unless a judge and an embedder are available."""
+        self._question_critic()
         require_embedder(self._require_embedder())
         super().require_ready()
 
@@ -125,22 +125,22 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
         found = self.embedder()
         if found is None:
             raise BadValueError(
-                f"metric '{self.name}' needs something that makes vectors: give embed_fn, such as "
+                f"metric '{self.name}' needs an embedder: give embed_fn, such as "
                 "{sentence_transformers: {model: PATH}}"
             )
         return found
 
-    def _guesser(self) -> Critic:
+    def _question_critic(self) -> Critic:
         critic = resolve_critic(self.critic, self.name)
         require_structured_critic(critic, self.name, "questions")
         return critic
 
     def applies(self, sample: EvaluationSample) -> str | None:
-        """There must be a question to come back to."""
+        """Skips empty queries."""
         return None if sample.query.strip() else "empty_query"
 
     def signature_options(self) -> dict[str, str]:
-        """Who guesses how many questions, what makes the vectors, and what becomes of answers that evade."""
+        """The judge, the number of questions, the embedder, and the treatment of noncommittal answers."""
         embedder = self.embedder()
         return {
             "critic": critic_signature(self.critic),
@@ -150,11 +150,12 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
             **({} if self.noncommittal == "zero" else {"noncommittal": self.noncommittal}),
         }
 
-    # --- asked on the loop of the judges ------------------------------------------------------------------------------
+    # --- run on the event loop of the judges
+    # ------------------------------------------------------------------------------
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
-        """Outcomes without the cosines, and the questions from which these will follow."""
-        self._guesser()  # a mistake to be told at once, not sample by sample
+        """Outcomes without cosines, and the generated questions."""
+        self._question_critic()  # raise once, not for every sample
         shared = SharedJudgeClient(batch, judge, self.name)
         outcomes = await asyncio.gather(
             *(
@@ -170,48 +171,48 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
         return "reverse questions", self, self.active_conventions
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
-        """The questions guessed from one answer."""
-        assert output.response is not None  # an output without one is skipped before it gets here
-        answer, critic = output.response.text, self._guesser()
+        """The questions generated from one answer."""
+        assert output.response is not None  # outputs without a response are skipped before
+        answer, critic = output.response.text, self._question_critic()
         if not answer.strip():
             return Score(0.0)
 
         async def once(repeat: int) -> GeneratedQuestions:
-            told = {"metric": self.name, "sample_id": sample.sample_id}
+            request_options = {"metric": self.name, "sample_id": sample.sample_id}
             return await generate_questions(
-                judge, critic, answer, count=self.n, prompt=self.prompt_used, repeat=repeat, **told
+                judge, critic, answer, count=self.n, prompt=self.prompt_used, repeat=repeat, **request_options
             )
 
-        came, asked = await run_repeats(judge, once)
-        return _GuessedQuestions(0.0, each=tuple(came), asked=asked)
+        guesses, requested = await run_repeats(judge, once)
+        return _GuessedQuestions(0.0, guesses=tuple(guesses), requested=requested)
 
-    # --- scored where all embedders are asked -------------------------------------------------------------------------
+    # --- run where all embedders run -------------------------------------------------------------------------
 
     def score(self, batch: Batch) -> Scores:
         """The mean cosine of each answer's questions with the query."""
-        super().score(batch)  # asked now, where nobody did so ahead
+        super().score(batch)  # judges now, unless it was done before
         outcomes: Sequence[Score] = batch.known(self._key) or []
         rows = [
             self._texts(sample.query, outcome) if isinstance(outcome, _GuessedQuestions) else []
             for sample, outcome in zip(batch.samples, outcomes, strict=True)
         ]
         vectors = embed_texts(batch, resolve_embedder(self._require_embedder()), rows) if any(rows) else TextVectors({})
-        scored = [
-            self._settled(sample.query, outcome, vectors) if isinstance(outcome, _GuessedQuestions) else outcome
+        outcomes_with_cosines = [
+            self._score_guesses(sample.query, outcome, vectors) if isinstance(outcome, _GuessedQuestions) else outcome
             for sample, outcome in zip(batch.samples, outcomes, strict=True)
         ]
-        found = self.to_scores(scored)
-        note_truncation(batch, self.name, self.counted(found, "num_truncated"))
-        return found
+        scores = self.to_scores(outcomes_with_cosines)
+        note_truncation(batch, self.name, self.count_column(scores, "num_truncated"))
+        return scores
 
     def _texts(self, query: str, guessed: _GuessedQuestions) -> list[str]:
-        """What vectors are needed of: where answers that evade are not looked at, not of their questions."""
-        each = [one for one in guessed.each if self.noncommittal == "ignore" or not one.noncommittal]
-        return [query, *(question for one in each for question in one.questions)] if each else []
+        """The texts to embed; questions from noncommittal answers only if they are scored."""
+        relevant = [one for one in guessed.guesses if self.noncommittal == "ignore" or not one.noncommittal]
+        return [query, *(question for one in relevant for question in one.questions)] if relevant else []
 
-    def _settled(self, query: str, guessed: _GuessedQuestions, vectors: TextVectors) -> Score:
+    def _score_guesses(self, query: str, guessed: _GuessedQuestions, vectors: TextVectors) -> Score:
         ratings: list[Rating] = []
-        for guess in guessed.each:
+        for guess in guessed.guesses:
             if guess.noncommittal and self.noncommittal != "ignore":
                 if self.noncommittal == "zero":
                     ratings.append(Rating((0.0,), counts=(1.0, 0.0)))
@@ -225,4 +226,4 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
             ratings.append(Rating((mean,), counts=(float(guess.noncommittal), float(cut))))
         if not ratings:
             return Score.skip("noncommittal")
-        return self.scored(RatingSet(tuple(ratings), guessed.asked - len(guessed.each) + len(ratings)))
+        return self.score_ratings(RatingSet(tuple(ratings), guessed.requested - len(guessed.guesses) + len(ratings)))

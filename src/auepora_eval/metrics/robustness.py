@@ -1,4 +1,4 @@
-"""Robustness to how and what a system is asked, under one roof: noisy, counterfactual and unanswerable questions."""
+"""Robustness to the question (re-exports): noisy, counterfactual and unanswerable questions."""
 
 from .abstention import NegativeRejectionRate
 from .counterfactual import CounterfactualConsistency

@@ -1,4 +1,4 @@
-"""ROUGE: overlap of answer and reference (or query) in words, in pairs of words, and in order."""
+"""ROUGE: overlap of answer and reference (or query) in tokens, bigrams and longest common subsequence."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ class _Rouge(ComparedMetric):
 
     @property
     def words(self) -> Tokenizer:
-        """How texts are cut into words."""
+        """The tokenizer."""
         return rouge_tokenizer(stem=self.use_stemmer, script="latin" if self.tokenizer == "rouge_score" else "unicode")
 
     def signature_options(self) -> dict[str, str]:
-        """Tokens and stems."""
+        """Tokenizer and stemming."""
         return {"tok": self.tokenizer, "stem": "porter" if self.use_stemmer else "none"}
 
     def pair_counts(self, batch: Batch, variant: str) -> tuple[Integers, Integers, Integers]:
-        """Per answer and text it is compared to: what they have in common, and how much either has."""
+        """Per pair of answer and compared text: the numbers of common units, and of units in each."""
         sides = token_pairs(batch, self.words, self.role)
         n = 2 if variant == "rouge2" else 1
         given, texts = ngram_counts(sides.answers, n), ngram_counts(sides.references, n)
@@ -88,7 +88,7 @@ class _Rouge(ComparedMetric):
         return common if variant == "rougeL" else self._lsum_counts(batch, common), given, texts
 
     def _lsum_counts(self, batch: Batch, common: Integers) -> Integers:
-        """ROUGE-Lsum: as ROUGE-L where both texts are one sentence, worked out where one is several."""
+        """ROUGE-Lsum: equal to ROUGE-L if both texts are one sentence."""
         common = common.copy()
         given, texts = answers(batch), reference_texts(batch, self.role)
         for pair, (row, text) in enumerate(zip(texts.owners.tolist(), texts.texts, strict=True)):
@@ -97,7 +97,7 @@ class _Rouge(ComparedMetric):
         return common
 
     def plain_best(self, sample: EvaluationSample, answer: str, variant: str) -> Overlap:
-        """What the answer has in common with the text of the best F1, by the plain definition."""
+        """The overlap with the text of the best F1, by the plain definition."""
         overlaps = [VARIANTS[variant](text, answer, self.words.tokenize) for text in self.compared_texts(sample)]
         return max(overlaps, key=lambda overlap: overlap.f1)
 
@@ -136,13 +136,13 @@ class _RougeVariant(_Rouge):
         return Score(self.plain_best(sample, answer, self.variant).f1)
 
     def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
-        """Precision and recall beside the best F1, by the plain definition."""
+        """Precision and recall of the best F1, by the plain definition."""
         assert output.response is not None  # it is scored
         best = self.plain_best(sample, output.response.text, self.variant)
         return best.precision, best.recall
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """What both texts share."""
+        """The common units of both texts."""
         return self.variant_steps(sample, answer, self.variant)
 
 
@@ -192,13 +192,14 @@ class RougeL(_RougeVariant):
 
 
 RougeLAnswer = RougeL
-"""The name this metric was first given."""
+"""The first name of this metric."""
 
 
 @register("rougeLsum_answer")
 @dataclass(frozen=True)
 class RougeLsum(_RougeVariant):
-    r"""ROUGE-L F1 of texts of several sentences, one per line: the union of what each reference sentence finds.
+    r"""ROUGE-L F1 of texts of several sentences, one per line: the union of the subsequences of each reference
+    sentence.
 
     .. math:: 2 P R / (P + R), \quad P = \text{hits} / |\text{answer}|, \quad R = \text{hits} / |\text{reference}|
 
@@ -213,7 +214,7 @@ class RougeLsum(_RougeVariant):
 
 @dataclass(frozen=True)
 class _QueryComparison:
-    """The same measure with the query in the place of a reference."""
+    """The same measure with the query instead of a reference."""
 
     compare_to: Literal["reference", "query"] = field(default="query", kw_only=True)
 
@@ -223,7 +224,7 @@ class _QueryComparison:
 @register("rouge1_query")
 @dataclass(frozen=True)
 class Rouge1Query(_QueryComparison, Rouge1):
-    r"""ROUGE-1 F1 of answer and query: whether the answer takes up the words of the question.
+    r"""ROUGE-1 F1 of answer and query: whether the answer repeats the words of the question.
 
     .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{answer}|, \quad R = \text{common} / |\text{query}|
 
@@ -310,7 +311,7 @@ class RougeScores(_Rouge):
         return (0.0,) * len(self.variants)
 
     def signature_options(self) -> dict[str, str]:
-        """Tokens, stems, and which variant the value is."""
+        """Tokenizer, stemming, and the variant of the value."""
         return {**super().signature_options(), "value": self.headline}
 
     def score(self, batch: Batch) -> Scores:
@@ -337,5 +338,5 @@ class RougeScores(_Rouge):
         return [self.plain_best(sample, output.response.text, one).f1 for one in self.variants]
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """What both texts share, by the variant that is the value."""
+        """The common units of both texts, for the headline variant."""
         return self.variant_steps(sample, answer, self.headline)

@@ -1,4 +1,4 @@
-"""What metrics share that learn from each other's questions: whom they need, and asking together."""
+"""Mixin for metrics that share judge requests within a batch."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["SharedJudgementMixin"]
 
 @dataclass(frozen=True)
 class SharedJudgementMixin(RepeatedJudgementMetric):
-    """A metric whose questions other metrics of the batch may have as well."""
+    """A metric that shares its judge requests with other metrics of the batch."""
 
     @abstractmethod
     def require_judges(self) -> None:
-        """Raise unless there is somebody to ask."""
+        """Raise unless the judges are configured."""
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
-        """One outcome per sample; what another metric of the batch asked is not asked again."""
-        self.require_judges()  # a mistake to be told at once, not sample by sample
+        """One outcome per sample; a request that another metric of the batch made is not repeated."""
+        self.require_judges()  # raise once, not for every sample
         scores = await super().ascore(batch, SharedJudgeClient(batch, judge, self.name))
         if "num_truncated" in self.count_names:
-            note_truncation(batch, self.name, self.counted(scores, "num_truncated"))
+            note_truncation(batch, self.name, self.count_column(scores, "num_truncated"))
         return scores

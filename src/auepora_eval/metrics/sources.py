@@ -1,4 +1,4 @@
-"""Texts that statements are taken from, or held against, with the name by which they are shown."""
+"""Texts that statements are extracted from or compared with, each with a display name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CheckedStatements", "Source", "document_sources", "merge_sources"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text, or several taken together."""
+    """One or several texts with a name."""
 
     name: str
     """Such as ``the answer``, or the id of a document."""
@@ -21,26 +21,26 @@ class Source:
 
     @property
     def has_text(self) -> bool:
-        """Whether there is anything to read in it."""
+        """Whether any text is not blank."""
         return any(text.strip() for text in self.texts)
 
 
 @dataclass(slots=True)
 class CheckedStatements:
-    """Statements that were held against something."""
+    """Statements verified against a source."""
 
     statements: Sequence[str]
     against: Source
     verdicts: list[SupportVerdict] = field(default_factory=list)
-    """One per statement, once they have come."""
+    """One per statement, once they are available."""
 
 
 def document_sources(retrieved: Iterable[RetrievedDocument]) -> list[Source]:
-    """Each document by its id."""
+    """One source per document, named by its id."""
     return [Source(item.doc.doc_id, (item.doc.text or "",)) for item in retrieved]
 
 
 def merge_sources(sources: Iterable[Source], name: str = "") -> Source:
-    """Several as one: by a name, or by all of theirs."""
-    each = list(sources)
-    return Source(name or ", ".join(one.name for one in each), tuple(text for one in each for text in one.texts))
+    """Merge several sources into one, with a name or all their names."""
+    parts = list(sources)
+    return Source(name or ", ".join(one.name for one in parts), tuple(text for one in parts for text in one.texts))

@@ -1,4 +1,4 @@
-"""Structured answers against what was expected of them: a label, the fields of an object, a JSON schema."""
+"""Structured answers: label accuracy, field accuracy, and validity against a JSON schema."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from .json_schema import canonical_schema, compile_schema
 __all__ = ["FieldAccuracy", "LabelAccuracy", "StructuredValidity", "same_value"]
 
 SLOTS = "slots"
-"""The key of a structured reference that holds aliases to look for, not a field to compare."""
+"""The key of a structured reference for aliases of containment; not a field to compare."""
 _BOOLS = (bool, np.bool_)
 _NOT_JSON: Any = object()
 
 
 def same_value(expected: object, given: object) -> bool:
-    """Whether two JSON values are equal: texts as ``casefold_text`` and stripped, true is not 1, and 1 is 1.0.
+    """Whether two JSON values are equal: strings by ``casefold_text`` and stripped, true is not 1, and 1 is 1.0.
 
     Objects must have the same keys, lists the same length, and the values inside are compared alike.
     """
@@ -56,10 +56,10 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
     .. math:: [\,\text{label given} = \text{label expected}\,]
 
     Expected is `reference_answer.structured[field]`, else `labels[field]`. Given is `response.structured[field]`, or
-    the whole answer text where the answer is not structured; an object without the field is wrong. Texts are equal
-    whatever their case, white space and Unicode composition; other values are equal as in JSON, where true is not 1
-    and 1 is 1.0. A label that is not a text is compared with what the answer text reads as in JSON: `3`, `true`.
-    Every answer with an expected label is counted.
+    the whole answer text where the answer is not structured; an object without the field is wrong. Strings are equal
+    ignoring case, white space and Unicode composition; other values are equal as in JSON, where true is not 1 and 1 is
+    1.0. A label that is not a string is compared with the answer text parsed as JSON: `3`, `true`. Every answer with an
+    expected label is counted.
     """
 
     field: str = "label"
@@ -77,7 +77,7 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
         super().__post_init__()
 
     def applies(self, sample: EvaluationSample) -> str | None:
-        """Only to samples with an expected label."""
+        """Skips samples without an expected label."""
         return "no_label" if self._expected(sample) is None else None
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
@@ -86,7 +86,7 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether the labels are the same."""
-        assert output.response is not None  # an output without one is skipped before it gets here
+        assert output.response is not None  # outputs without a response are skipped before
         expected, structured = self._expected(sample), output.response.structured
         if structured is None:
             return Score(_text_equals(output.response.text, expected))
@@ -96,7 +96,7 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """The label expected and the one given."""
+        """The expected and the given label."""
         assert output.response is not None
         structured = output.response.structured
         given = structured.get(self.field) if isinstance(structured, Mapping) else structured
@@ -104,7 +104,7 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
         return label_steps(self.field, self._expected(sample), given, output.response, same)
 
     def signature_options(self) -> dict[str, str]:
-        """Which field holds the label."""
+        """The field of the label."""
         return {"field": _quote_name(self.field)}
 
     def _expected(self, sample: EvaluationSample) -> Any:
@@ -118,13 +118,13 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
 @register("field_accuracy")
 @dataclass(frozen=True)
 class FieldAccuracy(ConfiguredMetric, SampleMetric):
-    r"""Share of the expected fields that the structured answer holds with an equal value.
+    r"""Share of the expected fields that the structured answer contains with an equal value.
 
     .. math:: |\{f \in F : \text{given}_f = \text{expected}_f\}| \,/\, |F|
 
     F are the keys of `reference_answer.structured`, but for the reserved `slots`; the option `fields` keeps only some
     of them. Given is `response.structured`, else the answer text read as JSON; an answer that is no object scores 0,
-    and further fields in it do no harm. Texts are equal whatever their case, white space and Unicode composition, other
+    and additional fields are ignored. Strings are equal ignoring case, white space and Unicode composition, other
     values as in JSON (true is not 1, 1 is 1.0), objects and lists if everything inside them is. An expected null must
     be given as null. Every answer with an expected field is counted.
     """
@@ -156,7 +156,7 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
         return ["reference_answer"]
 
     def applies(self, sample: EvaluationSample) -> str | None:
-        """Only to samples that expect a field."""
+        """Skips samples without expected fields."""
         return None if self._expected(sample) else "no_fields"
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
@@ -164,8 +164,8 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
         return self.applies(sample) is None
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """The share of right fields."""
-        assert output.response is not None  # an output without one is skipped before it gets here
+        """The proportion of correct fields."""
+        assert output.response is not None  # outputs without a response are skipped before
         expected = self._expected(sample)
         given = output.response.structured
         if given is None:
@@ -178,14 +178,14 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """Field by field what is expected and what is given."""
+        """The expected and given values, field by field."""
         assert output.response is not None
         given = output.response.structured
         given = _parse_json(output.response.text) if given is None else given
         return fields_steps(self._expected(sample), given, output.response.text, same_value)
 
     def signature_options(self) -> dict[str, str]:
-        """Which fields are compared."""
+        """The compared fields."""
         return {"fields": "*" if self.fields is None else ",".join(sorted(map(_quote_name, self.fields)))}
 
     def _expected(self, sample: EvaluationSample) -> dict[str, Any]:
@@ -207,17 +207,16 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
     .. math:: [\,\text{answer} \models \text{schema}\,]
 
     The schema is the option `schema`, else the sample's `metadata["output_schema"]`. The answer is
-    `response.structured`, else the answer text read strictly as JSON: NaN and Infinity are no JSON, and neither is
-    text around the object. Anything but an object scores 0. `$schema` names the draft (2020-12 where it is absent);
-    `format` is a remark and not checked; nothing is ever fetched, so that a reference must lead to a place within the
-    schema. A broken schema of a sample is a failed measurement (`bad_schema`), and so is an answer holding Python
-    objects unknown to JSON (`not_json`) or one the validator cannot follow, by its depth or a number's size
-    (`not_validated`). Every answer with a schema is counted.
+    `response.structured`, else the answer text read strictly as JSON: NaN and Infinity are no JSON, and neither is text
+    around the object. Anything but an object scores 0. `$schema` names the draft (2020-12 where it is absent); `format`
+    is not checked; nothing is fetched, so a reference must point into the schema. A broken schema of a sample is a
+    failed measurement (`bad_schema`), and so is an answer with Python objects unknown to JSON (`not_json`) or one too
+    deep or with too large a number for the validator (`not_validated`). Every answer with a schema is counted.
     """
 
     schema: Mapping[str, Any] | None = dataclasses.field(default=None, compare=False)
     _text: str | None = dataclasses.field(default=None, init=False, repr=False)
-    """The schema as canonical JSON, by which metrics are compared: a dict has no hash, and takes 1 for true."""
+    """The schema as canonical JSON, by which metrics are compared: a dict has no hash, and 1 equals true."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
     binary: ClassVar[bool] = True
@@ -234,13 +233,13 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
             problem = compile_schema(text)
             if isinstance(problem, str):
                 raise BadValueError(f"the schema is broken: {problem}")
-            # A copy of our own: what the caller does to theirs later must not change the metric.
+            # A copy: later changes to the caller's schema must not change the metric.
             object.__setattr__(self, "schema", json.loads(text))
             object.__setattr__(self, "_text", text)
         super().__post_init__()
 
     def applies(self, sample: EvaluationSample) -> str | None:
-        """Only where there is a schema."""
+        """Skips samples without a schema."""
         return "no_schema" if self._text is None and _own_schema(sample) is None else None
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
@@ -249,7 +248,7 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether the answer satisfies the schema."""
-        assert output.response is not None  # an output without one is skipped before it gets here
+        assert output.response is not None  # outputs without a response are skipped before
         try:
             satisfies = compile_schema(canonical_schema(_own_schema(sample)) if self._text is None else self._text)
         except BadValueError:
@@ -268,7 +267,7 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """The answer, the schema, and the first things that do not fit."""
+        """The schema, the answer, and whether it is valid."""
         assert output.response is not None
         answer = _as_json(output.response)
         text = canonical_schema(_own_schema(sample)) if self._text is None else self._text
@@ -276,25 +275,25 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
         return schema_steps(None if answer is _NOT_JSON else answer, text, fits)
 
     def signature_options(self) -> dict[str, str]:
-        """Which schema: the samples' own, or the fingerprint of the one that was given."""
+        """The schema: ``sample``, or a digest of the given one."""
         return {"schema": "sample" if self._text is None else hashlib.sha256(self._text.encode()).hexdigest()[:12]}
 
 
 def _check_field_name(name: object) -> str:
     if not isinstance(name, str):
-        raise BadTypeError(f"a field is named by a text, not by {name!r}")
+        raise BadTypeError(f"a field name must be a string, not {name!r}")
     if not name:
         raise BadValueError("a field cannot have an empty name")
     return name
 
 
 def _quote_name(name: str) -> str:
-    """A field's name for a signature, whose own marks it must not hold."""
+    """A field's name for a signature, with special characters quoted."""
     return quote(name, safe="", errors="surrogatepass")
 
 
 def _parse_json(text: str) -> Any:
-    """What a text reads as in strict JSON; an object equal to nothing where it is no JSON."""
+    """A string parsed as strict JSON; an object equal to nothing if it is not JSON."""
     try:
         return json.loads(text, parse_constant=_reject_constant)
     except (ValueError, RecursionError):
@@ -306,14 +305,14 @@ def _reject_constant(name: str) -> None:
 
 
 def _text_equals(text: str, expected: object) -> bool:
-    """Whether an answer text is the expected label, or reads as it where that is not a text."""
+    """Whether an answer text is the expected label, or parses to it if the label is not a string."""
     if isinstance(expected, str):
         return same_value(expected, text)
     return any(same_value(expected, _parse_json(form)) for form in (text, casefold_text(text)))
 
 
 def _as_json(response: Response) -> Any:
-    """The answer as plain JSON values. Raises ``TypeError`` for an object that JSON has no form for."""
+    """The answer as plain JSON values. Raises ``TypeError`` for an object unknown to JSON."""
     if response.structured is None:
         return _parse_json(response.text)
     try:
@@ -323,7 +322,7 @@ def _as_json(response: Response) -> Any:
 
 
 def _json_default(value: object) -> object:
-    """What json does not know of itself: numbers of other libraries, and other mappings than dict."""
+    """Conversion for ``json.dumps``: numbers of other libraries, and mappings other than dict."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, np.bool_):

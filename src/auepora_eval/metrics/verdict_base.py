@@ -1,4 +1,4 @@
-"""What metrics share that count verdicts on statements: by a critic or a function, as often as a session repeats."""
+"""Base class of metrics over verdicts on statements, by a critic or an NLI function."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ from .sources import CheckedStatements, Source, merge_sources
 __all__ = ["VerdictMetric", "VerdictResult", "Verify"]
 
 Verify = Callable[[Sequence[Source], Sequence[str]], Awaitable[list[SupportVerdict]]]
-"""Evidence, taken together, and statements in, a verdict on each statement out."""
+"""Takes evidence (all together) and statements; returns a verdict per statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictResult:
-    """What came of judging one sample once."""
+    """The value and counts of one judgement of a sample."""
 
     value: float
     counts: tuple[float, ...] = ()
-    """What is counted beside, in the order of ``counted_names``."""
+    """The counts, in the order of ``own_count_names``."""
 
 
 @dataclass(frozen=True)
 class VerdictMetric(SharedJudgementMixin):
-    """A metric that follows from whether texts support statements."""
+    """A metric over verdicts whether texts support statements."""
 
-    # Critics need not be hashable; equality is enough to tell two metrics apart.
+    # Critics need not be hashable; metrics are compared by equality.
     critic: Any = field(default=None, hash=False)
-    """Who checks: a critic, a function ``(premise, hypothesis) -> float``, an ``Nli``; in a plan ``{use: NAME}`` or
+    """The verifier: a critic, a function ``(premise, hypothesis) -> float``, an ``Nli``; in a plan ``{use: NAME}`` or
     ``{nli: PATH}``."""
     prompt: Any = field(default=None, kw_only=True)
-    """Another prompt: the path of a file, or a ``Prompt``."""
+    """A custom prompt: the path of a file, or a ``Prompt``."""
     own_prompt: Prompt | None = field(init=False, repr=False, default=None)
-    """That prompt, read."""
+    """The custom prompt, loaded."""
 
     prompt_names: ClassVar[tuple[str, ...]] = ("support",)
     own_count_names: ClassVar[tuple[str, ...]] = ()
-    """What is counted beside the score."""
+    """The names of the metric's own counts."""
     formula_text: ClassVar[str]
-    """How the score follows from the verdicts."""
+    """The formula of the score, as text."""
     python_options: ClassVar[frozenset[str]] = frozenset({"critic"})  # on the command line --judge-model names it
     reads: ClassVar[frozenset[str]] = frozenset({"response"})
     skip_reasons: ClassVar[dict[str, str]] = {"no_response": "no answer was asked for"}
@@ -69,12 +69,12 @@ class VerdictMetric(SharedJudgementMixin):
 
     @property
     def prompt_used(self) -> Prompt:
-        """What a critic is asked with."""
+        """The prompt in use."""
         return self.own_prompt or resolve_prompt(None, otherwise="support")
 
     @property
     def count_names(self) -> tuple[str, ...]:
-        """What is counted; with a model of entailment, how many texts it cut as well."""
+        """The names of the counts; with an NLI model also ``num_truncated``."""
         return (
             (*self.own_count_names, "num_truncated")
             if isinstance(self.known_critic, NliModel)
@@ -83,112 +83,112 @@ class VerdictMetric(SharedJudgementMixin):
 
     @property
     def known_critic(self) -> Any:
-        """Who checks, as far as it is known."""
+        """The verifier, as far as it is resolved."""
         return parse_verifier(self.critic.thing) if isinstance(self.critic, Use) else self.critic
 
     @abstractmethod
     def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | VerdictResult | None:
-        """The outcome where nobody need be asked; ``None`` where somebody must."""
+        """The outcome that needs no judge; ``None`` if a judge is needed."""
 
     @abstractmethod
     async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> VerdictResult:
-        """What comes of judging one sample once."""
+        """The result of one judgement of a sample."""
 
     def checker(self) -> Critic | EntailmentFunction | NliModel:
-        """Who checks statements."""
-        found = resolve(self.critic, what=f"the critic of metric '{self.name}'")
-        if found is None:
+        """The resolved verifier."""
+        verifier = resolve(self.critic, what=f"the critic of metric '{self.name}'")
+        if verifier is None:
             raise BadValueError(
-                f"metric '{self.name}' needs somebody to ask: give it critic=..., or in a plan "
-                f"{{{self.name}: {{critic: {{use: judge}}}}}} with the judge under 'resources', or {{nli: PATH}} for a "
-                "model of entailment, or on the command line --judge-model NAME"
+                f"metric '{self.name}' needs a judge: give it critic=..., or in a plan "
+                f"{{{self.name}: {{critic: {{use: judge}}}}}} with the judge under 'resources', or {{nli: PATH}} for "
+                "an NLI model, or on the command line --judge-model NAME"
             )
-        return resolve_verifier(found, what=f"the critic of metric '{self.name}'")
+        return resolve_verifier(verifier, what=f"the critic of metric '{self.name}'")
 
     def require_judges(self) -> None:
-        """Raise unless there is somebody to ask."""
+        """Raise unless a verifier is configured."""
         self.checker()
 
     def require_ready(self) -> None:
-        """Raise unless there is somebody to ask."""
-        found = self.checker()
-        if isinstance(found, NliModel):
-            found.require_ready()
+        """Raise unless a verifier is configured."""
+        verifier = self.checker()
+        if isinstance(verifier, NliModel):
+            verifier.require_ready()
         super().require_ready()
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
-        """One outcome per sample; what keeps one from being measured is noted."""
+        """One outcome per sample; failed measurements are noted."""
         scores = await super().ascore(batch, judge)
         for row in np.flatnonzero(scores.status == Status.MEASURE_FAILED).tolist():
             sample, output = batch.samples[row], batch.outputs[row]
-            why = "" if output is None else self.failure_message(sample, output)
-            if why:
-                batch.note(f"metric '{self.name}': {why}", sample.sample_id)
+            message = "" if output is None else self.failure_message(sample, output)
+            if message:
+                batch.note(f"metric '{self.name}': {message}", sample.sample_id)
         return scores
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         """The mean over the judgements of one sample."""
-        known = self.known_outcome(sample, output)
-        if isinstance(known, Score):
-            return known
-        if known is not None:
-            return self.score_without_judge(self._rating(known, 0))
-        who = self.checker()
+        outcome = self.known_outcome(sample, output)
+        if isinstance(outcome, Score):
+            return outcome
+        if outcome is not None:
+            return self.score_without_judge(self._rating(outcome, 0))
+        verifier = self.checker()
 
         async def once(repeat: int) -> Rating:
-            counted, held = await self.judge_once(sample, output, judge, who, repeat)
-            return self._rating(counted, sum(verdict.cut for one in held for verdict in one.verdicts))
+            result, checked = await self.judge_once(sample, output, judge, verifier, repeat)
+            return self._rating(result, sum(verdict.cut for one in checked for verdict in one.verdicts))
 
-        if isinstance(who, (EntailmentFunction, NliModel)):  # which has no moods
-            return self.scored(RatingSet((await once(0),), 1))
-        came, asked = await run_repeats(judge, once)
-        return self.scored(RatingSet(tuple(came), asked))
+        if isinstance(verifier, (EntailmentFunction, NliModel)):  # deterministic: no repeats
+            return self.score_ratings(RatingSet((await once(0),), 1))
+        ratings, requested = await run_repeats(judge, once)
+        return self.score_ratings(RatingSet(tuple(ratings), requested))
 
     async def judge_once(
         self,
         sample: EvaluationSample,
         output: SystemOutputs,
         judge: JudgeClient,
-        who: Critic | EntailmentFunction | NliModel,
+        verifier: Critic | EntailmentFunction | NliModel,
         repeat: int,
     ) -> tuple[VerdictResult, list[CheckedStatements]]:
-        """What comes of judging one sample once, and the verdicts it came from, in the order of asking."""
-        asked: list[CheckedStatements] = []
+        """The result of one judgement of a sample, and its verdicts in the order of requests."""
+        checked: list[CheckedStatements] = []
 
         async def verify(evidence: Sequence[Source], statements: Sequence[str]) -> list[SupportVerdict]:
-            held = CheckedStatements(statements, merge_sources(evidence))
-            asked.append(held)
-            held.verdicts = await check_support(
+            statements_checked = CheckedStatements(statements, merge_sources(evidence))
+            checked.append(statements_checked)
+            statements_checked.verdicts = await check_support(
                 judge,
-                who,
-                held.against.texts,
+                verifier,
+                statements_checked.against.texts,
                 statements,
                 metric=self.name,
                 sample_id=sample.sample_id,
                 repeat=repeat,
                 prompt=self.own_prompt,
-                source_name=held.against.name,
+                source_name=statements_checked.against.name,
             )
-            return held.verdicts
+            return statements_checked.verdicts
 
-        return await self.count(sample, output, verify), asked
+        return await self.count(sample, output, verify), checked
 
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """What was looked at, the verdicts, and what was counted, from the judgements as they are stored."""
-        told = verdict_steps(self, sample, output, around)
-        return super().derivation(sample, output, around) if told is None else told
+        """The input, the verdicts and the counts, from the stored judgements."""
+        derivation = verdict_steps(self, sample, output, around)
+        return super().derivation(sample, output, around) if derivation is None else derivation
 
     @abstractmethod
     def add_input_steps(self, steps: DerivationBuilder, sample: EvaluationSample, output: SystemOutputs) -> None:
-        """What is judged of a sample, for its derivation."""
+        """Add the judged input of a sample to its derivation."""
 
-    def _rating(self, counted: VerdictResult, cut: int) -> Rating:
-        counts = (*counted.counts, float(cut))[: len(self.count_names)]
-        return Rating((counted.value,), counts=counts)
+    def _rating(self, result: VerdictResult, cut: int) -> Rating:
+        counts = (*result.counts, float(cut))[: len(self.count_names)]
+        return Rating((result.value,), counts=counts)
 
     def signature_options(self) -> dict[str, str]:
-        """Who judges, and what a critic is asked with."""
-        entails = isinstance(self.known_critic, (EntailmentFunction, NliModel))
-        return {"critic": verifier_name(self.critic), **({} if entails else {"prompt": self.prompt_used.id})}
+        """The verifier and the prompt."""
+        uses_nli = isinstance(self.known_critic, (EntailmentFunction, NliModel))
+        return {"critic": verifier_name(self.critic), **({} if uses_nli else {"prompt": self.prompt_used.id})}

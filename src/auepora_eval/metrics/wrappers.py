@@ -1,4 +1,4 @@
-"""Metrics over another metric: what they share, and ``SlicedMetric``, another metric on some of the samples."""
+"""Wrapper metrics: the base class, and ``SlicedMetric``, another metric on a subset of the samples."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ __all__ = [
 
 
 class ComputedReducer(Reducer):
-    """The number of a metric that only implements ``compute``: it is handed the samples and outputs in ``keys``."""
+    """The value of a metric that only implements ``compute``: ``keys`` contain the samples and outputs."""
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
         self.name = f"compute[{metric.name}]"
 
     def value(self, scores: Scores) -> float:
-        """What ``compute`` says of these samples; NaN where it says that it has no value."""
+        """``compute`` over these samples; NaN if its result is undefined."""
         used = [key for key, counted in zip(scores.keys or (), scores.counted.tolist(), strict=True) if counted]
         if not used:
             return float("nan")
@@ -55,10 +55,10 @@ class ComputedReducer(Reducer):
 
 
 class _ComputeOnlyMetric(BatchMetric):
-    """A metric that only implements ``compute``, as one that scores: each sample is itself its statistic."""
+    """Adapts a metric that only implements ``compute``: each sample is its own statistic."""
 
     needs_all: ClassVar[bool] = True
-    handles_failures: ClassVar[bool] = True  # it is handed an empty answer with the error named, as by the engine
+    handles_failures: ClassVar[bool] = True  # failed outputs are passed as empty answers with the error
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
@@ -67,38 +67,38 @@ class _ComputeOnlyMetric(BatchMetric):
         self.reducer = ComputedReducer(metric)
 
     def required_fields(self) -> list[str]:
-        """Those of the metric."""
+        """The fields the metric requires."""
         return self.metric.required_fields()
 
     def score(self, batch: Batch) -> Scores:
-        """No number for a single sample, only the sample."""
+        """The samples themselves, without scores."""
         outputs = batch.present_outputs()
         return replace(Scores.of(np.zeros(len(batch))), keys=tuple(zip(batch.samples, outputs, strict=True)))
 
     def signature_options(self) -> dict[str, str]:
-        """Who wrote it."""
+        """The class of the metric."""
         return {"by": f"{type(self.metric).__module__}.{type(self.metric).__qualname__}"}
 
     def compute(self, samples: Any, outputs: Any) -> MetricResult:
-        """The metric's own."""
+        """The metric's own ``compute``."""
         return self.metric.compute(samples, outputs)
 
 
 def as_batch_metric(one: Metric) -> BatchMetric:
-    """The metric as one that scores batches, which all but those that only implement ``compute`` are anyway."""
+    """The metric as a ``BatchMetric``, adapted if it only implements ``compute``."""
     return one if isinstance(one, BatchMetric) else _ComputeOnlyMetric(one)
 
 
 def is_paired_metric(one: BatchMetric) -> bool:
-    """Whether a metric looks at several samples together, so that no sample has a score by itself."""
+    """Whether a metric is computed from several samples together, so that no sample has its own score."""
     if isinstance(one, SlicedMetric):
         return is_paired_metric(one.inner)
     return one.is_paired
 
 
 def inner_scores(one: BatchMetric, batch: Batch) -> Scores:
-    """The settled outcomes of a batch under another metric, computed once for all metrics that are over it."""
-    # Looked up by equality: a signature may be the same for two functions, or leave out an option of a user's metric.
+    """The outcomes of a batch under another metric, cached for all metrics that wrap it."""
+    # Found by equality: different functions may have equal signatures, and user metrics may omit options.
     known: list[tuple[BatchMetric, Scores]] = batch.feature("scored_by", lambda _: [])
     for other, scores in known:
         if type(other) is type(one) and other == one:
@@ -108,17 +108,16 @@ def inner_scores(one: BatchMetric, batch: Batch) -> Scores:
 
 
 def require_in_range(name: str, threshold: float, base: BatchMetric) -> None:
-    """Raise where a threshold lies outside a metric's range, so that every score would be on one side of it."""
+    """Raise if a threshold lies outside a metric's range."""
     low, high = base.range
     if not low < threshold <= high:
         raise BadValueError(
-            f"{name} must lie above {low:g} and not above {high:g}, between which the scores of '{base.name}' lie; "
-            f"not at {threshold!r}"
+            f"{name} must be > {low:g} and <= {high:g}, the range of '{base.name}'; not at {threshold!r}"
         )
 
 
 def inner_signature_options(one: BatchMetric, role: str = "base") -> dict[str, str]:
-    """Another metric's signature as part of this one's: its name, and its choices with the role before them."""
+    """Another metric's signature as part of this one: its name, and its options prefixed with the role."""
     signature = one.signature
     choices = {role: signature.name.replace("|", "/")}
     choices |= {f"{role}.{key}": value for key, value in signature.options.items()}
@@ -127,13 +126,13 @@ def inner_signature_options(one: BatchMetric, role: str = "base") -> dict[str, s
 
 @dataclass(frozen=True)
 class WrapperMetric(ConfiguredMetric):
-    """A metric over another one, which may be given by its spec; it follows the same conventions."""
+    """A metric that wraps another metric, given as an object or a spec, under the same conventions."""
 
     base: Any
-    """The other metric: its name, ``{name: options}``, or a ``Metric``."""
+    """The wrapped metric: its name, ``{name: options}``, or a ``Metric``."""
 
     base_role: ClassVar[str] = "base"
-    counts_system_failures: ClassVar[bool] = False  # the other metric has counted them
+    counts_system_failures: ClassVar[bool] = False  # the wrapped metric has counted them
 
     def __post_init__(self) -> None:
         try:
@@ -150,30 +149,30 @@ class WrapperMetric(ConfiguredMetric):
         super().__post_init__()
 
     def copy_attributes(self, *names: str) -> None:
-        """Take these attributes from the other metric; for ``__post_init__``."""
+        """Copy these attributes from the wrapped metric; for ``__post_init__``."""
         inner = self.inner
         for name in names:
             object.__setattr__(self, name, getattr(inner, name))
 
     @property
     def inner(self) -> BatchMetric:
-        """The other metric, under the conventions in force here."""
+        """The wrapped metric, under the active conventions."""
         return with_conventions(as_batch_metric(self.base), self.active_conventions)
 
     def inner_metrics(self) -> Sequence[BatchMetric]:
-        """The other metric."""
+        """The wrapped metric."""
         return (self.inner,)
 
     def required_fields(self) -> list[str]:
-        """What the other metric requires."""
+        """The fields the wrapped metric requires."""
         return self.inner.required_fields()
 
     def signature_options(self) -> dict[str, str]:
-        """The other metric's name and choices."""
+        """The wrapped metric's name and options."""
         return inner_signature_options(self.inner, self.base_role)
 
     def for_run(self, run: RunInfo) -> Self:
-        """Over the other metric as it applies to the run."""
+        """A copy whose wrapped metric is adapted to the run."""
         base = self.base.for_run(run) if isinstance(self.base, BatchMetric) else self.base
         if base is self.base:
             return self
@@ -181,21 +180,21 @@ class WrapperMetric(ConfiguredMetric):
         return twin if self.base_name == self.name else with_name(twin, self.name)
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """What the way the outputs were made adds to the other metric's signature."""
+        """The run options of the wrapped metric."""
         return {f"{self.base_role}.{key}": value for key, value in self.inner.run_signature_options(run).items()}
 
 
 @register("sliced")
 @dataclass(frozen=True)
 class SlicedMetric(WrapperMetric):
-    r"""Another metric, on some of the samples alone.
+    r"""Another metric, on a subset of the samples.
 
     .. math:: M(\{s : \text{where}(s)\})
 
     `where` is `{path: value}` with paths such as `labels.lang` or `metadata.source.kind`, or, in Python, a function of
-    the sample. All paths must hold; a list of values means any of them; values are compared as slices show them, so
-    that 1 and "1" are alike. Value, interval and per-sample scores are those of the other metric on that subset; all
-    other samples are skipped. To see every group at once, ask the evaluation for slices instead.
+    the sample. All paths must match; a list of values means any of them; values are compared as slices show them, so
+    that 1 and "1" are equal. Value, interval and per-sample scores are those of the other metric on that subset; all
+    other samples are skipped. To see every group at once, use the slices of the evaluation instead.
     """
 
     where: Any
@@ -205,7 +204,7 @@ class SlicedMetric(WrapperMetric):
     follows_base: ClassVar[bool] = True
     failure_note: ClassVar[str] = "as with the other metric"
     suggested: ClassVar[bool] = False
-    skip_reasons: ClassVar[dict[str, str]] = {"other_slice": "the sample is not one of those asked for"}
+    skip_reasons: ClassVar[dict[str, str]] = {"other_slice": "the sample is not selected"}
 
     def __post_init__(self) -> None:
         if isinstance(self.where, Mapping):
@@ -223,25 +222,25 @@ class SlicedMetric(WrapperMetric):
 
     @property
     def worst(self) -> float | None:
-        """As the other metric counts a failed answer."""
+        """The wrapped metric's worst value."""
         return self.inner.worst
 
     @property
     def condition(self) -> str:
-        """What selects the samples, in a word."""
+        """A short text of the condition."""
         if not isinstance(self.where, Mapping):
             name = function_name(self.where, module=False).rpartition(".")[2]
             return name.replace("<lambda>", "lambda")
         parts = []
-        for path, wanted in self.where.items():
-            values = wanted if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
+        for path, values_given in self.where.items():
+            values = values_given if isinstance(values_given, (list, tuple, set, frozenset)) else [values_given]
             parts.append(f"{path}={'/'.join(map(str, values))}")
         text = ",".join(parts)
         return "".join(" " if mark in "|[]" else mark for mark in text)
 
     @property
     def predicate(self) -> Callable[[EvaluationSample], bool]:
-        """Whether a sample is one of those asked for."""
+        """A function that tests whether a sample is selected."""
         return self._matches if isinstance(self.where, Mapping) else self.where
 
     def _is_selected(self, sample: EvaluationSample) -> bool:
@@ -256,60 +255,60 @@ class SlicedMetric(WrapperMetric):
         return all(group_names(wanted) & group_names(sample_value(sample, path)) for path, wanted in self.where.items())
 
     def score(self, batch: Batch) -> Scores:
-        """The other metric's outcomes; who is not asked for is skipped."""
-        inside = np.fromiter(map(self._is_selected, batch.samples), np.bool_, len(batch))
+        """The wrapped metric's outcomes; other samples are skipped."""
+        selected = np.fromiter(map(self._is_selected, batch.samples), np.bool_, len(batch))
         scores = inner_scores(self.inner, batch)
         if not self.needs_all:
-            return scores.replaced(~inside, Status.SKIPPED, "other_slice", math.nan)
-        # Who is not asked for may still be the base of a variant that is: they part when all are there.
-        own = [None] * len(batch) if scores.keys is None else scores.keys
-        return replace(scores, keys=tuple(zip(inside.tolist(), own, strict=True)))
+            return scores.replaced(~selected, Status.SKIPPED, "other_slice", math.nan)
+        # An unselected sample may be the parent of a selected variant, so they are separated once all are known.
+        keys = [None] * len(batch) if scores.keys is None else scores.keys
+        return replace(scores, keys=tuple(zip(selected.tolist(), keys, strict=True)))
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
-        """The other metric's, where the sample is asked for."""
+        """The wrapped metric's score, if the sample is selected."""
         return self.inner.reference_score(sample, output) if self.predicate(sample) else Score.skip("other_slice")
 
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """The other metric's steps; one that looks at all samples looks at those asked for alone, as its slices do."""
+        """The wrapped metric's steps; a metric over several samples sees the selected ones only."""
         if type(self.inner).select is not BatchMetric.select:
-            whole = around
-            around = replace(whole, read=lambda: [pair for pair in whole.pairs if self._is_selected(pair[0])])
+            context = around
+            around = replace(context, read=lambda: [pair for pair in context.pairs if self._is_selected(pair[0])])
         steps = DerivationBuilder().add_step(f"The sample is one of those asked for: {self.condition}")
         return prepend_steps(steps, inner_derivation(self.inner, sample, output, around))
 
     def pair_samples(self, scores: Scores) -> Scores:
-        """As the other metric joins them; then who is not asked for is skipped."""
+        """Join as the wrapped metric does, then skip the unselected samples."""
         if not self.needs_all or scores.keys is None:
             return scores
-        # Samples that nobody could score have no key: they failed, whoever was asked for.
-        inside = np.array([key is None or key[0] for key in scores.keys], dtype=np.bool_)
+        # Samples that could not be scored have no key: they failed, selected or not.
+        selected = np.array([key is None or key[0] for key in scores.keys], dtype=np.bool_)
         plain = replace(scores, keys=tuple(key and key[1] for key in scores.keys))
         joined = self.inner.pair_samples(plain)
-        rows, others = np.flatnonzero(inside), np.flatnonzero(~inside)
-        part = self.inner.select(plain, joined, rows)
+        rows, others = np.flatnonzero(selected), np.flatnonzero(~selected)
+        selected_scores = self.inner.select(plain, joined, rows)
         rest = joined.take(others)
         rest = rest.replaced(np.ones(len(others), np.bool_), Status.SKIPPED, "other_slice", math.nan)
-        return Scores.woven((rows, part), (others, rest))
+        return Scores.woven((rows, selected_scores), (others, rest))
 
     def select(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
-        """As the other metric takes some of the samples, of which those not asked for are none."""
+        """The wrapped metric's selection of these samples, without unselected ones."""
         if not self.needs_all or type(self.inner).select is BatchMetric.select:
             return joined.take(rows)
         return self.pair_samples(scores.take(rows))
 
     def further_details(self, scores: Scores, clusters: Any) -> dict[str, Any]:
-        """The other metric's."""
+        """The wrapped metric's details."""
         return self.inner.further_details(scores, clusters)
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether the sample is one of those asked for, and has work for the other metric."""
+        """Whether the sample is selected and the wrapped metric applies."""
         return self.predicate(sample) and self.inner.is_applicable(sample, output)
 
     def signature_options(self) -> dict[str, str]:
-        """The other metric, and what selects the samples."""
+        """The wrapped metric and the condition."""
         where = self.condition
-        if isinstance(self.where, Mapping):  # written so that no two conditions read alike
+        if isinstance(self.where, Mapping):  # unambiguous form
             where = json.dumps({path: sorted(group_names(wanted)) for path, wanted in self.where.items()})
         return {**super().signature_options(), "where": where.replace("|", "/")}

@@ -112,7 +112,7 @@ def test_bad_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: dic
 
 def test_all_problems_are_reported(tmp_path: Path) -> None:
     folder(tmp_path, test=f"{TEST}q9\td1\t1\nq1\n", corpus=f"{{}}\n{CORPUS}", queries=f"{QUERIES}[]\n")
-    problems = Problems(gather=True)
+    problems = Problems(collect_all=True)
     samples = [read.sample for read in iter_samples(tmp_path, None, problems)]
     assert [(problem.path.name, problem.line) for problem in problems.found] == [
         ("test.tsv", 7),

@@ -396,7 +396,7 @@ def test_numpy_numbers_and_subclasses_are_plain_values() -> None:
     }
 
 
-def endless() -> list[Any]:
+def recursive_list() -> list[Any]:
     loop: list[Any] = []
     loop.append(loop)
     return loop
@@ -461,7 +461,7 @@ UNWRITABLE: list[tuple[Callable[[], bytes], str]] = [  # attempt, problem
         lambda: encode_sample(sample(metadata={"a": {"\udfff": 1}})),
         "field 'metadata.a' holds half of a surrogate pair, which is not valid text",
     ),
-    (lambda: encode_sample(sample(metadata={"a": endless()})), "the values are nested too deeply"),
+    (lambda: encode_sample(sample(metadata={"a": recursive_list()})), "the values are nested too deeply"),
 ]
 
 
@@ -540,7 +540,7 @@ def test_output_round_trip(sample_id: str, one: SystemOutputs) -> None:
     assert encode_output(back_id, back) == line
 
 
-def only_our_errors(line: bytes) -> None:
+def decode_with_our_errors(line: bytes) -> None:
     for decode in (decode_sample, decode_output):
         problem = "-"
         try:
@@ -566,7 +566,7 @@ VALID = [
 
 @given(st.binary(max_size=60))
 def test_random_bytes_raise_only_our_errors(line: bytes) -> None:
-    only_our_errors(line)
+    decode_with_our_errors(line)
 
 
 @given(st.sampled_from(VALID), st.data())
@@ -592,11 +592,11 @@ def test_mutated_lines_raise_only_our_errors(line: bytes, data: st.DataObject) -
             b"7",
         ]
         line = line[:start] + data.draw(st.sampled_from(tokens) | st.binary(max_size=3)) + line[end:]
-    only_our_errors(line)
+    decode_with_our_errors(line)
 
 
 @given(st.sampled_from(VALID), st.data())
 def test_swapped_values_raise_only_our_errors(line: bytes, data: st.DataObject) -> None:
     row = json.loads(line)
     row[data.draw(st.sampled_from(sorted(row)) | texts)] = data.draw(values)
-    only_our_errors(json.dumps(row).encode())
+    decode_with_our_errors(json.dumps(row).encode())

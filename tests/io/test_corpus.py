@@ -35,7 +35,7 @@ WANT = {
 }
 
 
-def written(path: Path, data: bytes) -> Path:
+def write_file(path: Path, data: bytes) -> Path:
     path.write_bytes(data)
     return path
 
@@ -52,7 +52,7 @@ CONTENTS = [  # content, why
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @pytest.mark.parametrize(("content", "why"), CONTENTS, ids=[row[-1] for row in CONTENTS])
 def test_lookup_of_every_document(tmp_path: Path, content: bytes, suffix: str, why: str) -> None:
-    path = written(tmp_path / f"corpus.jsonl{suffix}", gzip.compress(content) if suffix else content)
+    path = write_file(tmp_path / f"corpus.jsonl{suffix}", gzip.compress(content) if suffix else content)
     with Corpus.open(path) as corpus:
         assert {doc_id: corpus[doc_id] for doc_id in reversed(list(corpus))} == WANT, why
         assert list(corpus.ids) == list(WANT)
@@ -65,7 +65,7 @@ def test_lookup_of_every_document(tmp_path: Path, content: bytes, suffix: str, w
 
 
 def test_document_is_shared_while_in_use(tmp_path: Path) -> None:
-    corpus = Corpus.open(written(tmp_path / "corpus.jsonl", LINES))
+    corpus = Corpus.open(write_file(tmp_path / "corpus.jsonl", LINES))
     first = corpus["a"]
     assert corpus["a"] is first
     gold = corpus.complete(Document("a", metadata={"relevance": 2}))
@@ -81,7 +81,7 @@ def test_document_is_shared_while_in_use(tmp_path: Path) -> None:
 
 
 def test_gold_document_can_be_pickled(tmp_path: Path) -> None:
-    with Corpus.open(written(tmp_path / "corpus.jsonl", LINES)) as corpus:
+    with Corpus.open(write_file(tmp_path / "corpus.jsonl", LINES)) as corpus:
         gold = corpus.complete(Document("b", metadata={"relevance": 2}))
     assert pickle.loads(pickle.dumps(gold)) == gold
     assert gold == Document("b", "B\nBeta", {"lang": "el", "title": "B", "relevance": 2})
@@ -92,7 +92,7 @@ def test_texts_for_samples_and_outputs(tmp_path: Path) -> None:
     output = SystemOutputs(
         [RetrievedDocument(Document("c", span=(0, 1)), 0.5, 1), RetrievedDocument(Document("a"), None, 2)]
     )
-    with Corpus.open(written(tmp_path / "corpus.jsonl", LINES)) as corpus:
+    with Corpus.open(write_file(tmp_path / "corpus.jsonl", LINES)) as corpus:
         [filled] = with_texts([sample], corpus)
         [found] = with_texts(iter([output]), corpus)
         none = with_texts([EvaluationSample("2", "q")], corpus)
@@ -106,14 +106,14 @@ def test_texts_for_samples_and_outputs(tmp_path: Path) -> None:
 
 def test_gold_documents_share_only_their_text(tmp_path: Path) -> None:
     samples = [EvaluationSample(str(n), "q", [Document("a", metadata={"relevance": n + 1})]) for n in range(9)]
-    with Corpus.open(written(tmp_path / "corpus.jsonl", LINES)) as corpus:
+    with Corpus.open(write_file(tmp_path / "corpus.jsonl", LINES)) as corpus:
         gold = [doc for sample in with_texts(samples, corpus) for doc in sample.relevant_docs or ()]
     assert len({id(doc.text) for doc in gold}) == 1
     assert [doc.metadata["relevance"] for doc in gold] == list(range(1, 10))
 
 
 def test_unknown_documents_are_counted(tmp_path: Path) -> None:
-    corpus = Corpus.open(written(tmp_path / "corpus.jsonl", LINES))
+    corpus = Corpus.open(write_file(tmp_path / "corpus.jsonl", LINES))
     outputs = [SystemOutputs([RetrievedDocument(Document(doc), None, 1) for doc in "axyzwa"])]
     with pytest.warns(AueporaWarning) as caught:
         filled = with_texts(outputs, corpus)
@@ -128,7 +128,7 @@ def test_unknown_documents_are_counted(tmp_path: Path) -> None:
 
 
 def test_loading_with_a_corpus(tmp_path: Path) -> None:
-    path = written(tmp_path / "corpus.jsonl", LINES)
+    path = write_file(tmp_path / "corpus.jsonl", LINES)
     save_jsonl_dataset([EvaluationSample("1", "q", [Document("a")])], tmp_path / "data.jsonl")
     save_jsonl_outputs({"1": SystemOutputs([RetrievedDocument(Document("b"), None, 1)])}, tmp_path / "out.jsonl")
     assert [doc.text for doc in next(iter(load_dataset(tmp_path / "data.jsonl", corpus=path))).relevant_docs or ()] == [
@@ -168,15 +168,15 @@ BAD: list[tuple[bytes, str]] = [  # content, message after the path
 
 @pytest.mark.parametrize(("content", "message"), BAD, ids=[row[-1][:60] for row in BAD])
 def test_bad_files(tmp_path: Path, content: bytes, message: str) -> None:
-    path = written(tmp_path / "corpus.jsonl", content)
+    path = write_file(tmp_path / "corpus.jsonl", content)
     with pytest.raises((DataFileError, DuplicateIdError)) as caught:
         Corpus.open(path)
     assert str(caught.value) == f"{path}{message}"
 
 
 def test_all_problems_are_collected(tmp_path: Path) -> None:
-    path = written(tmp_path / "corpus.jsonl", b'{}\n{"doc_id": "a", "text": "x"}\n{\n{"_id": "b", "text": "y"}\n')
-    problems = Problems(gather=True)
+    path = write_file(tmp_path / "corpus.jsonl", b'{}\n{"doc_id": "a", "text": "x"}\n{\n{"_id": "b", "text": "y"}\n')
+    problems = Problems(collect_all=True)
     with Corpus.open(path, problems) as corpus:
         assert [problem.line for problem in problems.found] == [1, 3]
         assert [corpus[doc_id].text for doc_id in corpus] == ["x", "y"]
@@ -185,9 +185,9 @@ def test_all_problems_are_collected(tmp_path: Path) -> None:
 
 
 def test_changed_file_is_detected(tmp_path: Path) -> None:
-    path = written(tmp_path / "corpus.jsonl", LINES)
+    path = write_file(tmp_path / "corpus.jsonl", LINES)
     with Corpus.open(path) as corpus:
-        written(path, b"\n\n" + LINES)
+        write_file(path, b"\n\n" + LINES)
         with pytest.raises(DataFileError, match="has changed since it was opened; open the corpus again"):
             _ = corpus["a"]
     with Corpus.open(path) as corpus:
@@ -200,7 +200,7 @@ def test_concurrent_lookups(tmp_path: Path) -> None:
     names = [f"d{number}" for number in range(300)]
     lines = [json.dumps({"doc_id": name, "text": f"text of {name}"}) for name in names]
     wrong: list[str] = []
-    with Corpus.open(written(tmp_path / "corpus.jsonl", "\n".join(lines).encode())) as corpus:
+    with Corpus.open(write_file(tmp_path / "corpus.jsonl", "\n".join(lines).encode())) as corpus:
 
         def ask() -> None:
             wrong.extend(name for name in names if corpus[name].text != f"text of {name}")
@@ -219,7 +219,7 @@ def test_concurrent_lookups(tmp_path: Path) -> None:
     )
 )
 def test_random_files_raise_only_our_errors(tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]) -> None:
-    path = written(tmp_path_factory.getbasetemp() / "fuzz.jsonl", b"".join(pieces))
+    path = write_file(tmp_path_factory.getbasetemp() / "fuzz.jsonl", b"".join(pieces))
     problem = str(path)
     try:
         with Corpus.open(path) as corpus:

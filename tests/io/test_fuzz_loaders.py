@@ -122,13 +122,13 @@ ROLES: list[tuple[str, Role]] = [
 ]
 
 
-def written(folder: Path, files: dict[str, bytes]) -> None:
+def write_files(folder: Path, files: dict[str, bytes]) -> None:
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
 
 
-def example_of(name: str) -> Example:
+def get_example(name: str) -> Example:
     assert name in EXAMPLES, f"give the format '{name}' a tiny valid file in EXAMPLES of {Path(__file__).name}"
     return EXAMPLES[name]
 
@@ -150,8 +150,8 @@ def read(path: Path, role: Role, name: str | None, problems: Problems) -> int:
     return count
 
 
-def survives(folder: Path, files: dict[str, bytes], name: str, role: Role) -> None:
-    written(folder, files)
+def check_reader(folder: Path, files: dict[str, bytes], name: str, role: Role) -> None:
+    write_files(folder, files)
     path = folder / target(EXAMPLES[name], role)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AueporaWarning)
@@ -159,7 +159,7 @@ def survives(folder: Path, files: dict[str, bytes], name: str, role: Role) -> No
             strict: int | None = read(path, role, name, Problems())
         except AueporaError:
             strict = None
-        problems = Problems(gather=True)
+        problems = Problems(collect_all=True)
         try:
             collected: int | None = read(path, role, name, problems)
         except AueporaError:
@@ -175,22 +175,22 @@ def survives(folder: Path, files: dict[str, bytes], name: str, role: Role) -> No
 
 @pytest.mark.parametrize(("name", "role"), ROLES)
 def test_examples_are_valid(tmp_path: Path, name: str, role: Role) -> None:
-    example = example_of(name)
+    example = get_example(name)
     assert target(example, role), f"name the file of the format '{name}' that contains {role}"
-    written(tmp_path, files_of(name))
+    write_files(tmp_path, example_files(name))
     path = tmp_path / target(example, role)
-    for problems in (Problems(), Problems(gather=True)):
+    for problems in (Problems(), Problems(collect_all=True)):
         assert read(path, role, name, problems)
         assert problems.found == []
     assert guess_format(path, role) == get_format(name)
 
 
 @cache
-def files_of(name: str) -> dict[str, bytes]:
+def example_files(name: str) -> dict[str, bytes]:
     """The files of an example as bytes."""
-    example, made = example_of(name), get_format(name)
+    example, made = get_example(name), get_format(name)
     files = {part: content.encode() for part, content in example.files.items()}
-    with tempfile.TemporaryDirectory() as folder, needed_parts():
+    with tempfile.TemporaryDirectory() as folder, optional_packages():
         if example.samples not in ("", ".", *files) and made.write_samples is not None:
             made.write_samples(SAMPLES, Path(folder, example.samples))
         if example.outputs not in ("", ".", *files) and made.write_outputs is not None:
@@ -199,7 +199,7 @@ def files_of(name: str) -> dict[str, bytes]:
 
 
 @contextlib.contextmanager
-def needed_parts() -> Iterator[None]:
+def optional_packages() -> Iterator[None]:
     try:
         yield
     except MissingDependencyError as error:
@@ -230,15 +230,15 @@ HARD: list[tuple[bytes, str]] = [
 @pytest.mark.parametrize(("name", "role"), ROLES)
 @pytest.mark.parametrize(("content", "why"), HARD, ids=[row[-1] for row in HARD])
 def test_difficult_files(tmp_path: Path, name: str, role: Role, content: bytes, why: str) -> None:
-    files = files_of(name)
-    for part in changeable(name, role):
-        survives(tmp_path, files | {part: content}, name, role)
+    files = example_files(name)
+    for part in readable_files(name, role):
+        check_reader(tmp_path, files | {part: content}, name, role)
 
 
-def changeable(name: str, role: Role) -> list[str]:
+def readable_files(name: str, role: Role) -> list[str]:
     """The files that are read for a role: one, or all of a folder."""
-    chosen = target(example_of(name), role)
-    return list(files_of(name)) if chosen == "." else [chosen]
+    chosen = target(get_example(name), role)
+    return list(example_files(name)) if chosen == "." else [chosen]
 
 
 @pytest.fixture(scope="module")
@@ -249,27 +249,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(("name", "role"), ROLES)
 @given(data=st.data())
 def test_bytes(folder: Path, name: str, role: Role, data: st.DataObject) -> None:
-    part = data.draw(st.sampled_from(changeable(name, role)))
-    survives(folder / name, files_of(name) | {part: data.draw(ANY_BYTES)}, name, role)
+    part = data.draw(st.sampled_from(readable_files(name, role)))
+    check_reader(folder / name, example_files(name) | {part: data.draw(ANY_BYTES)}, name, role)
 
 
 @pytest.mark.parametrize(("name", "role"), ROLES)
 @given(data=st.data())
 def test_mutated_files(folder: Path, name: str, role: Role, data: st.DataObject) -> None:
-    files = files_of(name)
-    part = data.draw(st.sampled_from(changeable(name, role)))
+    files = example_files(name)
+    part = data.draw(st.sampled_from(readable_files(name, role)))
     content = files[part]
     for _ in range(data.draw(st.integers(1, 3))):
-        content = data.draw(mutated(content))
-    survives(folder / name, files | {part: content}, name, role)
+        content = data.draw(mutate(content))
+    check_reader(folder / name, files | {part: content}, name, role)
 
 
 @st.composite
-def mutated(draw: st.DrawFn, content: bytes) -> bytes:
+def mutate(draw: st.DrawFn, content: bytes) -> bytes:
     """The content with a few bytes cut out, put in or moved; or, where it is JSON, with one value another."""
-    values = [value for line in content.splitlines() if (value := parsed(line)) is not None]
+    values = [value for line in content.splitlines() if (value := parse_line(line)) is not None]
     if draw(st.booleans()) and values:
-        holder, key = draw(st.sampled_from(list(places(values))))
+        holder, key = draw(st.sampled_from(list(iter_positions(values))))
         holder[key] = draw(JUNK)
         return "\n".join(json.dumps(value) for value in values).encode()
     start = draw(st.integers(0, len(content)))
@@ -293,7 +293,7 @@ JUNK = st.recursive(
 )
 
 
-def parsed(line: bytes) -> Any:
+def parse_line(line: bytes) -> Any:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -301,8 +301,8 @@ def parsed(line: bytes) -> Any:
     return value if isinstance(value, dict | list) and value else None
 
 
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
+def iter_positions(value: Any) -> Iterator[tuple[Any, Any]]:
     for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
         yield value, key
         if isinstance(item, dict | list):
-            yield from places(item)
+            yield from iter_positions(item)

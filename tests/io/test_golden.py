@@ -55,7 +55,7 @@ WANT = [
 ]
 
 
-def written(path: Path, data: bytes) -> Path:
+def write_file(path: Path, data: bytes) -> Path:
     path.write_bytes(data)
     return path
 
@@ -72,18 +72,18 @@ def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 @pytest.mark.usefixtures("parser")
 def test_read_file(tmp_path: Path) -> None:
-    path = written(tmp_path / "golden.yaml", FILE.encode())
+    path = write_file(tmp_path / "golden.yaml", FILE.encode())
     assert list(load_dataset(path)) == WANT
     assert [read.line for read in iter_samples(path)] == [4, 16]
     listed = "\n".join(FILE.splitlines()[3:])
-    assert list(load_dataset(written(tmp_path / "list.yml", listed.encode()))) == WANT
+    assert list(load_dataset(write_file(tmp_path / "list.yml", listed.encode()))) == WANT
     packed = gzip.compress(b"\xef\xbb\xbf" + FILE.replace("\n", "\r\n").encode())
-    assert list(load_dataset(written(tmp_path / "golden.yaml.gz", packed))) == WANT
+    assert list(load_dataset(write_file(tmp_path / "golden.yaml.gz", packed))) == WANT
 
 
 def test_merged_keys(tmp_path: Path) -> None:
     text = "- &base {id: a, query: q, lang: de}\n- {<<: *base, id: b}\n- {<<: [*base, {difficulty: easy}], id: c}\n"
-    first, second, third = load_dataset(written(tmp_path / "a.yaml", text.encode()))
+    first, second, third = load_dataset(write_file(tmp_path / "a.yaml", text.encode()))
     assert second == EvaluationSample("b", "q", labels={"lang": "de"})
     assert third == EvaluationSample("c", "q", labels={"lang": "de", "difficulty": "easy"})
     assert first.sample_id == "a"
@@ -143,7 +143,7 @@ BAD: list[tuple[str, str]] = [  # the file, message after the path
 )
 @pytest.mark.usefixtures("parser")
 def test_bad_files(tmp_path: Path, content: str, message: str) -> None:
-    path = written(tmp_path / "golden.yaml", content.encode())
+    path = write_file(tmp_path / "golden.yaml", content.encode())
     with pytest.raises((DataFileError, DuplicateIdError)) as caught:
         load_dataset(path)
     assert str(caught.value) == f"{path}{message}"
@@ -151,7 +151,7 @@ def test_bad_files(tmp_path: Path, content: str, message: str) -> None:
 
 def test_yaml_syntax_error_has_a_line(tmp_path: Path, parser: str) -> None:
     for content, line in [(b"- id: a\n- [\n", 3), (b"- id: a\n  query: \x07\n", 2), (b"- *a", 1), (b"a\n---\nb", 2)]:
-        path = written(tmp_path / "golden.yaml", content)
+        path = write_file(tmp_path / "golden.yaml", content)
         with pytest.raises(DataFileError) as caught:
             load_dataset(path)
         assert str(caught.value).startswith(f"{path}:{line}: not valid YAML: "), parser
@@ -161,20 +161,20 @@ def test_exponential_aliases(tmp_path: Path) -> None:
     laughs = "".join(f"  - &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 9))
     text = f"- id: a\n  query: q\n  metadata:\n   x:\n   - &l0 [ha]\n{laughs.replace('  - ', '   - ')}"
     with pytest.raises(DataFileError, match="aliases repeat too much"):
-        load_dataset(written(tmp_path / "golden.yaml", text.encode()))
+        load_dataset(write_file(tmp_path / "golden.yaml", text.encode()))
 
 
 def test_all_invalid_queries_are_reported(tmp_path: Path) -> None:
-    path = written(
+    path = write_file(
         tmp_path / "golden.yaml", b"- id: a\n- {id: b, query: q}\n- id: c\n  query: q\n  x: 1\n- {id: b, query: r}\n"
     )
-    problems = Problems(gather=True)
+    problems = Problems(collect_all=True)
     assert [read.sample.sample_id for read in iter_samples(path, None, problems)] == ["b"]
     assert [problem.line for problem in problems.found] == [1, 5, 4 + 2]
 
 
 def test_format_detection(tmp_path: Path) -> None:
-    path = written(tmp_path / "golden.yml", FILE.encode())
+    path = write_file(tmp_path / "golden.yml", FILE.encode())
     assert guess_format(path, "samples").name == "golden"
     with pytest.raises(DataFileError, match="cannot tell in which format"):
         guess_format(path, "outputs")
@@ -273,7 +273,7 @@ def test_damaged_files_raise_only_our_errors(tmp_path_factory: pytest.TempPathFa
         content[start:stop] = data.draw(
             st.binary(max_size=3) | st.sampled_from([b"- ", b": ", b"&a ", b"*a", b"<<: ", b"!!set "])
         )
-    path = written(tmp_path_factory.getbasetemp() / "fuzz.yaml", bytes(content))
+    path = write_file(tmp_path_factory.getbasetemp() / "fuzz.yaml", bytes(content))
     problem = str(path)
     try:
         load_dataset(path)

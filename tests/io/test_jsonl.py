@@ -38,7 +38,7 @@ OUTPUTS = {
 LINE = b'{"sample_id": "%s", "query": "q"}'
 
 
-def written(path: Path, data: bytes) -> Path:
+def write_file(path: Path, data: bytes) -> Path:
     path.write_bytes(data)
     return path
 
@@ -67,22 +67,22 @@ READ_ROWS = [  # content, why
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
 @pytest.mark.parametrize(("content", "why"), READ_ROWS, ids=[row[-1] for row in READ_ROWS])
 def test_reading(tmp_path: Path, content: bytes, suffix: str, why: str) -> None:
-    path = written(tmp_path / f"dev{suffix}", gzip.compress(content) if suffix.endswith("gz") else content)
+    path = write_file(tmp_path / f"dev{suffix}", gzip.compress(content) if suffix.endswith("gz") else content)
     assert ids(path) == "ab", why
     assert load_jsonl_dataset(path).name == "dev"
     assert load_jsonl_dataset(str(path), name="mine").name == "mine"
 
 
 def test_garbage_collector_is_reenabled(tmp_path: Path) -> None:
-    load_jsonl_dataset(written(tmp_path / "a.jsonl", A))
+    load_jsonl_dataset(write_file(tmp_path / "a.jsonl", A))
     assert gc.isenabled()
     with pytest.raises(DataFileError):
-        load_jsonl_dataset(written(tmp_path / "b.jsonl", b"{"))
+        load_jsonl_dataset(write_file(tmp_path / "b.jsonl", b"{"))
     assert gc.isenabled()
 
 
 def test_outputs_are_in_file_order(tmp_path: Path) -> None:
-    path = written(
+    path = write_file(
         tmp_path / "out.jsonl", b'{"sample_id": "b", "retrieved": ["x"]}\n{"sample_id": "a", "retrieved": []}\n'
     )
     got = load_jsonl_outputs(path)
@@ -106,7 +106,7 @@ WHO_RETRIEVES: list[tuple[list[bytes], bool | int, str]] = [  # lines, answers o
 
 @pytest.mark.parametrize(("content", "want", "why"), WHO_RETRIEVES, ids=[row[-1] for row in WHO_RETRIEVES])
 def test_retrieved_on_every_line_or_none(tmp_path: Path, content: list[bytes], want: bool | int, why: str) -> None:
-    path = written(tmp_path / "out.jsonl", b"\n".join(content))
+    path = write_file(tmp_path / "out.jsonl", b"\n".join(content))
     if isinstance(want, bool):
         read = read_outputs(path)
         assert read.answers_only is want, why
@@ -133,7 +133,7 @@ BAD_FILES: list[tuple[str, bytes, str]] = [  # name, content, the message after 
 
 @pytest.mark.parametrize(("name", "content", "message"), BAD_FILES, ids=[row[-1][:60] for row in BAD_FILES])
 def test_bad_datasets(tmp_path: Path, name: str, content: bytes, message: str) -> None:
-    path = written(tmp_path / name, content)
+    path = write_file(tmp_path / name, content)
     with pytest.raises((DataFileError, DuplicateIdError)) as caught:
         load_jsonl_dataset(path)
     assert str(caught.value) == f"{path}{message}"
@@ -145,7 +145,7 @@ def test_bad_datasets(tmp_path: Path, name: str, content: bytes, message: str) -
 def test_empty_file_in_python_and_on_the_command_line(
     tmp_path: Path, name: str, content: bytes, auepora: Callable[..., tuple[int, str, str]]
 ) -> None:
-    path = written(tmp_path / name, content)
+    path = write_file(tmp_path / name, content)
     empty = load_jsonl_dataset(path)
     assert (len(empty), list(empty)) == (0, [])
     for command in (("score", str(path), str(path)), ("validate", str(path)), ("init", str(path))):
@@ -158,7 +158,7 @@ def test_gzip_data_with_flipped_bits_is_an_error(tmp_path: Path) -> None:
     data = bytearray(gzip.compress(os.urandom(500) + A))
     data[200] ^= 0xFF
     with pytest.raises(DataFileError):
-        load_jsonl_dataset(written(tmp_path / "a.gz", bytes(data)))
+        load_jsonl_dataset(write_file(tmp_path / "a.gz", bytes(data)))
 
 
 BAD_OUTPUTS: list[tuple[bytes, str]] = [  # content, the message after the path
@@ -177,7 +177,7 @@ BAD_OUTPUTS: list[tuple[bytes, str]] = [  # content, the message after the path
 
 @pytest.mark.parametrize(("content", "message"), BAD_OUTPUTS, ids=[row[-1][:60] for row in BAD_OUTPUTS])
 def test_bad_outputs_files(tmp_path: Path, content: bytes, message: str) -> None:
-    path = written(tmp_path / "out.jsonl", content)
+    path = write_file(tmp_path / "out.jsonl", content)
     with pytest.raises((DataFileError, DuplicateIdError)) as caught:
         load_jsonl_outputs(path)
     assert str(caught.value) == f"{path}{message}"
@@ -211,7 +211,7 @@ def test_random_files_raise_only_our_errors(tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.getbasetemp()
     for name in ("fuzz.jsonl", "fuzz.jsonl.gz"):
         for content in (b"".join(pieces), gzip.compress(b"".join(pieces))[: 5 * len(pieces)]):
-            path = written(folder / name, content)
+            path = write_file(folder / name, content)
             problem = str(path)
             try:
                 assert all(sample.query for sample in load_jsonl_dataset(path))
@@ -262,7 +262,7 @@ BAD_SAMPLES: list[tuple[list[EvaluationSample], str]] = [  # samples, message
 def test_failed_write_keeps_the_old_file(
     tmp_path: Path, samples: list[EvaluationSample], message: str, name: str
 ) -> None:
-    path = written(tmp_path / name, b"old")
+    path = write_file(tmp_path / name, b"old")
     with pytest.raises((BadValueError, DuplicateIdError)) as caught:
         save_jsonl_dataset(samples, path)
     assert str(caught.value) == message
@@ -288,7 +288,7 @@ def test_full_disk_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.Monkey
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    path = written(tmp_path / name, b"old")
+    path = write_file(tmp_path / name, b"old")
     monkeypatch.setattr(os, step, fail)
     with pytest.raises(DataFileError) as caught:
         save_jsonl_dataset(SAMPLES, path)
@@ -373,7 +373,7 @@ def test_pipes_are_not_replaced(tmp_path: Path, name: str) -> None:
 
 
 def test_duplicate_id_error_has_path_and_line(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.jsonl", A + b"\n" + B + b"\n" + A)
+    path = write_file(tmp_path / "a.jsonl", A + b"\n" + B + b"\n" + A)
     with pytest.raises(DuplicateIdError) as caught:
         load_jsonl_dataset(path)
     assert (caught.value.path, caught.value.line) == (str(path), 3)
@@ -382,7 +382,7 @@ def test_duplicate_id_error_has_path_and_line(tmp_path: Path) -> None:
 
 
 def test_ranks_from_0_are_named(tmp_path: Path, auepora: Callable[..., tuple[int, str, str]]) -> None:
-    data = written(tmp_path / "data.jsonl", b'{"sample_id": "a", "query": "q", "relevant_docs": ["x"]}')
+    data = write_file(tmp_path / "data.jsonl", b'{"sample_id": "a", "query": "q", "relevant_docs": ["x"]}')
     row = b'{"sample_id": "a", "retrieved": [{"doc": "x", "score": 2, "rank": 0}, {"doc": "y", "score": 1, "rank": 1}]}'
-    out = auepora("validate", str(data), str(written(tmp_path / "out.jsonl", row)))[1]
+    out = auepora("validate", str(data), str(write_file(tmp_path / "out.jsonl", row)))[1]
     assert "'rank' is 0; ranks count from 1" in out

@@ -21,14 +21,14 @@ WHOLE = (
 )
 
 
-def written(tmp_path: Path, *lines: str) -> Path:
+def write_file(tmp_path: Path, *lines: str) -> Path:
     path = tmp_path / "labels.jsonl"
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
 
 
 def test_every_field_is_read(tmp_path: Path) -> None:
-    (label,) = read_labels(written(tmp_path, WHOLE))
+    (label,) = read_labels(write_file(tmp_path, WHOLE))
     assert label == Label(
         "q1",
         "right",
@@ -44,7 +44,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
 
 
 def test_minimal_label(tmp_path: Path) -> None:
-    (label,) = read_labels(written(tmp_path, '{"sample_id": "q1", "label": 3}'))
+    (label,) = read_labels(write_file(tmp_path, '{"sample_id": "q1", "label": 3}'))
     assert label == Label("q1", 3)
     assert (label.annotator, label.provenance, label.adjudicated, label.tuning) == ("", "human", False, False)
 
@@ -90,7 +90,7 @@ WRONG = [  # line, message, why
 
 @pytest.mark.parametrize(("line", "message"), [row[:2] for row in WRONG], ids=[row[2] for row in WRONG])
 def test_invalid_labels(tmp_path: Path, line: str, message: str) -> None:
-    path = written(tmp_path, WHOLE, "", line)
+    path = write_file(tmp_path, WHOLE, "", line)
     with pytest.raises(DataFileError) as raised:
         read_labels(path)
     assert str(raised.value).startswith(f"{path}:3: ")
@@ -98,14 +98,14 @@ def test_invalid_labels(tmp_path: Path, line: str, message: str) -> None:
 
 
 def test_all_problems_are_collected(tmp_path: Path) -> None:
-    problems = Problems(gather=True)
-    path = written(tmp_path, "{}", WHOLE, '{"sample_id": "q2"}')
+    problems = Problems(collect_all=True)
+    path = write_file(tmp_path, "{}", WHOLE, '{"sample_id": "q2"}')
     assert [line for line, _ in iter_labels(path, problems)] == [2]
     assert [problem.line for problem in problems.found] == [1, 3]
 
 
 def test_duplicate_label_of_an_annotator(tmp_path: Path) -> None:
-    path = written(tmp_path, WHOLE, WHOLE.replace('"ann"', '"bob"'), WHOLE.replace('"r1"', '"r2"'), WHOLE)
+    path = write_file(tmp_path, WHOLE, WHOLE.replace('"ann"', '"bob"'), WHOLE.replace('"r1"', '"r2"'), WHOLE)
     with pytest.raises(DataFileError, match="annotator 'ann' labelled sample 'q1' already on line 1"):
         read_labels(path)
 
@@ -159,14 +159,14 @@ def test_concurrent_append_and_remove(tmp_path: Path) -> None:
 
 def test_remove_keeps_other_lines(tmp_path: Path) -> None:
     unusual = '{ "label":1,   "sample_id":"q9" }'
-    path = written(tmp_path, unusual, WHOLE)
+    path = write_file(tmp_path, unusual, WHOLE)
     remove_label(path, read_labels(path)[1].key)
     assert path.read_text() == f"{unusual}\n"
     with pytest.raises(DataFileError, match="the label of sample 'q7' is not there any more"):
         remove_label(path, Label("q7", 1).key)
     with pytest.raises(DataFileError, match="cannot be written"):
         remove_label(tmp_path / "none.jsonl", Label("q7", 1).key)
-    written(tmp_path, unusual, "{")
+    write_file(tmp_path, unusual, "{")
     with pytest.raises(DataFileError, match=r"labels\.jsonl:2: not valid JSON"):
         remove_label(path, Label("q9", 1).key)
 
@@ -189,7 +189,7 @@ def test_unwritable_labels(tmp_path: Path) -> None:
 
 
 def test_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
-    path = written(tmp_path, WHOLE)
+    path = write_file(tmp_path, WHOLE)
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

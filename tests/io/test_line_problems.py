@@ -16,7 +16,7 @@ from auepora_eval.io.line_problems import MAX_PROBLEMS, find_line_problems
 from auepora_eval.io.reader_types import Problems
 
 
-def problems_of(line: bytes, role: Role) -> list[str]:
+def find_problems(line: bytes, role: Role) -> list[str]:
     try:
         (decode_sample if role == "samples" else decode_output)(line)
     except LineError as error:
@@ -100,17 +100,17 @@ OUTPUT_ROWS: list[tuple[bytes, list[str]]] = [
     ("line", "want"), SAMPLE_ROWS, ids=[row[0].decode(errors="replace")[:60] for row in SAMPLE_ROWS]
 )
 def test_samples(line: bytes, want: list[str]) -> None:
-    assert sorted(problems_of(line, "samples")) == sorted(want)
+    assert sorted(find_problems(line, "samples")) == sorted(want)
 
 
 @pytest.mark.parametrize(("line", "want"), OUTPUT_ROWS, ids=[row[0].decode()[:60] for row in OUTPUT_ROWS])
 def test_outputs(line: bytes, want: list[str]) -> None:
-    assert sorted(problems_of(line, "outputs")) == sorted(want)
+    assert sorted(find_problems(line, "outputs")) == sorted(want)
 
 
 def test_number_of_problems_is_limited() -> None:
     row = {"sample_id": "1", "query": "q", "reference_answers": list(range(99))}
-    found = problems_of(json.dumps(row).encode(), "samples")
+    found = find_problems(json.dumps(row).encode(), "samples")
     assert len(found) == MAX_PROBLEMS + 1
     assert found[-1] == "there are more problems on this line"
 
@@ -124,7 +124,7 @@ def test_sample_id_of_an_invalid_line() -> None:
 def test_invalid_line_keeps_its_sample_id(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"sample_id": "a"}\n{"sample_id": "a", "query": "q"}\n{"sample_id": "b", "query": "q"}\n')
-    problems = Problems(gather=True)
+    problems = Problems(collect_all=True)
     assert [read.sample.sample_id for read in read_samples(path, problems)] == ["b"]
     assert problems.unreadable_ids == {"a"}
     assert [str(problem) for problem in problems.found] == [
@@ -168,7 +168,7 @@ def test_damaged_lines_do_not_raise(
     path = tmp_path_factory.getbasetemp() / "damaged.jsonl"
     path.write_bytes(line[:at] + piece + line[at + 1 :])
     for read in (read_samples, iter_outputs):
-        problems = Problems(gather=True)
+        problems = Problems(collect_all=True)
         try:
             records = list(read(path, problems))
         except DataFileError:  # by chance the beginning is that of UTF-16 or of an archive

@@ -16,7 +16,7 @@ from auepora_eval.judge.nuggets import Nugget, NuggetTopic
 LINE = {"query": "Who?", "qid": "q1", "nuggets": [{"text": "Goethe", "importance": "vital"}]}
 
 
-def written(path: Path, *rows: Any) -> Path:
+def write_file(path: Path, *rows: Any) -> Path:
     path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows))
     return path
 
@@ -37,7 +37,7 @@ def test_round_trip(tmp_path: Path) -> None:
 
 
 def test_nuggetizer_file(tmp_path: Path) -> None:
-    path = written(tmp_path / "n.jsonl", {**LINE, "qid": 27, "trace": {"tokens": 5}, "nuggets": [
+    path = write_file(tmp_path / "n.jsonl", {**LINE, "qid": 27, "trace": {"tokens": 5}, "nuggets": [
         {"text": " Goethe ", "importance": "Vital", "assignment": "Partial_Support", "reasoning": "so"},
         {"text": "goethe", "importance": "okay"},
     ]})  # fmt: skip
@@ -67,16 +67,16 @@ WRONG: list[tuple[Any, str, str]] = [
 
 @pytest.mark.parametrize(("line", "match", "why"), WRONG, ids=[row[-1] for row in WRONG])
 def test_invalid_nuggets(tmp_path: Path, line: Any, match: str, why: str) -> None:
-    path = written(tmp_path / "n.jsonl", line)
+    path = write_file(tmp_path / "n.jsonl", line)
     with pytest.raises(DataFileError, match=match):
         read_nuggets(path)
 
 
 def test_duplicate_query(tmp_path: Path) -> None:
     with pytest.raises(DuplicateIdError, match="'q1' comes twice"):
-        read_nuggets(written(tmp_path / "n.jsonl", LINE, LINE))
+        read_nuggets(write_file(tmp_path / "n.jsonl", LINE, LINE))
     with pytest.raises(DataFileError, match=r"no record|no nuggets"):
-        read_nuggets(written(tmp_path / "e.jsonl"))
+        read_nuggets(write_file(tmp_path / "e.jsonl"))
 
 
 def test_samples_get_the_nuggets_of_their_ids() -> None:
@@ -100,20 +100,20 @@ def test_unused_nuggets_are_reported() -> None:
 
 
 def test_load_dataset_with_nuggets(tmp_path: Path) -> None:
-    data = written(tmp_path / "data.jsonl", {"sample_id": "q1", "query": "Who?"})
-    nuggets = written(tmp_path / "nuggets.jsonl", LINE)
+    data = write_file(tmp_path / "data.jsonl", {"sample_id": "q1", "query": "Who?"})
+    nuggets = write_file(tmp_path / "nuggets.jsonl", LINE)
     (sample,) = load_dataset(data, nuggets=nuggets)
     assert sample.metadata["nuggets"] == LINE["nuggets"]
 
 
 def test_convert_with_nuggets(tmp_path: Path, auepora: Any) -> None:
-    data = written(tmp_path / "data.jsonl", {"sample_id": "q1", "query": "Who?"})
-    nuggets = written(tmp_path / "nuggets.jsonl", LINE)
+    data = write_file(tmp_path / "data.jsonl", {"sample_id": "q1", "query": "Who?"})
+    nuggets = write_file(tmp_path / "nuggets.jsonl", LINE)
     code, _, _ = auepora("convert", str(data), str(tmp_path / "out.jsonl"), "--nuggets", str(nuggets))
     assert code == 0
     (sample,) = load_dataset(tmp_path / "out.jsonl")
     assert sample.metadata["nuggets"] == LINE["nuggets"]
-    outputs = written(tmp_path / "outputs.jsonl", {"sample_id": "q1", "retrieved": [], "response": "x"})
+    outputs = write_file(tmp_path / "outputs.jsonl", {"sample_id": "q1", "retrieved": [], "response": "x"})
     with pytest.raises(BadValueError, match="nuggets go with samples"):
         convert_files(outputs, tmp_path / "o.jsonl", role="outputs", nuggets=nuggets)
     with pytest.raises(BadValueError, match="is the input"):

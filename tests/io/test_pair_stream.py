@@ -35,7 +35,7 @@ def stream(samples: Path, outputs: Path, *, keep_ids: bool = True) -> PairStream
     return PairStream((samples, jsonl), (outputs, jsonl), keep_ids=keep_ids)
 
 
-def met(pairs: list[tuple[EvaluationSample, SystemOutputs | None]]) -> list[tuple[str, str | None]]:
+def id_pairs(pairs: list[tuple[EvaluationSample, SystemOutputs | None]]) -> list[tuple[str, str | None]]:
     return [(sample.sample_id, None if out is None else out.retrieved[0].doc.doc_id) for sample, out in pairs]
 
 
@@ -58,7 +58,7 @@ def test_any_order_gives_the_same_pairs(
     random.Random(1).shuffle(given_ids)
     pairs = stream(samples_file(folder, IDS), outputs_file(folder, given_ids, name), keep_ids=keep_ids)
     for _ in range(2):  # it may be passed through again
-        assert met(list(pairs)) == [(one, None if one in left_out else f"d{one}") for one in IDS]
+        assert id_pairs(list(pairs)) == [(one, None if one in left_out else f"d{one}") for one in IDS]
         assert pairs.missing == [one for one in IDS if one in left_out]
         assert sorted(pairs.unknown) == [f"stray{n}" for n in range(strays)]
         assert (pairs.total, pairs.matched) == (30, 30 - len(left_out))

@@ -150,7 +150,7 @@ def test_bad_tables(tmp_path: Path, columns: dict[str, Any], message: str) -> No
 
 def test_all_invalid_rows_are_reported(tmp_path: Path) -> None:
     path = table(tmp_path / "data.parquet", sample_id=["1", None, "3", "3"], query=["q", None, None, "q"])
-    problems = Problems(gather=True)
+    problems = Problems(collect_all=True)
     assert [read.line for read in iter_samples(path, None, problems)] == [1]
     assert [(problem.line, problem.message) for problem in problems.found] == [
         (2, "field 'sample_id' is missing"),

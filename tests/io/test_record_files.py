@@ -16,12 +16,12 @@ from auepora_eval.io.record_files import read_records
 from auepora_eval.io.record_parts.list_cells import parse_list_cell
 
 
-def written(path: Path, content: str | bytes) -> Path:
+def write_file(path: Path, content: str | bytes) -> Path:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 
 
-def found(path: Path) -> list[tuple[int, int, dict[str, Any]]]:
+def read_all(path: Path) -> list[tuple[int, int, dict[str, Any]]]:
     return [(record.number, record.line, record.values) for record in read_records(path, Problems())]
 
 
@@ -56,7 +56,7 @@ READ: list[tuple[str, str, list[tuple[int, dict[str, Any]]], str]] = [  # name, 
 
 @pytest.mark.parametrize(("name", "content", "want", "why"), READ, ids=[row[-1] for row in READ])
 def test_reading(tmp_path: Path, name: str, content: str, want: list[tuple[int, dict[str, Any]]], why: str) -> None:
-    assert found(written(tmp_path / name, content)) == [(i, *one) for i, one in enumerate(want, start=1)], why
+    assert read_all(write_file(tmp_path / name, content)) == [(i, *one) for i, one in enumerate(want, start=1)], why
 
 
 BAD: list[tuple[str, str, str]] = [  # name, content, the message after the path
@@ -95,24 +95,24 @@ BAD: list[tuple[str, str, str]] = [  # name, content, the message after the path
 
 @pytest.mark.parametrize(("name", "content", "message"), BAD, ids=[f"{row[0]}{row[-1]}"[:70] for row in BAD])
 def test_bad_files(tmp_path: Path, name: str, content: str, message: str) -> None:
-    path = written(tmp_path / name, content)
+    path = write_file(tmp_path / name, content)
     with pytest.raises(DataFileError) as caught:
-        found(path)
+        read_all(path)
     assert str(caught.value) == f"{path}{message}"
 
 
 def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
     for name, want in [("a.jsonl", "2: byte 0xff in column 8"), ("a.csv", "2: byte 0xff"), ("a.json", "2: byte 0xff")]:
         content = b'{"a": 1}\n{"a": "\xff"}' if name == "a.jsonl" else b'[{"a": 1},\n{"a": "\xff"}]'
-        path = written(tmp_path / name, content)
+        path = write_file(tmp_path / name, content)
         with pytest.raises(DataFileError) as caught:
-            found(path)
+            read_all(path)
         assert str(caught.value) == f"{path}:{want} is not valid UTF-8"
 
 
 def test_collecting_counts_invalid_records(tmp_path: Path) -> None:
-    problems = Problems(gather=True)
-    path = written(tmp_path / "a.json", '[{"a": 1},\n7,\n{"a": 3}]')
+    problems = Problems(collect_all=True)
+    path = write_file(tmp_path / "a.json", '[{"a": 1},\n7,\n{"a": 3}]')
     assert [record.number for record in read_records(path, problems)] == [1, 3]
     assert [str(problem) for problem in problems.found] == [
         f"{path}:2: each record must be one JSON object, not a number"
@@ -120,8 +120,8 @@ def test_collecting_counts_invalid_records(tmp_path: Path) -> None:
 
 
 def test_collecting_continues_after_invalid_json(tmp_path: Path) -> None:
-    problems = Problems(gather=True)
-    path = written(tmp_path / "a.json", '[\n {"a": 1},\n {"a": x},\n {"a": 3}\n {"a": 4, "a": 5},\n 6,')
+    problems = Problems(collect_all=True)
+    path = write_file(tmp_path / "a.json", '[\n {"a": 1},\n {"a": x},\n {"a": 3}\n {"a": 4, "a": 5},\n 6,')
     assert [(record.number, record.values["a"]) for record in read_records(path, problems)] == [(1, 1), (3, 3), (4, 5)]
     assert [str(problem).removeprefix(str(path)) for problem in problems.found] == [
         ":3: not valid JSON: expecting value near column 8",
@@ -154,20 +154,20 @@ def test_array_items_have_lines(
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
     text = json.dumps(records, indent=indent, ensure_ascii=False)
-    got = found(written(folder / "rows.json", text))
+    got = read_all(write_file(folder / "rows.json", text))
     assert [values for _, _, values in got] == records
     for number, line, _ in got:
         assert text.split("\n")[line - 1].strip().startswith("[{" if indent is None else "{"), (number, line)
     assert got == [
-        (number, line, values) for (number, line, values) in found(written(folder / "rows.json", text + " \n"))
+        (number, line, values) for (number, line, values) in read_all(write_file(folder / "rows.json", text + " \n"))
     ]
 
 
 @given(st.binary(max_size=60), st.sampled_from(["x.json", "x.jsonl", "x.csv", "x.tsv"]))
 def test_any_bytes_raise_only_our_errors(tmp_path_factory: pytest.TempPathFactory, content: bytes, name: str) -> None:
-    path = written(tmp_path_factory.getbasetemp() / name, content)
+    path = write_file(tmp_path_factory.getbasetemp() / name, content)
     try:
-        assert found(path)
+        assert read_all(path)
     except AueporaError as error:
         assert str(error).startswith(str(path))  # noqa: PT017
 

@@ -49,7 +49,7 @@ def ranked(*docs: Document) -> list[RetrievedDocument]:
     return [RetrievedDocument(doc, None, rank) for rank, doc in enumerate(docs, start=1)]
 
 
-def faust(**fields: Any) -> EvaluationSample:
+def faust_sample(**fields: Any) -> EvaluationSample:
     return EvaluationSample("1", "Who wrote Faust?", [GOETHE], None, Response("Johann Wolfgang von Goethe"), **fields)
 
 
@@ -67,7 +67,7 @@ def read_both(records: list[dict[str, Any]]) -> None:
     outputs_from_records(records)
 
 
-def saved(path: Path, records: list[dict[str, Any]]) -> Path:
+def save_file(path: Path, records: list[dict[str, Any]]) -> Path:
     text = json.dumps(records) if path.suffix == ".json" else "\n".join(map(json.dumps, records))
     path.write_text(text, encoding="utf-8")
     return path
@@ -78,7 +78,7 @@ def saved(path: Path, records: list[dict[str, Any]]) -> Path:
 
 def test_ragas() -> None:
     first, second = samples_from_records(RAGAS)
-    assert first == faust(metadata={"query_style": "short"})
+    assert first == faust_sample(metadata={"query_style": "short"})
     assert second == EvaluationSample("2", "And who wrote Don Carlos?", reference_answer=Response("Schiller"))
     assert outputs_from_records(RAGAS) == {
         "1": SystemOutputs(ranked(GOETHE, SCHILLER), Response("Goethe")),
@@ -87,7 +87,7 @@ def test_ragas() -> None:
 
 
 def test_deepeval() -> None:
-    assert samples_from_records(DEEPEVAL, "deepeval") == [faust(metadata={"source_file": "faust.txt"})]
+    assert samples_from_records(DEEPEVAL, "deepeval") == [faust_sample(metadata={"source_file": "faust.txt"})]
     assert outputs_from_records(DEEPEVAL, "deepeval") == {
         "1": SystemOutputs(ranked(GOETHE, SCHILLER), Response("Goethe"))
     }
@@ -293,7 +293,7 @@ def test_arrays_of_numpy() -> None:
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
 @pytest.mark.parametrize(("kind", "records"), [("ragas", RAGAS), ("deepeval", DEEPEVAL)])
 def test_files(tmp_path: Path, kind: str, records: list[dict[str, Any]], name: str) -> None:
-    path = saved(tmp_path / name, records)
+    path = save_file(tmp_path / name, records)
     for role in ("samples", "outputs"):
         assert guess_format(path, role).name == kind
     assert list(load_dataset(path)) == samples_from_records(records, kind)
@@ -301,7 +301,7 @@ def test_files(tmp_path: Path, kind: str, records: list[dict[str, Any]], name: s
 
 
 def test_score_a_combined_file(tmp_path: Path) -> None:
-    path = saved(tmp_path / "a.json", RAGAS)
+    path = save_file(tmp_path / "a.json", RAGAS)
     samples = list(load_dataset(path))
     recall, match = evaluate(samples, align_outputs(samples, load_outputs(path)).outputs, ["recall@1", "exact_match"])
     assert (recall.value, recall.details["num_samples"]) == (1.0, 1)
@@ -309,15 +309,15 @@ def test_score_a_combined_file(tmp_path: Path) -> None:
 
 
 def test_dataset_without_outputs(tmp_path: Path) -> None:
-    path = saved(tmp_path / "a.jsonl", [{"user_input": "q", "reference": "a", "response": None}])
+    path = save_file(tmp_path / "a.jsonl", [{"user_input": "q", "reference": "a", "response": None}])
     assert len(load_dataset(path)) == 1
     with pytest.raises(DataFileError, match="there is no output in it"):
         load_outputs(path)
 
 
 def test_answers_only(tmp_path: Path) -> None:
-    assert read_outputs_file(saved(tmp_path / "a.jsonl", [{"user_input": "q", "response": "a"}])).answers_only
-    assert not read_outputs_file(saved(tmp_path / "a.jsonl", RAGAS)).answers_only
+    assert read_outputs_file(save_file(tmp_path / "a.jsonl", [{"user_input": "q", "response": "a"}])).answers_only
+    assert not read_outputs_file(save_file(tmp_path / "a.jsonl", RAGAS)).answers_only
 
 
 def test_deepeval_tables(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_deepeval_tables(tmp_path: Path) -> None:
 def test_bad_files(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('[{"user_input": "q", "id": 1},\n {"id": 2},\n {"user_input": "q", "id": 1}]', encoding="utf-8")
-    problems = Problems(gather=True)
+    problems = Problems(collect_all=True)
     assert [read.line for read in iter_samples(path, problems=problems)] == [1]
     assert list(map(str, problems.found)) == [
         f"{path}:2: field 'user_input' is missing",
@@ -368,7 +368,7 @@ PAIRS = st.lists(
 Pairs = list[tuple[EvaluationSample, SystemOutputs | None]]
 
 
-def rewritten(pairs: Pairs, path: Path, kind: str) -> Pairs:
+def write_and_read(pairs: Pairs, path: Path, kind: str) -> Pairs:
     write = get_format(kind).write_both
     assert write is not None
     write(pairs, path)
@@ -382,7 +382,7 @@ def _none(*_: object) -> Any:
 
 @given(PAIRS, st.sampled_from(["r.json", "r.jsonl", "r.jsonl.gz"]))
 def test_ragas_round_trip(tmp_path_factory: pytest.TempPathFactory, pairs: Pairs, name: str) -> None:
-    assert rewritten(pairs, tmp_path_factory.getbasetemp() / name, "ragas") == pairs
+    assert write_and_read(pairs, tmp_path_factory.getbasetemp() / name, "ragas") == pairs
 
 
 @given(PAIRS, st.sampled_from(["r.csv", "r.tsv"]))
@@ -390,7 +390,7 @@ def test_table_round_trip_or_error(tmp_path_factory: pytest.TempPathFactory, pai
     for one, _ in pairs:
         one.metadata = {key: value for key, value in one.metadata.items() if isinstance(value, str) and value}
     try:
-        got = rewritten(pairs, tmp_path_factory.getbasetemp() / name, "ragas")
+        got = write_and_read(pairs, tmp_path_factory.getbasetemp() / name, "ragas")
     except BadValueError as error:
         assert "a table cannot tell an empty" in str(error)  # noqa: PT017
         return
@@ -400,7 +400,7 @@ def test_table_round_trip_or_error(tmp_path_factory: pytest.TempPathFactory, pai
 @given(PAIRS)
 def test_deepeval_keeps_the_texts(tmp_path_factory: pytest.TempPathFactory, pairs: Pairs) -> None:
     try:
-        got = rewritten(pairs, tmp_path_factory.getbasetemp() / "r.json", "deepeval")
+        got = write_and_read(pairs, tmp_path_factory.getbasetemp() / "r.json", "deepeval")
     except BadValueError as error:
         assert "has no text, and this format has no place for ids" in str(error)  # noqa: PT017
         return
@@ -411,7 +411,7 @@ def test_deepeval_keeps_the_texts(tmp_path_factory: pytest.TempPathFactory, pair
 
 
 def test_failed_output_is_omitted(tmp_path: Path) -> None:
-    assert rewritten(
+    assert write_and_read(
         [(EvaluationSample("a", "q"), SystemOutputs([], error="timeout"))], tmp_path / "a.json", "ragas"
     ) == [(EvaluationSample("a", "q"), None)]
 
@@ -437,11 +437,11 @@ UNWRITABLE: list[tuple[EvaluationSample, str, str, str]] = [
 @pytest.mark.parametrize(("one", "name", "kind", "message"), UNWRITABLE, ids=[row[-1][:60] for row in UNWRITABLE])
 def test_unwritable_values(tmp_path: Path, one: EvaluationSample, name: str, kind: str, message: str) -> None:
     with pytest.raises(BadValueError) as caught:
-        rewritten([(EvaluationSample("a", "q"), None), (one, None)], tmp_path / name, kind)
+        write_and_read([(EvaluationSample("a", "q"), None), (one, None)], tmp_path / name, kind)
     assert str(caught.value) == f"sample 'x' cannot be written: {message}"
     assert not list(tmp_path.iterdir())
     with pytest.raises(DuplicateIdError):
-        rewritten([(EvaluationSample("a", "q"), None)] * 2, tmp_path / "a.json", kind)
+        write_and_read([(EvaluationSample("a", "q"), None)] * 2, tmp_path / "a.json", kind)
 
 
 @given(st.integers(0, 400), st.binary(max_size=3), st.sampled_from(["m.json", "m.jsonl", "m.csv"]))
@@ -451,7 +451,7 @@ def test_damaged_files_raise_only_our_errors(
     folder = tmp_path_factory.getbasetemp()
     write = get_format("ragas").write_samples
     assert write is not None
-    write([faust(), EvaluationSample("2", "q", [], metadata={"n": 1})], folder / name)
+    write([faust_sample(), EvaluationSample("2", "q", [], metadata={"n": 1})], folder / name)
     data = (folder / name).read_bytes()
     path = folder / f"damaged_{name}"
     path.write_bytes(data[:place] + change + data[place + 1 :])

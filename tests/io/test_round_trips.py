@@ -52,13 +52,13 @@ OUTPUTS = {
 }
 
 
-def can_go_round(one: Format, role: Role) -> bool:
+def supports_round_trip(one: Format, role: Role) -> bool:
     if role == "samples":
         return one.read_samples is not None and (one.write_samples is not None or one.write_both is not None)
     return one.read_outputs is not None and (one.write_outputs is not None or one.write_both is not None)
 
 
-def written(
+def write_file(
     one: Format, path: Path, role: Role, samples: list[EvaluationSample], outputs: dict[str, SystemOutputs]
 ) -> None:
     if role == "samples" and one.write_samples is not None:
@@ -78,12 +78,12 @@ def read(one: Format, path: Path, role: Role) -> dict[str, Any]:
     return {found.sample_id: found.output for found in one.read_outputs(path, Problems())}
 
 
-def through(one: Format, path: Path, role: Role, records: dict[str, Any]) -> dict[str, Any]:
+def round_trip(one: Format, path: Path, role: Role, records: dict[str, Any]) -> dict[str, Any]:
     """The records after they were written in a format and read again; the other role is filled up from above."""
     samples = list(records.values()) if role == "samples" else SAMPLES
     outputs = records if role == "outputs" else OUTPUTS
     try:
-        written(one, path, role, samples, outputs)
+        write_file(one, path, role, samples, outputs)
     except MissingDependencyError as error:
         missing(str(error))
     except BadValueError as error:
@@ -102,16 +102,16 @@ PAIRS = [
     pytest.param(first, second, role, id=f"{role}: {first.name} to {second.name}")
     for role in ROLES
     for first, second in product(formats().values(), repeat=2)
-    if can_go_round(first, role) and can_go_round(second, role)
+    if supports_round_trip(first, role) and supports_round_trip(second, role)
 ]
 
 
 @pytest.mark.parametrize(("first", "second", "role"), PAIRS)
 def test_supported_fields_survive(tmp_path: Path, first: Format, second: Format, role: Role) -> None:
     records: dict[str, Any] = {sample.sample_id: sample for sample in SAMPLES} if role == "samples" else OUTPUTS
-    there = through(second, tmp_path / "b", role, through(first, tmp_path / "a", role, records))
+    there = round_trip(second, tmp_path / "b", role, round_trip(first, tmp_path / "a", role, records))
     assert list(there) == list(records)
-    again = through(second, tmp_path / "d", role, through(first, tmp_path / "c", role, there))
+    again = round_trip(second, tmp_path / "d", role, round_trip(first, tmp_path / "c", role, there))
     common = supported_fields(first, role) & supported_fields(second, role)
     assert common, "formats for the same role have something in common"
     for sample_id, record in there.items():
@@ -126,7 +126,7 @@ def test_command_reports_dropped_fields(tmp_path: Path, first: Format, second: F
     if role == "outputs" and (first.write_outputs is None or second.write_outputs is None):
         pytest.skip("outputs are stored with samples")
     records: dict[str, Any] = {sample.sample_id: sample for sample in SAMPLES} if role == "samples" else OUTPUTS
-    start = through(first, tmp_path / "a", role, records)
+    start = round_trip(first, tmp_path / "a", role, records)
     try:
         done = convert_files(tmp_path / "a", tmp_path / "b", from_format=first.name, to_format=second.name, role=role)
     except BadValueError as error:
@@ -144,14 +144,14 @@ def test_command_reports_dropped_fields(tmp_path: Path, first: Format, second: F
 
 @pytest.mark.parametrize("one", [pytest.param(one, id=one.name) for one in formats().values()])
 def test_written_files_are_valid(tmp_path: Path, one: Format) -> None:
-    if not can_go_round(one, "samples"):
+    if not supports_round_trip(one, "samples"):
         pytest.skip("it does not write samples")
-    written_samples = through(one, tmp_path / "a", "samples", {sample.sample_id: sample for sample in SAMPLES})
+    written_samples = round_trip(one, tmp_path / "a", "samples", {sample.sample_id: sample for sample in SAMPLES})
     checked = validate_files(tmp_path / "a", dataset_format=one.name)
     assert list(map(str, checked.problems)) == []
     assert checked.samples["samples"] == len(written_samples)
-    if can_go_round(one, "outputs"):
-        through(one, tmp_path / "b", "outputs", OUTPUTS)
+    if supports_round_trip(one, "outputs"):
+        round_trip(one, tmp_path / "b", "outputs", OUTPUTS)
         checked = validate_files(tmp_path / "a", tmp_path / "b", dataset_format=one.name, outputs_format=one.name)
         assert list(map(str, checked.problems)) == []
         assert checked.outputs is not None
@@ -196,6 +196,6 @@ def test_conversion_to_the_same_format(
         ("outputs", given_back),
     ]
     for role, records in roles:
-        written(own, folder / "rt-a.jsonl", role, asked, given_back)
+        write_file(own, folder / "rt-a.jsonl", role, asked, given_back)
         assert convert_files(folder / "rt-a.jsonl", folder / "rt-b.jsonl.zst").dropped == []
         assert list(read(own, folder / "rt-b.jsonl.zst", role).items()) == list(records.items())

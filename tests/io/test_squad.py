@@ -41,13 +41,13 @@ TWO = squad(
 )
 
 
-def saved(path: Path, value: object) -> Path:
+def save_file(path: Path, value: object) -> Path:
     path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
     return path
 
 
 def test_questions(tmp_path: Path) -> None:
-    path = saved(tmp_path / "dev.json", TWO)
+    path = save_file(tmp_path / "dev.json", TWO)
     assert guess_format(path, "samples").name == "squad"
     first, second = Document("Rhine#1", "The Rhine is long."), Document("Rhine#2", "It ends in the sea.")
     assert list(load_dataset(path)) == [
@@ -61,19 +61,19 @@ def test_questions(tmp_path: Path) -> None:
 
 def test_titles(tmp_path: Path) -> None:
     articles = [squad({"context": text, "qas": [question(text)]})["data"][0] for text in "xy"]
-    samples = load_dataset(saved(tmp_path / "a.json", {"data": articles}))
+    samples = load_dataset(save_file(tmp_path / "a.json", {"data": articles}))
     assert [sample.cluster_id for sample in samples] == ["Rhine#1", "Rhine#2"]  # two articles of one title
-    untitled = load_dataset(saved(tmp_path / "b.json", squad({"context": "x", "qas": [question("a")]}, title=None)))
+    untitled = load_dataset(save_file(tmp_path / "b.json", squad({"context": "x", "qas": [question("a")]}, title=None)))
     assert [sample.cluster_id for sample in untitled] == [text_id("x")]
 
 
 def test_predictions(tmp_path: Path) -> None:
-    path = saved(tmp_path / "pred.json", {"c": "", "a": "Long."})
+    path = save_file(tmp_path / "pred.json", {"c": "", "a": "Long."})
     assert guess_format(path, "outputs").name == "squad"
     read = read_outputs_file(path)
     assert read.outputs == {"c": SystemOutputs([], Response("")), "a": SystemOutputs([], Response("Long."))}
     assert read.answers_only
-    samples = list(load_dataset(saved(tmp_path / "dev.json", TWO)))
+    samples = list(load_dataset(save_file(tmp_path / "dev.json", TWO)))
     results = evaluate(
         samples, align_outputs(samples, read.outputs).outputs, ["exact_match", "negative_rejection_rate"]
     )
@@ -86,7 +86,7 @@ def test_predictions(tmp_path: Path) -> None:
 def test_files_that_are_not_predictions(tmp_path: Path) -> None:
     for value in [{"sample_id": "a", "response": "x"}, {"user_input": "a", "response": "x"}, {"a": ["x"]}]:
         with contextlib.suppress(DataFileError):
-            assert guess_format(saved(tmp_path / "x.json", value), "outputs").name != "squad"
+            assert guess_format(save_file(tmp_path / "x.json", value), "outputs").name != "squad"
 
 
 BAD: list[tuple[object, str]] = [
@@ -112,17 +112,17 @@ BAD: list[tuple[object, str]] = [
 
 @pytest.mark.parametrize(("value", "message"), BAD, ids=[row[-1][:70] for row in BAD])
 def test_bad_questions(tmp_path: Path, value: object, message: str) -> None:
-    path = saved(tmp_path / "dev.json", value)
+    path = save_file(tmp_path / "dev.json", value)
     with pytest.raises((DataFileError, DuplicateIdError)) as caught:
         load_dataset(path, "squad")
     assert str(caught.value) == f"{path}{'' if message.startswith(':') else ': '}{message}"
 
 
 def test_collecting_continues(tmp_path: Path) -> None:
-    problems = Problems(gather=True)
+    problems = Problems(collect_all=True)
     value = squad({"context": 3, "qas": []}, {"context": "x", "qas": [3, question("a"), question("a"), question("b")]})
     value["data"].insert(0, {"title": "Elbe"})
-    samples = iter_samples(saved(tmp_path / "dev.json", value), "squad", problems)
+    samples = iter_samples(save_file(tmp_path / "dev.json", value), "squad", problems)
     assert [read.sample.sample_id for read in samples] == ["a", "b"]
     assert [problem.message for problem in problems.found] == [
         "article 1: field 'paragraphs' is missing",
@@ -151,7 +151,7 @@ BAD_PREDICTIONS: list[tuple[object, str]] = [
 
 @pytest.mark.parametrize(("value", "message"), BAD_PREDICTIONS, ids=[row[-1][:70] for row in BAD_PREDICTIONS])
 def test_bad_predictions(tmp_path: Path, value: object, message: str) -> None:
-    path = saved(tmp_path / "pred.json", value)
+    path = save_file(tmp_path / "pred.json", value)
     with pytest.raises((DataFileError, DuplicateIdError)) as caught:
         load_outputs(path, "squad")
     assert str(caught.value) == f"{path}{'' if message.startswith(':') else ': '}{message}"

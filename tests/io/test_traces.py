@@ -94,7 +94,7 @@ def iso(nanoseconds: int) -> str:
     return f"2025-01-01T00:00:00.{(nanoseconds - START) // 1000:06d}+00:00"
 
 
-def nested(attributes: Row) -> Row:
+def nest_attributes(attributes: Row) -> Row:
     """As Phoenix keeps them: objects in objects, lists of documents and messages."""
     made: Row = {}
     for key, value in attributes.items():
@@ -114,7 +114,7 @@ def lists(value: Any) -> Any:
     return {key: lists(item) for key, item in value.items()}
 
 
-def listed(attributes: Row) -> Row:
+def list_attributes(attributes: Row) -> Row:
     """As in the columns of Phoenix's table: a list under the name of the list, dots inside its items."""
     made: Row = {}
     for key, value in attributes.items():
@@ -135,7 +135,7 @@ def listed(attributes: Row) -> Row:
     return made
 
 
-def flat(row: Row) -> Row:
+def flatten(row: Row) -> Row:
     return {
         "name": row["name"],
         "context": {"trace_id": row["trace"], "span_id": row["id"]},
@@ -150,17 +150,17 @@ def flat(row: Row) -> Row:
 
 
 def phoenix(row: Row) -> Row:
-    return {**flat(row), "span_kind": row["attributes"][KIND], "attributes": nested(row["attributes"])}
+    return {**flatten(row), "span_kind": row["attributes"][KIND], "attributes": nest_attributes(row["attributes"])}
 
 
 def console(row: Row) -> Row:
-    made = flat(row) | {"status": {"status_code": "OK"}, "kind": "SpanKind.INTERNAL", "links": []}
+    made = flatten(row) | {"status": {"status_code": "OK"}, "kind": "SpanKind.INTERNAL", "links": []}
     made["context"] = {"trace_id": f"0x{row['trace']}", "span_id": f"0x{row['id']}", "trace_state": "[]"}
     return made | {"parent_id": row["parent"] and f"0x{row['parent']}"}
 
 
 def table(row: Row) -> Row:
-    columns = {f"attributes.{key}": value for key, value in listed(row["attributes"]).items()}
+    columns = {f"attributes.{key}": value for key, value in list_attributes(row["attributes"]).items()}
     ids = {"context.trace_id": row["trace"], "context.span_id": row["id"], "parent_id": row["parent"]}
     empty = {f"attributes.{key}": float("nan") for key in ("llm.token_count.total", "llm.cost.total")}
     times = {"start_time": row["start"] // MS, "end_time": row["end"] // MS}
@@ -195,37 +195,37 @@ def lines(rows: list[Row], shape: Callable[[Row], Row]) -> str:
     return "".join(json.dumps(shape(row)) + "\n" for row in rows)
 
 
-def camel(row: Row) -> Row:
+def to_camel_case(row: Row) -> Row:
     ids = {"traceId": row["trace"], "spanId": row["id"], "parentSpanId": row["parent"]}
     times = {"startTime": [row["start"] // 10**9, row["start"] % 10**9], "endTime": row["end"] / 1e9}
     return {**ids, **times, "attributes": json.dumps(row["attributes"])}
 
 
 SHAPES: dict[str, Callable[[list[Row]], str]] = {
-    "flat attributes": lambda rows: lines(rows, flat),
-    "out of order": lambda rows: lines(rows[::-1], flat),
+    "flat attributes": lambda rows: lines(rows, flatten),
+    "out of order": lambda rows: lines(rows[::-1], flatten),
     "nested attributes": lambda rows: lines(rows, phoenix),
     "columns of a table": lambda rows: lines(rows, table),
-    "camel case, other times": lambda rows: lines(rows, camel),
+    "camel case, other times": lambda rows: lines(rows, to_camel_case),
     "console": lambda rows: "\n".join(json.dumps(console(row), indent=4) for row in rows),
-    "an array": lambda rows: json.dumps([flat(row) for row in rows]),
+    "an array": lambda rows: json.dumps([flatten(row) for row in rows]),
     "an array over lines": lambda rows: json.dumps([phoenix(row) for row in rows], indent=2),
-    "an array, a span per line": lambda rows: "[" + ",\n".join(json.dumps(flat(row)) for row in rows) + "]",
+    "an array, a span per line": lambda rows: "[" + ",\n".join(json.dumps(flatten(row)) for row in rows) + "]",
     "a page of an API": lambda rows: json.dumps({"data": [phoenix(row) for row in rows], "next_cursor": None}),
     "OTLP in one line": lambda rows: json.dumps(otlp(rows)),
     "OTLP, a span per line": lambda rows: "\n".join(json.dumps(otlp([row])) for row in rows),
-    "a span exported twice": lambda rows: lines([*rows, rows[0]], flat),
+    "a span exported twice": lambda rows: lines([*rows, rows[0]], flatten),
 }
 
 
-def written(path: Path, rows: list[Row] | str) -> Path:
+def write_file(path: Path, rows: list[Row] | str) -> Path:
     path.write_text(rows if isinstance(rows, str) else SHAPES["flat attributes"](rows))
     return path
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_all_export_formats_are_equivalent(tmp_path: Path, shape: str) -> None:
-    path = written(tmp_path / "t.jsonl", SHAPES[shape](SPANS))
+    path = write_file(tmp_path / "t.jsonl", SHAPES[shape](SPANS))
     assert guess_format(path, "outputs").name == "traces"
     got = load_outputs(path)["q1"]
     if "times" in shape:  # seconds as a float have microsecond precision at best
@@ -267,7 +267,7 @@ def test_gen_ai_attributes(tmp_path: Path) -> None:
             },
         ),
     ]
-    path = written(tmp_path / "t.jsonl", rows)
+    path = write_file(tmp_path / "t.jsonl", rows)
     assert list(load_dataset(path)) == [EvaluationSample(TRACE, "capital of France", cluster_id="c7")]
     got = load_outputs(path)[TRACE]
     assert [item.doc.doc_id for item in got.retrieved] == ["b", "a"]
@@ -305,7 +305,7 @@ QUERIES: list[tuple[Row, str | None, str]] = [  # the root's attributes, the que
 
 @pytest.mark.parametrize(("attributes", "want", "why"), QUERIES, ids=[row[-1] for row in QUERIES])
 def test_the_query(tmp_path: Path, attributes: Row, want: str | None, why: str) -> None:
-    path = written(tmp_path / "t.jsonl", [span(1, None, 0, 1, {KIND: "CHAIN", **attributes})])
+    path = write_file(tmp_path / "t.jsonl", [span(1, None, 0, 1, {KIND: "CHAIN", **attributes})])
     if want is not None:
         assert [sample.query for sample in load_dataset(path)] == [want], why
         return
@@ -336,7 +336,7 @@ ANSWERS: list[tuple[Row, Row, str | None, str]] = [  # attributes of the root, o
 @pytest.mark.parametrize(("root", "model", "want", "why"), ANSWERS, ids=[row[-1] for row in ANSWERS])
 def test_the_answer(tmp_path: Path, root: Row, model: Row, want: str | None, why: str) -> None:
     rows = [span(1, None, 0, 9, {KIND: "CHAIN", **root}), span(2, 1, 1, 2, {KIND: "LLM", **model})]
-    response = load_outputs(written(tmp_path / "t.jsonl", rows))[TRACE].response
+    response = load_outputs(write_file(tmp_path / "t.jsonl", rows))[TRACE].response
     assert (None if response is None else response.text) == want, why
     if why == "a structured answer":
         assert response is not None
@@ -348,7 +348,7 @@ def test_answer_from_an_event(tmp_path: Path) -> None:
         {"name": "gen_ai.user.message", "attributes": {"content": '[{"text": "Where?"}]'}},
         {"name": "gen_ai.choice", "attributes": {"message": "Paris"}},
     ]
-    path = written(tmp_path / "t.jsonl", [span(1, None, 0, 1, {"gen_ai.operation.name": "chat"}, events=events)])
+    path = write_file(tmp_path / "t.jsonl", [span(1, None, 0, 1, {"gen_ai.operation.name": "chat"}, events=events)])
     assert load_outputs(path)[TRACE].response == Response("Paris")
     assert [sample.query for sample in load_dataset(path)] == ["Where?"]
 
@@ -404,7 +404,7 @@ RULES: list[tuple[list[Row], Row, str]] = [  # spans, what the output has, why
 
 @pytest.mark.parametrize(("rows", "want", "why"), RULES, ids=[row[-1] for row in RULES])
 def test_rules(tmp_path: Path, rows: list[Row], want: Row, why: str) -> None:
-    got = load_outputs(written(tmp_path / "t.jsonl", rows))[TRACE]
+    got = load_outputs(write_file(tmp_path / "t.jsonl", rows))[TRACE]
     seen = {
         "retrieved": "".join(item.doc.doc_id for item in got.retrieved),
         "steps": ["".join(step["retrieved"]) for step in got.steps],
@@ -430,12 +430,12 @@ STATUS: list[tuple[Row, str, str]] = [  # what the span has more, the error, why
 @pytest.mark.parametrize(("more", "want", "why"), STATUS, ids=[row[-1] for row in STATUS])
 def test_failed_root_span(tmp_path: Path, more: Row, want: str, why: str) -> None:
     rows = [span(1, None, 0, 1, {KIND: "CHAIN"}, **more), span(2, 1, 0, 1, {KIND: "TOOL"}, status="ERROR")]
-    assert load_outputs(written(tmp_path / "t.jsonl", rows))[TRACE].error == want, why
+    assert load_outputs(write_file(tmp_path / "t.jsonl", rows))[TRACE].error == want, why
 
 
 def test_failed_step_is_not_a_system_failure(tmp_path: Path) -> None:
     rows = [span(1, None, 0, 1, {KIND: "CHAIN"}), span(2, 1, 0, 1, {KIND: "TOOL"}, status="ERROR")]
-    assert load_outputs(written(tmp_path / "t.jsonl", rows))[TRACE].error is None
+    assert load_outputs(write_file(tmp_path / "t.jsonl", rows))[TRACE].error is None
 
 
 def test_several_traces(tmp_path: Path) -> None:
@@ -447,7 +447,7 @@ def test_several_traces(tmp_path: Path) -> None:
         span(1, None, 0, 1, {KIND: "CHAIN", "metadata": {"sample_id": 7}}, trace="1"),
         retriever(2, 1, 0, 1, "x") | {"trace": "2"},
     ]
-    path = written(tmp_path / "t.jsonl", rows)
+    path = write_file(tmp_path / "t.jsonl", rows)
     assert [(read.line, read.sample_id) for read in iter_outputs(path)] == [(1, "b"), (5, "7")]
     read = read_outputs_file(path)
     assert not read.answers_only
@@ -456,11 +456,11 @@ def test_several_traces(tmp_path: Path) -> None:
 
 
 def test_system_without_retrieval(tmp_path: Path) -> None:
-    assert read_outputs_file(written(tmp_path / "t.jsonl", [model(1, None, 0, 1)])).answers_only
+    assert read_outputs_file(write_file(tmp_path / "t.jsonl", [model(1, None, 0, 1)])).answers_only
 
 
 def test_numbers_from_a_trace(tmp_path: Path) -> None:
-    path = written(tmp_path / "t.jsonl", SPANS)
+    path = write_file(tmp_path / "t.jsonl", SPANS)
     sample = EvaluationSample("q1", "Who wrote Faust?", [Document("d1")], reference_answer=Response("Goethe wrote it."))
     results = evaluate([sample], align_outputs([sample], load_outputs(path)).outputs, ["mrr", "exact_match"])
     assert [result.value for result in results] == [1 / 2, 1.0]
@@ -475,7 +475,7 @@ def test_text_ids_are_stable() -> None:
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 DOCUMENT = "retrieval.documents.0.document"
-ROOT = flat(CHAIN)
+ROOT = flatten(CHAIN)
 BAD: list[tuple[str | Row, str]] = [  # the file, or a span; the message after the path
     ("", ": the file is empty; each line must be a span, or an OTLP bundle of spans"),
     ("{}", ":1: a span has no trace id; expected 'trace_id', 'traceId' or 'context.trace_id'"),
@@ -495,7 +495,7 @@ BAD: list[tuple[str | Row, str]] = [  # the file, or a span; the message after t
     (ROOT | {"end_time": iso(START - MS)[:-9] + "Z"}, ":1: field 'end_time' must be a time such as "),
     (ROOT | {"start_time": iso(START + 250 * MS)}, ":1: the span 's1' ends 0.15 s before it starts"),
     (ROOT | {"start_time": "noon"}, ":1: field 'start_time' must be a time such as '2025-01-31T12:00:00Z', not 'noon'"),
-    (ROOT | {"start_time": {}}, ":1: field 'start_time' must be a time such as '2025-01-31T12:00:00Z', not what is there"),
+    (ROOT | {"start_time": {}}, ":1: field 'start_time' must be a time such as '2025-01-31T12:00:00Z', not this value"),
     (ROOT | {"start_time": 10**30}, ":1: field 'start_time' must be a time such as "),
     (ROOT | {"attributes": 3}, ":1: field 'attributes' must be an object, or an array of keys and values"),
     (ROOT | {"attributes": [3]}, ":1: field 'attributes' must hold objects with 'key' and 'value'"),
@@ -512,7 +512,7 @@ BAD: list[tuple[str | Row, str]] = [  # the file, or a span; the message after t
     ({"auepora.sample_id": []}, ":1: attribute 'auepora.sample_id' must be a string or an integer, not an array"),
     (json.dumps(ROOT) + "\n" + json.dumps(ROOT | {"attributes": {}}),
      f":2: span '{1:016x}' is already on line 1, with different content"),
-    (lines([span(1, None, 0, 1, ASKED, trace="a"), span(1, None, 0, 1, ASKED, trace="b")], flat),
+    (lines([span(1, None, 0, 1, ASKED, trace="a"), span(1, None, 0, 1, ASKED, trace="b")], flatten),
      ":2: sample_id 'q1' is already on line 1; each id may come once (trace 'b' has it too: put each repeat in a file "
      "of its own)"),
 ]  # fmt: skip
@@ -523,39 +523,39 @@ def test_bad_files(tmp_path: Path, content: str | Row, message: str) -> None:
     if isinstance(content, dict):
         given = content if "context" in content else ROOT | {"attributes": {KIND: "RETRIEVER", **content}}
         content = json.dumps(given)
-    path = written(tmp_path / "t.jsonl", content)
+    path = write_file(tmp_path / "t.jsonl", content)
     with pytest.raises(AueporaError) as caught:
         load_outputs(path, "traces")
     assert str(caught.value).startswith(f"{path}{message}")
 
 
 def test_all_problems_are_collected(tmp_path: Path) -> None:
-    broken = json.dumps(flat(span(2, 1, 0, 1, {KIND: "RETRIEVER", f"{DOCUMENT}.id": 1.5}, trace="a")))
-    good = json.dumps(flat(span(1, None, 0, 1, {KIND: "CHAIN"}, trace="b")))
-    path = written(tmp_path / "t.jsonl", f'{good}\n{{"a"\n{broken}\n{json.dumps(ROOT)}\n')
-    problems = Problems(gather=True)
+    broken = json.dumps(flatten(span(2, 1, 0, 1, {KIND: "RETRIEVER", f"{DOCUMENT}.id": 1.5}, trace="a")))
+    good = json.dumps(flatten(span(1, None, 0, 1, {KIND: "CHAIN"}, trace="b")))
+    path = write_file(tmp_path / "t.jsonl", f'{good}\n{{"a"\n{broken}\n{json.dumps(ROOT)}\n')
+    problems = Problems(collect_all=True)
     assert [read.sample_id for read in iter_outputs(path, "traces", problems)] == ["b", TRACE]
     assert [problem.line for problem in problems.found] == [2, 3]
 
 
 def test_problems_on_one_line_have_a_record_number(tmp_path: Path) -> None:
-    bad = flat(span(2, 1, 0, 1, {KIND: "RETRIEVER", f"{DOCUMENT}.id": 1.5, "llm.token_count.total": -1}))
+    bad = flatten(span(2, 1, 0, 1, {KIND: "RETRIEVER", f"{DOCUMENT}.id": 1.5, "llm.token_count.total": -1}))
     want = [
         f":1: record 2: attribute '{DOCUMENT}.id' must be a string or an integer, not a number",
         ":1: record 2: attribute 'llm.token_count.total' must be a number of tokens, not -1",
         ":1: record 2: field 'start_time' must be a time such as '2025-01-31T12:00:00Z', not 'noon'",
     ]
     for value in ([ROOT, bad | {"start_time": "noon"}], {"spans": [ROOT, bad | {"start_time": "noon"}]}):
-        path = written(tmp_path / "t.json", json.dumps(value))
-        problems = Problems(gather=True)
+        path = write_file(tmp_path / "t.json", json.dumps(value))
+        problems = Problems(collect_all=True)
         list(iter_outputs(path, "traces", problems))
         assert sorted(str(problem).removeprefix(str(path)) for problem in problems.found) == sorted(want)
 
 
 def test_invalid_span_in_indented_json(tmp_path: Path) -> None:
     pretty = [json.dumps(console(row), indent=4) for row in SPANS]
-    path = written(tmp_path / "t.jsonl", "\n".join(["{", '    "name": 1', "    {}", "}", *pretty]))
-    problems = Problems(gather=True)
+    path = write_file(tmp_path / "t.jsonl", "\n".join(["{", '    "name": 1', "    {}", "}", *pretty]))
+    problems = Problems(collect_all=True)
     assert [read.output for read in iter_outputs(path, "traces", problems)] == [WANT]
     assert [str(problem) for problem in problems.found] == [
         f"{path}:3: not valid JSON: expecting ',' delimiter near column 5"
@@ -565,14 +565,14 @@ def test_invalid_span_in_indented_json(tmp_path: Path) -> None:
 # --- whatever the bytes ----------------------------------------------------------------------------------------------
 
 
-def survives(path: Path, content: bytes) -> None:
+def check_reader(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     for read in (iter_outputs, iter_samples):
         try:
             strict = len(list(read(path, "traces")))
         except AueporaError:
             strict = -1
-        problems = Problems(gather=True)
+        problems = Problems(collect_all=True)
         try:
             collected = len(list(read(path, "traces", problems)))
         except AueporaError:
@@ -586,7 +586,7 @@ def survives(path: Path, content: bytes) -> None:
     | st.text('{}[]",:\n 0.1eaN\\u\ud800', max_size=60).map(lambda t: t.encode(errors="replace"))
 )
 def test_bytes(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
-    survives(tmp_path_factory.mktemp("t") / "t.jsonl", content)
+    check_reader(tmp_path_factory.mktemp("t") / "t.jsonl", content)
 
 
 JUNK = st.recursive(
@@ -604,19 +604,19 @@ def test_mutated_files(tmp_path_factory: pytest.TempPathFactory, data: st.DataOb
     elif shape.startswith("nested"):
         values = [phoenix(row) for row in SPANS]
     for _ in range(data.draw(st.integers(1, 3))):
-        places = list(inner_places(values))
+        places = list(iter_positions(values))
         holder, key = data.draw(st.sampled_from(places))
         holder[key] = data.draw(JUNK)
     content = "\n".join(json.dumps(value) for value in values).encode()
-    survives(tmp_path_factory.mktemp("t") / "t.jsonl", content)
+    check_reader(tmp_path_factory.mktemp("t") / "t.jsonl", content)
     text = bytearray(SHAPES[shape](SPANS).encode())
     at = data.draw(st.integers(0, len(text) - 1))
     text[at : at + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=4))
-    survives(tmp_path_factory.mktemp("t") / "t.jsonl", bytes(text))
+    check_reader(tmp_path_factory.mktemp("t") / "t.jsonl", bytes(text))
 
 
-def inner_places(value: Any) -> Any:
+def iter_positions(value: Any) -> Any:
     for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
         yield value, key
         if isinstance(item, dict | list):
-            yield from inner_places(item)
+            yield from iter_positions(item)

@@ -20,7 +20,7 @@ def reader(request: pytest.FixtureRequest) -> Reader:
     return name
 
 
-def written(path: Path, data: str | bytes) -> Path:
+def write_file(path: Path, data: str | bytes) -> Path:
     content = data.encode() if isinstance(data, str) else data
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
@@ -48,7 +48,7 @@ RUN_ROWS = [  # document and score of each line, want, why
 def test_ranking(tmp_path: Path, reader: Reader, lines: str, want: str, why: str) -> None:
     pairs = [line.split(":") for line in lines.split(" ")]
     run = "".join(f"q Q0 {doc} {rank} {score} tag\n" for rank, (doc, score) in enumerate(pairs))
-    assert load_run(written(tmp_path / "run", run), reader=reader) == {"q": want.split(" ")}, why
+    assert load_run(write_file(tmp_path / "run", run), reader=reader) == {"q": want.split(" ")}, why
 
 
 FORMS = [  # content, why
@@ -62,19 +62,19 @@ FORMS = [  # content, why
 @pytest.mark.parametrize("name", ["run", "run.gz"])
 @pytest.mark.parametrize(("content", "why"), FORMS, ids=[row[-1] for row in FORMS])
 def test_run_forms(tmp_path: Path, reader: Reader, content: bytes, name: str, why: str) -> None:
-    assert load_run(written(tmp_path / name, content), reader=reader) == {"q": ["a", "b"]}, why
+    assert load_run(write_file(tmp_path / name, content), reader=reader) == {"q": ["a", "b"]}, why
 
 
 def test_queries_keep_file_order_and_may_be_interleaved(tmp_path: Path, reader: Reader) -> None:
     run = "q2 Q0 a 1 1 t\nq1 Q0 x 1 1 t\nq2 Q0 b 2 2 t\nq1 Q0 y 2 .5 t\n"
-    got = load_run(written(tmp_path / "run", run), reader=reader)
+    got = load_run(write_file(tmp_path / "run", run), reader=reader)
     assert list(got.items()) == [("q2", ["b", "a"]), ("q1", ["x", "y"])]
 
 
 @given(st.lists(st.tuples(st.text("aé\uffff\U0001f600Z9", min_size=1, max_size=3), st.integers(-2, 2)), min_size=1))
 def test_order_equals_plain_sort(tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, int]]) -> None:
     run = "".join(f"q Q0 {doc} 0 {score} t\n" for doc, score in pairs)
-    got = load_run(written(tmp_path_factory.getbasetemp() / "run", run))
+    got = load_run(write_file(tmp_path_factory.getbasetemp() / "run", run))
     # str compares code points, which is the order of the UTF-8 bytes
     assert got == {"q": [doc for doc, _ in sorted(pairs, key=lambda pair: (pair[1], pair[0]), reverse=True)]}
 
@@ -109,7 +109,7 @@ BAD_QRELS: list[tuple[bytes, str]] = [  # content, the message after the path
     ids=[message[:60] for _, message in BAD_RUNS + BAD_QRELS],
 )
 def test_bad_files(tmp_path: Path, reader: Reader, load: Callable[..., object], content: bytes, message: str) -> None:
-    path = written(tmp_path / "file", content)
+    path = write_file(tmp_path / "file", content)
     with pytest.raises(DataFileError) as caught:
         load(path, reader=reader)
     assert str(caught.value) == f"{path}{message}"
@@ -133,7 +133,7 @@ def test_random_files_raise_only_our_errors(tmp_path_factory: pytest.TempPathFac
 
 def test_qrels_keep_order_and_highest_level(tmp_path: Path, reader: Reader) -> None:
     qrels = "q2 0 b 1\nq1 0 é -2\r\n\nq2 0 a 0\nq2 0 b 3\nq2 0 a -1\nq2 0 c +1\n"
-    got = load_qrels(written(tmp_path / "qrels.gz", qrels), reader=reader)
+    got = load_qrels(write_file(tmp_path / "qrels.gz", qrels), reader=reader)
     assert [(query, list(levels.items())) for query, levels in got.items()] == [
         ("q2", [("b", 3), ("a", 0), ("c", 1)]),
         ("q1", [("é", -2)]),
@@ -207,18 +207,18 @@ COMMENTED = [  # qrels, want, why
 
 @pytest.mark.parametrize(("qrels", "want", "why"), COMMENTED, ids=[row[-1] for row in COMMENTED])
 def test_comments_in_qrels(tmp_path: Path, reader: Reader, qrels: str, want: object, why: str) -> None:
-    assert load_qrels(written(tmp_path / "qrels", qrels), reader=reader) == want, why
+    assert load_qrels(write_file(tmp_path / "qrels", qrels), reader=reader) == want, why
 
 
 def test_commented_qrels_on_the_command_line(tmp_path: Path, auepora: Callable[..., tuple[int, str, str]]) -> None:
-    qrels = written(tmp_path / "qrels.txt", "# judged by two people\nq1 0 a 1\n# second topic\nq2 0 b 1\n")
-    run = written(tmp_path / "run.txt", "q1 Q0 a 1 1.0 t\nq2 Q0 x 1 2.0 t\nq2 Q0 b 2 1.0 t\n")
+    qrels = write_file(tmp_path / "qrels.txt", "# judged by two people\nq1 0 a 1\n# second topic\nq2 0 b 1\n")
+    run = write_file(tmp_path / "run.txt", "q1 Q0 a 1 1.0 t\nq2 Q0 x 1 2.0 t\nq2 Q0 b 2 1.0 t\n")
     code, out, _ = auepora("score", "--qrels", str(qrels), "--run", str(run), "-m", "mrr")
     assert (code, "0.7500" in out) == (0, True)
     code, out, _ = auepora("score", str(qrels), str(run), "-m", "mrr")  # the format is guessed
     assert (code, "0.7500" in out) == (0, True)
     assert auepora("validate", str(qrels))[0] == 0
     with pytest.raises(DataFileError, match=r":3: .*4 columns"):  # lines are counted with their comments
-        load_qrels(written(tmp_path / "bad", "# one\nq 0 a 1\nq a 1\n"))
+        load_qrels(write_file(tmp_path / "bad", "# one\nq 0 a 1\nq a 1\n"))
     with pytest.raises(DataFileError, match="the file is empty"):
-        load_qrels(written(tmp_path / "empty", "# nothing\n"))
+        load_qrels(write_file(tmp_path / "empty", "# nothing\n"))

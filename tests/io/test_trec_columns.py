@@ -26,7 +26,7 @@ def arrow() -> None:
     requirements.need("pyarrow")
 
 
-def words(texts: list[str], cut: int = 0) -> VectorizedTexts:
+def vectorize(texts: list[str], cut: int = 0) -> VectorizedTexts:
     import pyarrow as pa
 
     whole = pa.array(texts, pa.large_string())
@@ -35,26 +35,26 @@ def words(texts: list[str], cut: int = 0) -> VectorizedTexts:
 
 @given(ANY_TEXTS, st.integers(0, 5))
 def test_equal_texts_have_equal_hashes(texts: list[str], cut: int) -> None:
-    found = words(texts, cut).hashes(POOL).tolist()
-    assert found == words(texts).hashes(POOL).tolist()
+    found = vectorize(texts, cut).hashes(POOL).tolist()
+    assert found == vectorize(texts).hashes(POOL).tolist()
     assert len(set(zip(texts, found, strict=True))) == len(set(texts)) == len(set(found))
 
 
 def test_hashes_of_many_texts() -> None:
     texts = [str(number) * (number % 5) for number in range(70_000)]
-    many = words(texts, 40_000).hashes(POOL)
+    many = vectorize(texts, 40_000).hashes(POOL)
     assert len(set(many.tolist())) == len(set(texts))
-    assert many[69_999] == words([texts[69_999]]).hashes(POOL)[0]
+    assert many[69_999] == vectorize([texts[69_999]]).hashes(POOL)[0]
 
 
 @given(ANY_TEXTS, st.data())
 def test_texts_are_compared_byte_by_byte(texts: list[str], data: Any) -> None:
-    column, lines = words(texts), np.arange(len(texts))
-    assert column.equal(lines, words(texts, 2), lines)
+    column, lines = vectorize(texts), np.arange(len(texts))
+    assert column.equal(lines, vectorize(texts, 2), lines)
     place = data.draw(st.integers(0, len(texts) - 1))
     other = list(texts)
     other[place] = data.draw(st.text(st.characters(codec="utf-8"), max_size=30) | st.just(texts[place] + "!"))
-    assert column.equal(lines, words(other), lines) == (other == texts)
+    assert column.equal(lines, vectorize(other), lines) == (other == texts)
 
 
 @given(TEXTS, st.data())
@@ -64,7 +64,7 @@ def test_texts_in_descending_order(texts: list[str], data: Any) -> None:
         sizes.append(data.draw(st.integers(1, len(texts) - sum(sizes))))
     groups = np.repeat(np.cumsum(sizes) - np.array(sizes), sizes)
     lines = np.array(data.draw(st.permutations(range(len(texts)))))
-    places = words(texts).descending(lines, groups)
+    places = vectorize(texts).descending(lines, groups)
     assert sorted(places.tolist()) == list(range(len(texts)))
     got: list[Any] = [None] * len(texts)
     for line, place in zip(lines.tolist(), places.tolist(), strict=True):
@@ -76,23 +76,23 @@ def test_texts_in_descending_order(texts: list[str], data: Any) -> None:
 
 def test_judged_pairs_are_unique_with_highest_level() -> None:
     queries, docs = np.array([1, 0, 1, 0, 1]), ["a", "a", "b", "c", "a"]
-    gold = collect_gold_pairs(queries, words(docs), np.array([1, 2, 0, -1, 3]), POOL)
+    gold = collect_gold_pairs(queries, vectorize(docs), np.array([1, 2, 0, -1, 3]), POOL)
     assert gold is not None
     assert gold.queries.tolist() == [0, 0, 1, 1]
     assert sorted(zip(gold.queries.tolist(), gold.levels.tolist(), strict=True)) == [(0, -1), (0, 2), (1, 0), (1, 3)]
     returned = np.array([1, 0, 7, 1, 0, 1])
-    places, numbers = gold.match(hash_pairs(returned, words(["b", "a", "a", "x", "b", "a"]), POOL))
+    places, numbers = gold.match(hash_pairs(returned, vectorize(["b", "a", "a", "x", "b", "a"]), POOL))
     assert places.tolist() == [0, 1, 5]
     assert gold.levels[numbers].tolist() == [0, 2, 3]
 
 
-def made_lines(rows: list[int], scores: list[float]) -> TrecLines[Any]:
+def make_lines(rows: list[int], scores: list[float]) -> TrecLines[Any]:
     names = [str(row) for row in range(max(rows) + 1)]
     docs: Any = None
     return TrecLines(names, np.array(rows), docs, np.array(scores))
 
 
-def check(order: LineOrder, rows: list[int], scores: list[float]) -> None:
+def check_order(order: LineOrder, rows: list[int], scores: list[float]) -> None:
     lines = list(range(len(rows))) if order.lines is None else order.lines.tolist()
     assert sorted(lines) == list(range(len(rows)))
     got = [(rows[line], -scores[line]) for line in lines]
@@ -113,7 +113,7 @@ def test_lines_in_any_order(cells: list[tuple[int, float]]) -> None:
         dict.fromkeys(name for name, _ in cells)
     )  # a query has at least one line, and is at its first position
     rows, scores = [names.index(name) for name, _ in cells], [score for _, score in cells]
-    check(sort_lines(made_lines(rows, scores)), rows, scores)
+    check_order(sort_lines(make_lines(rows, scores)), rows, scores)
 
 
 def test_scores_that_differ_only_in_their_last_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,9 +128,9 @@ def test_scores_that_differ_only_in_their_last_bits(monkeypatch: pytest.MonkeyPa
         return exact(*arguments)
 
     monkeypatch.setattr(trec_order, "_stable_order", counted)
-    check(sort_lines(made_lines(rows, scores)), rows, scores)
+    check_order(sort_lines(make_lines(rows, scores)), rows, scores)
     assert calls
     calls.clear()
     usual = random.normal(size=len(scores)).round(6).tolist()
-    check(sort_lines(made_lines(rows, usual)), rows, usual)
+    check_order(sort_lines(make_lines(rows, usual)), rows, usual)
     assert not calls

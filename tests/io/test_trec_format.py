@@ -18,38 +18,38 @@ QRELS = b"q2 0 d1 2\nq2 0 d2 0\nq1 0 d3 1\nq2 0 d4 -1\nq1 0 d1 1\nq3 0 d9 0\nq4 
 RUN = b"q1 Q0 d2 1 9.5 mine\nq1 Q0 d1 2 9.75 mine\nq2 Q0 d3 1 7 mine\nq1 Q0 d7 3 9.5 mine\n"
 
 
-def level(doc: str, relevance: int) -> Document:
+def graded_document(doc: str, relevance: int) -> Document:
     return Document(doc, metadata={"relevance": relevance})
 
 
-def ranked(*pairs: tuple[str, float | None]) -> SystemOutputs:
+def make_run_output(*pairs: tuple[str, float | None]) -> SystemOutputs:
     return SystemOutputs([RetrievedDocument(Document(doc), score, rank) for rank, (doc, score) in enumerate(pairs, 1)])
 
 
-def written(path: Path, data: bytes) -> Path:
+def write_file(path: Path, data: bytes) -> Path:
     path.write_bytes(data)
     return path
 
 
 def test_qrels_as_samples(tmp_path: Path) -> None:
-    dataset = load_dataset(written(tmp_path / "dev.qrels", QRELS))
+    dataset = load_dataset(write_file(tmp_path / "dev.qrels", QRELS))
     assert dataset.name == "dev"
     assert list(dataset) == [
-        EvaluationSample("q2", "", [level("d1", 2)], [Document("d2")]),
-        EvaluationSample("q1", "", [level("d3", 1), level("d1", 1)]),
+        EvaluationSample("q2", "", [graded_document("d1", 2)], [Document("d2")]),
+        EvaluationSample("q1", "", [graded_document("d3", 1), graded_document("d1", 1)]),
         EvaluationSample("q3", "", [], [Document("d9")]),
         EvaluationSample("q4", "", []),
     ]
 
 
 def test_run_as_outputs(tmp_path: Path) -> None:
-    got = load_outputs(written(tmp_path / "bm25.txt", RUN))
-    assert got == {"q1": ranked(("d1", 9.75), ("d7", 9.5), ("d2", 9.5)), "q2": ranked(("d3", 7.0))}
+    got = load_outputs(write_file(tmp_path / "bm25.txt", RUN))
+    assert got == {"q1": make_run_output(("d1", 9.75), ("d7", 9.5), ("d2", 9.5)), "q2": make_run_output(("d3", 7.0))}
     assert got["q1"].response is None
 
 
 def test_all_readers_give_the_same_rankings(tmp_path: Path) -> None:
-    irregular = written(tmp_path / "irregular.run", RUN.replace(b"d7", b"d\x017"))  # only line by line
+    irregular = write_file(tmp_path / "irregular.run", RUN.replace(b"d7", b"d\x017"))  # only line by line
     assert {query: [item.doc.doc_id for item in got.retrieved] for query, got in load_outputs(irregular).items()} == {
         "q1": ["d1", "d2", "d\x017"],
         "q2": ["d3"],
@@ -58,13 +58,13 @@ def test_all_readers_give_the_same_rankings(tmp_path: Path) -> None:
 
 
 def test_query_texts_from_topics(tmp_path: Path) -> None:
-    qrels = written(tmp_path / "dev.qrels", b"1 0 a 1\n")
-    topics = written(tmp_path / "topics.tsv", "1\twhat is\tit? é\r\n2\tother\n".encode())
+    qrels = write_file(tmp_path / "dev.qrels", b"1 0 a 1\n")
+    topics = write_file(tmp_path / "topics.tsv", "1\twhat is\tit? é\r\n2\tother\n".encode())
     assert load_topics(topics) == {"1": "what is\tit? é", "2": "other"}
     assert [sample.query for sample in load_trec_dataset(qrels, topics=topics)] == ["what is\tit? é"]
     assert load_trec_dataset(qrels, name="mine").name == "mine"
     with pytest.raises(DataFileError, match="query '1' is not in the topics"):
-        load_trec_dataset(qrels, topics=written(tmp_path / "topics.tsv", b"2\tother\n"))
+        load_trec_dataset(qrels, topics=write_file(tmp_path / "topics.tsv", b"2\tother\n"))
 
 
 BAD_TOPICS = [  # content, message after the path
@@ -76,33 +76,33 @@ BAD_TOPICS = [  # content, message after the path
 
 @pytest.mark.parametrize(("content", "message"), BAD_TOPICS, ids=[row[-1] for row in BAD_TOPICS])
 def test_bad_topics(tmp_path: Path, content: bytes, message: str) -> None:
-    path = written(tmp_path / "topics.tsv", content)
+    path = write_file(tmp_path / "topics.tsv", content)
     with pytest.raises(DataFileError) as caught:
         load_topics(path)
     assert str(caught.value) == f"{path}{message}"
 
 
 def test_all_invalid_lines_are_reported(tmp_path: Path) -> None:
-    qrels = written(tmp_path / "a.qrels", b"q 0 d 1\nq 0 d\n\nq 0 e x\nq 0 f 2\n")
-    problems = Problems(gather=True)
+    qrels = write_file(tmp_path / "a.qrels", b"q 0 d 1\nq 0 d\n\nq 0 e x\nq 0 f 2\n")
+    problems = Problems(collect_all=True)
     samples = [read.sample for read in iter_samples(qrels, "trec", problems)]
     assert [str(problem) for problem in problems.found] == [
         f"{qrels}:2: expected 4 columns (query, iteration, document, level), found 3: 'q 0 d'",
         f"{qrels}:4: the level (column 4) must be an integer, found 'x'",
     ]
-    assert samples == [EvaluationSample("q", "", [level("d", 1), level("f", 2)])]
+    assert samples == [EvaluationSample("q", "", [graded_document("d", 1), graded_document("f", 2)])]
     with pytest.raises(DataFileError, match=":2: expected 4 columns"):
         list(iter_samples(qrels, "trec"))
 
 
 def test_all_invalid_run_lines_are_reported(tmp_path: Path) -> None:
-    run = written(tmp_path / "a.run", b"q Q0 d 1 nan t\nq Q0 d 1 2\n\nq Q0 e 1 2 t\n")
-    problems = Problems(gather=True)
+    run = write_file(tmp_path / "a.run", b"q Q0 d 1 nan t\nq Q0 d 1 2\n\nq Q0 e 1 2 t\n")
+    problems = Problems(collect_all=True)
     outputs = [(read.sample_id, read.output) for read in iter_outputs(run, "trec", problems)]
     assert [problem.line for problem in problems.found] == [1, 2]
-    assert outputs == [("q", ranked(("e", 2.0)))]
-    nothing = Problems(gather=True)
-    assert list(iter_outputs(written(run, b"q\n"), "trec", nothing)) == []
+    assert outputs == [("q", make_run_output(("e", 2.0)))]
+    nothing = Problems(collect_all=True)
+    assert list(iter_outputs(write_file(run, b"q\n"), "trec", nothing)) == []
     assert len(nothing.found) == 1
 
 
@@ -111,26 +111,26 @@ def test_all_invalid_run_lines_are_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["out.qrels", "out.qrels.gz", "out.qrels.zst"])
 def test_qrels_round_trip(tmp_path: Path, name: str) -> None:
-    samples = list(load_dataset(written(tmp_path / "dev.qrels", QRELS)))[:3]
+    samples = list(load_dataset(write_file(tmp_path / "dev.qrels", QRELS)))[:3]
     save_qrels(samples, tmp_path / name)
     assert list(load_dataset(tmp_path / name)) == samples
     assert load_qrels(tmp_path / name) == {"q2": {"d1": 2, "d2": 0}, "q1": {"d3": 1, "d1": 1}, "q3": {"d9": 0}}
 
 
 def test_judged_levels(tmp_path: Path) -> None:
-    gold = [Document("a"), level("a", 3), level("b", 0), level("c", -1)]
+    gold = [Document("a"), graded_document("a", 3), graded_document("b", 0), graded_document("c", -1)]
     save_qrels([EvaluationSample("q", "text", gold, [Document("a"), Document("z")])], tmp_path / "q")
     assert (tmp_path / "q").read_text() == "q 0 a 3\nq 0 b 0\nq 0 c -1\nq 0 z 0\n"
 
 
 RUNS: list[tuple[SystemOutputs, list[float], str]] = [  # output, scores in the file, why
-    (ranked(("b", 2.5), ("a", -1.0)), [2.5, -1.0], "the scores give the order"),
-    (ranked(("b", 1.0), ("a", 1.0)), [1.0, 1.0], "ties by id descending"),
-    (ranked(("a", 1.0), ("b", 1.0)), [1.0, 1 / 2], "ties the other way round would be turned"),
-    (ranked(("a", 1.0), ("b", 7.0)), [1.0, 1 / 2], "a reranked list with its old scores"),
-    (ranked(("a", None), ("b", None), ("c", None)), [1.0, 1 / 2, 1 / 3], "no scores"),
-    (ranked(("a", 9.0), ("b", None)), [1.0, 1 / 2], "one score is missing"),
-    (ranked(("a", 3.0), ("a", 3.0)), [3.0, 3.0], "a document twice"),
+    (make_run_output(("b", 2.5), ("a", -1.0)), [2.5, -1.0], "the scores give the order"),
+    (make_run_output(("b", 1.0), ("a", 1.0)), [1.0, 1.0], "ties by id descending"),
+    (make_run_output(("a", 1.0), ("b", 1.0)), [1.0, 1 / 2], "ties the other way round would be turned"),
+    (make_run_output(("a", 1.0), ("b", 7.0)), [1.0, 1 / 2], "a reranked list with its old scores"),
+    (make_run_output(("a", None), ("b", None), ("c", None)), [1.0, 1 / 2, 1 / 3], "no scores"),
+    (make_run_output(("a", 9.0), ("b", None)), [1.0, 1 / 2], "one score is missing"),
+    (make_run_output(("a", 3.0), ("a", 3.0)), [3.0, 3.0], "a document twice"),
 ]
 
 
@@ -165,9 +165,9 @@ def test_unwritable_qrels(tmp_path: Path, samples: list[EvaluationSample], messa
 
 BAD_OUTPUTS = [  # output, message
     (SystemOutputs([], Response("x")), "the output for sample 'q' cannot be written: it retrieved nothing"),
-    (ranked(("a", float("nan"))), "the output for sample 'q' cannot be written: a score is NaN"),
-    (ranked(("a", "high")), "a score is not a number"),  # type: ignore[arg-type]
-    (ranked(("a\n", 1.0)), "the id 'a\\n' is empty or holds white space"),
+    (make_run_output(("a", float("nan"))), "the output for sample 'q' cannot be written: a score is NaN"),
+    (make_run_output(("a", "high")), "a score is not a number"),  # type: ignore[arg-type]
+    (make_run_output(("a\n", 1.0)), "the id 'a\\n' is empty or holds white space"),
 ]
 
 
@@ -199,7 +199,7 @@ def test_any_run_keeps_its_order(
     tmp_path_factory: pytest.TempPathFactory, run: dict[str, list[tuple[str, float | None]]]
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.run"
-    save_run([(query, ranked(*pairs)) for query, pairs in run.items()], path)
+    save_run([(query, make_run_output(*pairs)) for query, pairs in run.items()], path)
     read = {one.sample_id: one.output for one in iter_outputs(path, "trec")}
     assert {query: [item.doc.doc_id for item in output.retrieved] for query, output in read.items()} == {
         query: [doc for doc, _ in pairs] for query, pairs in run.items()
@@ -210,12 +210,12 @@ def test_any_run_keeps_its_order(
 
 @given(st.lists(st.sampled_from([QRELS, RUN, b"q 0 ", b"\xff", b"\r", b"\t", b"nan ", b"1 1 ", b"\n"]), max_size=8))
 def test_random_files_raise_only_our_errors(tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]) -> None:
-    path = written(tmp_path_factory.getbasetemp() / "fuzz.trec", b"".join(pieces))
+    path = write_file(tmp_path_factory.getbasetemp() / "fuzz.trec", b"".join(pieces))
     for read in (iter_samples, iter_outputs):
-        for gather in (False, True):
+        for collect_all in (False, True):
             problem = str(path)
             try:
-                list(read(path, "trec", Problems(gather=gather)))
+                list(read(path, "trec", Problems(collect_all=collect_all)))
             except AueporaError as error:
                 problem = str(error)
             assert problem.startswith(str(path))
@@ -231,7 +231,7 @@ GUESSES: list[tuple[str, bytes, Role, str]] = [  # name, content, role, format
 
 @pytest.mark.parametrize(("name", "content", "role", "want"), GUESSES)
 def test_format_detection(tmp_path: Path, name: str, content: bytes, role: Role, want: str) -> None:
-    path = written(tmp_path / name, content)
+    path = write_file(tmp_path / name, content)
     assert guess_format(path, role).name == want
     other: Role = "outputs" if role == "samples" else "samples"
     if want == "trec":

@@ -33,17 +33,17 @@ OF_2025 = {
 }
 
 
-def ranked(*ids: str) -> list[RetrievedDocument]:
+def make_ranking(*ids: str) -> list[RetrievedDocument]:
     return [RetrievedDocument(Document(doc_id), None, rank) for rank, doc_id in enumerate(ids, start=1)]
 
 
-def saved(path: Path, *rows: object) -> Path:
+def save_file(path: Path, *rows: object) -> Path:
     path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), encoding="utf-8")
     return path
 
 
 def test_answers(tmp_path: Path) -> None:
-    path = saved(tmp_path / "run.jsonl", ROW, OF_2025)
+    path = save_file(tmp_path / "run.jsonl", ROW, OF_2025)
     assert guess_format(path, "outputs").name == "trec_rag"
     sentences = [
         {"text": "The Rhine is long.", "citations": ["doc#1", "doc#2"]},
@@ -52,13 +52,13 @@ def test_answers(tmp_path: Path) -> None:
     ]
     assert load_outputs(path) == {
         "2027497": SystemOutputs(
-            ranked("doc#2", "doc#1", "other#5"),
+            make_ranking("doc#2", "doc#1", "other#5"),
             Response("The Rhine is long. It is. Very long.", sentences=sentences),
             extra={"run_id": "mine", "topic": "how long is the rhine", "response_length": 8},
             citations=["doc#1", "doc#2"],
         ),
         "1": SystemOutputs(
-            ranked("doc#2"),
+            make_ranking("doc#2"),
             Response("Long.", sentences=[{"text": "Long.", "citations": ["doc#2"]}]),
             extra={"metadata": OF_2025["metadata"]},
             citations=["doc#2"],
@@ -67,7 +67,7 @@ def test_answers(tmp_path: Path) -> None:
 
 
 def test_empty_answer(tmp_path: Path) -> None:
-    path = saved(tmp_path / "run.jsonl", {"topic_id": 7, "references": [], "answer": []})
+    path = save_file(tmp_path / "run.jsonl", {"topic_id": 7, "references": [], "answer": []})
     assert load_outputs(path) == {"7": SystemOutputs([], Response("", sentences=[]), citations=[])}
 
 
@@ -94,14 +94,14 @@ BAD: list[tuple[object, str]] = [
 
 @pytest.mark.parametrize(("row", "message"), BAD, ids=[row[-1][:70] for row in BAD])
 def test_bad_answers(tmp_path: Path, row: object, message: str) -> None:
-    path = saved(tmp_path / "run.jsonl", OF_2025, row)
+    path = save_file(tmp_path / "run.jsonl", OF_2025, row)
     with pytest.raises(DataFileError) as caught:
         load_outputs(path, "trec_rag")
     assert str(caught.value) == f"{path}:2: {message}"
 
 
 def test_duplicate_topic(tmp_path: Path) -> None:
-    path = saved(tmp_path / "run.jsonl", ROW, ROW)
+    path = save_file(tmp_path / "run.jsonl", ROW, ROW)
     with pytest.raises(DuplicateIdError) as caught:
         load_outputs(path)
     assert str(caught.value) == f"{path}:2: sample_id '2027497' is already on line 1; each id may come once"
@@ -118,7 +118,9 @@ def outputs(draw: st.DrawFn) -> SystemOutputs:
     cited = list(dict.fromkeys(doc_id for one in sentences for doc_id in one["citations"]))
     response = Response(" ".join(texts), sentences=sentences)
     length = sum(len(text.split()) for text in texts)
-    return SystemOutputs(ranked(*ids), response, extra={"response_length": length, "run_id": "r"}, citations=cited)
+    return SystemOutputs(
+        make_ranking(*ids), response, extra={"response_length": length, "run_id": "r"}, citations=cited
+    )
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=4), outputs(), min_size=1, max_size=3))
@@ -133,7 +135,9 @@ def test_answer_round_trip(tmp_path_factory: pytest.TempPathFactory, made: dict[
 def test_answer_without_sentences(tmp_path: Path) -> None:
     write = get_format("trec_rag").write_outputs
     assert write is not None
-    write([("1", SystemOutputs(ranked("a", "b"), Response("So it is."), citations=["b"]))], tmp_path / "run.jsonl")
+    write(
+        [("1", SystemOutputs(make_ranking("a", "b"), Response("So it is."), citations=["b"]))], tmp_path / "run.jsonl"
+    )
     assert json.loads((tmp_path / "run.jsonl").read_text(encoding="utf-8")) == {
         "topic_id": "1",
         "references": ["a", "b"],
@@ -147,7 +151,10 @@ def test_unwritable_values(tmp_path: Path) -> None:
     assert write is not None
     for output, problem in [
         (SystemOutputs([]), "it has no response"),
-        (SystemOutputs(ranked("a"), Response("x"), citations=["b"]), "it cites 'b', which is not among its retrieved"),
+        (
+            SystemOutputs(make_ranking("a"), Response("x"), citations=["b"]),
+            "it cites 'b', which is not among its retrieved",
+        ),
     ]:
         with pytest.raises(BadValueError, match=f"the output for sample '1' cannot be written: {problem}"):
             write([("1", output)], tmp_path / "run.jsonl")

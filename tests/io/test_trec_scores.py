@@ -36,14 +36,16 @@ def arrow() -> None:
     requirements.need("pyarrow")
 
 
-def written(folder: Path, judged: list[tuple[str, str, int]], run: list[tuple[str, str, float]]) -> tuple[Path, Path]:
+def write_files(
+    folder: Path, judged: list[tuple[str, str, int]], run: list[tuple[str, str, float]]
+) -> tuple[Path, Path]:
     qrels, ranked = folder / "qrels", folder / "run"
     qrels.write_text("".join(f"{query} 0 {doc} {level}\n" for query, doc, level in judged), encoding="utf-8")
     ranked.write_text("".join(f"{query} Q0 {doc} 1 {score} x\n" for query, doc, score in run), encoding="utf-8")
     return qrels, ranked
 
 
-def by_texts(qrels: Path, run: Path, metrics: Any, conventions: str | Conventions) -> Any:
+def evaluate_as_texts(qrels: Path, run: Path, metrics: Any, conventions: str | Conventions) -> Any:
     ids, gold, ranked = trec_rankings(load_qrels(qrels, reader="python"), load_run(run, reader="python"))
     return evaluate_rankings(gold, ranked, metrics, conventions=conventions, ids=ids)
 
@@ -60,7 +62,7 @@ def test_columns_equal_texts(
 ) -> None:
     if distinct:
         run = list({(query, doc): (query, doc, score) for query, doc, score in run}.values())
-    qrels, ranked = written(tmp_path_factory.mktemp("trec"), judged, run)
+    qrels, ranked = write_files(tmp_path_factory.mktemp("trec"), judged, run)
     if not {query for query, *_ in judged} & {query for query, *_ in run}:
         with pytest.raises(BadValueError, match="share no query"):
             evaluate_trec(qrels, ranked, METRICS, reader="arrow")
@@ -68,7 +70,7 @@ def test_columns_equal_texts(
     rules = Conventions.of(
         "trec", min_relevance=min_relevance, depth=depth, duplicates="error" if distinct else "first"
     )
-    want = by_texts(qrels, ranked, METRICS, rules)
+    want = evaluate_as_texts(qrels, ranked, METRICS, rules)
     got = evaluate_trec(qrels, ranked, METRICS, conventions=rules, reader="arrow")
     assert got == want
     assert got.sample_ids == want.sample_ids
@@ -85,19 +87,19 @@ def test_large_files_of_every_kind(tmp_path: Path) -> None:
         if query % 17:
             run += [(str(query), f"d{doc}", float(random.integers(0, 12))) for doc in docs]
     random.shuffle(run)
-    files = written(tmp_path, judged, [*run, ("unjudged", "d1", 1.0)])
+    files = write_files(tmp_path, judged, [*run, ("unjudged", "d1", 1.0)])
     assert files[1].stat().st_size > 1 << 21
     read = read_trec(*files, reader="arrow")
     assert read.unjudged == ["unjudged"]
     assert read.missing == [str(query) for query in range(0, 5_000, 17)]
     got = read.evaluate(METRICS)
-    assert got == by_texts(*files, METRICS, "trec")
+    assert got == evaluate_as_texts(*files, METRICS, "trec")
     lean = read.evaluate(METRICS, keep_scores=False)
     assert [one.value for one in lean] == [one.value for one in got]
 
 
 def test_duplicate_document_error(tmp_path: Path) -> None:
-    files = written(tmp_path, [("1", "a", 1)], [("1", "b", 3.0), ("1", "a", 2.0), ("1", "b", 1.0)])
+    files = write_files(tmp_path, [("1", "a", 1)], [("1", "b", 3.0), ("1", "a", 2.0), ("1", "b", 1.0)])
     with pytest.raises(DuplicateIdError, match=r"run:3: 'b' was returned for query '1' on line 1 already"):
         evaluate_trec(*files, ["mrr"], reader="arrow")
     (got,) = evaluate_trec(*files, ["mrr"], conventions=Conventions.of("trec", duplicates="first"), reader="arrow")
@@ -117,14 +119,14 @@ class Returned(SampleMetric):
 
 def test_metrics_that_need_documents(tmp_path: Path) -> None:
     judged = [("1", "a", 1), ("2", "b", 2), ("3", "c", 1)]
-    files = written(tmp_path, judged, [("2", "b", 3.0), ("2", "a", 2.0), ("1", "c", 1.0)])
+    files = write_files(tmp_path, judged, [("2", "b", 3.0), ("2", "a", 2.0), ("1", "c", 1.0)])
     got = evaluate_trec(*files, [Returned()], reader="arrow")
-    assert got == by_texts(*files, [Returned()], "trec")
+    assert got == evaluate_as_texts(*files, [Returned()], "trec")
     assert list(got[0].scores or ())[:2] == [0.0, 1.0]
 
 
 def test_metric_that_needs_more_than_ids(tmp_path: Path) -> None:
-    files = written(tmp_path, [("1", "a", 1)], [("1", "a", 1.0)])
+    files = write_files(tmp_path, [("1", "a", 1)], [("1", "a", 1.0)])
     with pytest.raises(MissingFieldError):
         evaluate_trec(*files, ["token_f1"], reader="arrow")
 
@@ -147,14 +149,14 @@ def test_invalid_files(tmp_path: Path, qrels: str, run: str, message: str) -> No
 
 @pytest.mark.parametrize("gap", ["  ", "\t", " \t"], ids=["two spaces", "tab", "mixed"])
 def test_other_white_space(tmp_path: Path, gap: str) -> None:
-    qrels, run = written(tmp_path, [("1", "a", 1)], [("1", "b", 2.0), ("1", "a", 1.0)])
+    qrels, run = write_files(tmp_path, [("1", "a", 1)], [("1", "b", 2.0), ("1", "a", 1.0)])
     run.write_text(run.read_text().replace(" ", gap))
     (got,) = evaluate_trec(qrels, run, ["mrr"], reader="arrow")
     assert got.value == 0.5
 
 
 def test_levels_out_of_range(tmp_path: Path) -> None:
-    files = written(tmp_path, [("1", "a", 70_000)], [("1", "a", 1.0)])
+    files = write_files(tmp_path, [("1", "a", 70_000)], [("1", "a", 1.0)])
     with pytest.raises(BadValueError, match="cannot be meant"):
         evaluate_trec(*files, ["mrr"], reader="arrow")
 
@@ -162,14 +164,14 @@ def test_levels_out_of_range(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shared", ["among the judged", "between run and judged"])
 def test_documents_with_colliding_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: str) -> None:
     judged = [("1", "a", 1), ("1", "b", 2)] if shared == "among the judged" else [("1", "a", 1), ("2", "b", 1)]
-    files = written(tmp_path, judged, [("1", "c", 3.0), ("1", "b", 2.0), ("2", "b", 1.0)])
-    want = by_texts(*files, METRICS, "trec")
+    files = write_files(tmp_path, judged, [("1", "c", 3.0), ("1", "b", 2.0), ("2", "b", 1.0)])
+    want = evaluate_as_texts(*files, METRICS, "trec")
     monkeypatch.setattr(VectorizedTexts, "hashes", lambda words, pool: np.zeros(len(words), dtype=np.uint64))
     assert evaluate_trec(*files, METRICS, reader="arrow") == want
 
 
 def test_queries_with_colliding_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = written(tmp_path, [("1", "a", 1), ("2", "b", 1)], [("2", "a", 2.0), ("1", "b", 1.0)])
-    want = by_texts(*files, METRICS, "trec")
+    files = write_files(tmp_path, [("1", "a", 1), ("2", "b", 1)], [("2", "a", 2.0), ("1", "b", 1.0)])
+    want = evaluate_as_texts(*files, METRICS, "trec")
     monkeypatch.setattr(judged_pairs, "_QUERY_FACTOR", np.uint64(0))
     assert evaluate_trec(*files, METRICS, reader="arrow") == want

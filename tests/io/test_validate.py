@@ -20,16 +20,16 @@ from auepora_eval.io.validate import Validation, validate_files
 T = TargetCategory
 
 
-def lines(path: Path, *rows: dict[str, Any] | bytes) -> Path:
+def write_lines(path: Path, *rows: dict[str, Any] | bytes) -> Path:
     path.write_bytes(b"".join((row if isinstance(row, bytes) else json.dumps(row).encode()) + b"\n" for row in rows))
     return path
 
 
-def located(found: list[Problem]) -> list[tuple[int | None, str]]:
+def line_messages(found: list[Problem]) -> list[tuple[int | None, str]]:
     return [(one.line, one.message) for one in found]
 
 
-def ask(sample_id: str = "1", **fields: Any) -> dict[str, Any]:
+def sample_row(sample_id: str = "1", **fields: Any) -> dict[str, Any]:
     return {"sample_id": sample_id, "query": "q", **fields}
 
 
@@ -59,16 +59,16 @@ TWELVE: list[tuple[bytes, str]] = [  # a line, its message
 
 
 def test_twelve_problems(tmp_path: Path) -> None:
-    path = lines(tmp_path / "d.jsonl", ask("ok"), *(line for line, _ in TWELVE))
+    path = write_lines(tmp_path / "d.jsonl", sample_row("ok"), *(line for line, _ in TWELVE))
     checked = validate_files(path)
-    assert located(checked.problems) == [(number, message) for number, (_, message) in enumerate(TWELVE, start=2)]
+    assert line_messages(checked.problems) == [(number, message) for number, (_, message) in enumerate(TWELVE, start=2)]
     assert not checked.is_valid
     assert checked.samples["samples"] == 1
 
 
 def test_several_problems_on_one_line(tmp_path: Path) -> None:
-    path = lines(tmp_path / "d.jsonl", ask("1"), {"sample_id": "1", "qery": "q", "history": 3})
-    assert located(validate_files(path).problems) == [
+    path = write_lines(tmp_path / "d.jsonl", sample_row("1"), {"sample_id": "1", "qery": "q", "history": 3})
+    assert line_messages(validate_files(path).problems) == [
         (2, "unknown field 'qery'; did you mean 'query'?"),
         (2, "field 'history' must be an array, not a number"),
         (2, "field 'query' is missing"),
@@ -77,29 +77,29 @@ def test_several_problems_on_one_line(tmp_path: Path) -> None:
 
 
 PROBLEMS: list[tuple[list[Any], list[Any] | None, list[tuple[int | None, str]], str]] = [  # samples, outputs, expected, why
-    ([ask()], None, [], "nothing is wrong"),
-    ([ask()], [{"sample_id": "1", "retrieved": []}], [], "nothing is wrong with both"),
+    ([sample_row()], None, [], "nothing is wrong"),
+    ([sample_row()], [{"sample_id": "1", "retrieved": []}], [], "nothing is wrong with both"),
     ([], None, [(None, "the file is empty; each line must be one sample")], "an empty file"),
     (
-        [ask(relevant_docs=[{"doc_id": "d", "metadata": {"relevance": "high"}}])],
+        [sample_row(relevant_docs=[{"doc_id": "d", "metadata": {"relevance": "high"}}])],
         None,
         [(1, "sample '1': the relevance of 'd' is 'high'; it must be a whole number")],
         "a level that is not a number",
     ),
     (
-        [ask(metadata={"expected_doc_ids": "d"})],
+        [sample_row(metadata={"expected_doc_ids": "d"})],
         None,
         [(1, "field 'metadata.expected_doc_ids' must be a list of ids")],
         "expected documents that are not a list",
     ),
     (
-        [ask("q-1"), ask("2")],
+        [sample_row("q-1"), sample_row("2")],
         [{"sample_id": "2", "retrieved": []}, {"sample_id": "Q-1", "retrieved": []}],
         [(1, "sample 'q-1' has no output in OUT"), (2, "no sample of DATA has the sample_id 'Q-1'; did you mean 'q-1'?")],
         "ids that nearly meet",
     ),
     (
-        [ask("1"), ask("2")],
+        [sample_row("1"), sample_row("2")],
         [{"sample_id": "x", "retrieved": []}],
         [
             (
@@ -110,7 +110,7 @@ PROBLEMS: list[tuple[list[Any], list[Any] | None, list[tuple[int | None, str]], 
         "the wrong files",
     ),
     (
-        [ask("1"), {"sample_id": "2"}, ask("3")],
+        [sample_row("1"), {"sample_id": "2"}, sample_row("3")],
         [{"sample_id": "1", "retrieved": []}, {"sample_id": "2", "retrieved": []}, {"sample_id": "3", "rank": []}],
         [
             (2, "field 'query' is missing"),
@@ -120,7 +120,7 @@ PROBLEMS: list[tuple[list[Any], list[Any] | None, list[tuple[int | None, str]], 
         "a record that cannot be read is not missing as well",
     ),
     (
-        [ask("1"), b"{"],
+        [sample_row("1"), b"{"],
         [{"sample_id": "1", "retrieved": []}, {"sample_id": "2", "retrieved": []}],
         [
             (2, "not valid JSON: the line ends too early (each line must hold one whole object)"),
@@ -129,7 +129,7 @@ PROBLEMS: list[tuple[list[Any], list[Any] | None, list[tuple[int | None, str]], 
         "a record of which nothing is known may be the missing one",
     ),
     (
-        [ask("1"), ask("2"), ask("3"), ask("4")],
+        [sample_row("1"), sample_row("2"), sample_row("3"), sample_row("4")],
         [
             {"sample_id": "1", "retrieved": []},
             {"sample_id": "2", "response": "a"},
@@ -149,10 +149,11 @@ PROBLEMS: list[tuple[list[Any], list[Any] | None, list[tuple[int | None, str]], 
 def test_problems(
     tmp_path: Path, samples: list[Any], outputs: list[Any] | None, want: list[tuple[int | None, str]], why: str
 ) -> None:
-    data, out = lines(tmp_path / "d.jsonl", *samples), tmp_path / "o.jsonl"
-    checked = validate_files(data, None if outputs is None else lines(out, *outputs))
+    data, out = write_lines(tmp_path / "d.jsonl", *samples), tmp_path / "o.jsonl"
+    checked = validate_files(data, None if outputs is None else write_lines(out, *outputs))
     found = [
-        (line, text.replace(str(data), "DATA").replace(str(out), "OUT")) for line, text in located(checked.problems)
+        (line, text.replace(str(data), "DATA").replace(str(out), "OUT"))
+        for line, text in line_messages(checked.problems)
     ]
     assert found == want, why
     assert checked.is_valid is (not want)
@@ -160,7 +161,7 @@ def test_problems(
 
 def test_unreadable_files_are_problems(tmp_path: Path) -> None:
     cut = tmp_path / "cut.jsonl.gz"
-    cut.write_bytes(gzip.compress(b"".join(json.dumps(ask(str(i))).encode() + b"\n" for i in range(999)))[:-9])
+    cut.write_bytes(gzip.compress(b"".join(json.dumps(sample_row(str(i))).encode() + b"\n" for i in range(999)))[:-9])
     wide = tmp_path / "wide.jsonl"
     wide.write_bytes('{"sample_id": "1"}'.encode("utf-16"))
     rows = [
@@ -169,65 +170,65 @@ def test_unreadable_files_are_problems(tmp_path: Path) -> None:
         (wide, (1, "the file is UTF-16; save it as UTF-8")),
     ]
     for path, want in rows:
-        checked = validate_files(path, lines(tmp_path / "o.jsonl", b"{"))
-        assert located(checked.problems)[0] == want
+        checked = validate_files(path, write_lines(tmp_path / "o.jsonl", b"{"))
+        assert line_messages(checked.problems)[0] == want
         assert {one.path for one in checked.problems} == {path, tmp_path / "o.jsonl"}, "the other is read all the same"
 
 
 WARNINGS: list[tuple[list[Any], list[Any], list[tuple[int | None, str]]]] = [  # samples, outputs, expected
-    ([ask(query=" \t")], [], [(1, "the query of sample '1' is empty")]),
+    ([sample_row(query=" \t")], [], [(1, "the query of sample '1' is empty")]),
     (
-        [ask(str(i), query="") for i in range(6)],
+        [sample_row(str(i), query="") for i in range(6)],
         [],
         [(1, "the query of sample '0' is empty (also on lines 2, 3, 4 and 2 more)")],
     ),
     (
-        [ask(labels={"variant_of": "x", "scenario": "typo"})],
+        [sample_row(labels={"variant_of": "x", "scenario": "typo"})],
         [],
         [(1, "labels.variant_of is 'x', which is the id of no sample")],
     ),
     (
-        [ask("1", labels={"variant_of": "2", "scenario": "typo"}), ask("2", labels={"variant_of": "1", "scenario": "typo"})],
+        [sample_row("1", labels={"variant_of": "2", "scenario": "typo"}), sample_row("2", labels={"variant_of": "1", "scenario": "typo"})],
         [],
         [(1, "following labels.variant_of leads from '1' back to itself (also on line 2)")],
     ),
     (
-        [ask("1", labels={"variant_of": "1", "scenario": "typo"})],
+        [sample_row("1", labels={"variant_of": "1", "scenario": "typo"})],
         [],
         [(1, "following labels.variant_of leads from '1' back to itself")],
     ),
     (
-        [ask("1"), ask("2", labels={"variant_of": "1"})],
+        [sample_row("1"), sample_row("2", labels={"variant_of": "1"})],
         [],
         [(2, "labels.variant_of without labels.scenario: no metric knows what kind of variant")],
     ),
     (
-        [ask(relevant_docs=["d", {"doc_id": "d", "metadata": {"relevance": 2}}, "e", "e"])],
+        [sample_row(relevant_docs=["d", {"doc_id": "d", "metadata": {"relevance": 2}}, "e", "e"])],
         [],
         [(1, "relevant_docs names 'd' with the levels 1 and 2; the highest counts")],
     ),
-    ([ask(labels={"Variant-Of": "1"})], [], [(1, "labels has 'Variant-Of'; did you mean 'variant_of'?")]),
-    ([ask(metadata={"must_contains": "x"})], [], [(1, "metadata has 'must_contains'; did you mean 'must_contain'?")]),
-    ([ask(labels={"scenario": "Paraphrase"})], [], [(1, "labels.scenario is 'Paraphrase'; did you mean 'paraphrase'?")]),
-    ([ask(labels={"scenario": "mine", "lang": "de"})], [], []),
-    ([ask(labels={"answerable": "no"})], [], [(1, "labels.answerable is neither true nor false")]),
+    ([sample_row(labels={"Variant-Of": "1"})], [], [(1, "labels has 'Variant-Of'; did you mean 'variant_of'?")]),
+    ([sample_row(metadata={"must_contains": "x"})], [], [(1, "metadata has 'must_contains'; did you mean 'must_contain'?")]),
+    ([sample_row(labels={"scenario": "Paraphrase"})], [], [(1, "labels.scenario is 'Paraphrase'; did you mean 'paraphrase'?")]),
+    ([sample_row(labels={"scenario": "mine", "lang": "de"})], [], []),
+    ([sample_row(labels={"answerable": "no"})], [], [(1, "labels.answerable is neither true nor false")]),
     (
-        [ask()],
+        [sample_row()],
         [{"sample_id": "1", "retrieved": [{"doc": "a", "rank": 2}, {"doc": "b", "rank": 1}]}],
         [(1, "'rank' contradicts the order of 'retrieved'; the list order is what counts")],
     ),
     (
-        [ask()],
+        [sample_row()],
         [{"sample_id": "1", "retrieved": ["a", "b", "a"]}],
         [(1, "'retrieved' holds 'a' twice; it counts once, at its first position")],
     ),
     (
-        [ask()],
+        [sample_row()],
         [{"sample_id": "1", "retrieved": [], "timings": {"t": -1.5, "started": -3}}],
         [(1, "timings.t is negative: -1.5")],
     ),
     (
-        [ask("1"), ask("2"), ask("3")],
+        [sample_row("1"), sample_row("2"), sample_row("3")],
         [
             {"sample_id": "1", "retrieved": [{"doc": {"doc_id": "a", "text": "A"}}], "response": "x"},
             {"sample_id": "2", "retrieved": ["a"], "response": "x"},
@@ -240,22 +241,24 @@ WARNINGS: list[tuple[list[Any], list[Any], list[tuple[int | None, str]]]] = [  #
 
 @pytest.mark.parametrize(("samples", "outputs", "want"), WARNINGS, ids=[str(row[-1])[:70] for row in WARNINGS])
 def test_warnings(tmp_path: Path, samples: list[Any], outputs: list[Any], want: list[tuple[int | None, str]]) -> None:
-    out = lines(tmp_path / "o.jsonl", *outputs) if outputs else None
-    checked = validate_files(lines(tmp_path / "d.jsonl", *samples), out)
-    assert located(checked.warnings) == want
+    out = write_lines(tmp_path / "o.jsonl", *outputs) if outputs else None
+    checked = validate_files(write_lines(tmp_path / "d.jsonl", *samples), out)
+    assert line_messages(checked.warnings) == want
     assert checked.is_valid
 
 
 def test_counts(tmp_path: Path) -> None:
     checked = validate_files(
-        lines(
+        write_lines(
             tmp_path / "d.jsonl",
-            ask("1", relevant_docs=[{"doc_id": "d", "text": "t"}], reference_answers=["x", "y"], labels={"lang": "de"}),
-            ask("2", relevant_docs=[], labels={"scenario": "unanswerable"}, metadata={"source": 1}),
-            ask("3", relevant_docs=[{"doc_id": "d", "metadata": {"relevance": 2}}], candidate_docs=["e"]),
-            ask("4", labels={"variant_of": "1", "scenario": "typo"}, history=[{"role": "user"}], cluster_id="c"),
+            sample_row(
+                "1", relevant_docs=[{"doc_id": "d", "text": "t"}], reference_answers=["x", "y"], labels={"lang": "de"}
+            ),
+            sample_row("2", relevant_docs=[], labels={"scenario": "unanswerable"}, metadata={"source": 1}),
+            sample_row("3", relevant_docs=[{"doc_id": "d", "metadata": {"relevance": 2}}], candidate_docs=["e"]),
+            sample_row("4", labels={"variant_of": "1", "scenario": "typo"}, history=[{"role": "user"}], cluster_id="c"),
         ),
-        lines(
+        write_lines(
             tmp_path / "o.jsonl",
             {"sample_id": "1", "retrieved": [{"doc": {"doc_id": "d", "text": "t"}, "score": 1}], "response": " "},
             {"sample_id": "2", "retrieved": [], "timings": {"a": 7, "b": 1}, "refused": True},
@@ -357,7 +360,7 @@ def test_every_problem_of_an_answer(tmp_path: Path) -> None:
     late = {"references": ["a"], "answer": [{"text": "x", "citations": [1, 0, -1]}]}
     path = tmp_path / "a.json"
     path.write_text(json.dumps([answer, late]))
-    checked = validate_files(lines(tmp_path / "d.jsonl", ask()), path, outputs_format="trec_rag")
+    checked = validate_files(write_lines(tmp_path / "d.jsonl", sample_row()), path, outputs_format="trec_rag")
     assert [(one.record, one.message) for one in checked.problems] == [
         (1, "field 'references[1]' must be a string, not a number"),
         (1, "field 'answer[0].text' must be a string, not a number"),
@@ -412,7 +415,7 @@ def test_duplicate_document_in_a_run(tmp_path: Path) -> None:
     (tmp_path / "q.txt").write_text("1 0 a 1\n")
     (tmp_path / "r.txt").write_text("1 Q0 a 1 3 me\n1 Q0 b 2 2 me\n\n1 Q0 a 3 1 me\n1 Q0 b 3 1 me\n")
     checked = validate_files(tmp_path / "q.txt", tmp_path / "r.txt")
-    assert located(checked.problems) == [
+    assert line_messages(checked.problems) == [
         (4, "'a' is already on line 1 for '1'; each may come once"),
         (5, "'b' is already on line 2 for '1'; each may come once"),
     ]
@@ -421,12 +424,12 @@ def test_duplicate_document_in_a_run(tmp_path: Path) -> None:
 # --- targets ----------------------------------------------------------------------------------------------------------
 
 
-def missing(checked: Validation) -> dict[TargetCategory, str]:
+def missing_by_target(checked: Validation) -> dict[TargetCategory, str]:
     return {one.target: one.missing for one in checked.targets if not one.metrics}
 
 
 def test_bare_dataset(tmp_path: Path) -> None:
-    lacks = missing(validate_files(lines(tmp_path / "d.jsonl", ask())))
+    lacks = missing_by_target(validate_files(write_lines(tmp_path / "d.jsonl", sample_row())))
     assert lacks == {
         T.RETRIEVAL_ACCURACY: "no sample has relevant_docs",
         T.GENERATION_CORRECTNESS: "no sample has reference_answer",
@@ -441,16 +444,16 @@ def test_bare_dataset(tmp_path: Path) -> None:
 
 
 FULL = [
-    ask("1", relevant_docs=["d"], reference_answer="x"),
-    ask("2", relevant_docs=["d"], reference_answer="x", labels={"variant_of": "1", "scenario": "typo"}),
-    ask("3", relevant_docs=[], labels={"scenario": "unanswerable"}),
-    ask("4", reference_answer="y", labels={"variant_of": "1", "scenario": "counterfactual"}),
+    sample_row("1", relevant_docs=["d"], reference_answer="x"),
+    sample_row("2", relevant_docs=["d"], reference_answer="x", labels={"variant_of": "1", "scenario": "typo"}),
+    sample_row("3", relevant_docs=[], labels={"scenario": "unanswerable"}),
+    sample_row("4", reference_answer="y", labels={"variant_of": "1", "scenario": "counterfactual"}),
 ]
 
 
 def test_complete_dataset(tmp_path: Path) -> None:
-    checked = validate_files(lines(tmp_path / "d.jsonl", *FULL))
-    assert missing(checked) == {}
+    checked = validate_files(write_lines(tmp_path / "d.jsonl", *FULL))
+    assert missing_by_target(checked) == {}
     by_target = {one.target: one.patterns for one in checked.targets}
     assert "recall@k" in by_target[T.RETRIEVAL_RELEVANCE]
     assert "mean_latency[timing_key]" in by_target[T.LATENCY], "which timings there will be is not known yet"
@@ -474,14 +477,14 @@ LACKING: list[tuple[dict[str, Any], TargetCategory, str]] = [  # every output, t
 @pytest.mark.parametrize(("fields", "target", "want"), LACKING, ids=[f"{row[1].name} {row[2][:40]}" for row in LACKING])
 def test_incomplete_outputs(tmp_path: Path, fields: dict[str, Any], target: TargetCategory, want: str) -> None:
     outputs = [{"sample_id": row["sample_id"], **fields} for row in FULL]
-    checked = validate_files(lines(tmp_path / "d.jsonl", *FULL), lines(tmp_path / "o.jsonl", *outputs))
+    checked = validate_files(write_lines(tmp_path / "d.jsonl", *FULL), write_lines(tmp_path / "o.jsonl", *outputs))
     assert checked.is_valid
-    assert missing(checked)[target] == want
+    assert missing_by_target(checked)[target] == want
 
 
 def test_timing_keys(tmp_path: Path) -> None:
     outputs = [{"sample_id": row["sample_id"], "retrieved": ["d"], "timings": {"search": 1}} for row in FULL]
-    checked = validate_files(lines(tmp_path / "d.jsonl", *FULL), lines(tmp_path / "o.jsonl", *outputs))
+    checked = validate_files(write_lines(tmp_path / "d.jsonl", *FULL), write_lines(tmp_path / "o.jsonl", *outputs))
     assert "mean_latency[search]" in next(one.patterns for one in checked.targets if one.target is T.LATENCY)
 
 
@@ -492,12 +495,14 @@ def test_combined_format_is_validated_for_both_roles(tmp_path: Path, monkeypatch
     def samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
         problems.add(path, 2, "wrong for both")
         for number, line in enumerate(path.read_text().split(), start=1):
-            yield ParsedSample(number, next(read_samples(lines(tmp_path / "x", ask(line)), Problems())).sample)
+            yield ParsedSample(
+                number, next(read_samples(write_lines(tmp_path / "x", sample_row(line)), Problems())).sample
+            )
 
     def outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
         problems.add(path, 2, "wrong for both")
         row = {"sample_id": "a", "retrieved": []}
-        yield next(iter_outputs(lines(tmp_path / "x", row), Problems()))
+        yield next(iter_outputs(write_lines(tmp_path / "x", row), Problems()))
 
     both = Format(
         "both",
@@ -511,7 +516,7 @@ def test_combined_format_is_validated_for_both_roles(tmp_path: Path, monkeypatch
     monkeypatch.setitem(formats._FORMATS, "both", both)
     (tmp_path / "d.both").write_text("a\nb\n")
     checked = validate_files(tmp_path / "d.both")
-    assert located(checked.problems) == [
+    assert line_messages(checked.problems) == [
         (2, "wrong for both"),
         (2, f"sample 'b' has no output in {tmp_path / 'd.both'} (unless it is in a record that cannot be read)"),
     ]
@@ -520,7 +525,7 @@ def test_combined_format_is_validated_for_both_roles(tmp_path: Path, monkeypatch
 
 
 def test_to_dict(tmp_path: Path) -> None:
-    path = lines(tmp_path / "d.jsonl", {"sample_id": "1", "qu'ery": "q"}, b"[]")
+    path = write_lines(tmp_path / "d.jsonl", {"sample_id": "1", "qu'ery": "q"}, b"[]")
     document = json.loads(json.dumps(validate_files(path).to_dict()))
     assert [(one["line"], one["field"]) for one in document["problems"]] == [(1, "qu'ery"), (1, "query"), (2, None)]
     assert document["problems"][0]["file"] == str(path)
@@ -548,6 +553,8 @@ def test_any_files_can_be_validated(
     tmp_path_factory: pytest.TempPathFactory, samples: list[bytes], outputs: list[bytes]
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
-    checked = validate_files(lines(folder / "fuzz-d.jsonl", *samples), lines(folder / "fuzz-o.jsonl", *outputs))
+    checked = validate_files(
+        write_lines(folder / "fuzz-d.jsonl", *samples), write_lines(folder / "fuzz-o.jsonl", *outputs)
+    )
     json.dumps(checked.to_dict(), allow_nan=False)
     assert checked.is_valid or checked.problems

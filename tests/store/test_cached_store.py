@@ -23,7 +23,7 @@ def test_reads_are_cached(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> N
     record = run(store, "a", samples(4), lambda number: ["gold"], ["recall@5"], repeats=2)
     once, read = CachedStore(store), Counter[str]()
     for name in ("read_samples", "read_outputs", "read_results"):
-        monkeypatch.setattr(store_module, name, _counting(getattr(store_module, name), name, read))
+        monkeypatch.setattr(store_module, name, _count_calls(getattr(store_module, name), name, read))
     for _ in range(3):
         assert once.samples(record.run_id, texts=False) == RunStore.samples(store, record.run_id, texts=False)
         for repeat in (None, 0, 1):
@@ -50,7 +50,7 @@ def test_returned_lists_may_be_reordered(store: RunStore) -> None:
     assert len(once.samples(record.run_id, texts=False)) == 3
 
 
-def _counting(function: Any, name: str, read: Counter[str]) -> Any:
+def _count_calls(function: Any, name: str, read: Counter[str]) -> Any:
     def counted(*arguments: Any, **options: Any) -> Any:
         read[name] += 1
         return function(*arguments, **options)

@@ -30,7 +30,7 @@ def outputs(count: int = 3, size: int = 10, start: int = 0) -> list[StoredOutput
     return [StoredOutput(position, 0, f"q{position}", SystemOutputs(hits)) for position in range(start, start + count)]
 
 
-def filled(path: str | Path, count: int = 3) -> str:
+def create_store(path: str | Path, count: int = 3) -> str:
     with RunStore.open(path) as store:
         run_id = store.create_run("one", SAMPLES, dataset_name="d", plan={}).run_id
         store.append(run_id, outputs(count))
@@ -59,7 +59,7 @@ def test_invalid_targets(name: str, message: str, tmp_path: Path, monkeypatch: p
 def test_sqlite_url_and_unusual_file_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("sqlite:///relative.sqlite", f"sqlite:///{tmp_path}/whole.sqlite", "od?d #1 é%20.sqlite"):
-        filled(name)
+        create_store(name)
     there = {path.name for path in tmp_path.iterdir()}
     assert there == {"relative.sqlite", "whole.sqlite", "od?d #1 é%20.sqlite"}
 
@@ -78,25 +78,25 @@ def test_file_that_is_not_a_database(tmp_path: Path) -> None:
 
 def test_damaged_file(tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite"
-    run_id = filled(path, 500)
+    run_id = create_store(path, 500)
     data = bytearray(path.read_bytes())
     for page in range(3, len(data) // 4096):
         data[page * 4096 : page * 4096 + 200] = b"\xff" * 200
     path.write_bytes(data)
     with pytest.raises(StoreError, match=r"runs.sqlite: is damaged"):
-        use(path, run_id)
+        read_and_write(path, run_id)
 
 
 def test_truncated_file(tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite"
-    run_id = filled(path, 500)
+    run_id = create_store(path, 500)
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size // 2)
     with pytest.raises(StoreError, match=r"runs.sqlite: is damaged"):
-        use(path, run_id)
+        read_and_write(path, run_id)
 
 
-def use(path: Path, run_id: str) -> None:
+def read_and_write(path: Path, run_id: str) -> None:
     with RunStore.open(path) as store:
         list(store.outputs(run_id))
         store.append(run_id, outputs(500, start=500))
@@ -148,7 +148,7 @@ def as_unprivileged_user() -> Iterator[Path]:
 def test_read_only_store(folder_too: bool) -> None:
     with as_unprivileged_user() as folder:
         path = folder / "runs.sqlite"
-        run_id = filled(path)
+        run_id = create_store(path)
         path.chmod(0o444)
         if folder_too:
             folder.chmod(0o555)
@@ -171,7 +171,7 @@ def test_unwritable_folder() -> None:
 def test_unreadable_file() -> None:
     with as_unprivileged_user() as folder:
         path = folder / "runs.sqlite"
-        filled(path)
+        create_store(path)
         path.chmod(0o000)
         with pytest.raises(StoreError, match=r"runs.sqlite: cannot be opened: check its folder, and the rights"):
             RunStore.open(path)
@@ -199,7 +199,7 @@ print("free", flush=True)
 
 
 def test_store_locked_by_another_process(url: str) -> None:
-    run_id = filled(url)
+    run_id = create_store(url)
     script = HOLD_POSTGRESQL if url.startswith("postgres") else HOLD_SQLITE
     command = [sys.executable, "-c", script, url]
     with (
@@ -224,7 +224,7 @@ def test_store_locked_by_another_process(url: str) -> None:
 
 def test_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite"
-    run_id = filled(path)
+    run_id = create_store(path)
     with RunStore.open(path) as store:
 
         @event.listens_for(store._database.engine, "checkout")
@@ -258,7 +258,7 @@ with RunStore.open(sys.argv[1]) as store:
 
 def test_file_size_limit(tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite"
-    run_id = filled(path)
+    run_id = create_store(path)
 
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -278,7 +278,7 @@ def test_file_size_limit(tmp_path: Path) -> None:
 
 
 def test_server_restart(postgres_server: Server, postgres_url: str) -> None:
-    run_id = filled(postgres_url)
+    run_id = create_store(postgres_url)
     with RunStore.open(postgres_url) as store:
         postgres_server.stop("immediate")
         try:
@@ -296,7 +296,7 @@ def test_server_restart(postgres_server: Server, postgres_url: str) -> None:
 
 
 def test_server_that_aborts_a_transaction(postgres_server: Server, postgres_url: str) -> None:
-    run_id = filled(postgres_url)
+    run_id = create_store(postgres_url)
     end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'DATABASE'"
 
     def cut_off(store: RunStore) -> None:
@@ -330,7 +330,7 @@ def test_url_variants(postgres_server: Server, postgres_url: str, scheme: str) -
 
 
 def test_user_without_write_permission(postgres_server: Server, postgres_url: str) -> None:
-    filled(postgres_url)
+    create_store(postgres_url)
     database = postgres_url.rpartition("/")[2]
     psycopg = need("psycopg")
     with psycopg.connect(postgres_url, autocommit=True) as connection:

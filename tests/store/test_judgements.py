@@ -17,13 +17,19 @@ def record(store: RunStore) -> RunRecord:
     return store.create_run("judged", SAMPLES, dataset_name="set", plan={"version": 1})
 
 
-def one(position: int, request: str = "r", **given: Any) -> StoredJudgement:
+def make_judgement(position: int, request: str = "r", **given: Any) -> StoredJudgement:
     return StoredJudgement("faith", "faith|v1", position, request, critic="c", prompt_id="p/1/ab", **given)
 
 
 def test_round_trip_in_order(store: RunStore, record: RunRecord) -> None:
     body = {"answer": {"score": 4, "rationale": "Gründe \x00 und mehr"}, "raw": "", "usage": [3, 4], "mass": 0.5}
-    rows = [one(2, body=body), one(0, repeat=1), one(0, judge_repeat=1), one(0, "other"), one(0)]
+    rows = [
+        make_judgement(2, body=body),
+        make_judgement(0, repeat=1),
+        make_judgement(0, judge_repeat=1),
+        make_judgement(0, "other"),
+        make_judgement(0),
+    ]
     store.put_judgements(record.run_id, rows)
     found = list(store.judgements(record.run_id))
     assert found == [rows[3], rows[4], rows[2], rows[0], rows[1]]
@@ -32,22 +38,24 @@ def test_round_trip_in_order(store: RunStore, record: RunRecord) -> None:
 
 
 def test_same_request_replaces_the_judgement(store: RunStore, record: RunRecord) -> None:
-    store.put_judgements(record.run_id, [one(1, reason="timeout", body={"message": "late"}), one(2)])
+    store.put_judgements(
+        record.run_id, [make_judgement(1, reason="timeout", body={"message": "late"}), make_judgement(2)]
+    )
     assert [row.position for row in store.judgements(record.run_id, failed=True)] == [1]
-    store.put_judgements(record.run_id, [one(1, body={"answer": {"score": 1}})])
+    store.put_judgements(record.run_id, [make_judgement(1, body={"answer": {"score": 1}})])
     assert list(store.judgements(record.run_id, failed=True)) == []
     assert store.judgement_counts(record.run_id) == (2, 0)
 
 
 def test_clear_judgements_of_one_metric(store: RunStore, record: RunRecord) -> None:
     other = StoredJudgement("quality", "quality|v1", 0, "r")
-    store.put_judgements(record.run_id, [one(0), other])
+    store.put_judgements(record.run_id, [make_judgement(0), other])
     store.clear_judgements(record.run_id, [("faith", "faith|v2"), ("quality", "quality|v1")])
     assert [row.metric for row in store.judgements(record.run_id)] == ["faith"]
 
 
 def test_more_than_one_chunk(store: RunStore, record: RunRecord) -> None:
-    rows = [one(position % 3, f"{position:05}") for position in range(2500)]
+    rows = [make_judgement(position % 3, f"{position:05}") for position in range(2500)]
     store.put_judgements(record.run_id, rows)
     found = list(store.judgements(record.run_id))
     assert sorted(row.request for row in found) == [row.request for row in rows]
@@ -55,7 +63,7 @@ def test_more_than_one_chunk(store: RunStore, record: RunRecord) -> None:
 
 
 def test_lone_surrogate_is_stored(store: RunStore, record: RunRecord) -> None:
-    store.put_judgements(record.run_id, [one(0, body={"raw": "\ud83d half", "answer": {"score": 2}})])
+    store.put_judgements(record.run_id, [make_judgement(0, body={"raw": "\ud83d half", "answer": {"score": 2}})])
     (row,) = store.judgements(record.run_id)
     assert row.body == {"raw": "? half", "answer": {"score": 2}}
 
@@ -64,18 +72,18 @@ def test_secrets_are_redacted(store: RunStore, record: RunRecord) -> None:
     store.hide(["geheim-1"])
     store.hide(["geheim-2"])
     body = {"answer": {"rationale": "geheim-1"}, "raw": ["geheim-2"], "message": "sk geheim-1!"}
-    store.put_judgements(record.run_id, [one(0, body=body)])
+    store.put_judgements(record.run_id, [make_judgement(0, body=body)])
     (row,) = store.judgements(record.run_id)
     assert row.body == {"answer": {"rationale": "***"}, "raw": ["***"], "message": "sk ***!"}
 
 
 def test_deleted_with_their_run(store: RunStore, record: RunRecord) -> None:
-    store.put_judgements(record.run_id, [one(0)])
+    store.put_judgements(record.run_id, [make_judgement(0)])
     store.delete(record.run_id)
     with pytest.raises(UnknownRunError):
         store.judgements(record.run_id)
     with pytest.raises(UnknownRunError):
-        store.put_judgements(record.run_id, [one(0)])
+        store.put_judgements(record.run_id, [make_judgement(0)])
     with store._database.read() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM eval_judgements").scalar_one() == 0
 

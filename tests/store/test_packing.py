@@ -39,13 +39,13 @@ from auepora_eval.store.score_columns import decode_scores, encode_scores
 from auepora_eval.store.texts import TextKeys
 
 
-def output_and_back(output: SystemOutputs, sample_id: str = "1") -> tuple[SystemOutputs, bytes]:
+def round_trip_output(output: SystemOutputs, sample_id: str = "1") -> tuple[SystemOutputs, bytes]:
     keys = TextKeys(Secrets())
     data = pack_output(sample_id, output, keys)
     return unpack_output(decode_packed(data), {"": "", **keys.texts}), data
 
 
-def sample_and_back(sample: EvaluationSample) -> EvaluationSample:
+def round_trip_sample(sample: EvaluationSample) -> EvaluationSample:
     keys = TextKeys(Secrets())
     line, row = canonical_line(sample)
     data = pack_sample(row, line, keys)
@@ -106,16 +106,16 @@ SAMPLE = st.builds(
 
 @given(ID, OUTPUT)
 def test_output_round_trip_equals_file(sample_id: str, output: SystemOutputs) -> None:
-    back, data = output_and_back(output, sample_id)
+    back, data = round_trip_output(output, sample_id)
     assert (sample_id, back) == decode_output(encode_output(sample_id, output))
     assert decode_packed(data).sample_id == (sample_id if "\x00" in sample_id else None)
-    assert output_and_back(back, sample_id)[0] == back
+    assert round_trip_output(back, sample_id)[0] == back
 
 
 @given(SAMPLE)
 def test_sample_round_trip_equals_file(sample: EvaluationSample) -> None:
     want = decode_sample(encode_sample(sample))
-    assert sample_and_back(sample) == want
+    assert round_trip_sample(sample) == want
     assert canonical_line(want)[0] == canonical_line(sample)[0]
 
 
@@ -143,14 +143,14 @@ ODD_OUTPUTS: list[tuple[SystemOutputs, SystemOutputs, str]] = [  # given, want, 
 
 @pytest.mark.parametrize(("output", "want", "why"), ODD_OUTPUTS, ids=[row[-1] for row in ODD_OUTPUTS])
 def test_unusual_outputs(output: SystemOutputs, want: SystemOutputs, why: str) -> None:
-    back = output_and_back(output)[0]
+    back = round_trip_output(output)[0]
     if output.steps:
         assert back == decode_output(encode_output("1", output))[1]
     else:
         assert back == want, why
 
 
-def hit(**given: Any) -> SystemOutputs:
+def one_document_output(**given: Any) -> SystemOutputs:
     return SystemOutputs([RetrievedDocument(Document(given.pop("id", "a"), **given), 0.5, 1)])
 
 
@@ -162,16 +162,16 @@ REFUSED: list[tuple[SystemOutputs, str]] = [  # output, problem
     (SystemOutputs([], extra={1: "x"}), "field 'extra' has a key that is not a string: 1"),  # type: ignore[dict-item]
     (SystemOutputs([], extra={"b": b"x"}), "field 'extra.b' holds a value of type 'bytes'"),
     (SystemOutputs([], Response("\ud800")), "field 'response.text' holds half of a surrogate pair"),
-    (hit(text="\ud800"), "field 'retrieved[0].doc.text' holds half of a surrogate pair"),
-    (hit(id=""), "field 'retrieved[0].doc.doc_id' is empty"),
-    (hit(id=7), "field 'retrieved[0].doc.doc_id' must be a string"),
-    (hit(text=7), "field 'retrieved[0].doc.text' must be a string"),
-    (hit(text=None), "field 'retrieved[0].doc.text' must be a string"),
-    (hit(metadata=None), "field 'retrieved[0].doc.metadata' must be an object"),
-    (hit(metadata=[]), "field 'retrieved[0].doc.metadata' must be an object"),
+    (one_document_output(text="\ud800"), "field 'retrieved[0].doc.text' holds half of a surrogate pair"),
+    (one_document_output(id=""), "field 'retrieved[0].doc.doc_id' is empty"),
+    (one_document_output(id=7), "field 'retrieved[0].doc.doc_id' must be a string"),
+    (one_document_output(text=7), "field 'retrieved[0].doc.text' must be a string"),
+    (one_document_output(text=None), "field 'retrieved[0].doc.text' must be a string"),
+    (one_document_output(metadata=None), "field 'retrieved[0].doc.metadata' must be an object"),
+    (one_document_output(metadata=[]), "field 'retrieved[0].doc.metadata' must be an object"),
     (SystemOutputs([], extra=[]), "field 'extra' must be an object"),  # type: ignore[arg-type]
     (SystemOutputs([], steps=None), "field 'steps' must be an array"),  # type: ignore[arg-type]
-    (hit(span=(9, 3)), "field 'retrieved[0].doc.span' must be [start, end]"),
+    (one_document_output(span=(9, 3)), "field 'retrieved[0].doc.span' must be [start, end]"),
     (SystemOutputs([], Response("a", sentences=[{"txt": "a"}])), "unknown field 'response.sentences[0].txt'"),
     (SystemOutputs([], refused="no"), "field 'refused' must be true or false or null"),  # type: ignore[arg-type]
     (SystemOutputs(["a"]), ""),  # type: ignore[list-item]
@@ -181,10 +181,10 @@ REFUSED: list[tuple[SystemOutputs, str]] = [  # output, problem
 @pytest.mark.parametrize(("output", "problem"), REFUSED, ids=[problem or "an id alone" for _, problem in REFUSED])
 def test_rejected_values(output: SystemOutputs, problem: str) -> None:
     if not problem:  # what a file may leave out may be left out here too
-        assert output_and_back(output)[0] == SystemOutputs([RetrievedDocument(Document("a"), None, 1)])
+        assert round_trip_output(output)[0] == SystemOutputs([RetrievedDocument(Document("a"), None, 1)])
         return
     with pytest.raises(LineError) as caught:
-        output_and_back(output)
+        round_trip_output(output)
     assert str(caught.value).startswith(f"the output of sample '1': {problem}")
 
 
@@ -197,10 +197,10 @@ def test_rejected_values(output: SystemOutputs, problem: str) -> None:
     ids=["plain", "by the careful way"],
 )
 def test_unknown_ranking_differs_from_empty(output: SystemOutputs) -> None:
-    back, data = output_and_back(output)
+    back, data = round_trip_output(output)
     assert isinstance(back.retrieved, UnknownRanking)
     assert b"retrieved" not in encode_output("1", back)
-    assert not isinstance(output_and_back(SystemOutputs([], Response("a")))[0].retrieved, UnknownRanking)
+    assert not isinstance(round_trip_output(SystemOutputs([], Response("a")))[0].retrieved, UnknownRanking)
     (row,) = encode_output_rows("r", [StoredOutput(0, 0, "1", output)], Secrets(["a"]), TextKeys(Secrets()))
     assert isinstance(unpack_output(decode_packed(row[-1]), None).retrieved, UnknownRanking)
     assert row[-1] != data  # a secret was taken out
@@ -241,7 +241,7 @@ def test_packed_size_of_ten_documents() -> None:
 # --- fingerprints ----------------------------------------------------------------------------------------------------
 
 
-def a_sample(**given: Any) -> EvaluationSample:
+def make_sample(**given: Any) -> EvaluationSample:
     return EvaluationSample(given.pop("sample_id", "1"), given.pop("query", "q"), **given)
 
 
@@ -259,13 +259,18 @@ def test_fingerprint_is_the_digest_of_canonical_lines() -> None:
 
 
 SAME: list[tuple[EvaluationSample, EvaluationSample, bool, str]] = [  # one, other, same, why
-    (a_sample(labels={"a": 1, "b": 2}), a_sample(labels={"b": 2, "a": 1}), True, "the order of keys"),
-    (a_sample(metadata={"a": {"x": 1, "y": 2}}), a_sample(metadata={"a": {"y": 2, "x": 1}}), True, "... inside"),
-    (a_sample(metadata={"n": np.int64(3)}), a_sample(metadata={"n": 3}), True, "numbers of numpy"),
-    (a_sample(metadata={"n": (1, 2)}), a_sample(metadata={"n": [1, 2]}), True, "a tuple is a list"),
-    (a_sample(relevant_docs=[]), a_sample(relevant_docs=None), False, "nothing relevant is not unannotated"),
-    (a_sample(query="q"), a_sample(query="Q"), False, "another query"),
-    (a_sample(relevant_docs=[Document("a")]), a_sample(relevant_docs=[Document("a", "t")]), False, "another text"),
+    (make_sample(labels={"a": 1, "b": 2}), make_sample(labels={"b": 2, "a": 1}), True, "the order of keys"),
+    (make_sample(metadata={"a": {"x": 1, "y": 2}}), make_sample(metadata={"a": {"y": 2, "x": 1}}), True, "... inside"),
+    (make_sample(metadata={"n": np.int64(3)}), make_sample(metadata={"n": 3}), True, "numbers of numpy"),
+    (make_sample(metadata={"n": (1, 2)}), make_sample(metadata={"n": [1, 2]}), True, "a tuple is a list"),
+    (make_sample(relevant_docs=[]), make_sample(relevant_docs=None), False, "nothing relevant is not unannotated"),
+    (make_sample(query="q"), make_sample(query="Q"), False, "another query"),
+    (
+        make_sample(relevant_docs=[Document("a")]),
+        make_sample(relevant_docs=[Document("a", "t")]),
+        False,
+        "another text",
+    ),
 ]
 
 
@@ -275,14 +280,14 @@ def test_samples_with_equal_fingerprints(one: EvaluationSample, other: Evaluatio
 
 
 def test_order_of_samples_changes_the_fingerprint() -> None:
-    pair = [a_sample(sample_id="1"), a_sample(sample_id="2")]
+    pair = [make_sample(sample_id="1"), make_sample(sample_id="2")]
     assert dataset_fingerprint(pair) != dataset_fingerprint(pair[::-1])
     assert dataset_fingerprint([]) != dataset_fingerprint(pair)
 
 
 def test_sample_without_a_fingerprint() -> None:
     with pytest.raises(LineError, match=r"sample '1': field 'labels.x' holds a value of type 'object'"):
-        dataset_fingerprint([a_sample(labels={"x": object()})])
+        dataset_fingerprint([make_sample(labels={"x": object()})])
 
 
 # --- outcomes --------------------------------------------------------------------------------------------------------

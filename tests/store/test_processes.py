@@ -16,13 +16,13 @@ needs_start_time = pytest.mark.skipif(
 )
 
 
-def of_child(code: str = "import sys; sys.stdin.read()") -> subprocess.Popen[bytes]:
+def start_child(code: str = "import sys; sys.stdin.read()") -> subprocess.Popen[bytes]:
     script = "from auepora_eval.store.processes import this_process; print(this_process(), flush=True);"
     return subprocess.Popen([sys.executable, "-c", script + code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 def test_other_process_is_alive_until_it_ends() -> None:
-    with of_child() as child:
+    with start_child() as child:
         assert child.stdout is not None
         assert child.stdin is not None
         name = child.stdout.readline().decode().strip()
@@ -39,7 +39,7 @@ def test_other_process_is_alive_until_it_ends() -> None:
 
 @needs_start_time
 def test_zombie_process_is_not_alive() -> None:
-    with of_child("import os; os._exit(0)") as child:
+    with start_child("import os; os._exit(0)") as child:
         assert child.stdout is not None
         name = child.stdout.readline().decode().strip()
         child.stdout.read()  # its end of the pipe is closed as it ends; it is not waited for

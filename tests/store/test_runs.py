@@ -40,7 +40,7 @@ SAMPLES = [
 ]
 
 
-def an_output(number: int = 0, **given: Any) -> SystemOutputs:
+def make_output(number: int = 0, **given: Any) -> SystemOutputs:
     hits = [
         RetrievedDocument(Document("a", "text of a"), 0.5, 1),
         RetrievedDocument(Document("x", f"x {number}"), 0.1, 2),
@@ -48,18 +48,18 @@ def an_output(number: int = 0, **given: Any) -> SystemOutputs:
     return SystemOutputs(hits, Response("because" if number % 3 else "who knows"), {"end_to_end": 0.25}, **given)
 
 
-OUTPUTS = [an_output(number) for number in range(6)]
+OUTPUTS = [make_output(number) for number in range(6)]
 
 
-def stored(outputs: list[SystemOutputs] = OUTPUTS, repeat: int = 0) -> list[StoredOutput]:
+def stored_outputs(outputs: list[SystemOutputs] = OUTPUTS, repeat: int = 0) -> list[StoredOutput]:
     return [StoredOutput(position, repeat, f"q{position}", output) for position, output in enumerate(outputs)]
 
 
-def a_run(store: RunStore, name: str = "one", **given: Any) -> RunRecord:
+def create_run(store: RunStore, name: str = "one", **given: Any) -> RunRecord:
     return store.create_run(name, given.pop("samples", SAMPLES), dataset_name="set", plan={"version": 1}, **given)
 
 
-def count(store: RunStore, table: Any) -> int:
+def count_rows(store: RunStore, table: Any) -> int:
     with store._database.read() as connection:
         return len(connection.execute(select(table)).all())
 
@@ -83,19 +83,19 @@ def test_new_run(store: RunStore) -> None:
 
 
 def test_custom_id_must_be_unique(store: RunStore) -> None:
-    assert a_run(store, run_id="run_mine").run_id == "run_mine"
+    assert create_run(store, run_id="run_mine").run_id == "run_mine"
     with pytest.raises(BadValueError, match="there is a run 'run_mine' already"):
-        a_run(store, run_id="run_mine")
+        create_run(store, run_id="run_mine")
     assert len(store.runs()) == 1
 
 
 def test_run_needs_a_name(store: RunStore) -> None:
     with pytest.raises(BadValueError, match="a run needs a name"):
-        a_run(store, "")
+        create_run(store, "")
 
 
 def test_finish_and_reopen(store: RunStore) -> None:
-    run_id = a_run(store).run_id
+    run_id = create_run(store).run_id
     store.finish(run_id, RunStatus.STOPPED, message="enough\x00")
     ended = store.get(run_id)
     assert (ended.status, ended.message) == (RunStatus.STOPPED, "enough\N{REPLACEMENT CHARACTER}")
@@ -111,9 +111,9 @@ def test_finish_and_reopen(store: RunStore) -> None:
 
 
 def test_runs_are_listed_newest_first_and_filtered(store: RunStore) -> None:
-    first = a_run(store, "a", tags=["x"]).run_id
+    first = create_run(store, "a", tags=["x"]).run_id
     second = store.create_run("b", SAMPLES[:1], dataset_name="other", plan={}, tags=["x", "y"]).run_id
-    third = a_run(store, "a").run_id
+    third = create_run(store, "a").run_id
     store.finish(first)
 
     def ids(**given: Any) -> list[str]:
@@ -132,7 +132,7 @@ def test_runs_are_listed_newest_first_and_filtered(store: RunStore) -> None:
 
 
 def test_tag_and_untag(store: RunStore) -> None:
-    run_id = a_run(store, tags="one").run_id
+    run_id = create_run(store, tags="one").run_id
     store.tag(run_id, "two", "one", "drei\N{SNOWMAN}")
     assert store.get(run_id).tags == ("one", "two", "drei\N{SNOWMAN}")
     store.untag(run_id, "one", "never there")
@@ -140,9 +140,9 @@ def test_tag_and_untag(store: RunStore) -> None:
 
 
 def test_find_run(store: RunStore) -> None:
-    old = a_run(store, "base", run_id="run_01AAAB").run_id
-    new = a_run(store, "base", run_id="run_01AABC").run_id
-    last = a_run(store, "tuned", run_id="run_02XYZ").run_id
+    old = create_run(store, "base", run_id="run_01AAAB").run_id
+    new = create_run(store, "base", run_id="run_01AABC").run_id
+    last = create_run(store, "tuned", run_id="run_02XYZ").run_id
     for text, want in (
         (old, old),
         ("run_01AAA", old),
@@ -168,10 +168,10 @@ def test_find_run(store: RunStore) -> None:
 
 
 def test_latest_skips_replays(store: RunStore) -> None:
-    first = a_run(store, "base", run_id="run_01").run_id
-    last = a_run(store, "tuned", run_id="run_02").run_id
+    first = create_run(store, "base", run_id="run_01").run_id
+    last = create_run(store, "tuned", run_id="run_02").run_id
     for number, name in enumerate(("base|tuned-generator", "tuned"), 3):
-        store.tag(a_run(store, name, run_id=f"run_0{number}").run_id, "replay")
+        store.tag(create_run(store, name, run_id=f"run_0{number}").run_id, "replay")
     cases = (
         ("latest", last),
         ("latest~1", first),
@@ -204,7 +204,7 @@ def test_unknown_run(store: RunStore) -> None:
         lambda: store.counts("run_x"),
         lambda: store.results("run_x"),
         lambda: store.result("run_x", "mrr"),
-        lambda: store.append("run_x", stored()),
+        lambda: store.append("run_x", stored_outputs()),
         lambda: store.put_results("run_x", Results()),
         lambda: store.finish("run_x"),
         lambda: store.reopen("run_x"),
@@ -214,7 +214,7 @@ def test_unknown_run(store: RunStore) -> None:
     for call in calls:
         with pytest.raises(UnknownRunError, match="no run is called 'run_x'"):
             call()
-    assert count(store, documents) == 0
+    assert count_rows(store, documents) == 0
 
 
 # --- samples and outputs ---------------------------------------------------------------------------------------------
@@ -222,35 +222,35 @@ def test_unknown_run(store: RunStore) -> None:
 
 @pytest.mark.parametrize("name", ["a\0b", "\0", "half \ud800"], ids=["a null", "nothing else", "half a character"])
 def test_names_that_are_invalid_in_columns(store: RunStore, name: str) -> None:
-    made = a_run(store, name)
+    made = create_run(store, name)
     assert [one.run_id for one in store.runs(name=name)] == [made.run_id]
     assert store.runs(name=f"{name}!") == store.runs(dataset=name) == store.runs(tag=name) == []
     for call in (store.get, store.samples, store.outputs, store.done, store.delete, store.reopen):
         with pytest.raises(UnknownRunError):
             call(name)
     with pytest.raises(UnknownRunError):
-        store.append(name, stored())
+        store.append(name, stored_outputs())
     with pytest.raises(BadValueError, match="cannot be the id of a run"):
-        a_run(store, run_id=name)
+        create_run(store, run_id=name)
 
 
 def test_samples_are_stored_once(store: RunStore) -> None:
-    first, second = a_run(store), a_run(store)
+    first, second = create_run(store), create_run(store)
     assert store.samples(first.run_id) == store.samples(second.run_id) == SAMPLES
     assert store.sample_ids(first.run_id) == [sample.sample_id for sample in SAMPLES]
-    assert count(store, samples) == len(SAMPLES)
-    assert count(store, documents) == 1 + len(SAMPLES)  # one text shared by all, one of each sample's own
+    assert count_rows(store, samples) == len(SAMPLES)
+    assert count_rows(store, documents) == 1 + len(SAMPLES)  # one text shared by all, one of each sample's own
 
 
 def test_no_samples(store: RunStore) -> None:
-    run_id = a_run(store, samples=[]).run_id
+    run_id = create_run(store, samples=[]).run_id
     assert (store.samples(run_id), store.sample_ids(run_id), list(store.outputs(run_id))) == ([], [], [])
     assert store.results(run_id) == []
 
 
 def test_outputs_in_order(store: RunStore) -> None:
-    run_id = a_run(store).run_id
-    given = [*stored(), *stored(repeat=1)]
+    run_id = create_run(store).run_id
+    given = [*stored_outputs(), *stored_outputs(repeat=1)]
     for part in (given[7:], given[:3], given[3:7]):
         store.append(run_id, part)
     store.append(run_id, [])
@@ -263,8 +263,10 @@ def test_outputs_in_order(store: RunStore) -> None:
 
 
 def test_more_than_one_chunk_of_outputs(store: RunStore) -> None:
-    run_id = a_run(store).run_id
-    given = [StoredOutput(position, repeat, "q", an_output(position)) for repeat in (0, 1) for position in range(1250)]
+    run_id = create_run(store).run_id
+    given = [
+        StoredOutput(position, repeat, "q", make_output(position)) for repeat in (0, 1) for position in range(1250)
+    ]
     store.append(run_id, given)
     assert list(store.outputs(run_id)) == given
     reading = store.outputs(run_id)
@@ -278,28 +280,28 @@ def test_small_text_caches(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_rows, "_CHUNK", 4)
     monkeypatch.setattr(sample_rows, "_CHUNK", 4)
     with RunStore.open(url) as store:
-        run_id = a_run(store).run_id
-        for one in stored():
+        run_id = create_run(store).run_id
+        for one in stored_outputs():
             store.append(run_id, [one])
-        assert list(store.outputs(run_id)) == stored()
+        assert list(store.outputs(run_id)) == stored_outputs()
         assert store.samples(run_id) == SAMPLES
         assert store.sample_ids(run_id) == [sample.sample_id for sample in SAMPLES]
 
 
 def test_existing_output_is_kept_or_replaced(store: RunStore) -> None:
-    run_id = a_run(store).run_id
+    run_id = create_run(store).run_id
     failed = SystemOutputs([], error="timeout: after 2 s")
     store.append(run_id, [StoredOutput(0, 0, "q0", failed), StoredOutput(1, 0, "q1", OUTPUTS[1])])
     assert (store.failed(run_id), store.counts(run_id)) == ({(0, 0)}, (2, 1))
-    store.append(run_id, stored()[:1])
+    store.append(run_id, stored_outputs()[:1])
     assert next(store.outputs(run_id)).output == failed
-    store.append(run_id, stored()[:1], replace=True)
+    store.append(run_id, stored_outputs()[:1], replace=True)
     assert next(store.outputs(run_id)).output == OUTPUTS[0]
     assert (store.failed(run_id), store.counts(run_id)) == (set(), (2, 0))
 
 
 def test_error_column_is_shortened(store: RunStore) -> None:
-    run_id = a_run(store).run_id
+    run_id = create_run(store).run_id
     error = "bad_output: " + "x\x00" * 1000
     store.append(run_id, [StoredOutput(0, 0, "q\x00", SystemOutputs([], error=error))])
     (back,) = store.outputs(run_id)
@@ -310,15 +312,15 @@ def test_error_column_is_shortened(store: RunStore) -> None:
 
 
 def test_values_that_are_not_json_are_rejected(store: RunStore) -> None:
-    run_id = a_run(store).run_id
-    invalid = StoredOutput(1, 0, "q1", an_output(1, extra={"when": object()}))
+    run_id = create_run(store).run_id
+    invalid = StoredOutput(1, 0, "q1", make_output(1, extra={"when": object()}))
     with pytest.raises(
         LineError, match=r"the output of sample 'q1': field 'extra.when' holds a value of type 'object'"
     ):
-        store.append(run_id, [stored()[0], invalid])
+        store.append(run_id, [stored_outputs()[0], invalid])
     assert store.done(run_id) == set()
     with pytest.raises(LineError, match=r"sample 'q': field 'metadata.x' is NaN"):
-        a_run(store, samples=[EvaluationSample("q", "?", metadata={"x": float("nan")})])
+        create_run(store, samples=[EvaluationSample("q", "?", metadata={"x": float("nan")})])
     assert len(store.runs()) == 1
 
 
@@ -327,7 +329,7 @@ def test_values_that_are_not_json_are_rejected(store: RunStore) -> None:
 METRICS = ["recall@2", "mrr", "exact_match", "bleu", "quantile_latency[end_to_end,0.9]", "distinct_n", "bpref"]
 
 
-def equal_results(got: Results, want: Results) -> None:
+def assert_equal_results(got: Results, want: Results) -> None:
     want.run_id = got.run_id
     assert got.to_dict(per_query=True) == want.to_dict(per_query=True)
     for one, other in zip(got, want, strict=True):
@@ -335,11 +337,11 @@ def equal_results(got: Results, want: Results) -> None:
 
 
 def test_result_round_trip(store: RunStore) -> None:
-    run_id = a_run(store).run_id
+    run_id = create_run(store).run_id
     outputs = [*OUTPUTS[:4], SystemOutputs([], error="timeout"), OUTPUTS[5]]
     given = evaluate(SAMPLES, outputs, METRICS, slices=["labels.lang"])
     store.put_results(run_id, given, reducers={"mrr": "mean"})
-    equal_results(store.results(run_id), given)
+    assert_equal_results(store.results(run_id), given)
     assert store.results(run_id).run_id == run_id
     part = store.result(run_id, "mrr").slices["labels.lang"]["de"]
     assert isinstance(part, MetricResult)
@@ -350,17 +352,17 @@ def test_result_round_trip(store: RunStore) -> None:
 
 
 def test_scores_of_repeats_round_trip(store: RunStore) -> None:
-    run_id = a_run(store).run_id
+    run_id = create_run(store).run_id
     failing = [*OUTPUTS[:4], SystemOutputs([], error="timeout"), OUTPUTS[5]]
     given = evaluate_repeats(SAMPLES, [lambda: OUTPUTS, lambda: failing], METRICS)
     store.put_results(run_id, given)
     kept = {one.name: isinstance(one.scores, Scores) and one.scores.repeats is not None for one in given}
     assert (kept["bleu"], kept["mrr"]) == (True, False)  # a mean is made of the samples' means: they suffice
-    equal_results(store.results(run_id), given)
+    assert_equal_results(store.results(run_id), given)
 
 
 def test_result_by_name_and_by_signature(store: RunStore) -> None:
-    run_id = a_run(store).run_id
+    run_id = create_run(store).run_id
     usual, trec = (evaluate(SAMPLES, OUTPUTS, ["map", "mrr"], conventions=name) for name in ("auepora", "trec"))
     store.put_results(run_id, usual)
     store.put_results(run_id, trec[:1])
@@ -374,12 +376,12 @@ def test_result_by_name_and_by_signature(store: RunStore) -> None:
         store.result(run_id, "mapp")
     store.put_results(run_id, usual)  # computed again: the latest now
     assert store.result(run_id, "map").signature == usual[0].signature
-    assert count(store, scores) == 3
+    assert count_rows(store, scores) == 3
 
 
 def test_signature_of_any_length(store: RunStore) -> None:
     """Of a text that repeats itself a server keeps a short form; of this one it cannot."""
-    run_id = a_run(store).run_id
+    run_id = create_run(store).run_id
     long = "recall@5|" + "".join(f"{number * 7919 % 1_000_003:x}" for number in range(8000))
     assert len(long) > 30_000
     for value in (0.25, 0.5):
@@ -392,7 +394,7 @@ def test_signature_of_any_length(store: RunStore) -> None:
 
 
 def test_positions_of_results(store: RunStore) -> None:
-    run_id = a_run(store).run_id
+    run_id = create_run(store).run_id
     for name in ("b", "a"):
         store.put_result(run_id, MetricResult(name, TargetCategory.LATENCY, 1.0))
     store.put_result(run_id, MetricResult("c", TargetCategory.LATENCY, 1.0), position=0)
@@ -415,14 +417,14 @@ ODD_RESULTS: list[tuple[MetricResult, str]] = [  # result, why
 
 @pytest.mark.parametrize(("given", "why"), ODD_RESULTS, ids=[row[-1] for row in ODD_RESULTS])
 def test_unusual_results(store: RunStore, given: MetricResult, why: str) -> None:
-    run_id = a_run(store, samples=SAMPLES[: len(given.scores or ())]).run_id
+    run_id = create_run(store, samples=SAMPLES[: len(given.scores or ())]).run_id
     store.put_result(run_id, given)
     want = Results([given], sample_ids=store.sample_ids(run_id), run_id=run_id)
     assert store.results(run_id).to_dict(per_query=True) == want.to_dict(per_query=True), why
 
 
 def test_value_that_is_not_a_number(store: RunStore) -> None:
-    run_id = a_run(store).run_id
+    run_id = create_run(store).run_id
     store.put_result(run_id, MetricResult("m", LATENCY, float("nan"), interval=(float("-inf"), float("inf"))))
     back = store.result(run_id, "m")
     assert np.isnan(back.value)
@@ -434,64 +436,64 @@ def test_value_that_is_not_a_number(store: RunStore) -> None:
 
 def test_deletion_removes_unreferenced_rows(store: RunStore) -> None:
     other = [EvaluationSample("o", "?", [Document("o", "other text"), Document("a", "text of a")])]
-    first, second, third = a_run(store).run_id, a_run(store).run_id, a_run(store, samples=other).run_id
+    first, second, third = create_run(store).run_id, create_run(store).run_id, create_run(store, samples=other).run_id
     for run_id in (first, second):
-        store.append(run_id, stored([an_output(int(run_id == second))]))
+        store.append(run_id, stored_outputs([make_output(int(run_id == second))]))
         store.put_result(run_id, MetricResult("m", LATENCY, 1.0))
-    assert count(store, documents) == 1 + 6 + 1 + 2
+    assert count_rows(store, documents) == 1 + 6 + 1 + 2
     store.delete(first)
     assert {record.run_id for record in store.runs()} == {second, third}
-    assert (count(store, samples), count(store, scores), count(store, query_results)) == (7, 1, 1)
-    assert count(store, documents) == 1 + 6 + 1 + 1  # "x 0" was its alone
+    assert (count_rows(store, samples), count_rows(store, scores), count_rows(store, query_results)) == (7, 1, 1)
+    assert count_rows(store, documents) == 1 + 6 + 1 + 1  # "x 0" was its alone
     store.delete([second, second])
     assert store.samples(third) == other
-    assert (count(store, samples), count(store, documents)) == (1, 2)
+    assert (count_rows(store, samples), count_rows(store, documents)) == (1, 2)
     store.delete([third])
-    assert [count(store, table) for table in (samples, documents, scores, query_results)] == [0, 0, 0, 0]
+    assert [count_rows(store, table) for table in (samples, documents, scores, query_results)] == [0, 0, 0, 0]
 
 
 def test_text_deleted_by_another_process_is_written_again(store: RunStore, url: str) -> None:
-    first = a_run(store, samples=[]).run_id
-    store.append(first, stored()[:1])
+    first = create_run(store, samples=[]).run_id
+    store.append(first, stored_outputs()[:1])
     with RunStore.open(url) as elsewhere:
         elsewhere.delete(first)
-    second = a_run(store, samples=[]).run_id
-    store.append(second, stored()[:1])
+    second = create_run(store, samples=[]).run_id
+    store.append(second, stored_outputs()[:1])
     assert [one.output for one in store.outputs(second)] == OUTPUTS[:1]
 
 
 def test_concurrent_writing_and_deletion(store: RunStore, url: str) -> None:
     """Runs that share their texts come and go while another is written: no text of it is ever missing."""
-    kept = a_run(store, samples=[]).run_id
+    kept = create_run(store, samples=[]).run_id
     stop = threading.Event()
 
     def come_and_go() -> None:
         with RunStore.open(url) as elsewhere:
             while not stop.is_set():
-                run_id = a_run(elsewhere, samples=[]).run_id
-                elsewhere.append(run_id, stored())
+                run_id = create_run(elsewhere, samples=[]).run_id
+                elsewhere.append(run_id, stored_outputs())
                 elsewhere.delete(run_id)
 
     other = threading.Thread(target=come_and_go)
     other.start()
     try:
         for number in range(40):
-            output = an_output(number % 6)
+            output = make_output(number % 6)
             store.append(kept, [StoredOutput(number, 0, "q", output)])
     finally:
         stop.set()
         other.join()
-    assert [one.output for one in store.outputs(kept)] == [an_output(number % 6) for number in range(40)]
+    assert [one.output for one in store.outputs(kept)] == [make_output(number % 6) for number in range(40)]
 
 
 def test_threads_share_a_store(store: RunStore) -> None:
-    run_id = a_run(store, samples=[]).run_id
+    run_id = create_run(store, samples=[]).run_id
     problems: list[BaseException] = []
 
     def write(start: int) -> None:
         try:
             for position in range(start, start + 20):
-                store.append(run_id, [StoredOutput(position, 0, f"q{position}", an_output(position))])
+                store.append(run_id, [StoredOutput(position, 0, f"q{position}", make_output(position))])
                 assert len(list(store.outputs(run_id))) <= 80
         except BaseException as error:
             problems.append(error)
@@ -502,11 +504,11 @@ def test_threads_share_a_store(store: RunStore) -> None:
     for thread in threads:
         thread.join()
     assert problems == []
-    assert [one.output for one in store.outputs(run_id)] == [an_output(position) for position in range(80)]
+    assert [one.output for one in store.outputs(run_id)] == [make_output(position) for position in range(80)]
 
 
 def test_scores_with_every_outcome(store: RunStore) -> None:
-    run_id = a_run(store).run_id
+    run_id = create_run(store).run_id
     given = Scores.from_list(
         [Score(0.5), Score.skip("no_gold"), Score.fail("broken"), Score(-1e-320), Score(1e308), Score(0)]
     )

@@ -27,7 +27,7 @@ from helpers.user_project import Project
 SECRET = 'k"1\\é/☃&x'
 
 
-def everything(store: RunStore) -> bytes:
+def dump_store(store: RunStore) -> bytes:
     """Return the whole content of a store as bytes."""
     cells = []
     with store._database.read() as connection:
@@ -37,7 +37,7 @@ def everything(store: RunStore) -> bytes:
     return b"\n".join(cells)
 
 
-def fill(store: RunStore, secret: str) -> str:
+def create_run_with_secret(store: RunStore, secret: str) -> str:
     """A run that has the secret everywhere."""
     text = f"before {secret} after"
     body = json.dumps({"key": secret})
@@ -64,8 +64,8 @@ def fill(store: RunStore, secret: str) -> str:
 @pytest.mark.parametrize("secret", ["sk-123456", SECRET, "0123", "true", "pa ss%20"])
 def test_no_secret_is_written(url: str, secret: str) -> None:
     with RunStore.open(url, secrets=["", secret]) as store:
-        run_id = fill(store, secret)
-        content = everything(store)
+        run_id = create_run_with_secret(store, secret)
+        content = dump_store(store)
         if secret not in ("0123", "true"):  # part of ids, times and JSON itself
             for form in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
                 assert form.encode() not in content
@@ -110,8 +110,8 @@ def test_sample_with_a_secret_is_rejected(url: str) -> None:
 
 def test_without_secrets_nothing_is_changed(url: str) -> None:
     with RunStore.open(url) as store:
-        fill(store, SECRET)
-        assert SECRET.encode() in everything(store)
+        create_run_with_secret(store, SECRET)
+        assert SECRET.encode() in dump_store(store)
 
 
 def test_passwords_in_urls_of_a_plan_are_redacted(url: str) -> None:

@@ -129,7 +129,7 @@ def _queries(path: Path, judged: dict[str, dict[str, int]], problems: Problems) 
             first = decoding_problem(line, error, _SHAPE)
             problems.add_all(path, number, find_struct_problems(line, _Query, _SHAPE, first))
             continue
-        if problems.gather:
+        if problems.collect_all:
             warn_repeated_keys(path, number, line, problems)
         if query.id in found:
             message = f"query {quote_text(query.id)} comes twice; each id may come once"

@@ -92,7 +92,7 @@ def read_values(
         except LineError as error:
             problems.add_all(path, line, error.messages, record=record)
             continue
-        if problems.gather:
+        if problems.collect_all:
             warn_repeated_keys(path, line, data, problems, record=record)
         yield JsonValue(number, line, record, value)
 

@@ -1,4 +1,4 @@
-"""JSONL files: one sample, or one system output, per line; compressed where the name says so."""
+"""JSONL files: one sample, or one system output, per line; compressed if the suffix is ``.gz`` or ``.zst``."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def read_samples(path: Path, problems: Problems, *, may_be_empty: bool = False) 
     unique_ids = UniqueIds(path, problems)
     number = None
     for number, line in read_lines(path):
-        if problems.gather:
+        if problems.collect_all:
             warn_repeated_keys(path, number, line, problems)
         try:
             sample = decode_sample(line)
@@ -60,7 +60,7 @@ def iter_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     unique_ids = UniqueIds(path, problems)
     number = None
     for number, line in read_lines(path):
-        if problems.gather:
+        if problems.collect_all:
             warn_repeated_keys(path, number, line, problems)
         try:
             sample_id, output, has_retrieved = decode_output_line(line)
@@ -110,7 +110,7 @@ def gathered_outputs(path: Path, outputs: Iterable[ParsedOutput], problems: Prob
     If some lines have ``retrieved``, a line without it (and without an error) is a mistake of the file: reading it as
     an empty ranking would count against the system.
     """
-    gathered: dict[str, SystemOutputs] = {}
+    by_id: dict[str, SystemOutputs] = {}
     with_ranking = False
     without: ParsedOutput | None = None
     for read in outputs:
@@ -119,10 +119,10 @@ def gathered_outputs(path: Path, outputs: Iterable[ParsedOutput], problems: Prob
                 with_ranking = True
             elif without is None:
                 without = read
-        gathered[read.sample_id] = read.output
+        by_id[read.sample_id] = read.output
     if with_ranking and without is not None:
         problems.add(path, without.line, MISSING_RETRIEVED, record=without.record)
-    return OutputsFile(gathered, answers_only=without is not None and not with_ranking)
+    return OutputsFile(by_id, answers_only=without is not None and not with_ranking)
 
 
 def save_jsonl_dataset(samples: Iterable[EvaluationSample], path: str | Path) -> None:

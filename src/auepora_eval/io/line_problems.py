@@ -60,7 +60,7 @@ def report_line_problems(
     path: Path, number: int, line: bytes, role: Role, first: str, problems: Problems, once: UniqueIds | None = None
 ) -> None:
     """Raise the first problem of a sample or an output, or record all of them with the sample id."""
-    if not problems.gather:
+    if not problems.collect_all:
         problems.add(path, number, first)
     found = find_line_problems(line, role, first)
     problems.add_all(path, number, found.messages)

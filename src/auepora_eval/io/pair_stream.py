@@ -158,7 +158,7 @@ class PairStream:
 
     def _outputs(self) -> Iterator[ParsedOutput]:
         # In order, a repeated id matches no sample; out of order, the lookup finds it.
-        return self._read_outputs(self.outputs_path, Problems(watch_ids=False))
+        return self._read_outputs(self.outputs_path, Problems(check_unique_ids=False))
 
     def __iter__(self) -> Iterator[Pair]:
         self.total, self.matched, self.missing, self.unknown = 0, 0, [], []
@@ -188,7 +188,7 @@ class PairStream:
         return self.corpus_join.fill_sample(sample), None if output is None else self.corpus_join.fill_output(output)
 
     def _pairs(self) -> Iterator[Pair]:
-        samples = self._read_samples(self.samples_path, Problems(watch_ids=self._keep_ids))
+        samples = self._read_samples(self.samples_path, Problems(check_unique_ids=self._keep_ids))
         hashes, outputs = _DuplicateIdDetector(), self._outputs()
         upcoming = next(outputs, None)
         found: ParsedOutput | None

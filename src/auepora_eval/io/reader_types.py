@@ -103,10 +103,10 @@ def _other_lines(positions: Sequence[tuple[int | None, int | None]]) -> str:
 class Problems:
     """Collector of problems: the first one is raised, or all are collected and the reader continues."""
 
-    def __init__(self, *, gather: bool = False, watch_ids: bool = True) -> None:
-        """``watch_ids``: whether readers check that ids are unique; streams check it in another way."""
-        self.gather = gather
-        self.watch_ids = watch_ids
+    def __init__(self, *, collect_all: bool = False, check_unique_ids: bool = True) -> None:
+        """``check_unique_ids``: whether readers check that ids are unique; streams check it in another way."""
+        self.collect_all = collect_all
+        self.check_unique_ids = check_unique_ids
         self.found: list[Problem] = []
         self.unreadable_ids: set[str] = set()
         """Ids of invalid records whose id can be read: they are not missing."""
@@ -124,7 +124,7 @@ class Problems:
     ) -> None:
         """Raise an error that names file and line, or record it."""
         problem = Problem(path, line, message, record)
-        if not self.gather:
+        if not self.collect_all:
             if kind is DataFileError:
                 raise DataFileError(path, line, problem.full_message)
             if kind is DuplicateIdError:
@@ -139,7 +139,7 @@ class Problems:
 
     def add_error(self, path: Path, error: AueporaError) -> None:
         """Raise an error that ends the reading, or record it without the file name in its message."""
-        if not self.gather:
+        if not self.collect_all:
             raise error
         if isinstance(error, DataFileError):
             self.found.append(Problem(Path(error.path), error.line, error.problem))
@@ -164,7 +164,7 @@ class UniqueIds:
 
     def is_new(self, sample_id: str, line: int | None, *, record: int | None = None, hint: str = "") -> bool:
         """Whether the id is new; a repeated id is added to the problems."""
-        if not self._problems.watch_ids:
+        if not self._problems.check_unique_ids:
             return True
         if sample_id not in self._lines:
             self._lines[sample_id] = line

@@ -58,7 +58,7 @@ def warn_repeated_keys(
     path: Path, line: int | None, data: bytes | str, problems: Problems, *, record: int | None = None
 ) -> None:
     """Warn about repeated keys if problems are collected; plain reading does not check for them."""
-    if not problems.gather:
+    if not problems.collect_all:
         return
     for key in repeated_keys(data):
         message = f"field {quote_text(key)} comes twice in its object; the last one counts"

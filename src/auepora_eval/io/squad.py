@@ -81,7 +81,7 @@ def iter_questions(path: Path, problems: Problems) -> Iterator[ParsedSample]:
 
     data = read_bytes(path)
     file = decode(_File, data, "")
-    if problems.gather:
+    if problems.collect_all:
         warn_repeated_keys(path, None, data, problems)
     for a, raw_article in enumerate(() if file is None else file.data, start=1):
         article = decode(_Article, raw_article, f"article {a}: ")

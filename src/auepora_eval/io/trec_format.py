@@ -128,8 +128,8 @@ def judged_levels(sample: EvaluationSample) -> dict[str, int]:
         levels.setdefault(doc.doc_id, 0)
     if not levels:
         raise BadValueError(
-            f"sample {sample.sample_id!r} cannot be written: it has no judged document, and judgements are all that "
-            "says there is a query; leave the sample out"
+            f"sample {sample.sample_id!r} cannot be written: it has no judged document, and qrels list only "
+            "queries with judgements; leave the sample out"
         )
     return levels
 
@@ -162,7 +162,7 @@ def save_run(outputs: Iterable[tuple[str, SystemOutputs]], path: str | Path) -> 
             query = _query_cell(sample_id, owner, seen)
             if not output.retrieved:
                 raise BadValueError(
-                    f"{owner} cannot be written: it retrieved nothing, which a run cannot say; leave the sample out"
+                    f"{owner} cannot be written: it retrieved nothing, which a run cannot represent; leave the sample out"
                 )
             scores = _run_scores(output.retrieved, owner)
             for rank, (item, score) in enumerate(zip(output.retrieved, scores, strict=True), start=1):
@@ -222,7 +222,7 @@ def _load_or_collect(
     try:
         return load(path)
     except DataFileError as error:
-        if error.line is None or not problems.gather:
+        if error.line is None or not problems.collect_all:
             raise
     good: list[bytes] = []
     for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):

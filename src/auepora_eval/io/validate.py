@@ -29,14 +29,14 @@ MAX_SUGGESTIONS = 20
 """Up to this number of unmatched ids, similar ids of the other file are suggested; more would take too long."""
 _NO_RECORD = "there is no {} in it"
 _NO_GOLD_ADVICE = (
-    "no sample has relevant_docs or reference_answer: nothing here tells a right answer from a wrong one, and "
+    "no sample has relevant_docs or reference_answer: correct and wrong answers cannot be distinguished, and "
     "answer_relevance is only word overlap with the question",
     "judges: metrics that a model gives without gold, such as `auepora score DATASET OUTPUTS -m llm_faithfulness "
     "--judge-model MODEL`",
     "pooling: relevance grades for what your runs returned, with `auepora pool RUN ...`, `auepora judge relevance` and "
     "`auepora rescore --qrels`",
-    "labels: what people say of some answers, with `auepora label RUN`; `auepora judge calibrate` then tells how far a "
-    "judge can be trusted",
+    "labels: human labels of some answers, with `auepora label RUN`; `auepora judge calibrate` then measures how well "
+    "a judge agrees with them",
 )
 _FIELD = re.compile(r"(?:unknown )?field ('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 
@@ -167,14 +167,14 @@ def _targets(
 
 
 def _samples(path: Path, name: str | None) -> ParsedFile[ParsedSample]:
-    found = Problems(gather=True)
+    found = Problems(collect_all=True)
     chosen = _detect_format(path, "samples", name, found)
     read = None if chosen is None else chosen.read_samples
     return ParsedFile(path, chosen, _records(path, read, found, "sample"), found)
 
 
 def _outputs(path: Path, name: str | None) -> ParsedFile[ParsedOutput]:
-    found = Problems(gather=True)
+    found = Problems(collect_all=True)
     chosen = _detect_format(path, "outputs", name, found)
     read = None if chosen is None else chosen.read_outputs
     return ParsedFile(path, chosen, _records(path, read, found, "output"), found)

@@ -55,7 +55,7 @@ class RunRecord:
     commit: str | None
     tags: tuple[str, ...]
     version: str
-    """The version of this library that made it."""
+    """The version of this library that created it."""
     process: str
     """``host:pid:start`` of the process that created or last resumed it."""
     aggregate: dict[str, Any] | None = None

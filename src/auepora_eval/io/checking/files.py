@@ -74,7 +74,7 @@ def fill_from_corpus(
     path: Path, samples: ParsedFile[ParsedSample], outputs: ParsedFile[ParsedOutput] | None
 ) -> CorpusCheck:
     """Add the texts of a corpus to documents without text, and warn about missing ids."""
-    found = Problems(gather=True)
+    found = Problems(collect_all=True)
     try:
         corpus = Corpus.open(path, found)
     except AueporaError as error:
@@ -101,7 +101,7 @@ def fill_from_corpus(
 
 def attach_nuggets(path: Path, samples: ParsedFile[ParsedSample]) -> Problems:
     """Attach the nuggets of a file to the samples; return its problems and warnings."""
-    found = Problems(gather=True)
+    found = Problems(collect_all=True)
     try:
         known = NuggetsById(list(iter_nuggets(path, found)))
     except AueporaError as error:

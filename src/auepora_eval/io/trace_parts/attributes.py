@@ -90,11 +90,11 @@ def get_list(node: Any, path: str) -> list[Any] | None:
         return _by_position("", value)
     if not isinstance(node, Mapping):
         return None
-    gathered = _by_position(f"{path}.", node)
+    collected = _by_position(f"{path}.", node)
     for head, rest in _split_points(path):
-        if gathered is None and isinstance(node.get(head), Mapping):
-            gathered = get_list(node[head], rest)
-    return gathered
+        if collected is None and isinstance(node.get(head), Mapping):
+            collected = get_list(node[head], rest)
+    return collected
 
 
 def _by_position(prefix: str, node: Mapping[str, Any]) -> list[Any] | None:

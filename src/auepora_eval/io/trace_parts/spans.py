@@ -254,7 +254,7 @@ def _time(record: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
             continue
         moment = _nanoseconds(value, nano="nano" in name.lower())
         if moment is None or abs(moment) >= _MAX_NANOSECONDS:
-            what = quote_text(value) if isinstance(value, str) else "what is there"
+            what = quote_text(value) if isinstance(value, str) else "this value"
             raise LineError(f"field {quote_text(name)} must be a time such as '2025-01-31T12:00:00Z', not {what}")
         return moment
     return None

@@ -314,7 +314,7 @@ def _progress_callback(progress: bool | Progress, what: str, total: int) -> Iter
     if callable(progress):
         yield progress
     elif progress:
-        with progress_line(what, total, linger=False) as advance:
+        with progress_line(what, total, keep_until_exit=False) as advance:
             yield advance
     else:
         yield lambda _: None

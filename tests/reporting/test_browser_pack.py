@@ -31,13 +31,13 @@ def parts_of(fragment: PageFragment) -> dict[str, Any]:
     return {name: unpacked(text) for name, _, text in fragment.data if name != "qb-columns"}
 
 
-def column(fragment: PageFragment, told: dict[str, Any]) -> list[Any]:
+def column(fragment: PageFragment, description: dict[str, Any]) -> list[Any]:
     """A column as the script reads it."""
     (text,) = (text for name, _, text in fragment.data if name == "qb-columns")
     data = gzip.decompress(base64.b64decode(text))
-    values = np.frombuffer(data, f"<{told['type']}", told["count"], told["at"]).tolist()
-    if "table" in told:
-        return [told["table"][code] if code < len(told["table"]) else None for code in values]
+    values = np.frombuffer(data, f"<{description['type']}", description["count"], description["at"]).tolist()
+    if "table" in description:
+        return [description["table"][code] if code < len(description["table"]) else None for code in values]
     return [None if value != value else value for value in values]
 
 
@@ -61,7 +61,7 @@ SUPPORT: dict[str, tuple[str, list[str], list[str], tuple[int, int]]] = {
 
 
 @pytest.mark.parametrize(("answer", "texts", "without", "counts"), SUPPORT.values(), ids=SUPPORT)
-def test_words_without_support(answer: str, texts: list[str], without: list[str], counts: tuple[int, int]) -> None:
+def test_unsupported_words(answer: str, texts: list[str], without: list[str], counts: tuple[int, int]) -> None:
     found = word_support(output(answer, *texts), WordIndex())
     assert found is not None
     units = answer.encode("utf-16-le")
@@ -77,9 +77,9 @@ def test_words_without_support(answer: str, texts: list[str], without: list[str]
         SystemOutputs(UnknownRanking(), Response("x")),
         SystemOutputs([RetrievedDocument(Document("d"), None, 1)], Response("x")),
     ],
-    ids=["no answer was asked for", "the system failed", "nobody said what was retrieved", "documents have no text"],
+    ids=["no answer was asked for", "the system failed", "ranking unknown", "documents have no text"],
 )
-def test_where_support_cannot_be_told(given: SystemOutputs) -> None:
+def test_support_is_none_when_unknown(given: SystemOutputs) -> None:
     assert word_support(given, WordIndex()) is None
 
 
@@ -87,7 +87,7 @@ texts = st.text(st.sampled_from("abAB ,.\u00e9\u03a3\u0130😀\n\u2003\x1c'-"), 
 
 
 @given(texts, st.lists(texts, max_size=3))
-def test_the_share_is_the_metric(answer: str, documents: list[str]) -> None:
+def test_unsupported_proportion_equals_support_density(answer: str, documents: list[str]) -> None:
     given = output(answer, *documents)
     (result,) = evaluate([EvaluationSample("1", "?")], [given], ["hallucination_rate"])
     found = word_support(given, WordIndex())
@@ -100,7 +100,7 @@ def test_the_share_is_the_metric(answer: str, documents: list[str]) -> None:
 
 
 @given(st.text(st.sampled_from("a😀é"), max_size=12))
-def test_places_of_characters_are_places_of_units(text: str) -> None:
+def test_utf16_ranges(text: str) -> None:
     for at in range(len(text) + 1):
         assert utf16_ranges(text, [(0, at)]) == [(0, len(text[:at].encode("utf-16-le")) // 2)]
 
@@ -108,7 +108,7 @@ def test_places_of_characters_are_places_of_units(text: str) -> None:
 # --- gold ------------------------------------------------------------------------------------------------------------
 
 
-def test_documents_are_marked_by_what_is_known_of_them() -> None:
+def test_document_marks() -> None:
     gold = GoldMarks(
         EvaluationSample(
             "1",
@@ -143,7 +143,7 @@ PASSAGES: dict[str, tuple[Document, list[str]]] = {
 
 
 @pytest.mark.parametrize(("document", "found"), PASSAGES.values(), ids=PASSAGES)
-def test_gold_passages_in_a_document(document: Document, found: list[str]) -> None:
+def test_gold_passages_in_document(document: Document, found: list[str]) -> None:
     spans = [(2, 5), (4, 7), (9, 11)]
     gold = GoldMarks(
         EvaluationSample(
@@ -156,7 +156,7 @@ def test_gold_passages_in_a_document(document: Document, found: list[str]) -> No
 # --- blocks and columns ----------------------------------------------------------------------------------------------
 
 
-def test_blocks_hold_values_in_order_and_texts_once() -> None:
+def test_blocks_keep_order_and_deduplicate_texts() -> None:
     put: dict[str, str] = {}
     blocks = BlockWriter("d", put.__setitem__, most=3, most_bytes=40)
     documents = DocumentTexts(blocks)
@@ -168,7 +168,7 @@ def test_blocks_hold_values_in_order_and_texts_once() -> None:
     assert [unpacked(put[f"d-{at}"]) for at in range(4)] == [["a", "b", "c"], ["d"], ["x" * 50], ["e"]]
 
 
-def test_equal_data_is_equal_text() -> None:
+def test_compression_is_deterministic() -> None:
     assert compress_block(b"some bytes" * 100) == compress_block(b"some bytes" * 100)
 
 
@@ -177,24 +177,24 @@ def test_equal_data_is_equal_text() -> None:
     [{"a": float("nan")}, {1: "x"}, ["\ud800"], {"s": {1, 2}.__class__}],
     ids=["NaN", "a key that is no text", "half a character", "an object"],
 )
-def test_whatever_was_stored_becomes_json(value: Any) -> None:
+def test_any_value_becomes_json(value: Any) -> None:
     json.loads(json_bytes(value), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
 @given(st.lists(st.one_of(st.floats(allow_infinity=False), st.sampled_from([0.0, 0.5, float("nan")])), max_size=200))
-def test_columns_unpack_to_what_went_in(values: list[float]) -> None:
+def test_columns_round_trip(values: list[float]) -> None:
     columns = ColumnBuffer()
     columns.put(np.array([7], np.uint8))
-    told = columns.put(np.array(values, np.float64))
+    description = columns.put(np.array(values, np.float64))
     fragment = PageFragment("", "", "", [("qb-columns", MIME, compress_block(columns.data()))])  # type: ignore[arg-type]
-    assert told["at"] % 8 == 0
-    assert column(fragment, told) == [None if value != value else value for value in values]
+    assert description["at"] % 8 == 0
+    assert column(fragment, description) == [None if value != value else value for value in values]
 
 
 # --- the whole -------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_packed_of_two_runs(tmp_path: Path) -> None:
+def test_packed_data_of_two_runs(tmp_path: Path) -> None:
     samples = [
         EvaluationSample(f"q{at}", "?" * 300, relevant_docs=[Document("g", "gold text")], labels={"tag": ["x", at]})
         for at in range(3)
@@ -224,7 +224,7 @@ def test_what_is_packed_of_two_runs(tmp_path: Path) -> None:
     assert query["runs"] == [None, [0, [], []]]
 
 
-def test_numbers_of_other_definitions_are_not_subtracted(tmp_path: Path) -> None:
+def test_metrics_with_different_signatures_are_not_comparable(tmp_path: Path) -> None:
     samples = [EvaluationSample("q", "?", relevant_docs=[Document("g")])]
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         one, other = runs.scored("recall@5", [1.0]), runs.scored("recall@5", [0.5])
@@ -234,7 +234,7 @@ def test_numbers_of_other_definitions_are_not_subtracted(tmp_path: Path) -> None
     assert metric["comparable"] is False
 
 
-def test_the_data_is_inert_and_small(tmp_path: Path) -> None:
+def test_data_is_inert_and_small(tmp_path: Path) -> None:
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         hostile = build_browser(store, [runs.hostile_run(store)])
         small = build_browser(store, runs.many_runs(store, 200, 400, ("a", "b")))

@@ -60,7 +60,7 @@ def domain(view: dict[str, Any], axis: str = "x") -> list[float]:
 
 
 @every_chart
-def test_the_drawing_is_well_formed_and_does_nothing(make: Callable[[], Chart]) -> None:
+def test_svg_is_well_formed_and_static(make: Callable[[], Chart]) -> None:
     themes: tuple[Any, ...] = (None, "light", "dark")
     for one in (element for theme in themes for element in drawn(make(), theme=theme).iter()):
         assert one.tag.removeprefix(SVG) in {
@@ -75,7 +75,7 @@ def test_the_drawing_is_well_formed_and_does_nothing(make: Callable[[], Chart]) 
 
 
 @every_chart
-def test_it_can_be_read_without_being_seen(make: Callable[[], Chart]) -> None:
+def test_svg_has_accessible_title_and_description(make: Callable[[], Chart]) -> None:
     chart = make()
     svg = drawn(chart)
     assert svg.get("role") in ("img", "group")
@@ -88,7 +88,7 @@ def test_it_can_be_read_without_being_seen(make: Callable[[], Chart]) -> None:
 
 
 @every_chart
-def test_everything_lies_inside_the_picture(make: Callable[[], Chart]) -> None:
+def test_everything_lies_inside_the_viewbox(make: Callable[[], Chart]) -> None:
     svg = drawn(make())
     _, _, width, height = map(float, svg.get("viewBox", "").split())
     for view in svg.iter(f"{SVG}g"):
@@ -105,7 +105,7 @@ def test_everything_lies_inside_the_picture(make: Callable[[], Chart]) -> None:
 
 
 @pytest.mark.parametrize("name", ["intervals in doubt", "hostile names"])
-def test_a_legend_ends_where_a_narrow_picture_does(name: str) -> None:
+def test_legend_fits_narrow_chart(name: str) -> None:
     svg = drawn(GALLERY[name](), width=240, heading=False)
     width = float(svg.get("width", 0))
     for view in (one for one in svg.iter(f"{SVG}g") if one.get("class") == "view"):
@@ -119,14 +119,14 @@ def test_a_legend_ends_where_a_narrow_picture_does(name: str) -> None:
 
 
 @every_chart
-def test_the_spec_is_json_and_holds_its_data(make: Callable[[], Chart]) -> None:
+def test_spec_is_json_with_inline_data(make: Callable[[], Chart]) -> None:
     chart = make()
     assert json.loads(chart.to_json()) == chart.spec
     assert all(list(layer["data"]) == ["values"] for view in views(chart) for layer in view["layer"])
 
 
 @every_chart
-def test_it_can_be_made_narrow(make: Callable[[], Chart]) -> None:
+def test_chart_can_be_narrow(make: Callable[[], Chart]) -> None:
     chart = make()
     narrow = drawn(chart, width=360, heading=False)
     assert float(narrow.get("width", 0)) < 560  # names beside the plot need their room
@@ -134,7 +134,7 @@ def test_it_can_be_made_narrow(make: Callable[[], Chart]) -> None:
 
 
 @given(st.lists(st.text(), max_size=6), st.text(), st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=6))
-def test_any_name_and_any_number_can_be_drawn(names: list[str], title: str, values: list[float]) -> None:
+def test_any_name_and_number_can_be_drawn(names: list[str], title: str, values: list[float]) -> None:
     rows = [{"name": name, "value": value, "group": name} for name, value in zip(names, values, strict=False)]
     charts = [
         interval_chart(rows, title=title),
@@ -152,7 +152,7 @@ def test_any_name_and_any_number_can_be_drawn(names: list[str], title: str, valu
         json.loads(chart.to_json())
 
 
-def test_colours_are_style_variables_unless_a_theme_is_asked_for() -> None:
+def test_colours_are_css_variables_without_theme() -> None:
     chart = GALLERY["values in two groups"]()
     assert "var(--chart-1, #4269d0)" in chart.to_svg()
     assert "var(" not in chart.to_svg(theme="light")
@@ -160,7 +160,7 @@ def test_colours_are_style_variables_unless_a_theme_is_asked_for() -> None:
     assert "#4269d0" not in chart.to_svg(theme="dark")
 
 
-def test_a_name_that_looks_like_a_colour_keeps_its_letters_in_the_dark() -> None:
+def test_name_that_looks_like_a_colour_is_kept_in_dark_theme() -> None:
     spec = apply_theme(interval_chart([row("#4269d0", 0.5)], title="#4269d0").spec, "dark")
     assert spec["title"]["text"] == "#4269d0"
     assert spec["vconcat"][0]["layer"][0]["data"]["values"][0]["name"] == "#4269d0"
@@ -179,13 +179,11 @@ def test_a_name_that_looks_like_a_colour_keeps_its_letters_in_the_dark() -> None
         pytest.param([row("a", 7.0, 1.0, scale="s"), row("b", 70.0, 10.0, scale="s")], [[0, 80]], id="on one scale"),
     ],
 )  # fmt: skip
-def test_values_stand_on_an_axis_that_fits_their_metric(
-    rows: list[dict[str, Any]], expected: list[list[float]]
-) -> None:
+def test_axis_domain_fits_the_metric(rows: list[dict[str, Any]], expected: list[list[float]]) -> None:
     assert [domain(view) for view in views(interval_chart(rows))] == expected
 
 
-def test_what_has_no_value_is_said_and_not_drawn() -> None:
+def test_missing_value_is_labelled_not_drawn() -> None:
     chart = interval_chart(
         [row("a", 0.5), {"name": "b", "value": None}, {"name": "c", "value": math.nan, "note": "why not"}]
     )
@@ -195,20 +193,20 @@ def test_what_has_no_value_is_said_and_not_drawn() -> None:
     assert "2 of 3 have no value" in chart.description
 
 
-def test_points_stand_where_the_spec_says() -> None:
+def test_point_positions_follow_the_spec() -> None:
     svg = drawn(interval_chart([row("a", 0.25, 0.25), row("b", 0.5, 0.1)]))
     assert [float(one.get("cx", 0)) for one in marks(svg, "point")] == [115, 230]  # of 460 pixels
     line = marks(svg, "rule")[0]
     assert (line.get("x1"), line.get("x2")) == ("0", "230")
 
 
-def test_names_alike_are_told_apart() -> None:
+def test_equal_names_get_numbers() -> None:
     assert unique_labels(["a", "a\ud800", "a", "b\n"]) == ["a", "a (2)", "a (3)", "b\\n"]
     svg = drawn(interval_chart([row("a", 0.5), row("a", 0.6)]))
     assert {"a", "a (2)"} <= set(texts(svg))
 
 
-def test_a_long_name_is_cut_and_told_in_full() -> None:
+def test_long_name_is_truncated_with_full_tooltip() -> None:
     name = "metric_" * 20
     svg = drawn(interval_chart([row(name, 0.5)]))
     label = next(one for one in svg.iter(f"{SVG}text") if (one.text or "").startswith("metric_"))
@@ -218,20 +216,20 @@ def test_a_long_name_is_cut_and_told_in_full() -> None:
     assert label[0].text == name
 
 
-def test_rows_beyond_measure_are_counted() -> None:
+def test_rows_beyond_the_limit_are_counted() -> None:
     chart = interval_chart([row(f"m{i}", 0.5) for i in range(10_000)])
     assert len(marks(drawn(chart), "point")) == 200
     assert "9,800 more rows not drawn" in chart.description
 
 
-def test_a_verdict_has_a_shape_and_a_word_beside_its_colour() -> None:
+def test_verdict_has_shape_word_and_colour() -> None:
     svg = drawn(GALLERY["differences of every verdict"]())
     shapes = {(one.tag.removeprefix(SVG), len(one.get("points", "").split())) for one in marks(svg, "point")}
     assert len(shapes) == 3  # a triangle up and one down have as many corners
     assert {"+0.3000 better", "−0.3000 worse", "0.0000 equal", "+0.0500 inconclusive"} <= set(texts(svg))
 
 
-def test_a_metric_that_is_not_primary_has_no_verdict() -> None:
+def test_exploratory_metric_has_no_verdict() -> None:
     svg = drawn(forest_chart([{"name": "f1", "delta": 0.1, "verdict": "better", "primary": False}]))
     assert "+0.1000" in texts(svg)
     assert "not tested" in texts(svg)
@@ -244,26 +242,26 @@ def test_samples_without_a_score_are_counted() -> None:
     assert sum(one["count"] for one in rows) == 22
 
 
-def test_few_values_have_a_bar_each() -> None:
+def test_few_distinct_values_have_a_bar_each() -> None:
     chart = distribution_chart([0.0, 1.0, 1.0, 0.5], "hit")
     assert [(one["value"], one["count"]) for one in views(chart)[0]["layer"][0]["data"]["values"]] == [
         ("0", 1), ("0.5", 1), ("1", 2),
     ]  # fmt: skip
 
 
-def test_runs_are_counted_in_the_same_bins() -> None:
+def test_runs_share_bins() -> None:
     first, second = views(distribution_chart({"a": [x / 99 for x in range(100)], "b": [0.5] * 9}, "f1"))
     assert domain(first) == domain(second)
     assert domain(first, "y") == domain(second, "y")
 
 
-def test_the_slowest_answers_are_seen_on_a_scale_of_logarithms() -> None:
+def test_wide_latency_range_uses_log_scale() -> None:
     assert views(latency_chart([0.01, 0.02, 5.0]))[0]["layer"][0]["encoding"]["x"]["scale"]["type"] == "log"
     assert views(latency_chart([0.0, 0.02, 5.0]))[0]["layer"][0]["encoding"]["x"]["scale"]["type"] == "linear"
     assert "p50 2.0000 s" in latency_chart([1.0, 2.0, 3.0]).description
 
 
-def test_queries_at_one_place_are_one_larger_point() -> None:
+def test_queries_at_one_position_are_one_larger_point() -> None:
     chart = scatter_chart([0.0, 0.0, 1.0], [1.0, 1.0, 0.5], ["q 1", "q/2", "q3"], links=True)
     svg = drawn(chart)
     assert len(marks(svg, "point")) == 2
@@ -274,27 +272,27 @@ def test_queries_at_one_place_are_one_larger_point() -> None:
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])
-def test_whose_queries_are_better_depends_on_the_metric(higher_is_better: bool) -> None:
+def test_better_side_depends_on_metric_direction(higher_is_better: bool) -> None:
     chart = scatter_chart([0.0], [1.0], ["q"], names=("old", "new"), higher_is_better=higher_is_better)
     assert views(chart)[0]["layer"][1]["data"]["values"][0]["side"] == (
         "new better" if higher_is_better else "old better"
     )
 
 
-def test_thousands_of_queries_are_counted_in_squares() -> None:
+def test_thousands_of_queries_become_a_heatmap() -> None:
     chart = GALLERY["thousands of queries"]()
     tips = [one["tip"] for one in views(chart)[0]["layer"][0]["data"]["values"]]
     assert sum(int(tip.split()[0].replace(",", "")) for tip in tips) == 3000
     assert not marks(drawn(chart), "point")
 
 
-def test_a_gap_breaks_the_line() -> None:
+def test_gap_breaks_the_line() -> None:
     svg = drawn(GALLERY["a curve with a gap"]())
     assert len(marks(svg, "line")) == 2
     assert len(marks(svg, "point")) == 4
 
 
-def test_no_two_lines_of_a_panel_look_alike() -> None:
+def test_lines_of_a_panel_have_distinct_styles() -> None:
     for view in views(GALLERY["many curves"]()):
         layer = next(one for one in view["layer"] if one["mark"]["type"] == "line")
         looks = list(
@@ -307,7 +305,7 @@ def test_no_two_lines_of_a_panel_look_alike() -> None:
         assert len(looks) == len({(colour, tuple(dash)) for colour, dash in looks})
 
 
-def test_links_lead_nowhere_but_into_the_page() -> None:
+def test_links_stay_inside_the_page() -> None:
     chart = GALLERY["queries side by side"]()
     spec = json.loads(chart.to_json())
     for one in spec["vconcat"][0]["layer"][1]["data"]["values"]:
@@ -318,11 +316,11 @@ def test_links_lead_nowhere_but_into_the_page() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        pytest.param({"mark": {"type": "arc"}}, "no marks of type 'arc'", id="marks we have not"),
-        pytest.param({"mark": {"type": "point", "shape": "wedge"}}, "no shape 'wedge'", id="shapes we have not"),
+        pytest.param({"mark": {"type": "arc"}}, "unknown mark type 'arc'", id="unknown mark"),
+        pytest.param({"mark": {"type": "point", "shape": "wedge"}}, "unknown shape 'wedge'", id="unknown shape"),
     ],
 )
-def test_a_spec_beyond_our_kinds_is_refused(change: dict[str, Any], message: str) -> None:
+def test_unsupported_spec_is_rejected(change: dict[str, Any], message: str) -> None:
     spec = json.loads(GALLERY["one row without an interval"]().to_json())
     spec["vconcat"][0]["layer"][0] |= change
     with pytest.raises(BadValueError, match=message):
@@ -330,13 +328,13 @@ def test_a_spec_beyond_our_kinds_is_refused(change: dict[str, Any], message: str
 
 
 @pytest.mark.parametrize("width", [0, 99, 20_000, -5])
-def test_a_width_out_of_reason_is_refused(width: float) -> None:
+def test_unreasonable_width_is_rejected(width: float) -> None:
     with pytest.raises(BadValueError, match="between 100 and 10,000 pixels"):
         GALLERY["no rows"]().to_svg(width=width)
 
 
 @given(st.lists(st.floats(-1e290, 1e290), max_size=5), st.booleans())
-def test_an_axis_holds_all_its_values_and_its_ticks_are_in_order(values: list[float], zero: bool) -> None:
+def test_linear_range_contains_values_and_sorted_ticks(values: list[float], zero: bool) -> None:
     span = linear_range(values, zero=zero)
     slack = 1e-9 * max(abs(span.low), abs(span.high))
     assert all(span.low - slack <= value <= span.high + slack for value in values)
@@ -348,7 +346,7 @@ def test_an_axis_holds_all_its_values_and_its_ticks_are_in_order(values: list[fl
 
 
 @given(st.lists(st.floats(1e-300, 1e300), min_size=1, max_size=5))
-def test_an_axis_of_logarithms_holds_all_its_values(values: list[float]) -> None:
+def test_log_range_contains_values(values: list[float]) -> None:
     span = log_range(values)
     assert span.low <= min(values) * (1 + 1e-6)
     assert span.high >= max(values) * (1 - 1e-6)
@@ -357,7 +355,7 @@ def test_an_axis_of_logarithms_holds_all_its_values(values: list[float]) -> None
 
 
 @pytest.mark.parametrize(("highest", "top"), [(0, 1), (1, 1), (3, 3), (9, 10), (135, 150)])
-def test_counts_have_whole_ticks(highest: float, top: float) -> None:
+def test_count_axis_has_integer_ticks(highest: float, top: float) -> None:
     span = count_range(highest)
     assert span.high == top
     assert all(tick == int(tick) for tick in span.ticks)
@@ -367,18 +365,18 @@ def test_counts_have_whole_ticks(highest: float, top: float) -> None:
     ("value", "form", "text"),
     [(0.25, ".2f", "0.25"), (-0.5, ".1f", "−0.5"), (-0.01, ".1f", "0.0"), (12.0, "d", "12"), (1e-7, ".6~g", "1e-7"), (2.5e30, ".6~g", "2.5e+30"), (10.0, ".6~g", "10")],
 )  # fmt: skip
-def test_numbers_are_written_as_other_tools_write_them(value: float, form: str, text: str) -> None:
+def test_tick_format_matches_d3(value: float, form: str, text: str) -> None:
     assert format_tick(value, form) == text
 
 
-def test_a_heading_is_broken_into_lines_that_fit() -> None:
+def test_heading_is_wrapped() -> None:
     chart = interval_chart([row("f1", 0.5)], title="a title that is long " * 5)
     shown = [one for one in texts(drawn(chart, width=300)) if "title" in one]
     assert len(shown) > 2
     assert " ".join(shown) == ("a title that is long " * 5).strip()
 
 
-def test_labels_that_would_run_into_each_other_are_thinned_out() -> None:
+def test_overlapping_labels_are_thinned() -> None:
     chart = forest_chart([{"name": "f1", "delta": 0.001, "low": -0.01, "high": 0.01, "scale": "own"}])
     wide, narrow = (set(texts(drawn(chart, width=width))) for width in (900, 200))
     assert {"−0.010", "−0.005", "0.000", "0.005", "0.010"} <= wide
@@ -390,7 +388,7 @@ _GROUNDS = {"light": "#ffffff", "dark": "#16181c"}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_colours_stand_out_from_their_ground(theme: Any) -> None:
+def test_colours_contrast_with_background(theme: Any) -> None:
     for colour, least in [(TEXT, 7.0), (MUTED, 4.5), (GOOD, 3.0), (BAD, 3.0), *((one, 3.0) for one in SERIES)]:
         assert contrast(plain_colour(colour, theme), _GROUNDS[theme]) >= least, colour
 
@@ -407,17 +405,17 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_a_form_that_we_have_not_is_refused() -> None:
-    with pytest.raises(BadValueError, match="no number format '%'"):
+def test_unknown_tick_format_is_rejected() -> None:
+    with pytest.raises(BadValueError, match="unknown number format '%'"):
         format_tick(1.0, "%")
 
 
 @given(st.text(max_size=50), st.floats(10, 300))
-def test_a_cut_text_fits(text: str, limit: float) -> None:
+def test_truncated_text_fits(text: str, limit: float) -> None:
     assert measure_width(truncate(text, limit, 11), 11) <= max(limit, measure_width("…", 11))
 
 
-def test_hostile_names_are_shown_as_they_are() -> None:
+def test_hostile_names_are_escaped() -> None:
     shown = texts(drawn(interval_chart([row(name, 0.5) for name in HOSTILE])))
     assert "</text><script>alert(1)</script>" in shown
     assert "null\\u0000byte \\u001b[2J \\u007f \\u009f" in shown

@@ -31,7 +31,7 @@ def page_of_charts(**options: Any) -> str:
     )
 
 
-def test_charts_follow_the_page_and_keep_inside_their_frames(browser: Any, tmp_path: Path) -> None:
+def test_charts_use_page_colours_and_stay_in_their_frames(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "charts.html"
     complaints: list[str] = []
     page = browser.new_page()

@@ -1,4 +1,4 @@
-"""Our drawing held against Vega's of the same spec: the schema accepts it, and every mark stands in the same place."""
+"""Our SVG compared with Vega: the schema accepts every spec, and every mark has the same position."""
 
 import re
 from collections.abc import Callable
@@ -105,14 +105,14 @@ def check_marks(make: Callable[[], Chart]) -> None:
         assert drawn == len(re.findall(rf"mark-{kind} role-mark concat_", vega_svg))
 
 
-def test_every_mark_stands_where_vega_puts_it(capfd: pytest.CaptureFixture[str]) -> None:
+def test_marks_match_vega_positions(capfd: pytest.CaptureFixture[str]) -> None:
     every_chart(check_marks)()
     assert capfd.readouterr().err == "", "Vega warns of something"
 
 
 @pytest.mark.slow
 @every_chart
-def test_the_schema_accepts_every_spec(make: Callable[[], Chart]) -> None:
+def test_specs_validate_against_vega_lite_schema(make: Callable[[], Chart]) -> None:
     altair = requirements.need("altair")
     chart = make()
     made = chart.to_altair()
@@ -121,7 +121,7 @@ def test_the_schema_accepts_every_spec(make: Callable[[], Chart]) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_png_has_the_ground_of_its_theme(theme: str, tmp_path: Path) -> None:
+def test_png_has_theme_background(theme: str, tmp_path: Path) -> None:
     requirements.need("vl_convert")
     from auepora_eval.reporting.charts.theme import require_theme
 

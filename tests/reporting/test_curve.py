@@ -17,7 +17,7 @@ ROWS = [  # value, interval, own scale, where the point stands, from where to wh
 
 
 @pytest.mark.parametrize(("value", "interval", "own", "point", "line", "why"), ROWS, ids=[row[-1] for row in ROWS])
-def test_the_drawing(
+def test_interval_drawing(
     value: float, interval: tuple[float, float] | None, own: bool, point: int, line: tuple[int, int], why: str
 ) -> None:
     points = [CurvePoint(0.0, value, interval)]
@@ -39,7 +39,7 @@ def curve() -> Curve:
     )
 
 
-def test_the_table() -> None:
+def test_curve_text() -> None:
     text = curve_text(curve())
     lines = text.splitlines()
     assert "from 0" in lines[0]
@@ -48,12 +48,12 @@ def test_the_table() -> None:
     assert lines[4].split() == ["1", "n/a"]
     assert lines[-3:] == [
         "? few or skewed samples: the interval may be too narrow",
-        "not held against 0: x (why)",
+        "not compared with 0: x (why)",
         "so\\nit is",
     ]
 
 
-def test_a_metric_is_called_as_in_every_other_table() -> None:
+def test_curve_uses_display_names() -> None:
     points = [CurvePoint(0.0, 0.5)]
     drawn = Curve(
         "noise", (0.0,), 0.0, 0, ["a"], {"map": points, "mrr": points}, display_names={"map": "map (over hits)"}
@@ -63,22 +63,22 @@ def test_a_metric_is_called_as_in_every_other_table() -> None:
     assert list(drawn.to_dict()["metrics"]) == ["map", "mrr"]
 
 
-def test_the_page() -> None:
+def test_curve_markdown() -> None:
     page = curve_markdown(curve())
     assert r"| f\|1 | 0.2 | 0.3000 | 0.2000 – 0.4000 ? | -0.2000 |" in page
-    assert "- not held against 0: x (why)" in page
+    assert "- not compared with 0: x (why)" in page
 
 
-def test_the_data() -> None:
-    told = curve().to_dict()
-    assert (told["schema"], told["perturbation"], told["rates"], told["runs"], told["seed"]) == (
+def test_curve_to_dict() -> None:
+    data = curve().to_dict()
+    assert (data["schema"], data["perturbation"], data["rates"], data["runs"], data["seed"]) == (
         1,
         "noise",
         [0.0, 0.2, 1.0],
         ["a", "b", "c"],
         7,
     )
-    assert told["metrics"]["f|1"][1] == {
+    assert data["metrics"]["f|1"][1] == {
         "rate": 0.2,
         "value": 0.3,
         "interval": [0.2, 0.4],

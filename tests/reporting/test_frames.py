@@ -24,7 +24,7 @@ SAMPLES = [
 ]
 
 
-def evaluated() -> Results:
+def evaluate_samples() -> Results:
     outputs = [stored_runs.answering(lambda _: ["a"])(EvaluationSample("q0", "?"), top_k=5) for _ in SAMPLES]
     results = evaluate(SAMPLES, outputs, ["recall@5", "mean_latency[end_to_end]"], slices=["labels.lang"])
     results.append(MetricResult("mine", TargetCategory.LATENCY, 2.5))
@@ -45,10 +45,10 @@ def rows_of(made: Any, kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_row_per_metric(kind: Any) -> None:
+def test_row_per_metric(kind: Any) -> None:
     need(KINDS[kind])
-    recall, latency, mine = rows_of(evaluated().to_frame(kind), kind)
-    low, high = evaluated().by_name["recall@5"].interval or (None, None)
+    recall, latency, mine = rows_of(evaluate_samples().to_frame(kind), kind)
+    low, high = evaluate_samples().by_name["recall@5"].interval or (None, None)
     assert recall == {
         "metric": "recall@5",
         "target": "RETRIEVAL_RELEVANCE",
@@ -66,9 +66,9 @@ def test_a_row_per_metric(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_row_per_sample(kind: Any) -> None:
+def test_row_per_sample(kind: Any) -> None:
     need(KINDS[kind])
-    rows = rows_of(evaluated().to_frame(kind, per_query=True), kind)
+    rows = rows_of(evaluate_samples().to_frame(kind, per_query=True), kind)
     assert [row["sample_id"] for row in rows] == ["q1", "q2", "q3"]
     assert [row["recall@5"] for row in rows] == [1.0, 0.0, None]
     assert [row["recall@5.outcome"] for row in rows] == ["scored", "scored", "skipped:empty_gold"]
@@ -76,24 +76,24 @@ def test_a_row_per_sample(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_of_groups(kind: Any) -> None:
+def test_rows_of_slices(kind: Any) -> None:
     need(KINDS[kind])
-    rows = rows_of(evaluated().to_frame(kind, slices=True), kind)
+    rows = rows_of(evaluate_samples().to_frame(kind, slices=True), kind)
     recall = [(row["slice"], row["group"], row["value"]) for row in rows if row["metric"] == "recall@5"]
     assert recall == [(None, None, 0.5), ("labels.lang", "de", 1.0), ("labels.lang", "en", 0.0)]
 
 
-def test_types_are_what_they_should_be() -> None:
+def test_column_types() -> None:
     pl, pa = need("polars"), need("pyarrow")
-    polars = evaluated().to_frame("polars")
+    polars = evaluate_samples().to_frame("polars")
     assert polars.schema["value"] == pl.Float64
     assert polars.schema["num_samples"] == pl.Int64
     assert polars.schema["signature"] == pl.String
-    arrow = evaluated().to_frame("arrow")
+    arrow = evaluate_samples().to_frame("arrow")
     assert arrow.schema.field("failed").type == pa.int64()
     assert arrow["value"].null_count == 1  # and not a NaN
     need("pandas")
-    pandas = evaluated().to_frame()
+    pandas = evaluate_samples().to_frame()
     assert {name: str(dtype) for name, dtype in pandas.dtypes.items()} == {
         "metric": "string",
         "target": "string",
@@ -110,7 +110,7 @@ def test_types_are_what_they_should_be() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_a_frame_with_columns(kind: Any) -> None:
+def test_empty_results_give_frame_with_columns(kind: Any) -> None:
     need(KINDS[kind])
     assert rows_of(Results().to_frame(kind), kind) == []
     assert rows_of(Results().to_frame(kind, per_query=True), kind) == []
@@ -126,18 +126,18 @@ def test_scores_without_outcomes_and_scores_without_samples() -> None:
         Results([own]).to_frame("polars", per_query=True)
 
 
-def test_what_cannot_be_meant() -> None:
+def test_invalid_arguments() -> None:
     with pytest.raises(BadValueError, match="choose one of: pandas, polars, arrow"):
-        evaluated().to_frame("spark")  # type: ignore[arg-type]
+        evaluate_samples().to_frame("spark")  # type: ignore[arg-type]
     with pytest.raises(BadValueError, match="slices are of metrics, not of samples"):
-        evaluated().to_frame(per_query=True, slices=True)
+        evaluate_samples().to_frame(per_query=True, slices=True)
 
 
 @pytest.mark.parametrize(("kind", "package"), KINDS.items())
-def test_a_package_that_is_not_there_is_named(kind: Any, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named(kind: Any, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingDependencyError, match=f"needs the package '{package}': pip install"):
-        evaluated().to_frame(kind)
+        evaluate_samples().to_frame(kind)
 
 
 # --- stored runs and comparisons ----------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def store(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_stored_run(kind: Any, store: Path) -> None:
+def test_stored_run_frame(kind: Any, store: Path) -> None:
     need(KINDS[kind])
     with RunStore.open(store) as opened:
         results = opened.results(opened.find("two").run_id)
@@ -167,19 +167,19 @@ def test_a_stored_run(kind: Any, store: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_comparison(kind: Any, store: Path) -> None:
+def test_comparison_frame(kind: Any, store: Path) -> None:
     need(KINDS[kind])
     report = compare_runs("one", "two", store=str(store))
     rows = rows_of(report.to_frame(kind), kind)
     (recall,) = [row for row in rows if row["metric"] == "recall@5"]
-    held = next(one for one in report.metrics if one.name == "recall@5")
+    comparison = next(one for one in report.metrics if one.name == "recall@5")
     assert (
         (recall["a"], recall["b"], recall["wins"], recall["n"])
-        == (held.a, held.b, held.wins, held.n)
+        == (comparison.a, comparison.b, comparison.wins, comparison.n)
         == (0.5, 5 / 6, 2, 6)
     )
-    assert (recall["low"], recall["high"]) == held.interval
-    assert recall["verdict"] == held.verdict
+    assert (recall["low"], recall["high"]) == comparison.interval
+    assert recall["verdict"] == comparison.verdict
     assert bool(recall["primary"])
     assert {row["metric"] for row in rows} == {one.name for one in report.metrics} | set(report.refused)
     queries = rows_of(report.to_frame(kind, per_query=True), kind)
@@ -188,7 +188,7 @@ def test_a_comparison(kind: Any, store: Path) -> None:
     assert queries[0]["a_hit_rank"] is None
 
 
-def test_a_refused_metric_has_a_row_that_says_why(store: Path) -> None:
+def test_refused_metric_has_row_with_reason(store: Path) -> None:
     from dataclasses import replace
 
     need("polars")
@@ -202,7 +202,7 @@ def test_a_refused_metric_has_a_row_that_says_why(store: Path) -> None:
     )
 
 
-def test_export_writes_parquet_if_asked(
+def test_export_writes_parquet(
     store: Path, tmp_path: Path, auepora: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parquet = need("pyarrow.parquet")

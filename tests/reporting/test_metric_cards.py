@@ -23,13 +23,13 @@ def test_every_metric_is_explained(card: MetricCard) -> None:
         assert reason in text
 
 
-def test_the_reference_pages_are_up_to_date() -> None:
+def test_reference_pages_are_up_to_date() -> None:
     folder = REPO / "docs" / "metrics"
     written = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
     assert written == reference_pages(), "run `make docs`"
 
 
-def test_stale_pages_go(tmp_path: object) -> None:
+def test_stale_pages_are_removed(tmp_path: object) -> None:
     from pathlib import Path
 
     folder = Path(str(tmp_path)) / "metrics"
@@ -53,6 +53,6 @@ def test_plain_math(latex: str, want: str) -> None:
     assert plain_math(latex) == want
 
 
-def test_plain_math_says_what_it_cannot_read() -> None:
+def test_plain_math_rejects_unbalanced_braces() -> None:
     with pytest.raises(ValueError, match="unbalanced braces"):
         plain_math(r"\frac{a}{b")

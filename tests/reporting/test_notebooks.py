@@ -39,24 +39,24 @@ def result(name: str, value: float = 0.5, **fields: Any) -> MetricResult:
     return MetricResult(name, TargetCategory.RETRIEVAL_ACCURACY, value, {"num_samples": 9}, **fields)
 
 
-def test_results_are_a_table_by_target_with_intervals_and_a_chart() -> None:
+def test_results_html_is_table_with_intervals_and_chart() -> None:
     answers = MetricResult("token_f1", TargetCategory.GENERATION_CORRECTNESS, 0.25, defined=False)
     seen = Seen(Results([result("mrr", interval=(0.4, 0.6)), answers])._repr_html_())
     assert {"Retrieval accuracy", "mrr", "0.5000", "0.4000 – 0.6000", "Answer correctness", "n/a"} <= set(seen.texts)
     assert {"table", "svg"} <= set(seen.tags)
 
 
-def test_no_results_are_said() -> None:
+def test_empty_results_html() -> None:
     assert Results([])._repr_html_() == "<p>no results</p>"
 
 
-def test_an_interval_in_doubt_is_marked() -> None:
+def test_unreliable_interval_is_marked() -> None:
     doubtful = result("mrr", interval=(0.4, 0.6))
     doubtful.details["interval"] = {"flags": ["few"]}
     assert "0.4000 – 0.6000 ?" in Seen(Results([doubtful])._repr_html_()).texts
 
 
-def test_names_of_results_are_inert() -> None:
+def test_result_names_are_escaped() -> None:
     html = Results([result(name) for name in HOSTILE])._repr_html_()
     seen = Seen(html)
     assert "script" not in seen.tags
@@ -64,7 +64,7 @@ def test_names_of_results_are_inert() -> None:
     assert "</text><script>alert(1)</script>" in seen.texts
 
 
-def test_a_comparison_is_a_table_and_a_forest(tmp_path: Path) -> None:
+def test_comparison_html_is_table_and_forest_chart(tmp_path: Path) -> None:
     dataset = samples(6)
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         first = run(store, "a", dataset, lambda n: "no", ["exact_match"])
@@ -76,7 +76,7 @@ def test_a_comparison_is_a_table_and_a_forest(tmp_path: Path) -> None:
     assert "script" not in seen.tags
 
 
-def test_a_chart_offers_its_spec_and_its_drawing() -> None:
+def test_chart_mimebundle_has_spec_and_svg() -> None:
     chart = GALLERY["values in two groups"]()
     bundle = chart._repr_mimebundle_()
     assert bundle["application/vnd.vegalite.v5+json"] == chart.spec
@@ -86,7 +86,7 @@ def test_a_chart_offers_its_spec_and_its_drawing() -> None:
     json.dumps(bundle, allow_nan=False)
 
 
-def test_without_altair_its_chart_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_to_altair_without_altair(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "altair", None)
     with pytest.raises(MissingDependencyError, match="pip install 'auepora-eval\\[report\\]'"):
         GALLERY["no rows"]().to_altair()

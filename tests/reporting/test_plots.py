@@ -122,7 +122,7 @@ def points(chart: Chart) -> list[dict[str, Any]]:
     ]
 
 
-def test_results_stand_by_target_on_axes_of_their_own(stored: Stored) -> None:
+def test_results_are_grouped_by_target(stored: Stored) -> None:
     results = stored.results(stored.second)
     chart = plot_results(results)
     assert {one["name"]: one["value"] for one in points(chart)} == {
@@ -137,20 +137,20 @@ def test_results_stand_by_target_on_axes_of_their_own(stored: Stored) -> None:
     assert domain[0] < 0 or domain[1] != 1
 
 
-def test_several_runs_stand_below_each_other(stored: Stored) -> None:
+def test_several_runs_share_a_group(stored: Stored) -> None:
     chart = plot_results({"old": stored.results(stored.first), "new": stored.results(stored.second)})
     names = [one["name"] for one in points(chart)]
     assert names.count("old") == names.count("new") == len(METRICS)
 
 
-def test_a_result_without_a_value_is_said() -> None:
+def test_undefined_result_is_labelled() -> None:
     nothing = MetricResult("f1", TargetCategory.GENERATION_CORRECTNESS, 0.0, {"num_samples": 0}, defined=False)
     chart = plot_results(Results([nothing]))
     assert points(chart) == []
     assert "no sample was scored" in chart.to_svg()
 
 
-def test_a_distribution_counts_every_score(stored: Stored) -> None:
+def test_distribution_counts_every_score(stored: Stored) -> None:
     result = stored.results(stored.second).by_name["exact_match"]
     chart = plot_distribution(result)
     bars = chart.spec["vconcat"][0]["layer"][0]["data"]["values"]
@@ -159,14 +159,14 @@ def test_a_distribution_counts_every_score(stored: Stored) -> None:
     assert len(both.spec["vconcat"]) == 2
 
 
-def test_a_metric_without_scores_has_no_distribution() -> None:
+def test_distribution_needs_scores() -> None:
     with pytest.raises(BadValueError, match="'f1' has no score per sample"):
         plot_distribution(MetricResult("f1", TargetCategory.LATENCY, 0.5))
     with pytest.raises(BadValueError, match="no score per sample"):
         plot_latency({"a": MetricResult("mean_latency", TargetCategory.LATENCY, 0.5)})
 
 
-def test_a_curve_over_k_has_the_cut_offs_that_were_computed(stored: Stored) -> None:
+def test_curve_over_k_has_computed_cutoffs(stored: Stored) -> None:
     results = stored.results(stored.second)
     found = points(plot_curve_over_k(results))
     assert [(one["line"], one["at"]) for one in found] == [("recall", 1), ("recall", 3)]
@@ -175,13 +175,13 @@ def test_a_curve_over_k_has_the_cut_offs_that_were_computed(stored: Stored) -> N
         plot_curve_over_k(results, families=["recal"])
 
 
-def test_slices_have_their_groups(stored: Stored) -> None:
+def test_slices_chart_has_groups(stored: Stored) -> None:
     result = stored.results(stored.second).by_name["exact_match"]
     found = {one["name"]: one["value"] for one in points(plot_slices(result))}
     assert found == {group: part.value for group, part in result.slices["labels.half"].items()}
 
 
-def test_causes_are_those_of_failure_attribution(stored: Stored) -> None:
+def test_causes_come_from_failure_attribution(stored: Stored) -> None:
     results = stored.results(stored.first)
     causes = results.by_name["failure_attribution@3"].details["causes"]
     rows = plot_causes(results).spec["vconcat"][0]["layer"][0]["data"]["values"]
@@ -212,14 +212,14 @@ def test_scores_by_rank(ranks: Any, scores: Any, expected: Any, why: str) -> Non
     assert {one["rank"]: (one["value"], one["n"]) for one in quality_rows(ranks, scores)} == expected
 
 
-def test_a_comparison_has_its_differences_verdicts_and_refusals(stored: Stored) -> None:
+def test_comparison_chart_has_differences_verdicts_and_refusals(stored: Stored) -> None:
     report = compare_runs(stored.first, stored.second, store=stored.store)
     found = {one["name"]: (one["delta"], one["verdict"]) for one in points(plot_comparison(report))}
     assert found == {one.name: (one.delta, one.verdict) for one in report.metrics if one.delta is not None}
     assert points(plot_comparison(report.metrics)) == points(plot_comparison(report))
 
 
-def test_wins_and_losses_are_those_of_the_report(stored: Stored) -> None:
+def test_wins_and_losses_match_the_report(stored: Stored) -> None:
     report = compare_runs(stored.first, stored.second, store=stored.store)
     bars = plot_wins_losses(report).spec["vconcat"][0]["layer"][0]["data"]["values"]
     of_metric = next(one for one in report.metrics if one.name == "exact_match")
@@ -227,7 +227,7 @@ def test_wins_and_losses_are_those_of_the_report(stored: Stored) -> None:
     assert won == of_metric.wins > 0
 
 
-def test_queries_side_by_side(stored: Stored) -> None:
+def test_scatter_of_queries(stored: Stored) -> None:
     first, second = stored.results(stored.first), stored.results(stored.second)
     chart = plot_scatter(first, second, "token_f1")
     assert f"{len(CITIES)} queries" in chart.description
@@ -235,7 +235,7 @@ def test_queries_side_by_side(stored: Stored) -> None:
     assert "no query has a score in both" in plot_scatter(first, fewer, "token_f1").description
 
 
-def test_a_curve_of_noise_has_its_levels(stored: Stored) -> None:
+def test_noise_curve_has_levels(stored: Stored) -> None:
     curve = stored.swept.curve
     assert curve is not None
     found = [(one["line"], one["at"], one["value"]) for one in points(plot_noise_curve(curve, metrics=["recall@3"]))]
@@ -254,7 +254,7 @@ def runs_of(kind: str, stored: Stored) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_drawn_from_the_store(kind: str, stored: Stored) -> None:
+def test_every_kind_draws_stored_runs(kind: str, stored: Stored) -> None:
     chart = plot_runs(kind, runs_of(kind, stored), store=stored.store)
     assert any(layer["data"]["values"] for view in chart.spec["vconcat"] for layer in view["layer"])
     assert "no " not in chart.title
@@ -262,12 +262,12 @@ def test_every_kind_is_drawn_from_the_store(kind: str, stored: Stored) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind, one in KINDS.items() if one.min_runs == 1 and one.max_runs > 1])
-def test_kinds_of_several_runs(kind: str, stored: Stored) -> None:
+def test_kinds_with_several_runs(kind: str, stored: Stored) -> None:
     chart = plot_runs(kind, [stored.first, stored.second], store=stored.store)
     assert "old" in chart.to_svg() or "new" in chart.to_svg()
 
 
-def test_a_sweep_is_found_from_any_of_its_runs(stored: Stored) -> None:
+def test_sweep_is_found_from_any_of_its_runs(stored: Stored) -> None:
     charts = [
         plot_runs("noise", [outcome.record.run_id], store=stored.store, metrics=["recall@3"])
         for outcome in stored.swept.outcomes.values()
@@ -276,38 +276,38 @@ def test_a_sweep_is_found_from_any_of_its_runs(stored: Stored) -> None:
     assert [one["at"] for one in points(charts[0])] == [0, 0.5, 1]
 
 
-def test_a_split_adds_up(stored: Stored) -> None:
+def test_split_parts_add_up(stored: Stored) -> None:
     chart = plot_runs("split", [stored.first, stored.second], store=stored.store, metrics=["exact_match"])
     found = {one["name"]: one["delta"] for one in points(chart)}
     assert found["retrieval"] + found["generation"] == pytest.approx(found["together"], abs=1e-12)
 
 
 REFUSED = [  # kind, runs, metrics, message, why
-    ("score", 1, [], "there is no plot 'score'.*did you mean.*scores", "a kind that is not there"),
-    ("forest", 1, [], "'forest' is drawn of 2 runs, not of 1", "too few runs"),
-    ("rank", 2, [], "'rank' is drawn of one run, not of 2", "too many runs"),
+    ("score", 1, [], "unknown plot 'score'.*did you mean.*scores", "a kind that is not there"),
+    ("forest", 1, [], "'forest' needs 2 runs, not 1", "too few runs"),
+    ("rank", 2, [], "'rank' needs one run, not 2", "too many runs"),
     ("distribution", 1, ["token_f"], "token_f1", "a metric that is not there is answered with the nearest"),
     ("distribution", 1, ["token_f1", "mrr"], "draws one metric, not 2", "two metrics where one is drawn"),
     ("latency", 1, ["nothing"], "nothing called 'nothing' was timed", "what was not timed"),
     ("curve", 1, ["recal"], "recall", "a family that is not there"),
-    ("noise", 1, [], "is no perturbed run", "a run that is not of a sweep"),
+    ("noise", 1, [], "is not a perturbed run", "a run that is not of a sweep"),
 ]
 
 
 @pytest.mark.parametrize(("kind", "runs", "metrics", "message", "why"), REFUSED, ids=[one[-1] for one in REFUSED])
-def test_what_cannot_be_drawn_is_said(
+def test_invalid_plot_requests(
     kind: str, runs: int, metrics: list[str], message: str, why: str, stored: Stored
 ) -> None:
     with pytest.raises(AueporaError, match=message):
         plot_runs(kind, [stored.first, stored.second][:runs], store=stored.store, metrics=metrics)
 
 
-def test_one_run_twice_is_refused(stored: Stored) -> None:
-    with pytest.raises(BadValueError, match="is there twice"):
+def test_duplicate_run_is_rejected(stored: Stored) -> None:
+    with pytest.raises(BadValueError, match="is listed twice"):
         plot_runs("forest", [stored.first, stored.first], store=stored.store)
 
 
-def test_a_split_without_a_replay_says_how_to_get_one(stored: Stored) -> None:
+def test_split_without_replay_names_the_command(stored: Stored) -> None:
     with pytest.raises(BadValueError, match=r"auepora replay .* makes one"):
         plot_runs("split", [stored.second, stored.first], store=stored.store)
 
@@ -315,16 +315,14 @@ def test_a_split_without_a_replay_says_how_to_get_one(stored: Stored) -> None:
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-def test_the_command_lists_its_kinds(auepora: Run) -> None:
+def test_plot_command_lists_kinds(auepora: Run) -> None:
     code, out, _ = auepora("plot")
     assert code == 0
     assert all(kind in out for kind in KINDS)
 
 
 @pytest.mark.parametrize("form", ["svg", "html", "json"])
-def test_the_command_writes_what_the_name_of_the_file_asks_for(
-    form: str, stored: Stored, auepora: Run, tmp_path: Path
-) -> None:
+def test_plot_command_writes_format_of_suffix(form: str, stored: Stored, auepora: Run, tmp_path: Path) -> None:
     target = tmp_path / f"chart.{form}"
     code, _, err = auepora(
         "plot", "scores", stored.second, "-m", "mrr", "--store", stored.path, "-o", str(target), "--title", "<mine>", "--width", "600",
@@ -340,7 +338,7 @@ def test_the_command_writes_what_the_name_of_the_file_asks_for(
         assert "var(" not in text.split("<svg")[1]
 
 
-def test_without_a_file_the_drawing_is_named_after_its_kind(
+def test_plot_command_default_file_name(
     stored: Stored, auepora: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -349,7 +347,7 @@ def test_without_a_file_the_drawing_is_named_after_its_kind(
     assert "#16181c" in (tmp_path / "wins.svg").read_text(encoding="utf-8")
 
 
-def test_a_png_is_drawn_with_the_extra(stored: Stored, auepora: Run, tmp_path: Path) -> None:
+def test_png_with_extra(stored: Stored, auepora: Run, tmp_path: Path) -> None:
     requirements.need("vl_convert")
     target = tmp_path / "chart.png"
     code, _, _ = auepora("plot", "scatter", stored.first, stored.second, "--store", stored.path, "-o", str(target))
@@ -357,7 +355,7 @@ def test_a_png_is_drawn_with_the_extra(stored: Stored, auepora: Run, tmp_path: P
     assert target.read_bytes().startswith(b"\x89PNG")
 
 
-def test_without_the_extra_a_png_is_refused_and_the_rest_is_not(
+def test_png_without_extra_is_rejected(
     stored: Stored, auepora: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("vl_convert", "altair"):
@@ -371,22 +369,24 @@ def test_without_the_extra_a_png_is_refused_and_the_rest_is_not(
 
 
 BAD_CALLS = [  # arguments, message, why
-    (["scores", "-o", "chart.gif"], "end its name in .svg, .png, .json, .html", "a format that is not there"),
+    (["scores", "-o", "chart.gif"], "its name must end with .svg, .png, .json, .html", "a format that is not there"),
     (["scores", "nobody"], "nobody", "a run that is not there"),
     (["scores", "--theme", "pink"], "light", "a theme that is not there"),
     (["scores", "--width", "5"], "100", "a width out of reason"),
-    (["nothing"], "there is no plot 'nothing'", "a kind that is not there"),
+    (["nothing"], "unknown plot 'nothing'", "a kind that is not there"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "message", "why"), BAD_CALLS, ids=[one[-1] for one in BAD_CALLS])
-def test_bad_calls_exit_with_2(arguments: list[str], message: str, why: str, stored: Stored, auepora: Run) -> None:
+def test_plot_command_bad_arguments_exit_2(
+    arguments: list[str], message: str, why: str, stored: Stored, auepora: Run
+) -> None:
     code, _, err = auepora("plot", *arguments, "--store", stored.path)
     assert code == 2
     assert message in err
 
 
-def test_a_store_is_not_written_over(stored: Stored, auepora: Run, tmp_path: Path) -> None:
+def test_plot_command_does_not_overwrite_the_store(stored: Stored, auepora: Run, tmp_path: Path) -> None:
     target = tmp_path / "runs.svg"
     target.write_bytes(Path(stored.path).read_bytes())
     code, _, err = auepora("plot", "scores", "--store", str(target), "-o", str(target))

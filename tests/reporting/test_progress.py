@@ -11,9 +11,7 @@ from helpers.terminal import terminal
 
 
 @pytest.mark.parametrize(("total", "want"), [(5, "\rscoring ... 3 of 5"), (None, "\rscoring ... 0 s")])
-def test_long_work_shows_a_line_and_takes_it_away(
-    monkeypatch: pytest.MonkeyPatch, total: int | None, want: str
-) -> None:
+def test_long_work_shows_and_clears_line(monkeypatch: pytest.MonkeyPatch, total: int | None, want: str) -> None:
     stream = terminal(monkeypatch, patience=0.01)
     with progress("scoring", total) as advance:
         advance(3)
@@ -22,12 +20,12 @@ def test_long_work_shows_a_line_and_takes_it_away(
     assert stream.getvalue().endswith("\r" + " " * (len(want) - 1) + "\r")
 
 
-def test_a_total_may_be_found_out_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_total_may_be_callable(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = terminal(monkeypatch, patience=0.01)
     with ScoringProgress() as line:
         line.start_scoring(5)  # which goes when judging begins
-        tell = line.start_judging()
-        tell(3, 8, 1)
+        report_judging = line.start_judging()
+        report_judging(3, 8, 1)
         stream.written.clear()
         assert stream.written.wait(30)
     shown = stream.getvalue()
@@ -36,7 +34,7 @@ def test_a_total_may_be_found_out_on_the_way(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(("tty", "patience"), [(False, 0.0), (True, 3600.0)], ids=["no terminal", "short work"])
-def test_nothing_is_shown(monkeypatch: pytest.MonkeyPatch, tty: bool, patience: float) -> None:
+def test_no_line_for_short_or_silenced_work(monkeypatch: pytest.MonkeyPatch, tty: bool, patience: float) -> None:
     stream = terminal(monkeypatch, tty=tty, patience=patience)
     with progress("scoring", 5) as advance:
         advance(5)
@@ -44,9 +42,9 @@ def test_nothing_is_shown(monkeypatch: pytest.MonkeyPatch, tty: bool, patience: 
     assert stream.getvalue() == ""
 
 
-def test_long_work_without_a_terminal_writes_lines_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_terminal_lines_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = terminal(monkeypatch, tty=False, line_every=0.01)
-    with progress("judging", 8, rate=True, remark=lambda: "1 failed") as advance:
+    with progress("judging", 8, rate=True, suffix=lambda: "1 failed") as advance:
         advance(2)
         assert stream.written.wait(30)
     lines = stream.getvalue().splitlines()
@@ -56,14 +54,14 @@ def test_long_work_without_a_terminal_writes_lines_that_stay(monkeypatch: pytest
     assert stream.getvalue().endswith("\n")
 
 
-def test_quiet_work_without_a_terminal_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silenced_work_without_terminal_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = terminal(monkeypatch, tty=False, line_every=0.0)
     with silenced(), progress("judging", 8) as advance:
         advance(8)
     assert stream.getvalue() == ""
 
 
-def test_an_error_takes_the_line_away_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_clears_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = terminal(monkeypatch)
 
     def work() -> None:
@@ -76,9 +74,9 @@ def test_an_error_takes_the_line_away_too(monkeypatch: pytest.MonkeyPatch) -> No
     assert stream.getvalue().endswith(" \r")
 
 
-def test_a_line_that_may_not_linger_goes_with_the_last_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_is_cleared_with_the_last_count(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = terminal(monkeypatch)
-    with progress("asking", 2, linger=False) as advance:
+    with progress("asking", 2, keep_until_exit=False) as advance:
         assert stream.written.wait(30)
         advance(1)
         advance(1)
@@ -88,7 +86,7 @@ def test_a_line_that_may_not_linger_goes_with_the_last_count(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("closed", [True, False], ids=["closed", "no console"])
-def test_without_a_usable_stderr_nothing_happens(monkeypatch: pytest.MonkeyPatch, closed: bool) -> None:
+def test_unusable_stderr(monkeypatch: pytest.MonkeyPatch, closed: bool) -> None:
     stream = io.StringIO()
     stream.close()
     monkeypatch.setattr(sys, "stderr", stream if closed else None)

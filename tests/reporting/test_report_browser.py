@@ -124,7 +124,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         }
 
 
-def test_the_list_shows_every_query_and_its_scores(opened: Open, pages: dict[str, Path]) -> None:
+def test_list_shows_queries_and_scores(opened: Open, pages: dict[str, Path]) -> None:
     page = opened(pages["one"])
     assert row_ids(page) == ["capital", "river", "nobody", "failed"]
     assert page.locator(".qb-count").inner_text() == "4 queries"
@@ -154,7 +154,7 @@ def test_search(opened: Open, pages: dict[str, Path], words: str, found: list[st
     expect(page.locator(".qb-empty")).to_be_visible(visible=not found)
 
 
-def test_filters_of_labels_outcomes_and_values(opened: Open, pages: dict[str, Path]) -> None:
+def test_filters_by_label_outcome_and_value(opened: Open, pages: dict[str, Path]) -> None:
     page = opened(pages["one"])
     page.get_by_text("Filters", exact=True).click()
     page.get_by_label("topic").select_option("places")
@@ -184,7 +184,7 @@ def test_filters_of_labels_outcomes_and_values(opened: Open, pages: dict[str, Pa
     assert row_ids(page) == ["failed"]
 
 
-def test_a_filter_is_in_the_address(opened: Open, pages: dict[str, Path]) -> None:
+def test_filter_is_in_the_url(opened: Open, pages: dict[str, Path]) -> None:
     page = opened(pages["two"])
     page.get_by_text("Filters", exact=True).click()
     page.get_by_label("topic").select_option("water")
@@ -197,7 +197,7 @@ def test_a_filter_is_in_the_address(opened: Open, pages: dict[str, Path]) -> Non
     assert again.get_by_label("topic").input_value() == "water"
 
 
-def test_sorting_puts_what_has_no_value_last(opened: Open, pages: dict[str, Path]) -> None:
+def test_sorting_puts_missing_values_last(opened: Open, pages: dict[str, Path]) -> None:
     page = opened(pages["one"])
     header = page.get_by_role("columnheader", name="recall@5")
     header.get_by_role("button").click()
@@ -211,12 +211,18 @@ def test_sorting_puts_what_has_no_value_last(opened: Open, pages: dict[str, Path
     assert row_ids(page) == ["capital", "failed", "nobody", "river"]
 
 
-def test_one_query_with_everything_that_is_known(opened: Open, pages: dict[str, Path]) -> None:
+def test_query_view_shows_all_fields(opened: Open, pages: dict[str, Path]) -> None:
     page = opened(pages["one"], "#q/capital")
     article = page.locator(".qb-query")
     text = article.inner_text()
-    for told in ("What is the capital of France?", "It is Paris.", "We talk about Europe.", "prompt_tokens", "12.3 ms"):
-        assert told in text, told
+    for expected in (
+        "What is the capital of France?",
+        "It is Paris.",
+        "We talk about Europe.",
+        "prompt_tokens",
+        "12.3 ms",
+    ):
+        assert expected in text, expected
     assert article.locator(".qb-unsupported").all_inner_texts() == ["Texas maybe.", "like this"]
     assert "2 of 3 words in none of the documents retrieved" in text
     documents = article.locator(".qb-side .qb-doc")
@@ -258,7 +264,7 @@ def test_two_runs_side_by_side(opened: Open, pages: dict[str, Path]) -> None:
     assert "gold again" in second[3]
 
 
-def test_the_keyboard_leads_everywhere(opened: Open, pages: dict[str, Path]) -> None:
+def test_keyboard_navigation(opened: Open, pages: dict[str, Path]) -> None:
     page = opened(pages["one"])
     page.keyboard.press("j")
     assert page.evaluate("document.activeElement.getAttribute('role')") == "grid"
@@ -286,7 +292,7 @@ def test_the_keyboard_leads_everywhere(opened: Open, pages: dict[str, Path]) -> 
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
-def test_addresses_and_the_way_back(opened: Open, pages: dict[str, Path]) -> None:
+def test_urls_and_back_button(opened: Open, pages: dict[str, Path]) -> None:
     page = opened(pages["one"])
     page.locator(".qb-row[aria-rowindex='3']").click()
     expect(page.locator(".qb-queryid")).to_have_text("river")
@@ -305,7 +311,7 @@ def test_addresses_and_the_way_back(opened: Open, pages: dict[str, Path]) -> Non
     expect(page.locator(".qb-missing")).to_contain_text("There is no query never%20asked% in this report")
 
 
-def test_one_returns_to_where_one_was(opened: Open, pages: dict[str, Path]) -> None:
+def test_scroll_position_is_restored(opened: Open, pages: dict[str, Path]) -> None:
     page = opened(pages["one"], viewport={"width": 900, "height": 300})
     link = page.locator("#overview").evaluate_handle(
         "main => { const link = document.createElement('a'); link.href = '#q/river'; link.textContent = 'a point'; main.append(link); return link; }"
@@ -319,7 +325,7 @@ def test_one_returns_to_where_one_was(opened: Open, pages: dict[str, Path]) -> N
     assert page.evaluate("[document.activeElement.textContent, window.scrollY]") == ["a point", 40]
 
 
-def test_a_phone_shows_one_thing_at_a_time(opened: Open, pages: dict[str, Path]) -> None:
+def test_phone_layout(opened: Open, pages: dict[str, Path]) -> None:
     for scheme in ("light", "dark"):
         for name in ("one", "two"):
             page = opened(pages[name], viewport=PHONE, color_scheme=scheme, has_touch=True)
@@ -333,7 +339,7 @@ def test_a_phone_shows_one_thing_at_a_time(opened: Open, pages: dict[str, Path])
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
-def test_print_of_an_opened_query(opened: Open, pages: dict[str, Path]) -> None:
+def test_print_open_query(opened: Open, pages: dict[str, Path]) -> None:
     page = opened(pages["one"], "#q/capital")
     page.locator(".qb-query").wait_for()
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
@@ -358,7 +364,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("key", runs.HOSTILE)
-def test_hostile_texts_stay_texts(opened: Open, hostile: Path, key: str) -> None:
+def test_hostile_texts_are_escaped(opened: Open, hostile: Path, key: str) -> None:
     page = opened(hostile, viewport=PHONE)
     place = list(runs.HOSTILE).index(key)
     page.evaluate(f"location.hash = '#q/' + encodeURIComponent({json.dumps(key)})")
@@ -381,7 +387,7 @@ def test_hostile_texts_stay_texts(opened: Open, hostile: Path, key: str) -> None
     assert page.locator("#queries a:not([href^='#'])").count() == 0
 
 
-def test_what_cannot_be_seen_is_written_out(opened: Open, hostile: Path) -> None:
+def test_invisible_characters_are_escaped(opened: Open, hostile: Path) -> None:
     page = opened(hostile, "#q/null")
     expect(page.locator(".qb-asked .qb-text")).to_have_text("before␀after␇␛[31m")
     page.evaluate("location.hash = '#q/turned'")
@@ -404,7 +410,7 @@ def test_no_queries_and_no_results(opened: Open, tmp_path: Path) -> None:
     expect(page.locator(".qb-known")).to_contain_text("No metric has scores per query.")
 
 
-def test_answers_of_several_repeats(opened: Open, tmp_path: Path) -> None:
+def test_answers_of_repeats(opened: Open, tmp_path: Path) -> None:
     samples = small_samples()[:1]
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         record = store.create_run("three", samples, dataset_name="made", plan={}, repeats=3)
@@ -446,7 +452,7 @@ def test_runs_over_different_datasets(opened: Open, tmp_path: Path) -> None:
     expect(page.locator(".qb-known")).to_contain_text("other gold")
 
 
-def test_three_runs_are_held_against_the_first(opened: Open, tmp_path: Path) -> None:
+def test_three_runs_are_compared_with_the_first(opened: Open, tmp_path: Path) -> None:
     samples = small_samples()
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         records = [
@@ -466,7 +472,7 @@ def test_three_runs_are_held_against_the_first(opened: Open, tmp_path: Path) -> 
     expect(page.locator(".qb-run")).to_have_text(["A: a", "C: c"])
 
 
-def test_what_judges_said(opened: Open, hostile: Path) -> None:
+def test_judgements_are_shown(opened: Open, hostile: Path) -> None:
     page = opened(hostile, "#q/script")
     side = page.locator(".qb-side").first
     expect(side.locator(".qb-rationale")).to_have_text(runs.HOSTILE["script"])
@@ -474,7 +480,7 @@ def test_what_judges_said(opened: Open, hostile: Path) -> None:
     expect(side.locator(".qb-judgement").nth(1)).to_contain_text("score: 3")
 
 
-def test_findings_of_judges_are_readable_and_old_ones_marked(opened: Open, tmp_path: Path) -> None:
+def test_judgements_are_readable_and_outdated_ones_marked(opened: Open, tmp_path: Path) -> None:
     claims = {
         "claims": [
             {"text": "Paris is the capital of France, and has been so for a very long time indeed.", "verdict": "yes"},
@@ -485,27 +491,27 @@ def test_findings_of_judges_are_readable_and_old_ones_marked(opened: Open, tmp_p
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         result = runs.scored("recall@5", [1.0] * 4)
         record = runs.put(store, "judged", small_samples(), small_outputs("yes", "no"), [result])
-        said = [
+        judgements = [
             StoredJudgement("recall@5", result.signature or "", 0, "now", body={"answer": claims}),
             StoredJudgement("recall@5", "recall@5|other|v1", 0, "then", body={"answer": "a word"}),
             StoredJudgement("unknown", "any", 0, "elsewhere", body={"answer": 3}),
         ]
-        store.put_judgements(record.run_id, said)
+        store.put_judgements(record.run_id, judgements)
         path = write_page(store, [record], tmp_path / "judged.html")
     page = opened(path, "#q/capital")
-    told = page.locator(".qb-judgement").filter(has_text="count: 2")
-    expect(told.locator(".qb-findings > li")).to_have_count(2)
-    expect(told.locator(".qb-findings > li").nth(0)).to_contain_text("a very long time indeed.")
-    expect(told.locator(".qb-findings > li").nth(1).locator(".qb-labels li")).to_have_text(
+    judgement = page.locator(".qb-judgement").filter(has_text="count: 2")
+    expect(judgement.locator(".qb-findings > li")).to_have_count(2)
+    expect(judgement.locator(".qb-findings > li").nth(0)).to_contain_text("a very long time indeed.")
+    expect(judgement.locator(".qb-findings > li").nth(1).locator(".qb-labels li")).to_have_text(
         ["text: It is small.", "verdict: no"]
     )
-    expect(told.locator(".qb-rationale")).to_have_text("the document says otherwise")
-    expect(told).not_to_contain_text("earlier definition")
+    expect(judgement.locator(".qb-rationale")).to_have_text("the document says otherwise")
+    expect(judgement).not_to_contain_text("earlier definition")
     expect(page.locator(".qb-judgement").filter(has_text="a word")).to_contain_text("earlier definition")
     expect(page.locator(".qb-judgement").filter(has_text="unknown")).not_to_contain_text("earlier definition")
 
 
-def test_labels_and_reasons_that_are_words_of_the_script(opened: Open, tmp_path: Path) -> None:
+def test_labels_named_like_javascript_properties(opened: Open, tmp_path: Path) -> None:
     odd = {"constructor": "a", "toString": "b", "__proto__": "c"}
     samples = [EvaluationSample(f"q{n}", "?", labels=odd | {"hasOwnProperty": str(n % 2)}) for n in range(4)]
     outcomes = ["scored", "measure_failed:call failed: status 500: x", "measure_failed:call failed", "skipped:a:b"]
@@ -527,7 +533,7 @@ def test_labels_and_reasons_that_are_words_of_the_script(opened: Open, tmp_path:
     opened(path, "#f/metric=" + '["odd","last","constructor","","",""]')
 
 
-def test_within_the_whole_report(opened: Open, tmp_path: Path) -> None:
+def test_browser_inside_the_report(opened: Open, tmp_path: Path) -> None:
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         path = write_report(small_runs(store), tmp_path / "report.html", store=store)
     page = opened(path, "#q/river")
@@ -540,7 +546,7 @@ def test_within_the_whole_report(opened: Open, tmp_path: Path) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
-def test_of_ten_thousand_queries_few_are_elements(opened: Open, tmp_path: Path) -> None:
+def test_list_of_ten_thousand_queries_is_virtual(opened: Open, tmp_path: Path) -> None:
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         records = runs.many_runs(store, 10_000, 200, words=20)
         path = write_page(store, records, tmp_path / "many.html")

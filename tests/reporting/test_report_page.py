@@ -64,7 +64,7 @@ def by_name(store: RunStore, record: RunRecord) -> dict[str, MetricResult]:
 # --- what it says ----------------------------------------------------------------------------------------------------
 
 
-def test_one_run_is_shown_with_its_own_numbers(store: RunStore, tmp_path: Path) -> None:
+def test_report_of_one_run(store: RunStore, tmp_path: Path) -> None:
     record = run_of(store, "nightly")
     page = made(store, record, tmp_path=tmp_path)
     results = by_name(store, record)
@@ -94,7 +94,7 @@ def test_one_run_is_shown_with_its_own_numbers(store: RunStore, tmp_path: Path) 
     assert record.fingerprint in page.text
 
 
-def test_two_runs_are_compared(store: RunStore, tmp_path: Path) -> None:
+def test_comparison_of_two_runs(store: RunStore, tmp_path: Path) -> None:
     first, second = run_of(store, "before", n=80), run_of(store, "after", 3, n=80)
     page = made(store, first, second, tmp_path=tmp_path)
     values = [by_name(store, one)["exact_match"].value for one in (first, second)]
@@ -110,14 +110,14 @@ def test_two_runs_are_compared(store: RunStore, tmp_path: Path) -> None:
     assert re.search(r"A: before: \d+ samples, mean", page.text)
 
 
-def test_the_baseline_comes_first(store: RunStore, tmp_path: Path) -> None:
+def test_baseline_comes_first(store: RunStore, tmp_path: Path) -> None:
     run_of(store, "one")
     run_of(store, "two")
     page = made(store, "one", tmp_path=tmp_path, baseline="two")
     assert page.headings[0] == (1, "one against two")
 
 
-def test_three_runs_make_a_league(store: RunStore, tmp_path: Path) -> None:
+def test_three_runs_make_a_leaderboard(store: RunStore, tmp_path: Path) -> None:
     records = [run_of(store, name, shift, n=60) for name, shift in (("one", 0), ("two", 2), ("three", 4))]
     page = made(store, *records, tmp_path=tmp_path)
     assert page.headings[0] == (1, "3 runs against each other")
@@ -126,7 +126,7 @@ def test_three_runs_make_a_league(store: RunStore, tmp_path: Path) -> None:
     assert "s/distributions" in page.ids
 
 
-def test_scores_that_never_differ_are_named_and_not_drawn(store: RunStore, tmp_path: Path) -> None:
+def test_constant_scores_are_listed_not_drawn(store: RunStore, tmp_path: Path) -> None:
     for name in ("one", "two"):
         run(store, name, samples(6), lambda number: ["gold"], ["recall@5", "mrr"])
     page = made(store, "one", "two", tmp_path=tmp_path)
@@ -134,7 +134,7 @@ def test_scores_that_never_differ_are_named_and_not_drawn(store: RunStore, tmp_p
     assert "recall@5: A" not in page.text
 
 
-def test_runs_of_other_chunkers_are_matched_by_place_and_it_says_so(store: RunStore, tmp_path: Path) -> None:
+def test_runs_with_different_chunkers_are_matched_by_span(store: RunStore, tmp_path: Path) -> None:
     queries = [golden("q1", chunk("old-1", "doc", (0, 100)))]
     before = put_run(store, "old", queries, [found(chunk("old-1", "doc", (0, 100)))], config={"chunker_version": "c1"})
     after = put_run(store, "new", queries, [found(chunk("new-7", "doc", (10, 90)))], config={"chunker_version": "c2"})
@@ -143,7 +143,7 @@ def test_runs_of_other_chunkers_are_matched_by_place_and_it_says_so(store: RunSt
     assert "Of 1 golden query: 1 draw." in page.text
 
 
-def test_gates_of_the_plan_are_checked(store: RunStore, tmp_path: Path) -> None:
+def test_plan_gates_are_checked(store: RunStore, tmp_path: Path) -> None:
     record = run_of(store, "nightly")
     gated = put_run(store, "gated", samples(2), [found("gold"), found("gold")], plan={"gates": ["recall@5 >= 0.99"]})
     store.put_results(gated.run_id, list(store.results(record.run_id)))
@@ -152,7 +152,7 @@ def test_gates_of_the_plan_are_checked(store: RunStore, tmp_path: Path) -> None:
     assert "✗ failed" in page.text
 
 
-def test_gates_that_cannot_be_read_are_not_silent(store: RunStore, tmp_path: Path) -> None:
+def test_unreadable_gates_are_reported(store: RunStore, tmp_path: Path) -> None:
     plan = {"gates": ["recall@5 is splendid"]}
     for name in ("a", "b"):
         record = put_run(store, name, samples(2), [found("gold"), found("gold")], plan=plan)
@@ -166,7 +166,7 @@ def test_gates_that_cannot_be_read_are_not_silent(store: RunStore, tmp_path: Pat
         assert "s/gates" in page.ids
 
 
-def test_what_judging_took_is_told(store: RunStore, tmp_path: Path) -> None:
+def test_judge_usage_is_shown(store: RunStore, tmp_path: Path) -> None:
     record = run_of(store, "judged")
     used = {
         "judgements": 1200,
@@ -186,7 +186,7 @@ def test_what_judging_took_is_told(store: RunStore, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_hostile_names_are_text(store: RunStore, tmp_path: Path, count: int) -> None:
+def test_hostile_run_names_are_escaped(store: RunStore, tmp_path: Path, count: int) -> None:
     records = [hostile_run(store, f"run{number}", shift=number) for number in range(count)]
     page = made(store, *records, tmp_path=tmp_path, title=HOSTILE[1])
     assert "window.pwned" not in "".join(page.code)
@@ -224,20 +224,20 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_runs_with_little_in_them_are_shown(store: RunStore, tmp_path: Path, kind: str) -> None:
+def test_incomplete_runs_are_shown(store: RunStore, tmp_path: Path, kind: str) -> None:
     record = broken(store, kind)
     assert BROKEN[kind] in made(store, record, tmp_path=tmp_path).text
     assert BROKEN[kind].split()[0] in write_report(record, tmp_path / "r.md", store=store).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_such_runs_are_compared_as_far_as_that_goes(store: RunStore, tmp_path: Path, kind: str) -> None:
+def test_incomplete_runs_are_compared(store: RunStore, tmp_path: Path, kind: str) -> None:
     good, bad = run_of(store, "good", n=12), broken(store, kind)
     for pair in ([good, bad], [bad, good], [good, bad, run_of(store, "other", 2, n=12)]):
         assert made(store, *pair, tmp_path=tmp_path).text
 
 
-def test_runs_without_a_common_query_say_so(store: RunStore, tmp_path: Path) -> None:
+def test_runs_without_common_query(store: RunStore, tmp_path: Path) -> None:
     other = [EvaluationSample("elsewhere", "what?", relevant_docs=[])]
     first, second = run_of(store, "one"), put_run(store, "two", other, [found("gold")])
     page = made(store, first, second, tmp_path=tmp_path)
@@ -245,23 +245,23 @@ def test_runs_without_a_common_query_say_so(store: RunStore, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("css", "script"), [("</style>", ""), ("", "a = '</SCRIPT >'")], ids=["style", "script"])
-def test_a_fragment_that_would_break_out_of_its_element_is_refused(css: str, script: str) -> None:
-    with pytest.raises(BadValueError, match="would end the element"):
+def test_fragment_that_closes_its_element_is_rejected(css: str, script: str) -> None:
+    with pytest.raises(BadValueError, match="contains its own closing tag"):
         render_page(Report("t", "s", ReportVerdict("v")), PageFragment(Markup(""), css, script, []))
 
 
-def test_data_cannot_end_the_element_it_stands_in() -> None:
+def test_data_cannot_close_its_script_element() -> None:
     data = [("d", "application/json", '["</script><script>alert(1)</script>"]')]
     page = Page(render_page(Report("t", "s", ReportVerdict("v")), PageFragment(Markup(""), "", "", data)))
     assert len(page.code) == 1
-    (held,) = [one for one in page.elements["script"] if one.startswith("data ")]
-    assert json.loads(held.removeprefix("data application/json")) == ["</script><script>alert(1)</script>"]
+    (element,) = [one for one in page.elements["script"] if one.startswith("data ")]
+    assert json.loads(element.removeprefix("data application/json")) == ["</script><script>alert(1)</script>"]
 
 
 # --- as a file, on the command line, in plans --------------------------------------------------------------------------
 
 
-def test_the_same_as_markdown(store: RunStore, tmp_path: Path) -> None:
+def test_markdown_report(store: RunStore, tmp_path: Path) -> None:
     first, second = run_of(store, "before", n=80), run_of(store, "after", 3, n=80)
     text = write_report([first, second], tmp_path / "report.md", store=store).read_text(encoding="utf-8")
     value = by_name(store, second)["token_f1"].value
@@ -271,13 +271,13 @@ def test_the_same_as_markdown(store: RunStore, tmp_path: Path) -> None:
     assert "| Retrieval relevance | recall@5 |" in text
 
 
-def test_a_report_of_two_hundred_queries_is_small(store: RunStore, tmp_path: Path) -> None:
+def test_report_of_200_queries_is_small(store: RunStore, tmp_path: Path) -> None:
     records = [run_of(store, name, shift, n=200) for name, shift in (("one", 0), ("two", 3))]
     path = write_report(records, tmp_path / "report.html", store=store)
     assert path.stat().st_size < 2_000_000
 
 
-def test_the_command_writes_the_latest_run(
+def test_report_command_writes_latest_run(
     store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, auepora: Auepora
 ) -> None:
     run_of(store, "older")
@@ -290,31 +290,31 @@ def test_the_command_writes_the_latest_run(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         pytest.param(["nonsense"], "nonsense", id="a run that is not there"),
-        pytest.param(["one", "one"], "is there twice", id="the same run twice"),
+        pytest.param(["one", "one"], "is listed twice", id="the same run twice"),
         pytest.param(["one", "-o", "runs.sqlite"], "runs.sqlite", id="over the store"),
         pytest.param(["one", "-o", "no/such/folder.html"], "no/such", id="into a folder that is not there"),
     ],
 )
-def test_what_cannot_be_done_is_refused(
+def test_report_command_errors(
     store: RunStore,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     auepora: Auepora,
     arguments: list[str],
-    said: str,
+    message: str,
 ) -> None:
     run_of(store, "one")
     monkeypatch.chdir(tmp_path)
     code, _, err = auepora("report", *arguments)
     assert code == 2
-    assert said in err
+    assert message in err
     assert not (tmp_path / "report.html").exists()
 
 
-def test_python_refuses_likewise(store: RunStore, tmp_path: Path) -> None:
+def test_write_report_errors(store: RunStore, tmp_path: Path) -> None:
     with pytest.raises(BadValueError, match="name a run"):
         auepora_eval.write_report([], tmp_path / "r.html", store=store)
     with pytest.raises(UnknownRunError):

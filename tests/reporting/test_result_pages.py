@@ -18,7 +18,7 @@ from helpers.golden_runs import put_run
 METRICS = ["recall@1", "mrr", "empty_result_rate"]
 
 
-def test_markdown_is_grouped_by_target_with_intervals() -> None:
+def test_results_markdown_is_grouped_by_target() -> None:
     rows = samples(["a"], ["a"], [], ["a"])
     results = evaluate(rows, [output("a"), output("b"), output("a"), output(error="timeout")], METRICS)
     lines = results_markdown(results).splitlines()
@@ -35,7 +35,7 @@ ODD = ["a|b", "line\nend", "<script>x</script>", "`code`", "[a](javascript:x)"]
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_an_odd_name_breaks_no_table(name: str) -> None:
+def test_special_characters_do_not_break_the_table(name: str) -> None:
     result = MetricResult(name, TargetCategory.LATENCY, 0.5)
     for page in (results_markdown(Results([result])), results_to_markdown([result])):
         assert len(page.splitlines()) == 3
@@ -59,7 +59,7 @@ def table_of(path: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(Path(path).read_text())))
 
 
-def test_a_comparison_as_csv(runs: None, auepora: Callable[..., tuple[int, str, str]]) -> None:
+def test_comparison_csv(runs: None, auepora: Callable[..., tuple[int, str, str]]) -> None:
     assert auepora("compare", "one", "two", "-o", "c.csv")[0] == 0
     rows = table_of("c.csv")
     assert tuple(rows[0]) == COLUMNS
@@ -69,20 +69,20 @@ def test_a_comparison_as_csv(runs: None, auepora: Callable[..., tuple[int, str, 
     assert (code, "a CSV has metrics alone" in err) == (2, True)
 
 
-def test_a_league_as_csv_has_a_row_per_pair(runs: None, auepora: Callable[..., tuple[int, str, str]]) -> None:
+def test_leaderboard_csv_has_row_per_pair(runs: None, auepora: Callable[..., tuple[int, str, str]]) -> None:
     assert auepora("compare", "one", "two", "three", "-o", "league.csv")[0] == 0
     pairs = {(row["run_a"], row["run_b"]) for row in table_of("league.csv") if row["metric"] == "mrr"}
     assert pairs == {("run_one", "run_two"), ("run_one", "run_three"), ("run_two", "run_three")}
 
 
-def test_every_score_as_csv(runs: None, auepora: Callable[..., tuple[int, str, str]]) -> None:
+def test_scores_csv(runs: None, auepora: Callable[..., tuple[int, str, str]]) -> None:
     assert auepora("show", "two", "--per-query", "-o", "scores.csv")[0] == 0
     assert [row["recall@1"] for row in table_of("scores.csv")] == ["1.0", "0.0", "1.0", "0.0"]
     code, _, err = auepora("show", "two", "--per-query", "-o", "scores.md")
     assert (code, "--per-query goes with --json, or with -o FILE.csv" in err) == (2, True)
 
 
-def test_a_run_as_a_page(runs: None, auepora: Callable[..., tuple[int, str, str]]) -> None:
+def test_run_as_markdown_page(runs: None, auepora: Callable[..., tuple[int, str, str]]) -> None:
     assert auepora("show", "two", "-o", "report.md")[0] == 0
     lines = Path("report.md").read_text().splitlines()
     assert lines[0] == "# two"

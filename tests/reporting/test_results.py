@@ -23,7 +23,7 @@ def test_dictionary_by_target() -> None:
     }
 
 
-def test_markdown_of_the_specification() -> None:
+def test_markdown_matches_the_specification() -> None:
     assert results_to_markdown(PLAIN) == (
         "| Target | Metric | Value |\n"
         "|--------|--------|-------|\n"
@@ -32,13 +32,13 @@ def test_markdown_of_the_specification() -> None:
     )
 
 
-def evaluated() -> Results:
+def evaluate_samples() -> Results:
     outputs = [output(["a"]), output(["a"], error="timeout"), output(["b"]), None]
     return evaluate(samples(["a"], ["a"], [], ["a"]), outputs, ["recall@1", "map", "empty_result_rate", "mean_latency"])
 
 
-def test_markdown_tells_coverage_and_what_is_undefined() -> None:
-    lines = evaluated().to_markdown().splitlines()
+def test_markdown_shows_coverage_and_undefined_values() -> None:
+    lines = evaluate_samples().to_markdown().splitlines()
     assert lines[0] == "| Target | Metric | Value | Mean of |"
     lost = "3 of 4; 2 failed, counted worst (missing_output 1, timeout 1); 1 skipped (empty_gold)"
     assert lines[2] == f"| RETRIEVAL_RELEVANCE | recall@1 | 0.3333 | {lost} |"
@@ -46,8 +46,8 @@ def test_markdown_tells_coverage_and_what_is_undefined() -> None:
     assert lines[5].startswith("| LATENCY | mean_latency[end_to_end] | n/a | 0 of 4; 2 failed, left out (")
 
 
-def test_the_document() -> None:
-    document = json.loads(evaluated().to_json(per_query=True))
+def test_results_document() -> None:
+    document = json.loads(evaluate_samples().to_json(per_query=True))
     assert (document["schema"], document["run_id"]) == (1, None)
     first = document["results"][0]
     assert set(first) == {"name", "target", "value", "interval", "signature", "details", "slices"}
@@ -58,16 +58,16 @@ def test_the_document() -> None:
     assert document["per_query"][2]["outcomes"]["recall@1"] == "skipped:empty_gold"
     assert document["per_query"][0]["scores"]["recall@1"] == 1.0
     assert "recall@1" not in document["per_query"][0]["outcomes"]
-    assert "per_query" not in json.loads(evaluated().to_json())
+    assert "per_query" not in json.loads(evaluate_samples().to_json())
 
 
 def test_by_name() -> None:
-    assert evaluated().by_name["map"].name == "map"
+    assert evaluate_samples().by_name["map"].name == "map"
     with pytest.raises(UnknownMetricError, match="did you mean 'recall@1'"):
-        evaluated().by_name["recal@1"]
+        evaluate_samples().by_name["recal@1"]
 
 
-def test_whatever_a_user_puts_into_details_can_be_written() -> None:
+def test_any_details_can_be_serialised() -> None:
     odd = MetricResult(
         "mine", TargetCategory.LATENCY, 0.5, {"n": np.int64(3), "low": float("nan"), "array": np.ones(2), "set": {1}}
     )
@@ -80,28 +80,28 @@ def test_whatever_a_user_puts_into_details_can_be_written() -> None:
     assert results_to_markdown([MetricResult("m", TargetCategory.LATENCY, 0.5, {"skipped_empty_gold": 1})])
 
 
-def test_undefined_is_none_in_dictionaries_and_results_print_as_a_table() -> None:
+def test_undefined_is_none_in_dict_and_repr_is_a_table() -> None:
     undefined = MetricResult("m", TargetCategory.LATENCY, 0.0, defined=False)
     assert results_to_dict([undefined]) == {"LATENCY": {"m": None}}
     assert str(Results([undefined])) == results_to_markdown([undefined])
 
 
-def test_a_frame_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frame_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingDependencyError, match="pip install pandas"):
-        evaluated().to_frame()
+        evaluate_samples().to_frame()
 
 
-def test_a_cell_cannot_break_its_row() -> None:
+def test_cell_cannot_break_its_row() -> None:
     lines = table([["a\nb\tc", "x" * 100, "y" * 100]], headers=["one\r", "two", "three"]).splitlines()
     assert len(lines) == 3
     assert lines[0].startswith("one\\r ")
     assert lines[2] == f"a\\nb\\tc  {'x' * 79}…  {'y' * 100}"
 
 
-def test_a_slice_of_any_name_is_one_row() -> None:
+def test_slice_with_any_name_is_one_row() -> None:
     part = MetricResult("m", TargetCategory.LATENCY, 0.5)
     result = MetricResult("m|x", TargetCategory.LATENCY, 0.5)
     result.slices["by\nkind"] = {"a|b\nc": part}

@@ -17,7 +17,7 @@ def rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_every_digit_and_every_group() -> None:
+def test_csv_has_all_digits_and_groups() -> None:
     langs = ["de", "de", 'e,"n\n']
     asked = [sample("ab", sample_id=str(i), labels={"lang": lang}) for i, lang in enumerate(langs)]
     results = evaluate(asked, [output("a"), output("ab"), None], ["recall@2"], slices=["labels.lang"])
@@ -39,13 +39,13 @@ def test_every_digit_and_every_group() -> None:
     assert {row["signature"] for row in (whole, german, other)} == {"recall@2|empty:skip|v1"}
 
 
-def test_what_is_not_known_is_empty() -> None:
+def test_unknown_values_are_empty() -> None:
     nothing = MetricResult("mine", TargetCategory.LATENCY, 0.0, defined=False)
     assert results_csv([nothing]).splitlines()[1] == "mine,LATENCY,,,,,,,,,"
 
 
 @pytest.mark.parametrize("k", [1, 2])
-def test_the_same_numbers_as_in_the_document(k: int, tmp_path: Path) -> None:
+def test_csv_matches_the_document(k: int, tmp_path: Path) -> None:
     results = evaluate([sample("abc")], [output("axb")], [f"recall@{k}", "mrr"])
     document = json.loads(results.to_json())["results"]
     assert [float(row["value"]) for row in rows(results_csv(results))] == [one["value"] for one in document]

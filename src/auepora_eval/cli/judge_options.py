@@ -225,7 +225,7 @@ class ScoringProgress:
         from ..reporting.progress import progress
 
         self._progress_bar.close()
-        return self._progress_bar.enter_context(progress("scoring", total, rate=True, remark=self._unmeasured_note))
+        return self._progress_bar.enter_context(progress("scoring", total, rate=True, suffix=self._unmeasured_note))
 
     def counting_executor(self, executor: Executor) -> Executor:
         """The executor, of which the line tells how many samples could not be measured."""
@@ -242,7 +242,7 @@ class ScoringProgress:
         from ..reporting.progress import progress
 
         self._progress_bar.close()
-        line = progress("judging", lambda: self._asked, rate=True, remark=self._failed_note)
+        line = progress("judging", lambda: self._asked, rate=True, suffix=self._failed_note)
         advance = self._progress_bar.enter_context(line)
 
         def tell(done: int, asked: int, failed: int) -> None:

@@ -85,7 +85,7 @@ class RunProgress:
         self._progress_bar.close()  # of the run before, where there are several
         self.run_id, self._failed = record.run_id, 0
         echo_err(f"{record.run_id} ({record.name}): {to_do} to ask of {record.num_samples * record.repeats}")
-        line = progress("asking", to_do, rate=True, remark=lambda: f"{self._failed} failed" if self._failed else "")
+        line = progress("asking", to_do, rate=True, suffix=lambda: f"{self._failed} failed" if self._failed else "")
         self._advance = self._progress_bar.enter_context(line)
 
     def _on_answers(self, answers: Sequence[TaskOutput]) -> None:

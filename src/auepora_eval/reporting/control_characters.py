@@ -1,4 +1,4 @@
-"""Texts as a terminal may be shown them: what a model wrote cannot move the cursor or turn lines round."""
+"""Escaping of control characters, so that a model's text cannot move the cursor or reverse a line."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ __all__ = ["escape_control_characters"]
 _KEPT = (0x09, 0x0A)
 _CONTROLS = [*range(0x20), 0x7F, *range(0x80, 0xA0)]
 _BIDI_CONTROLS = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-"""Characters that change the direction of writing, and so what a line seems to say."""
+"""Characters that change the writing direction."""
 _ESCAPES = {code: f"\\u{code:04x}" for code in [*_CONTROLS, *_BIDI_CONTROLS] if code not in _KEPT}
 
 
 def escape_control_characters(text: str) -> str:
-    r"""The text with control characters written out, as JSON writes them; line ends and tabs stay.
+    r"""Escape control characters as JSON does; newlines and tabs stay.
 
     >>> printable("a\x1b[2Jb")
     'a\\u001b[2Jb'

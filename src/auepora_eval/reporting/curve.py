@@ -1,4 +1,4 @@
-"""A curve: how every metric goes as something is made worse step by step; as data, and drawn in a terminal."""
+"""Perturbation curves: every metric at every level of a perturbation, as data and as a terminal drawing."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from .tables import escape_line_breaks, format_value, results_table, table
 __all__ = ["Curve", "CurvePoint", "curve_markdown", "curve_text"]
 
 DRAWING_WIDTH = 25
-"""So many characters wide is a drawing."""
+"""The width of a drawing in characters."""
 _UNRELIABLE_MARK = "?"
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """One metric at one level. Numbers are unrounded; ``None`` where there is none."""
+    """One metric at one level. Numbers are unrounded; ``None`` where undefined."""
 
     level: Level
     value: float | None
     interval: tuple[float, float] | None = None
     n: int = 0
-    """How many samples are in the value."""
+    """The number of samples in the value."""
     delta: float | None = None
-    """How far it is from the base, over the samples that both have."""
+    """The difference from the base, over the common samples."""
     delta_interval: tuple[float, float] | None = None
     p_value: float | None = None
     p_adjusted: float | None = None
-    """Allows for the number of metrics; ``None`` where the metric is not among the primary ones."""
+    """Adjusted for the number of metrics; ``None`` for metrics that are not primary."""
     verdict: str | None = None
-    """What that comes to; ``None`` at the base itself."""
+    """The verdict on the difference; ``None`` at the base itself."""
     flags: tuple[str, ...] = ()
-    """Why its interval may claim too much."""
+    """Why its interval may be too narrow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Every metric at every level, each held against the base."""
+    """Every metric at every level, compared with the base."""
 
     kind: str
-    """What is done to the documents: ``noise``, ``drop``, ``arms``, ..."""
+    """The kind of perturbation: ``noise``, ``drop``, ``arms``, ..."""
     levels: tuple[Level, ...]
     """The rates, or the names of the arms."""
     base: Level
@@ -53,27 +53,27 @@ class Curve:
     """The id of the run at each level."""
     metrics: dict[str, list[CurvePoint]] = field(default_factory=dict)
     scaled: frozenset[str] = frozenset()
-    """Metrics that are drawn on a scale of their own, and not from 0 to 1."""
+    """Metrics that are drawn on their own scale instead of 0 to 1."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Metrics that could not be held against the base, and why."""
+    """Metrics that could not be compared with the base, and why."""
     notes: list[str] = field(default_factory=list)
     together: Results | None = None
-    """Metrics that look at the answers of all arms at once."""
+    """Metrics over the answers of all arms together."""
     display_names: Mapping[str, str] = field(default_factory=dict)
-    """What tables call a metric, where that is not simply its name."""
+    """Display names of metrics, where they differ from their names."""
 
     @property
     def axis(self) -> str:
-        """What the levels are called."""
+        """The name of the levels."""
         return "arm" if self.kind == ARMS_KIND else "rate"
 
     @property
     def column(self) -> str:
-        """What stands above the levels."""
+        """The column heading of the levels."""
         return "arm" if self.kind == ARMS_KIND else self.kind
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The curve as a JSON-compatible dictionary."""
         return {
             "schema": 1,
             "perturbation": self.kind,
@@ -97,9 +97,9 @@ def curve_text(curve: Curve) -> str:
     rows = []
     for name, points in curve.metrics.items():
         low, high = _scale(points, own=name in curve.scaled)
-        for place, one in enumerate(points):
-            named = curve.display_names.get(name, name) if place == 0 else ""
-            rows.append([named, *_cells(one), _draw_interval(one, low, high), *_change_cells(one)])
+        for index, one in enumerate(points):
+            display_name = curve.display_names.get(name, name) if index == 0 else ""
+            rows.append([display_name, *_cells(one), _draw_interval(one, low, high), *_change_cells(one)])
     headers = [
         "metric",
         curve.column,
@@ -133,8 +133,8 @@ def curve_markdown(curve: Curve) -> str:
         "",
     ]
     text = markdown_table(headers, rows, right=(2, 4, 6))
-    remarks = "\n".join(f"- {escape_markdown(one)}" for one in _footnotes(curve, drawn=False))
-    return "\n\n".join(filter(None, [text, remarks, _joint_results_text(curve, markdown=True)]))
+    footnotes = "\n".join(f"- {escape_markdown(one)}" for one in _footnotes(curve, drawn=False))
+    return "\n\n".join(filter(None, [text, footnotes, _joint_results_text(curve, markdown=True)]))
 
 
 def _cells(one: CurvePoint) -> list[str]:
@@ -156,7 +156,7 @@ def _change_cells(one: CurvePoint) -> list[str]:
 
 
 def _scale(points: Sequence[CurvePoint], *, own: bool) -> tuple[float, float]:
-    """From 0 to 1 where everything lies there, else as far as it goes; a scale of its own ends where the values do."""
+    """From 0 to 1 where all values lie there, else the range of the values; ``own`` scales end at the highest value."""
     ends = [end for one in points if one.value is not None for end in (one.value, *(one.interval or ()))]
     low, high = min([0.0, *ends]), max(ends, default=0.0)
     if not own and low == 0.0:
@@ -183,13 +183,13 @@ def _draw_interval(one: CurvePoint, low: float, high: float) -> str:
 def _footnotes(curve: Curve, *, drawn: bool = True) -> list[str]:
     points = [one for several in curve.metrics.values() for one in several]
     scale = "drawn from 0 to 1, or as far as the values go" if drawn and points else ""
-    doubt = (
+    reliability = (
         f"{_UNRELIABLE_MARK} few or skewed samples: the interval may be too narrow"
         if any(one.flags for one in points)
         else ""
     )
-    refused = [f"not held against {level_text(curve.base)}: {name} ({why})" for name, why in curve.refused.items()]
-    return [escape_line_breaks(one) for one in filter(None, [scale, doubt, *refused, *curve.notes])]
+    refused = [f"not compared with {level_text(curve.base)}: {name} ({why})" for name, why in curve.refused.items()]
+    return [escape_line_breaks(one) for one in filter(None, [scale, reliability, *refused, *curve.notes])]
 
 
 def _joint_results_text(curve: Curve, *, markdown: bool) -> str:

@@ -1,4 +1,4 @@
-"""Text and tables as Markdown: whatever a name holds is shown as it is, never taken for Markdown or HTML."""
+"""Escaping and tables for Markdown: names are shown literally, never interpreted as Markdown or HTML."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BLOCK_START = re.compile(r"^(?:[+\-=]|\d+(?=[.)]))")
 
 
 def escape_markdown(text: str) -> str:
-    r"""Any text as one line that Markdown and HTML show as it is, in a table too.
+    r"""Escape a text to one line that Markdown and HTML show literally, also in a table.
 
     >>> escaped("a|b <i> snake_case")
     'a\\|b &lt;i&gt; snake_case'
@@ -25,11 +25,11 @@ def escape_markdown(text: str) -> str:
 
 
 def _escape_block_start(start: str) -> str:
-    """The beginning of a line that would make it an item of a list, or what stands above it a heading."""
+    """Escape a line start that Markdown would read as a list item or a heading underline."""
     return f"{start}\\" if start.isdigit() else f"\\{start}"
 
 
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> str:
-    """A table of cells that are Markdown already; the columns numbered in ``right`` are aligned to the right."""
+    """A Markdown table of cells that are Markdown already; the columns in ``right`` are right-aligned."""
     rule = ["---:" if column in right else "---" for column in range(len(headers))]
     return "\n".join(f"| {' | '.join(row)} |" for row in [headers, rule, *rows])

@@ -1,4 +1,4 @@
-"""Metric cards: what each registered metric means, drawn from its class; the reference pages are made of them."""
+"""Metric cards: descriptions of the registered metrics from their classes, and the reference pages made of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["MetricCard", "metric_card", "metric_cards", "reference_pages", "writ
 
 @dataclass(frozen=True, slots=True)
 class MetricCard:
-    """Everything a reader wants to know of a metric."""
+    """The description of a metric."""
 
     name: str
     pattern: str
@@ -35,9 +35,9 @@ class MetricCard:
     failures: str
     reference: str
     follows_base: bool = False
-    """Whether target, range and direction are those of another metric, which is an option of this one."""
+    """Whether target, range and direction are those of its base metric, which is an option."""
     prompts: tuple[tuple[str, str], ...] = ()
-    """What a judge is asked, for a metric that asks one: name, version and digest, and the text with its slots."""
+    """The prompts of a judged metric: name, version and digest, and the template."""
 
     @property
     def range_text(self) -> str:
@@ -148,7 +148,7 @@ def metric_card(info: MetricInfo) -> MetricCard:
 
 
 def _declared_range(info: MetricInfo) -> tuple[float, float] | None:
-    """The range with default options; it may depend on them."""
+    """The range with default options; the range may depend on them."""
     required = {n: 5 for n, p in info.options.items() if p.default is inspect.Parameter.empty and n == info.at}
     try:
         built = info.cls(**required)

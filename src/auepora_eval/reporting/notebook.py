@@ -1,4 +1,4 @@
-"""Results as a notebook shows them: a table by target with intervals, and a chart; no script, everything escaped."""
+"""Results as notebook HTML: a table by target with intervals, and a chart; no script, everything escaped."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def results_html(results: Results) -> str:
     rows: list[list[str]] = []
     for target, entry in TARGETS.items():
         group = [result for result in results if result.target is target]
-        for place, one in enumerate(group):
+        for index, one in enumerate(group):
             value = format_value(one.value) if one.defined else "n/a"
-            rows.append([entry.title if place == 0 else "", display_name(one), value, _interval(one), result_note(one)])
+            rows.append([entry.title if index == 0 else "", display_name(one), value, _interval(one), result_note(one)])
     table = html_table(["Target", "Metric", "Value", "95 % interval", "Mean of"], rows, right=(2,))
-    doubt = any(row[3].endswith("?") for row in rows)
-    doubtful = "<p>? few or skewed samples: the interval may be too narrow</p>" if doubt else ""
+    has_unreliable = any(row[3].endswith("?") for row in rows)
+    doubtful = "<p>? few or skewed samples: the interval may be too narrow</p>" if has_unreliable else ""
     return with_chart(table + doubtful, interval_chart(interval_rows(results)))
 
 
@@ -42,7 +42,7 @@ def _interval(result: MetricResult) -> str:
 
 
 def html_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
-    """A table of plain texts, which are escaped; a column in which no row has anything is left out."""
+    """An HTML table of plain texts, which are escaped; empty columns are left out."""
     kept = rows[:MAX_ROWS]
     shown = [c for c in range(len(headers)) if c < 2 or any(row[c] for row in kept)]
 
@@ -59,5 +59,5 @@ def html_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: 
 
 
 def with_chart(html: str, chart: Chart) -> str:
-    """HTML with a chart below it; in the colours of the light theme, with its own ground."""
+    """HTML with a chart below it, in the light theme with its own background."""
     return f"<div>{html}{chart.to_svg(theme='light')}</div>"

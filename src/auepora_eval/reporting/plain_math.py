@@ -1,4 +1,4 @@
-r"""Formulas for a terminal: the little LaTeX that docstrings use, as plain characters."""
+r"""Formulas for a terminal: the LaTeX subset of the docstrings as plain characters."""
 
 import re
 
@@ -15,7 +15,7 @@ _COMMAND = re.compile(r"\\(?:[A-Za-z]+|.)")
 
 
 def plain_math(latex: str) -> str:
-    r"""The formula in plain characters.
+    r"""Convert a formula to plain characters.
 
     >>> plain_math(r"\frac{|G \cap R_k|}{\min(k, |R|)}")
     '|G ∩ R_k| / min(k, |R|)'

@@ -1,4 +1,4 @@
-"""How far the work is, on stderr: one line that is rewritten on a terminal, a line now and then elsewhere."""
+"""The progress line on stderr: one line rewritten in place on a terminal, periodic lines elsewhere."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TextIO
 __all__ = ["clear", "format_duration", "is_quiet", "progress", "silenced"]
 
 SHOW_AFTER_S = 1.0
-"""Seconds of work that need no line."""
+"""Seconds of work before the line appears."""
 REFRESH_EVERY_S = 0.2
 LOG_EVERY_S = 30.0
-"""Seconds between two lines where stderr is no terminal, such as a log of a CI job."""
+"""Seconds between two lines where stderr is not a terminal, such as a CI log."""
 
 
 class _ProgressLine:
-    """The one line there is; it is rewritten in place and wiped when the work ends or something else is printed."""
+    """The current line; rewritten in place, and cleared when the work ends or something else is printed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,7 +37,7 @@ class _ProgressLine:
                 self._shown = 0
 
     def _write(self, stream: TextIO, text: str) -> None:
-        # A terminal that went away is no reason to stop the work.
+        # A closed terminal must not stop the work.
         with suppress(OSError, ValueError):
             stream.write(f"\r{text:<{self._shown}}" + ("" if text else "\r"))
             stream.flush()
@@ -45,12 +45,12 @@ class _ProgressLine:
 
 _line = _ProgressLine()
 _quiet = 0
-"""How many blocks there are around us in which nothing is to be shown."""
+"""The number of enclosing ``silenced`` blocks."""
 
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Within it no line is shown, and no remark is made."""
+    """Suppress progress lines and messages inside the block."""
     global _quiet  # noqa: PLW0603 -- one terminal, one state
     _quiet += 1
     try:
@@ -60,12 +60,12 @@ def silenced() -> Iterator[None]:
 
 
 def is_quiet() -> bool:
-    """Whether nothing besides results and errors is to be shown."""
+    """Whether only results and errors are shown."""
     return _quiet > 0
 
 
 def clear() -> None:
-    """Take the line away before something else is written to stderr; the next tick brings it back."""
+    """Clear the line before something else is written to stderr; the next tick restores it."""
     _line.clear(sys.stderr)
 
 
@@ -74,18 +74,16 @@ def progress(
     what: str,
     total: int | Callable[[], int] | None = None,
     *,
-    linger: bool = True,
+    keep_until_exit: bool = True,
     rate: bool = False,
-    remark: Callable[[], str] = str,
+    suffix: Callable[[], str] = str,
 ) -> Iterator[Callable[[int], None]]:
-    """Show ``what`` is being done and, where ``total`` is known, how much of it; yields what counts it up.
+    """Show a progress line for ``what`` and, where ``total`` is known, the count; yields a function that advances it.
 
-    A ``total`` that is found out on the way is a function.
-
-    With ``rate`` the line tells how much is done a second and how long the rest will take; ``remark`` is asked for what
-    else there is to say. The line goes at the end of the block, or, where it may not ``linger``, as soon as all is
-    counted: what follows may print something of its own. Where stderr is no terminal, a plain line is written now and
-    then and stays.
+    ``total`` may be a function if it becomes known later. With ``rate`` the line shows items per second and the
+    remaining time; ``suffix`` returns more text for its end. The line is cleared at the end of the block or, without
+    ``keep_until_exit``, as soon as everything is counted, since the rest of the block may print. Where stderr is not
+    a terminal, plain lines are written periodically and stay.
     """
     stream = sys.stderr
     terminal = _is_terminal(stream)
@@ -101,11 +99,11 @@ def progress(
     def advance(more: int) -> None:
         nonlocal done
         done += more
-        if not linger and done == of_all():
+        if not keep_until_exit and done == of_all():
             end()
 
     def tick() -> None:
-        # A thread, because reading a file is one long call that reports nothing on its way.
+        # A thread, because reading a file is one long call without callbacks.
         pause = SHOW_AFTER_S if terminal else LOG_EVERY_S
         while not over.wait(pause):
             pause = REFRESH_EVERY_S if terminal else LOG_EVERY_S
@@ -114,7 +112,7 @@ def progress(
             parts = [f"{done:,} of {known:,}" if known is not None else f"{seconds:.0f} s"]
             if rate and done:
                 parts.append(_rate_text(done, known, seconds))
-            parts.append(remark())
+            parts.append(suffix())
             text = f"{what} ... {', '.join(filter(None, parts))}"
             if terminal:
                 _line.show(stream, text)
@@ -138,14 +136,14 @@ def progress(
 
 
 def _rate_text(done: int, total: int | None, seconds: float) -> str:
-    """How fast it goes, and how long the rest will take if it goes on like this."""
+    """Items per second, and the estimated remaining time."""
     speed = done / max(seconds, 1e-9)
     text = f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s"
     return text if total is None else f"{text}, {format_duration((total - done) / speed)} left"
 
 
 def format_duration(seconds: float) -> str:
-    """Seconds as people say them: ``45 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    """Seconds for display: ``45 s``, ``3 min 20 s``, ``2 h 5 min``."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -155,7 +153,7 @@ def format_duration(seconds: float) -> str:
 
 
 def _is_terminal(stream: TextIO | None) -> bool | None:
-    """Whether somebody may be watching; ``None`` where there is nothing to write to."""
+    """Whether the stream is a terminal; ``None`` where it cannot be written to."""
     try:
         return None if stream is None else stream.isatty()
     except ValueError:  # it was closed

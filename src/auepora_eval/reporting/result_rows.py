@@ -1,4 +1,4 @@
-"""Results as the rows of charts: value, interval, doubt, and the range of the metric."""
+"""Results as chart rows: value, interval, reliability and the range of the metric."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def interval_rows(results: Results) -> list[dict[str, Any]]:
 
 
 def result_row(result: MetricResult, name: str) -> dict[str, Any]:
-    """One result as a row, under a name."""
+    """One result as a row with a name."""
     row: dict[str, Any] = {"name": name, "value": result.value if result.defined else None}
     ends = metric_range(result.name, result.signature)
     if ends is not None:
@@ -43,11 +43,11 @@ def result_row(result: MetricResult, name: str) -> dict[str, Any]:
 
 
 def metric_range(name: str, signature: str | None = None) -> tuple[float, float] | None:
-    """Between which values a metric lies, as far as this process knows it."""
+    """The range of a metric; ``None`` where the metric is not registered."""
     for spelt in dict.fromkeys([name, (signature or name).partition("|")[0]]):
         try:
             known = registered(spelt)
-        except AueporaError:  # of the user, or with options that a name does not tell
+        except AueporaError:  # a user's metric, or one with options that its name lacks
             continue
         if isinstance(known, BatchMetric):
             low, high = known.range

@@ -12,11 +12,11 @@ from ..core.types import MetricResult
 
 __all__ = ["COLUMNS", "results_csv", "scores_csv"]
 
-COLUMNS = tuple(name for name in METRIC_COLUMNS if name != "coverage")  # which its counts tell
+COLUMNS = tuple(name for name in METRIC_COLUMNS if name != "coverage")  # it follows from the counts
 
 
 def results_csv(results: Iterable[MetricResult]) -> str:
-    """The results with every digit they have; what is not defined, or not known, is an empty cell."""
+    """The results as CSV with all digits; undefined and unknown values are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     columns = metric_columns(list(results), slices=True)
@@ -26,7 +26,7 @@ def results_csv(results: Iterable[MetricResult]) -> str:
 
 
 def scores_csv(results: Results) -> str:
-    """Every score of every sample, a column per metric; one that was skipped, or left out of the mean, is empty."""
+    """Every score of every sample, a column per metric; skipped and excluded scores are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     scored = [(result.name, list(result.scores)) for result in results if result.scores is not None]

@@ -11,12 +11,12 @@ __all__ = ["save_results_parquet", "save_scores_parquet"]
 
 
 def save_results_parquet(results: Results, path: str | Path) -> None:
-    """Write what ``results.to_frame(slices=True)`` holds: whole, or (on any error) not at all."""
+    """Write ``results.to_frame(slices=True)`` atomically."""
     _save(results.to_frame("arrow", slices=True), Path(path))
 
 
 def save_scores_parquet(results: Results, path: str | Path) -> None:
-    """Write what ``results.to_frame(per_query=True)`` holds, likewise."""
+    """Write ``results.to_frame(per_query=True)`` atomically."""
     _save(results.to_frame("arrow", per_query=True), Path(path))
 
 

@@ -1,4 +1,4 @@
-"""Results as dictionaries, Markdown tables, and plain tables that read well without colour and survive a pipe."""
+"""Results as dictionaries, Markdown tables, and plain text tables without colour."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _UNRELIABLE_MARK = "?"
-"""Marks an interval that may claim too much."""
+"""Marks an interval that may be too narrow."""
 
 
 _MAX_CELL_LENGTH = 80
@@ -41,14 +41,14 @@ _BREAKS = {ord(mark): repr(mark)[1:-1] for mark in "\t\n\v\f\r\x1c\x1d\x1e\x85\u
 
 
 def escape_line_breaks(text: str) -> str:
-    """The text with tabs and line ends written out, so that it cannot break a row."""
+    """Escape tabs and line breaks, so that a cell cannot break its row."""
     return text.translate(_BREAKS)
 
 
 def table(rows: Sequence[Sequence[str]], *, headers: Sequence[str], right: Sequence[int] = ()) -> str:
-    """Columns as wide as their content; the columns numbered in ``right`` are aligned to the right.
+    """A plain text table; the columns in ``right`` are right-aligned.
 
-    A cell is one line whatever it holds, and cut where it is very long, unless it is the last of its row.
+    Each cell is one line, and truncated where it is very long, except in the last column.
     """
     headers, *rows = (
         [_fit_cell(cell, last=i == len(headers) - 1) for i, cell in enumerate(row)] for row in [headers, *rows]
@@ -70,7 +70,7 @@ def _fit_cell(cell: str, *, last: bool) -> str:
 
 
 def results_table(results: Results) -> str:
-    """Results grouped by Auepora target, with intervals. Coverage is shown where any sample was not scored."""
+    """A table of results by target, with intervals. Coverage is shown where any sample was not scored."""
     rows = _result_rows(results)
     headers = ["target", "metric", "value", "95 % interval", "mean of"]
     shown = [column for column in range(5) if column < 3 or any(row[column] for row in rows)]
@@ -79,7 +79,7 @@ def results_table(results: Results) -> str:
 
 
 def results_markdown(results: Results) -> str:
-    """The same as a Markdown table, for a page; ``results_to_markdown`` is the plain one, without intervals."""
+    """The same as a Markdown table; ``results_to_markdown`` has no intervals."""
     rows = _result_rows(results)
     headers = ["Target", "Metric", "Value", "95 % interval", "Mean of"]
     shown = [column for column in range(5) if column < 3 or any(row[column] for row in rows)]
@@ -100,14 +100,14 @@ def _result_rows(results: Results) -> list[list[str]]:
 
 
 def runs_table(results: Mapping[str, Results]) -> str:
-    """The values of several runs in one table by target, each with its interval; metrics in the order of the first."""
+    """The values and intervals of several runs in one table by target; metrics in the order of the first run."""
     rows: list[list[str]] = []
     by_name = {run: {one.name: one for one in each} for run, each in results.items()}
     every = {one.name: one for each in results.values() for one in each}
     for target, entry in TARGETS.items():
         group = [one for one in every.values() if one.target is target]
         for position, one in enumerate(group):
-            cells = [_cell(held.get(one.name)) for held in by_name.values()]
+            cells = [_cell(run_results.get(one.name)) for run_results in by_name.values()]
             rows.append([entry.title if position == 0 else "", display_name(one), *cells])
     text = table(rows, headers=["target", "metric", *results], right=())
     doubtful = any(cell.endswith(_UNRELIABLE_MARK) for row in rows for cell in row[2:])
@@ -128,11 +128,11 @@ def _cell(result: MetricResult | None) -> str:
 
 
 _GROUPS = ("scenarios", "by_noise_ratio", "causes")
-"""Details that tell a result apart by group: scenarios, shares of noise, causes of failure."""
+"""Keys of details that break a result down by group: scenarios, noise ratios, failure causes."""
 
 
 def _breakdown_rows(result: MetricResult) -> list[list[str]]:
-    """A line per group that the metric itself tells apart, where there is more than one."""
+    """A row per group of the metric's own breakdown, where there is more than one."""
     rows = []
     for key in _GROUPS:
         groups = result.details.get(key) or {}
@@ -146,14 +146,14 @@ def _breakdown_rows(result: MetricResult) -> list[list[str]]:
 
 
 def result_note(result: MetricResult) -> str:
-    """What the value is a mean of and, where there is none, why."""
+    """The coverage of a value, or why it is undefined."""
     because = "" if result.defined else result.details.get("undefined_because", "")
-    told = [because, coverage(result), _spread(result), judged_coverage(result), empty_answers(result)]
-    return "; ".join(filter(None, told))
+    notes = [because, coverage(result), _spread(result), judged_coverage(result), empty_answers(result)]
+    return "; ".join(filter(None, notes))
 
 
 def _spread(result: MetricResult) -> str:
-    """How far repeats lie apart, where there are several."""
+    """The standard deviation over repeats, where there are several."""
     repeats = result.details.get("repeats") or {}
     if repeats.get("count", 1) < 2 or repeats.get("sd") is None:
         return ""
@@ -182,7 +182,7 @@ def _slice_table(results: Results, name: str, *, markdown: bool) -> str:
 
 
 def _counts(part: MetricResult) -> str:
-    """What a group's value is a mean of; unlike for the whole, how many there are is worth saying even of all."""
+    """The coverage of a group; the number of samples even where all were scored."""
     return coverage(part) or str(part.details.get("num_samples", ""))
 
 
@@ -192,7 +192,7 @@ def _with_footnote(text: str, rows: Sequence[Sequence[str]]) -> str:
 
 
 def _interval(result: MetricResult) -> str:
-    """The interval, marked where it may claim too much."""
+    """The interval, marked where it may be too narrow."""
     if result.interval is None or not result.defined:
         return ""
     low, high = map(format_value, result.interval)
@@ -201,5 +201,5 @@ def _interval(result: MetricResult) -> str:
 
 
 def format_value(value: float) -> str:
-    """Four decimals, or three digits of what would vanish behind them."""
+    """Four decimals, or three significant digits of very small numbers."""
     return f"{value:.2e}" if 0 < abs(value) < 0.00005 else f"{value:.4f}"

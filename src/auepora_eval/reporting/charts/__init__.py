@@ -1,14 +1,14 @@
 """Charts as Vega-Lite specs made from plain data, and our own drawing of them.
 
-chart          Chart: a spec that draws itself
+chart          Chart: a spec that renders itself
 intervals      values with their intervals; one metric by slice
 forest         differences with their intervals and verdicts; split into retrieval and generation
-distributions  how scores and waiting times are spread
+distributions  histograms of scores and latencies
 curves         metrics over k, over noise, over the rank of the first hit
 queries        two runs query by query; wins and losses
 causes         why answers were wrong
-panels, spec, theme, ticks, words   what specs are made of
-svg            the drawing
+panels, spec, theme, ticks, labels   parts of specs
+svg            the SVG renderer
 """
 
 from .causes import causes_chart

@@ -21,12 +21,12 @@ _MAX_CAUSES = 40
 def causes_chart(shares: Mapping[str, Any], *, title: str = "Why answers were wrong") -> Chart:
     """A bar per cause, in the order given.
 
-    Each has a count, or ``{count, share, low, high}`` of which any may be missing; a share between 0 and 1 that is
-    given alone is one. Where all counts are known shares follow from them.
+    Each has a count, a proportion between 0 and 1, or ``{count, share, low, high}`` of which any may be missing. Where
+    all counts are known, proportions follow from them.
     """
     heading = clean_label(title)
-    given = dict(list(shares.items())[:_MAX_CAUSES])
-    parts = {name: dict(one) if isinstance(one, Mapping) else _bare_number(one) for name, one in given.items()}
+    shown_causes = dict(list(shares.items())[:_MAX_CAUSES])
+    parts = {name: dict(one) if isinstance(one, Mapping) else _bare_number(one) for name, one in shown_causes.items()}
     total = sum(finite_number(one.get("count")) or 0.0 for one in parts.values())
     rows: list[Json] = []
     for label, one in zip(unique_labels(parts), parts.values(), strict=True):
@@ -60,7 +60,7 @@ def causes_chart(shares: Mapping[str, Any], *, title: str = "Why answers were wr
 
 
 def _bare_number(value: Any) -> dict[str, Any]:
-    """A bare number: a share where it lies between 0 and 1, else a count."""
-    found = finite_number(value)
-    share = found is not None and not isinstance(value, int) and 0 <= found <= 1
-    return {"share": found} if share else {"count": found}
+    """A bare number: a proportion where it is a float between 0 and 1, else a count."""
+    number = finite_number(value)
+    is_proportion = number is not None and not isinstance(value, int) and 0 <= number <= 1
+    return {"share": number} if is_proportion else {"count": number}

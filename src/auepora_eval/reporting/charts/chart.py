@@ -1,4 +1,4 @@
-"""A chart: a Vega-Lite spec that can draw itself, as SVG by our own means and as PNG with an extra."""
+"""The chart class: a Vega-Lite spec that renders itself as SVG, and as PNG with an extra."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .theme import BACKGROUND, Theme, apply_theme, plain_colour, require_theme
 __all__ = ["FORMATS", "Chart", "chart_format"]
 
 FORMATS = ("svg", "png", "json", "html")
-"""What a chart can be saved as."""
+"""The file formats of charts."""
 _INSTALL = "'auepora-eval[report]'"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _STYLE = """
@@ -30,19 +30,19 @@ svg { max-width: 100%%; height: auto; }
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart of Vega-Lite with its data inside. In a notebook it shows itself."""
+    """A Vega-Lite chart with inline data. A notebook displays it."""
 
     spec: Mapping[str, Any]
-    """Plain data: JSON can hold it, and any tool for Vega-Lite draws it."""
+    """The spec as JSON-compatible data for any Vega-Lite tool."""
 
     @property
     def title(self) -> str:
-        """What it shows."""
+        """The title."""
         return str(self.spec["title"]["text"])
 
     @property
     def description(self) -> str:
-        """The same in a sentence, for those who do not see it."""
+        """The content as a sentence, for screen readers."""
         return str(self.spec["description"])
 
     def with_title(self, title: str) -> Chart:
@@ -52,15 +52,15 @@ class Chart:
     def to_svg(self, *, width: float | None = None, theme: Theme | None = None, heading: bool = True) -> str:
         """An SVG element: no script, no style, nothing from elsewhere.
 
-        ``width`` is that of the whole picture. Without a ``theme`` (``light`` or ``dark``) its colours are style
-        variables (``--fg``, ``--chart-1``, ...) that the page around it may set; with one they are plain, as tools that
-        know no style sheets need them. ``heading`` says whether the title is drawn.
+        ``width`` is the total width. Without a ``theme`` (``light`` or ``dark``) colours are CSS variables (``--fg``,
+        ``--chart-1``, ...) that the page may set; with one they are literal, for tools without style sheets.
+        ``heading`` says whether the title is drawn.
         """
-        chosen = None if theme is None else require_theme(theme)
-        return render_svg(self.spec, width=_check_width(width), theme=chosen, heading=heading)
+        checked_theme = None if theme is None else require_theme(theme)
+        return render_svg(self.spec, width=_check_width(width), theme=checked_theme, heading=heading)
 
     def to_html(self, *, width: float | None = None, theme: Theme = "light") -> str:
-        """A page that holds the chart and nothing else."""
+        """An HTML page with the chart."""
         theme = require_theme(theme)
         return "".join(
             [
@@ -78,56 +78,56 @@ class Chart:
         return json.dumps(self.spec, indent=indent, ensure_ascii=False, allow_nan=False)
 
     def to_png(self, *, width: float | None = None, theme: Theme = "light", scale: float = 2.0) -> bytes:
-        """A PNG, drawn by vl-convert (in the extra ``report``). ``scale`` is how many pixels a pixel has."""
+        """A PNG, rendered by vl-convert (in the extra ``report``). ``scale`` is the resolution factor."""
         try:
             import vl_convert
         except ImportError as error:
             raise MissingDependencyError("vl-convert-python", purpose="drawing a PNG", install=_INSTALL) from error
         spec = self._with_width(_check_width(width))
-        drawn: bytes = vl_convert.vegalite_to_png(apply_theme(spec, require_theme(theme)), scale=scale)
-        return drawn
+        svg: bytes = vl_convert.vegalite_to_png(apply_theme(spec, require_theme(theme)), scale=scale)
+        return svg
 
     def to_altair(self) -> Any:
-        """The chart as an object of Altair (in the extra ``report``), to be changed there."""
+        """The chart as an Altair object (in the extra ``report``)."""
         try:
             import altair
         except ImportError as error:
             raise MissingDependencyError("altair", purpose="a chart of Altair", install=_INSTALL) from error
-        # Every spec is one of views below each other; ``Chart.from_dict`` would try all other kinds first.
+        # Every spec is a vertical concatenation; ``Chart.from_dict`` would try all other kinds first.
         return altair.VConcatChart.from_dict(dict(self.spec))
 
     def save(self, path: str | Path, *, width: float | None = None, theme: Theme = "light") -> Path:
-        """Write the chart to a file, as its name asks for: .svg, .png, .json (the spec) or .html."""
+        """Write the chart to a file in the format of its suffix: .svg, .png, .json (the spec) or .html."""
         from ...io.files import write_lines
 
         target = Path(path)
-        form = chart_format(target)
-        if form == "png":
+        file_format = chart_format(target)
+        if file_format == "png":
             content = self.to_png(width=width, theme=theme)
-        elif form == "json":
+        elif file_format == "json":
             content = json.dumps(
                 self._with_width(_check_width(width)), indent=2, ensure_ascii=False, allow_nan=False
             ).encode()
         else:
-            text = (self.to_svg if form == "svg" else self.to_html)(width=width, theme=theme)
+            text = (self.to_svg if file_format == "svg" else self.to_html)(width=width, theme=theme)
             content = text.encode()
         write_lines(target, [content])
         return target
 
     def _with_width(self, width: float | None) -> dict[str, Any]:
-        """The spec with plots as wide as the whole picture leaves them."""
+        """The spec with plots scaled to a total width."""
         if width is None:
             return dict(self.spec)
         inner = round(plot_width(self.spec, width))
         return {**self.spec, "vconcat": [{**view, "width": inner} for view in self.spec["vconcat"]]}
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """What a notebook shows: the spec where it knows Vega-Lite, else the drawing."""
-        drawn = self.to_svg(theme="light")
+        """The spec for notebooks that know Vega-Lite, else the SVG."""
+        svg = self.to_svg(theme="light")
         return {
             "application/vnd.vegalite.v5+json": dict(self.spec),
-            "image/svg+xml": drawn,
-            "text/html": drawn,
+            "image/svg+xml": svg,
+            "text/html": svg,
             "text/plain": f"{self.title}: {self.description}",
         }
 
@@ -139,11 +139,11 @@ class Chart:
 
 
 def chart_format(path: str | Path) -> str:
-    """What the name of a file asks for."""
-    form = Path(path).suffix.lower().removeprefix(".")
-    if form not in FORMATS:
-        raise BadValueError(f"a chart cannot be written to {path}; end its name in .{', .'.join(FORMATS)}")
-    return form
+    """The format for the suffix of a file name."""
+    file_format = Path(path).suffix.lower().removeprefix(".")
+    if file_format not in FORMATS:
+        raise BadValueError(f"a chart cannot be written to {path}; its name must end with .{', .'.join(FORMATS)}")
+    return file_format
 
 
 def _check_width(width: float | None) -> float | None:

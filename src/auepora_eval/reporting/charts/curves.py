@@ -31,10 +31,10 @@ __all__ = ["curve_over_k", "noise_curve", "quality_by_rank"]
 Curves = Mapping[str, Sequence[Row]] | Mapping[str, Mapping[str, Sequence[Row]]]
 """Lines by name; or by the name of a panel, and in it by name."""
 MAX_LINES = len(SERIES)
-"""So many lines of a panel can be told apart."""
+"""The number of distinguishable lines of a panel."""
 MAX_PANELS = 12
 MAX_POINTS = 400
-"""So many points of a line are drawn, evenly chosen."""
+"""The number of points drawn per line, evenly chosen."""
 _HEIGHT = 220.0
 _LOG_SCALE_RATIO = 20
 
@@ -54,10 +54,10 @@ def noise_curve(
     axis: str = "rate",
     scaled: Collection[str] = (),
 ) -> Chart:
-    """A line per metric over what is made worse: points have ``level`` (a rate, or the name of an arm) and ``value``.
+    """A line per metric over the perturbation level: points have ``level`` (a rate or an arm's name) and ``value``.
 
-    ``low`` and ``high`` are as elsewhere. Metrics in ``scaled`` stand on an axis of their own. Names have no order that
-    a line could follow: for arms each metric has a row per arm instead.
+    ``low`` and ``high`` are optional. Metrics in ``scaled`` get their own axis. Arms have no order, so they are drawn
+    as a row per arm instead.
     """
     if any(finite_number(one.get("level")) is None for points in curves.values() for one in points):
         rows = [
@@ -74,15 +74,15 @@ _Panel = tuple[str, dict[str, list[Row]]]
 
 
 def _panels(curves: Curves, key: str) -> list[_Panel]:
-    """The lines by panel, each point with where it stands."""
-    made: list[_Panel] = []
+    """The lines by panel, each point with its position."""
+    panels: list[_Panel] = []
     plain: dict[str, list[Row]] = {}
-    for name, given in curves.items():
-        if isinstance(given, Mapping):
-            made.append((name, {line: _with_positions(points, key) for line, points in given.items()}))
+    for name, lines in curves.items():
+        if isinstance(lines, Mapping):
+            panels.append((name, {line: _with_positions(points, key) for line, points in lines.items()}))
         else:
-            plain[name] = _with_positions(given, key)
-    return [("", plain), *made] if plain else made
+            plain[name] = _with_positions(lines, key)
+    return [("", plain), *panels] if plain else panels
 
 
 def _with_positions(points: Sequence[Row], key: str) -> list[Row]:
@@ -100,11 +100,11 @@ def _lines_chart(panels: Sequence[_Panel], title: str, axis: str, scaled: Collec
         own: list[dict[str, list[Row]]] = []
         for name, points in lines.items():
             valued = [one for one in points if row_values(one)]
-            told_as = f"{clean_label(group)}, {labels[name]}" if group else labels[name]
+            line_name = f"{clean_label(group)}, {labels[name]}" if group else labels[name]
             if not valued:
-                empty.append(told_as)
+                empty.append(line_name)
                 continue
-            parts.append(f"{told_as} {_point_text(valued[0])} and {_point_text(valued[-1])}")
+            parts.append(f"{line_name} {_point_text(valued[0])} and {_point_text(valued[-1])}")
             if group or (name not in scaled and all(map(has_unit_range, valued))):
                 shared[labels[name]] = points
             else:
@@ -133,14 +133,14 @@ def _line_panel(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> J
     up = number_channel("value", span)
     rows, ranged = [], []
     for label, points in curves.items():
-        for at, found, part in _ordered_points(points):
-            row = {"at": at, "value": found[0], "line": label, "part": f"{label} {part}"}
-            rows.append({**row, "tip": describe_row(f"{label} at {at:g}", found)})
-            if len(found) == 3:
-                ranged.append({**row, "low": found[1], "high": found[2]})
-    colours = {label: SERIES[place_ % len(SERIES)] for place_, label in enumerate(curves)}
-    dashes = {label: DASHES[place_ % len(DASHES)] for place_, label in enumerate(curves)}
-    shapes = {label: SHAPES[place_ % len(SHAPES)] for place_, label in enumerate(curves)}
+        for at, values, part in _ordered_points(points):
+            row = {"at": at, "value": values[0], "line": label, "part": f"{label} {part}"}
+            rows.append({**row, "tip": describe_row(f"{label} at {at:g}", values)})
+            if len(values) == 3:
+                ranged.append({**row, "low": values[1], "high": values[2]})
+    colours = {label: SERIES[index % len(SERIES)] for index, label in enumerate(curves)}
+    dashes = {label: DASHES[index % len(DASHES)] for index, label in enumerate(curves)}
+    shapes = {label: SHAPES[index % len(SHAPES)] for index, label in enumerate(curves)}
     legend = len(curves) > 1
     colour, parted = colour_channel("line", colours, shown=legend), {"field": "part", "type": "nominal"}
     banded: Json = {
@@ -165,7 +165,7 @@ def _line_panel(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> J
         "tooltip": TOOLTIP,
     }
     band: Json = {"type": "area", "opacity": 0.13}
-    if len({row["at"] for row in rows}) < 2:  # an area over a single place has no width
+    if len({row["at"] for row in rows}) < 2:  # an area over a single position has no width
         band = {"type": "rule", "strokeWidth": 1.5, "opacity": 0.5}
         del banded["detail"]
     layers: list[Json] = [{"data": {"values": ranged}, "mark": band, "encoding": banded}] if ranged else []
@@ -177,35 +177,39 @@ def _line_panel(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> J
 
 
 def _ordered_points(points: Sequence[Row]) -> list[tuple[float, list[float], int]]:
-    """Where points stand, in order, their numbers, and which part of the line they belong to: a gap begins another."""
+    """The sorted positions of points, their numbers, and the part of the line; a gap starts a new part."""
     placed = sorted(((float(one["at"]), row_values(one)) for one in points), key=itemgetter(0))
     if len(placed) > MAX_POINTS:
         placed = [placed[round(i * (len(placed) - 1) / (MAX_POINTS - 1))] for i in range(MAX_POINTS)]
-    found, part = [], 0
+    ordered, part = [], 0
     for at, ends in placed:
         if ends:
-            found.append((at, ends, part))
+            ordered.append((at, ends, part))
         else:
             part += 1
-    return found
+    return ordered
 
 
 def _number_axis(points: Sequence[Row], axis: str) -> Json:
-    places = sorted({float(one["at"]) for one in points})
-    if len(places) > 1 and places[0] > 0 and places[-1] / places[0] > _LOG_SCALE_RATIO:
-        return number_channel("at", _with_ticks(log_range([places[0], places[-1]]), places), title=axis, grid=False)
-    return number_channel("at", _with_ticks(linear_range([places[0], places[-1]]), places), title=axis, grid=False)
+    positions = sorted({float(one["at"]) for one in points})
+    if len(positions) > 1 and positions[0] > 0 and positions[-1] / positions[0] > _LOG_SCALE_RATIO:
+        return number_channel(
+            "at", _with_ticks(log_range([positions[0], positions[-1]]), positions), title=axis, grid=False
+        )
+    return number_channel(
+        "at", _with_ticks(linear_range([positions[0], positions[-1]]), positions), title=axis, grid=False
+    )
 
 
-def _with_ticks(span: AxisRange, places: Sequence[float]) -> AxisRange:
-    """The span with a tick at every place, where those are few and not too near to each other."""
-    shares = [math.log(place) if span.log else place for place in places]
+def _with_ticks(span: AxisRange, positions: Sequence[float]) -> AxisRange:
+    """The axis with a tick at every position, where these are few and far enough apart."""
+    shares = [math.log(place) if span.log else place for place in positions]
     near = min((b - a for a, b in pairwise(shares)), default=1.0) * 15 < shares[-1] - shares[0]
-    return span if near or len(places) > 8 else AxisRange(span.low, span.high, tuple(places), ".6~g", span.log)
+    return span if near or len(positions) > 8 else AxisRange(span.low, span.high, tuple(positions), ".6~g", span.log)
 
 
 def quality_by_rank(rows: Sequence[Row], name: str, *, title: str | None = None) -> Chart:
-    """How good answers are, by the rank at which the first relevant document stands.
+    """Answer quality by the rank of the first relevant document.
 
     A row has ``rank`` (a number, a range such as ``6–10``, or ``none``), ``value``, ``low``, ``high`` and ``n``.
     """
@@ -224,15 +228,15 @@ def quality_by_rank(rows: Sequence[Row], name: str, *, title: str | None = None)
     )
     drawn, ranged, counts = [], [], []
     for label, row in zip(labels, rows, strict=False):
-        found, n = row_values(row), row.get("n")
+        values, n = row_values(row), row.get("n")
         if n is not None:
             counts.append({"rank": label, "text": f"n {n}"})
-        if not found:
+        if not values:
             continue
-        tip = describe_row(f"rank {label}", found) + ("" if n is None else f", n = {n}")
-        drawn.append({"rank": label, "value": found[0], "tip": tip})
-        if len(found) == 3:
-            ranged.append({"rank": label, "low": found[1], "high": found[2]})
+        tip = describe_row(f"rank {label}", values) + ("" if n is None else f", n = {n}")
+        drawn.append({"rank": label, "value": values[0], "tip": tip})
+        if len(values) == 3:
+            ranged.append({"rank": label, "low": values[1], "high": values[2]})
     interval = {"x": along, "y": with_field(up, "low"), "y2": {"field": "high"}}
     text = {"type": "text", "align": "center", "baseline": "bottom", "dy": -6, "color": MUTED}
     layers: list[Json] = [

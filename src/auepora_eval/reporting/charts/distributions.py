@@ -1,4 +1,4 @@
-"""How scores, and waiting times, are spread: histograms, the same bins for all runs of a chart."""
+"""Histograms of scores and latencies, with the same bins for all runs of a chart."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Values = Sequence[float | None] | Mapping[str, Sequence[float | None]]
 """Values of one run, or of several by name."""
 BINS = 20
 _MAX_BARS = 8
-"""So few different values have a bar each, and no bins."""
+"""Up to this number of distinct values, each has a bar instead of bins."""
 _HEIGHT = 140.0
 _MIN_LABEL_GAP = 0.09
-"""Two lines so near to each other (a share of the axis) leave no room for words beside each other."""
+"""The minimum distance of two labels on one line, as a fraction of the axis."""
 _MAX_RUNS = 8
 _LOG_SCALE_RATIO = 30.0
-"""From so many times its lower quantile on, the slowest is better seen on a scale of logarithms."""
+"""The ratio of the longest to the shortest time from which a log scale is used."""
 
 
 def distribution_chart(
@@ -41,9 +41,9 @@ def distribution_chart(
     bounds: tuple[float, float] | None = None,
     title: str | None = None,
 ) -> Chart:
-    """How the scores of a metric are spread over samples, of one run or of several by name.
+    """The distribution of a metric's scores over samples, of one run or of several by name.
 
-    ``bounds`` are the ends that the metric can reach. Samples without a score are counted, not drawn.
+    ``bounds`` is the range of the metric. Samples without a score are counted, not drawn.
     """
     heading = clean_label(title or f"{name}: distribution over samples")
     runs, missing = _values_by_run(values)
@@ -54,19 +54,19 @@ def distribution_chart(
     if len(distinct) <= _MAX_BARS:
         draw = _bar_drawer(distinct, runs, clean_label(name))
     else:
-        given = None if bounds is None else tuple(map(finite_number, bounds))
-        unit = given == (0.0, 1.0) if given is not None else bool(distinct[0] >= 0 and distinct[-1] <= 1)
+        value_range = None if bounds is None else tuple(map(finite_number, bounds))
+        unit = value_range == (0.0, 1.0) if value_range is not None else bool(distinct[0] >= 0 and distinct[-1] <= 1)
         inside = bool(distinct[0] >= 0 and distinct[-1] <= 1)
         span = linear_range((), within=(0.0, 1.0)) if unit and inside else linear_range(distinct[[0, -1]].tolist())
         draw = _histogram_drawer(span, runs, clean_label(name))
     views, parts = [], []
-    for run, held in runs.items():
-        mean, middle = float(held.mean()), quantile_of(held, 0.5)
-        about = f"{pluralize(len(held), 'sample')}, mean {format_number(mean)}, median {format_number(middle)}"
+    for run, scores in runs.items():
+        mean, median = float(scores.mean()), quantile_of(scores, 0.5)
+        about = f"{pluralize(len(scores), 'sample')}, mean {format_number(mean)}, median {format_number(median)}"
         without = f", {missing[run]:,} without a score" if missing[run] else ""
         parts.append(f"{run}: {about}{without}" if run else f"{about}{without}")
         marks = [(mean, f"mean {format_number(mean)}")]
-        views.append(draw(held, run, marks))
+        views.append(draw(scores, run, marks))
     return Chart(build_spec(views, title=heading, description=describe(parts), subtitle=parts))
 
 
@@ -78,7 +78,7 @@ def latency_chart(
     unit: str = "s",
     title: str | None = None,
 ) -> Chart:
-    """How long answers took, with quantiles as lines; on a scale of logarithms where the slowest are far off."""
+    """The distribution of latencies with quantile lines; on a log scale where the range is wide."""
     heading = clean_label(title or f"{name}: how long answers took")
     runs, missing = _values_by_run(seconds)
     every = np.concatenate(list(runs.values())) if runs else np.zeros(0)
@@ -89,28 +89,28 @@ def latency_chart(
     span = log_range([low, high]) if logarithms else linear_range([low, high], zero=low >= 0)
     draw = _histogram_drawer(span, runs, f"{clean_label(name)} ({unit})")
     views, parts = [], []
-    for run, held in runs.items():
-        marks = [(quantile_of(held, q), f"p{q * 100:g}") for q in quantiles]
+    for run, times in runs.items():
+        marks = [(quantile_of(times, q), f"p{q * 100:g}") for q in quantiles]
         about = ", ".join(f"{text} {format_number(at)} {unit}" for at, text in marks)
-        about = f"{pluralize(len(held), 'answer')}, {about}"
+        about = f"{pluralize(len(times), 'answer')}, {about}"
         without = f", {missing[run]:,} without a timing" if missing[run] else ""
         parts.append(f"{run}: {about}{without}" if run else f"{about}{without}")
-        views.append(draw(held, run, marks))
+        views.append(draw(times, run, marks))
     return Chart(build_spec(views, title=heading, description=describe(parts), subtitle=parts))
 
 
 def _values_by_run(values: Values) -> tuple[dict[str, Floats], dict[str, int]]:
-    """By run the numbers that can be drawn, and how many others there are."""
-    given = dict(values) if isinstance(values, Mapping) else {"": values}
-    found: dict[str, Floats] = {}
+    """The drawable numbers of each run, and the number of missing ones."""
+    by_run = dict(values) if isinstance(values, Mapping) else {"": values}
+    drawable: dict[str, Floats] = {}
     missing: dict[str, int] = {}
-    for run, held in list(given.items())[:_MAX_RUNS]:
+    for run, run_values in list(by_run.items())[:_MAX_RUNS]:
         name = clean_label(run)
-        drawn = [one for one in map(finite_number, held) if one is not None]
-        missing[name] = len(held) - len(drawn)
+        drawn = [one for one in map(finite_number, run_values) if one is not None]
+        missing[name] = len(run_values) - len(drawn)
         if drawn:
-            found[name] = np.array(drawn, dtype=np.float64)
-    return found, missing
+            drawable[name] = np.array(drawn, dtype=np.float64)
+    return drawable, missing
 
 
 def _empty_message(missing: Mapping[str, int], what: str = "score") -> str:
@@ -119,17 +119,17 @@ def _empty_message(missing: Mapping[str, int], what: str = "score") -> str:
 
 
 def _histogram_drawer(span: AxisRange, runs: Mapping[str, Floats], axis: str) -> Any:
-    """Draws one run over bins that all share."""
+    """A function that draws one run over shared bins."""
     if span.log:
         edges = np.logspace(math.log10(span.low), math.log10(span.high), BINS + 1)
         edges[0], edges[-1] = span.low, span.high
     else:
         edges = np.linspace(span.low, span.high, BINS + 1)
-    counts = {run: np.histogram(held, edges)[0] for run, held in runs.items()}
+    counts = {run: np.histogram(values, edges)[0] for run, values in runs.items()}
     most = count_range(max(int(each.max()) for each in counts.values()))
     along, up = number_channel("low", span, title=axis, grid=False), number_channel("count", most, title="samples")
 
-    def draw(held: Floats, run: str, marks: Sequence[tuple[float, str]]) -> Json:
+    def draw(values: Floats, run: str, marks: Sequence[tuple[float, str]]) -> Json:
         rows = [
             {
                 "low": low,
@@ -159,15 +159,15 @@ def _histogram_drawer(span: AxisRange, runs: Mapping[str, Floats], axis: str) ->
 
 
 def _marker_layers(marks: Sequence[tuple[float, str]], along: Json) -> list[Json]:
-    """Lines at some values, with what they are above them."""
+    """Vertical lines at some values, with their labels above."""
     rule = {"type": "rule", "color": TEXT, "strokeDash": [4, 3]}
     layers: list[Json] = [
         {"data": {"values": [{"at": at} for at, _ in marks]}, "mark": rule, "encoding": {"x": with_field(along, "at")}}
     ]
-    last: list[float] = []  # by line of words, where the last of them stands
+    last: list[float] = []  # the position of the last label on each line of labels
     for at, text in marks:
         share = _axis_fraction(at, along["scale"])
-        line = next((place_ for place_, before in enumerate(last) if share - before >= _MIN_LABEL_GAP), len(last))
+        line = next((index for index, before in enumerate(last) if share - before >= _MIN_LABEL_GAP), len(last))
         last[line : line + 1] = [share]
         mark = {"type": "text", "align": "center", "baseline": "bottom", "dy": -2 - 13 * line, "color": TEXT}
         encoding = {"x": with_field(along, "at"), "y": {"value": 0}, "text": {"field": "text", "type": "nominal"}}
@@ -176,7 +176,7 @@ def _marker_layers(marks: Sequence[tuple[float, str]], along: Json) -> list[Json
 
 
 def _axis_fraction(value: float, scale: Mapping[str, Any]) -> float:
-    """How far along an axis a value stands."""
+    """The position of a value on an axis, from 0 to 1."""
     low, high = scale["domain"]
     if scale["type"] == "log":
         return math.log(value / low) / math.log(high / low)
@@ -184,15 +184,15 @@ def _axis_fraction(value: float, scale: Mapping[str, Any]) -> float:
 
 
 def _bar_drawer(distinct: Floats, runs: Mapping[str, Floats], axis: str) -> Any:
-    """Draws one run with a bar per value, where there are few."""
+    """A function that draws one run with a bar per distinct value."""
     labels = {float(value): format_tick(float(value), ".6~g") for value in distinct}
-    if len(set(labels.values())) < len(labels):  # alike to six digits
+    if len(set(labels.values())) < len(labels):  # equal to six digits
         labels = {value: repr(value) for value in labels}
-    counts = {run: {value: int((held == value).sum()) for value in labels} for run, held in runs.items()}
+    counts = {run: {value: int((values == value).sum()) for value in labels} for run, values in runs.items()}
     most = count_range(max(max(each.values()) for each in counts.values()))
     along, up = band_channel("value", list(labels.values()), title=axis), number_channel("count", most, title="samples")
 
-    def draw(held: Floats, run: str, marks: Sequence[tuple[float, str]]) -> Json:
+    def draw(values: Floats, run: str, marks: Sequence[tuple[float, str]]) -> Json:
         rows = [
             {"value": label, "count": counts[run][value], "zero": 0, "tip": f"{label}: {counts[run][value]}"}
             for value, label in labels.items()

@@ -42,7 +42,7 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "inconclusive": ("circle", MUTED),
     "not tested": ("diamond", MUTED),
 }
-"""What each verdict looks like."""
+"""The shape and colour of each verdict."""
 _NOT_TESTED = "not tested"
 _PARTS = {"retrieval": ("square", SERIES[0]), "generation": ("triangle-up", SERIES[1]), "together": ("circle", MUTED)}
 
@@ -54,18 +54,18 @@ def forest_chart(
 
     A row has ``name`` and ``delta``, and may have ``low`` and ``high``; ``verdict`` (``better``, ``worse``, ``equal``,
     ``inconclusive``); ``primary``, without which a verdict is not shown; ``group``, ``range``, ``scale`` and ``n`` as
-    in ``interval_chart``; and ``note`` in the place of a difference that is not there. ``names`` are those of the runs.
+    in ``interval_chart``; and ``note``, shown instead of a missing difference. ``names`` are those of the runs.
     """
     heading = clean_label(title)
     kept = list(rows[:MAX_ROWS])
     if not kept:
         return Chart(message_spec(heading, "no metric was compared"))
     verdicts = [_verdict(row) for row in kept if row_values(row, "delta")]
-    present = {name: look for name, look in VERDICTS.items() if name in verdicts}
+    present = {name: style for name, style in VERDICTS.items() if name in verdicts}
     grouped = group_into_panels(kept, "delta")
     views = [
-        _panel(members, clean_label(group, longest=80), present, legend=place_ == 0)
-        for place_, (group, members) in enumerate(grouped)
+        _panel(members, clean_label(group, longest=80), present, legend=index == 0)
+        for index, (group, members) in enumerate(grouped)
     ]
     first, second = (clean_label(name, longest=40) for name in names)
     subtitle = [f"right of zero: {second} has more; the verdict says whether that is better"]
@@ -107,8 +107,8 @@ def _panel(rows: Sequence[Row], title: str, present: Mapping[str, tuple[str, str
         drawn.append(
             {"name": label, "delta": ends[0], "low": low, "high": high, "verdict": verdict, "text": words, "tip": tip}
         )
-    colours = colour_channel("verdict", {name: look[1] for name, look in present.items()}, shown=legend)
-    shapes = shape_channel("verdict", {name: look[0] for name, look in present.items()}, shown=legend)
+    colours = colour_channel("verdict", {name: style[1] for name, style in present.items()}, shown=legend)
+    shapes = shape_channel("verdict", {name: style[0] for name, style in present.items()}, shown=legend)
     layers = _interval_layers(drawn, along, across, colours, shapes)
     layers.append(text_layer(drawn, {"value": "width"}, across, colour=TEXT, dx=10))
     if missing:
@@ -117,7 +117,7 @@ def _panel(rows: Sequence[Row], title: str, present: Mapping[str, tuple[str, str
 
 
 def _interval_layers(drawn: Sequence[Json], along: Json, across: Json, colours: Json, shapes: Json) -> list[Json]:
-    """A line at zero, intervals, and points on them."""
+    """The layers of a zero line, intervals and points."""
     zero = {"type": "rule", "color": MUTED, "strokeWidth": 1}
     intervals: Json = {
         "x": with_field(along, "low"),
@@ -136,7 +136,7 @@ def _interval_layers(drawn: Sequence[Json], along: Json, across: Json, colours: 
 
 
 def split_chart(rows: Sequence[Row], *, title: str = "Where the difference comes from") -> Chart:
-    """Each metric's difference, and the parts of it that came from other documents and from another generator.
+    """Each metric's difference, and its parts from retrieval and from generation.
 
     A row has ``name``, and ``retrieval``, ``generation`` and ``delta``: a number each, or ``{value, low, high}``.
     """
@@ -144,24 +144,24 @@ def split_chart(rows: Sequence[Row], *, title: str = "Where the difference comes
     kept = list(rows[:40])
     if not kept:
         return Chart(message_spec(heading, "no difference was split"))
-    views, told_parts = [], []
-    for number_, row in enumerate(kept):
+    views, descriptions = [], []
+    for index, row in enumerate(kept):
         parts = {part: _part_values(row.get("delta" if part == "together" else part)) for part in _PARTS}
         label = clean_label(row.get("name", ""), longest=80)
-        views.append(_split_panel(label, parts, legend=number_ == 0))
+        views.append(_split_panel(label, parts, legend=index == 0))
         amounts = [
             f"{part} {_signed_text(one['value'])}"
             for part, one in parts.items()
             if finite_number(one["value"]) is not None
         ]
-        told_parts.append(f"{label}: {', '.join(amounts) or 'no value'}")
+        descriptions.append(f"{label}: {', '.join(amounts) or 'no value'}")
     more = [f"{len(rows) - len(kept)} more metrics not drawn"] if len(rows) > len(kept) else []
-    text = describe([list_first(told_parts, "metric"), *more])
+    text = describe([list_first(descriptions, "metric"), *more])
     return Chart(build_spec(views, title=heading, description=text, subtitle=more))
 
 
-def _part_values(given: Any) -> dict[str, Any]:
-    return dict(given) if isinstance(given, Mapping) else {"value": given}
+def _part_values(part: Any) -> dict[str, Any]:
+    return dict(part) if isinstance(part, Mapping) else {"value": part}
 
 
 def _split_panel(label: str, parts: Mapping[str, Mapping[str, Any]], *, legend: bool) -> Json:
@@ -179,8 +179,8 @@ def _split_panel(label: str, parts: Mapping[str, Mapping[str, Any]], *, legend: 
         drawn.append(
             {"name": row["name"], "delta": ends[0], "low": low, "high": high, "text": _signed_text(ends[0]), "tip": tip}
         )
-    colours = colour_channel("name", {name: look[1] for name, look in _PARTS.items()}, shown=False)
-    shapes = shape_channel("name", {name: look[0] for name, look in _PARTS.items()}, shown=False)
+    colours = colour_channel("name", {name: style[1] for name, style in _PARTS.items()}, shown=False)
+    shapes = shape_channel("name", {name: style[0] for name, style in _PARTS.items()}, shown=False)
     layers = _interval_layers(drawn, along, across, colours, shapes)
     layers.append(text_layer(drawn, {"value": "width"}, across, colour=TEXT, dx=10))
     if missing:
@@ -189,5 +189,5 @@ def _split_panel(label: str, parts: Mapping[str, Mapping[str, Any]], *, legend: 
 
 
 def _signed_text(value: Any) -> str:
-    found = finite_number(value)
-    return "no value" if found is None else f"{'+' if found > 0 else ''}{format_number(found)}"
+    number = finite_number(value)
+    return "no value" if number is None else f"{'+' if number > 0 else ''}{format_number(number)}"

@@ -32,19 +32,18 @@ _NO_VALUE = "no value"
 def interval_chart(rows: Sequence[Row], *, title: str = "Scores with 95 % intervals") -> Chart:
     """A dot and an interval per row, grouped.
 
-    A row has ``name`` and ``value``, and may have ``low`` and ``high``; ``group``, under which it stands; ``range``,
-    the two ends that its metric can reach (without it, values between 0 and 1 are taken to be of that range);
-    ``scale``, a name that rows on one axis share; ``doubt``, where the interval may claim too much; ``note`` in the
-    place of a value that is not there; and ``n``. What has no value is said, not drawn.
+    A row has ``name`` and ``value``, and may have ``low`` and ``high``; ``group``, its heading; ``range``, the range
+    of its metric (by default 0 to 1 for values between them); ``scale``, a name that rows on one axis share;
+    ``doubt``, true where the interval may be too narrow; ``note``, shown instead of a missing value; and ``n``.
     """
     heading = clean_label(title)
     kept = list(rows[:MAX_ROWS])
     if not kept:
         return Chart(message_spec(heading, "there are no results"))
-    doubtful = any(row.get("doubt") and len(row_values(row)) == 3 for row in kept)
+    unreliable = any(row.get("doubt") and len(row_values(row)) == 3 for row in kept)
     views = [
-        _panel(members, clean_label(group, longest=80), doubtful=doubtful, legend=place_ == 0)
-        for place_, (group, members) in enumerate(group_into_panels(kept))
+        _panel(members, clean_label(group, longest=80), unreliable=unreliable, legend=index == 0)
+        for index, (group, members) in enumerate(group_into_panels(kept))
     ]
     without = sum(not row_values(row) for row in kept)
     missing, more = f"{without} of {len(kept)} have no value" if without else "", omitted_rows_note(rows)
@@ -55,7 +54,7 @@ def interval_chart(rows: Sequence[Row], *, title: str = "Scores with 95 % interv
 def slices_chart(rows: Sequence[Row], name: str, *, whole: float | None = None, title: str | None = None) -> Chart:
     """One metric in every group of every slice.
 
-    Rows have ``slice``, ``group``, ``value`` and what they may have in ``interval_chart``. ``whole`` is the value over
+    Rows have ``slice``, ``group``, ``value`` and the optional keys of ``interval_chart``. ``whole`` is the value over
     all samples, drawn as a line.
     """
     heading = clean_label(title or f"{name} by slice")
@@ -64,12 +63,12 @@ def slices_chart(rows: Sequence[Row], name: str, *, whole: float | None = None, 
         return Chart(message_spec(heading, "there are no slices"))
     overall = finite_number(whole)
     span = _span(kept, extra=[] if overall is None else [overall])
-    doubtful = any(row.get("doubt") and len(row_values(row)) == 3 for row in kept)
+    unreliable = any(row.get("doubt") and len(row_values(row)) == 3 for row in kept)
     views: list[Json] = []
     for one in dict.fromkeys(str(row.get("slice") or "") for row in kept):
         members = [{**row, "name": row.get("group", "")} for row in kept if str(row.get("slice") or "") == one]
         name_ = clean_label(one, longest=80)
-        views.append(_panel(members, name_, doubtful=doubtful, legend=not views, span=span, whole=overall))
+        views.append(_panel(members, name_, unreliable=unreliable, legend=not views, span=span, whole=overall))
     subtitle = [] if overall is None else [f"the dashed line is the value over all samples, {format_number(overall)}"]
     subtitle += filter(None, [omitted_rows_note(rows, "group")])
     text = describe([_summary([{**row, "name": f"{row.get('slice')} {row.get('group')}"} for row in kept]), *subtitle])
@@ -87,12 +86,12 @@ def _panel(
     rows: Sequence[Row],
     title: str,
     *,
-    doubtful: bool,
+    unreliable: bool,
     legend: bool,
     span: AxisRange | None = None,
     whole: float | None = None,
 ) -> Json:
-    """Rows on one axis. ``doubtful`` says whether any interval of the chart is, ``legend`` whether it is told here."""
+    """Rows on one axis. ``unreliable``: any interval of the chart is; ``legend``: this panel explains it."""
     labels = unique_labels(row.get("name", "") for row in rows)
     across = band_channel("name", labels)
     along = number_channel("value", span or _span(rows))
@@ -109,15 +108,15 @@ def _panel(
         drawn.append({"name": label, "value": ends[0], "tip": tip})
         words.append({"name": label, "text": format_number(ends[0])})
         if len(ends) == 3:
-            sure = _UNRELIABLE if row.get("doubt") else _RELIABLE
-            lines.append({"name": label, "low": ends[1], "high": ends[2], "sure": sure, "tip": tip})
+            reliability = _UNRELIABLE if row.get("doubt") else _RELIABLE
+            lines.append({"name": label, "low": ends[1], "high": ends[2], "sure": reliability, "tip": tip})
     layers: list[Json] = []
     if whole is not None:
         rule = {"type": "rule", "color": MUTED, "strokeDash": [4, 3]}
         layers.append({"data": {"values": [{"value": whole}]}, "mark": rule, "encoding": {"x": along}})
-    if lines or (doubtful and legend):
+    if lines or (unreliable and legend):
         encoding: Json = {"x": with_field(along, "low"), "x2": {"field": "high"}, "y": across, "tooltip": TOOLTIP}
-        if doubtful:
+        if unreliable:
             encoding["strokeDash"] = dash_channel("sure", {_RELIABLE: [1, 0], _UNRELIABLE: [3, 2]}, shown=legend)
         mark = {"type": "rule", "color": SERIES[0], "strokeWidth": 2}
         layers.append({"data": {"values": lines}, "mark": mark, "encoding": encoding})
@@ -136,6 +135,6 @@ def _row_text(label: str, row: Row) -> str:
 
 
 def _summary(rows: Sequence[Row]) -> str:
-    """The first few values, in words."""
+    """The first few values as text."""
     shown = [_row_text(clean_label(row.get("name", "")), row) for row in rows if row_values(row)]
     return list_first(shown, "value") or "no row has a value"

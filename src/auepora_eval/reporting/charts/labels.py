@@ -1,4 +1,4 @@
-"""Names and sentences on charts: any text as one line that XML can hold, every name of a chart once."""
+"""Labels and descriptions on charts: single-line XML-safe texts, unique names, formatted numbers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = [
 ]
 
 MAX_LABEL_LENGTH = 200
-"""So many characters of a name are kept; an axis shows fewer."""
+"""The maximum length of a label; an axis may show less."""
 _MAX_DRAWABLE = 1e300
-"""Beyond it, the distance of two numbers is none any more."""
+"""Beyond this, the difference of two numbers may overflow."""
 
 
 def strip_invalid_xml(text: str) -> str:
@@ -40,7 +40,7 @@ def strip_invalid_xml(text: str) -> str:
 
 
 def clean_label(text: Any, *, longest: int = MAX_LABEL_LENGTH) -> str:
-    r"""Any name as a chart shows it: one line, control characters written out, cut where it is endless.
+    r"""Clean a label: one line, control characters escaped, truncated.
 
     >>> clean_label("a\x00b\nc")
     'a\\u0000b\\nc'
@@ -50,7 +50,7 @@ def clean_label(text: Any, *, longest: int = MAX_LABEL_LENGTH) -> str:
 
 
 def unique_labels(names: Iterable[Any]) -> list[str]:
-    """Names as a chart shows them, each once: a second of the same look gets a number."""
+    """Clean labels, made unique: a repeated one gets a number."""
     seen: set[str] = set()
     labels = []
     for name in names:
@@ -65,18 +65,18 @@ def unique_labels(names: Iterable[Any]) -> list[str]:
 
 
 def finite_number(value: Any) -> float | None:
-    """A number that can be drawn; ``None`` for what is none, not finite, or beyond all measure."""
+    """A drawable number; ``None`` for anything else, infinite or huge."""
     if value is None or isinstance(value, (str, bytes)):
         return None
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) and abs(found) <= _MAX_DRAWABLE else None
+    return number if math.isfinite(number) and abs(number) <= _MAX_DRAWABLE else None
 
 
 def format_number(value: float) -> str:
-    """A value on a chart: four decimals as in tables, fewer digits where it is large.
+    """A value as chart text: four decimals as in tables, fewer digits where it is large.
 
     >>> format_number(0.5), format_number(12345.678), format_number(-2e9)
     ('0.5000', '12345.7', '−2e+09')
@@ -92,6 +92,6 @@ def pluralize(count: int, one: str, several: str | None = None) -> str:
 
 
 def describe(parts: Sequence[str]) -> str:
-    """Parts of a sentence as one, with a full stop."""
+    """Join the parts of a chart's description, with a full stop."""
     text = "; ".join(part for part in parts if part)
     return f"{text}." if text and not text.endswith((".", "!", "?")) else text

@@ -1,4 +1,4 @@
-"""Rows of a chart: what numbers they have, and which of them stand on one axis."""
+"""Rows of a chart: their numbers, and their grouping into panels with a common axis."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = [
 
 Row = Mapping[str, Any]
 MAX_ROWS = 200
-"""So many rows are drawn; of more, the rest is told as a number."""
+"""The number of rows drawn; further rows are only counted."""
 ROW_HEIGHT = 22.0
-"""So high is a row."""
+"""The height of a row."""
 TOOLTIP: Json = {"field": "tip", "type": "nominal"}
 
 
 def row_values(row: Row, key: str = "value") -> list[float]:
-    """The numbers of a row that are drawn, the value first; none where it has no value."""
+    """The numbers of a row: value, low and high; empty where it has no value."""
     value = finite_number(row.get(key))
     if value is None:
         return []
@@ -40,18 +40,18 @@ def row_values(row: Row, key: str = "value") -> list[float]:
 
 
 def has_unit_range(row: Row, key: str = "value") -> bool:
-    """Whether a row's metric lies between 0 and 1: it says so or, where it says nothing, its numbers do."""
-    given = row.get("range")
-    if given is not None:
-        return tuple(map(finite_number, given)) == (0.0, 1.0)
+    """Whether a row's metric lies between 0 and 1, by its ``range`` or else by its numbers."""
+    value_range = row.get("range")
+    if value_range is not None:
+        return tuple(map(finite_number, value_range)) == (0.0, 1.0)
     lowest = -1 if key == "delta" else 0
     return all(lowest <= one <= 1 for one in row_values(row, key))
 
 
 def group_into_panels(rows: Sequence[Row], key: str = "value") -> list[tuple[str, list[Row]]]:
-    """Rows by what they share an axis with, under the name of their group, which only its first panel has.
+    """Group rows into panels with a common axis; only the first panel of a group has its name.
 
-    Metrics between 0 and 1 share one, else those of one ``scale``, else those of one name but for its cut-off.
+    Metrics between 0 and 1 share an axis, else those of one ``scale``, else those of one name without its cut-off.
     """
     groups: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
@@ -61,33 +61,33 @@ def group_into_panels(rows: Sequence[Row], key: str = "value") -> list[tuple[str
             scale = "unit" if has_unit_range(row, key) else f"of {str(row.get('name', '')).partition('@')[0]}"
         groups.setdefault(str(row.get("group") or ""), {}).setdefault(scale, []).append(row)
     return [
-        (group if place == 0 else "", members)
+        (group if index == 0 else "", members)
         for group, scales in groups.items()
-        for place, members in enumerate(scales.values())
+        for index, members in enumerate(scales.values())
     ]
 
 
 def list_first(texts: Sequence[str], what: str, most: int = 6) -> str:
-    """The first few of several texts, and how many more there are."""
+    """List the first few texts and the number of further ones."""
     rest = [f"and {pluralize(len(texts) - most, f'more {what}')}"] if len(texts) > most else []
     return ", ".join([*texts[:most], *rest])
 
 
 def omitted_rows_note(rows: Sequence[Row], what: str = "row") -> str:
-    """How many rows are not drawn."""
+    """A note on the number of rows that are not drawn."""
     rest = len(rows) - MAX_ROWS
     return f"{pluralize(rest, f'more {what}')} not drawn" if rest > 0 else ""
 
 
 def text_layer(rows: Sequence[Json], x: Json, y: Json, *, colour: str, dx: float, align: str = "left") -> Json:
-    """Texts beside marks: rows have ``text``."""
+    """A layer of labels next to marks: rows have ``text``."""
     mark = {"type": "text", "align": align, "baseline": "middle", "dx": dx, "color": colour}
     encoding = {"x": x, "y": y, "text": {"field": "text", "type": "nominal"}}
     return {"data": {"values": list(rows)}, "mark": mark, "encoding": encoding}
 
 
 def describe_row(label: str, ends: Sequence[float], *, signed: bool = False) -> str:
-    """A row's numbers in words: ``recall@5: 0.7000 (0.6000 to 0.8000)``."""
+    """A row's numbers as text: ``recall@5: 0.7000 (0.6000 to 0.8000)``."""
     sign = "+" if signed and ends[0] > 0 else ""
     text = f"{label}: {sign}{format_number(ends[0])}"
     return f"{text} ({format_number(ends[1])} to {format_number(ends[2])})" if len(ends) == 3 else text

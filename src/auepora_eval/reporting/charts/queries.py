@@ -1,4 +1,4 @@
-"""Two runs query by query: each query's two scores, and how many were won and lost."""
+"""Charts of two runs query by query: a scatter plot, and wins and losses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .ticks import AxisRange, linear_range
 __all__ = ["MAX_POINTS", "scatter_chart", "wins_losses_chart"]
 
 MAX_POINTS = 2000
-"""Beyond so many queries they are counted in squares."""
+"""Beyond this number of queries a heatmap replaces the points."""
 _PLOT_SIZE = 320.0
 _GRID_SIZE = 25
 _OPACITIES = (0.25, 0.45, 0.7, 1.0)
@@ -47,10 +47,10 @@ def scatter_chart(
     links: bool = False,
     title: str | None = None,
 ) -> Chart:
-    """A point per query: its score in run A to the right, in run B upwards. On the dashed line both are the same.
+    """A point per query: its score in run A on the x axis, in run B on the y axis. On the dashed line they are equal.
 
-    Queries at one place are one larger point. With ``links`` a point leads to ``#q/<id>``, where a report shows the
-    query. More than 2,000 queries are counted in squares.
+    Queries at one position are one larger point. With ``links`` a point links to ``#q/<id>``, where a report shows the
+    query. More than 2,000 queries become a heatmap.
     """
     heading = clean_label(title or f"{name}, query by query")
     pairs = [
@@ -85,13 +85,13 @@ def scatter_chart(
     }
     several = len(pairs) > MAX_POINTS
     marks = _heatmap_layer(values, span, along, up) if several else _point_layer(pairs, along, up, sides, links=links)
-    made = view([marks, line] if several else [line, marks], height=_PLOT_SIZE, width=_PLOT_SIZE)
+    chart_view = view([marks, line] if several else [line, marks], height=_PLOT_SIZE, width=_PLOT_SIZE)
     subtitle = [about, *filter(None, [left_out])]
-    return Chart(build_spec([made], title=heading, description=describe(subtitle), subtitle=subtitle))
+    return Chart(build_spec([chart_view], title=heading, description=describe(subtitle), subtitle=subtitle))
 
 
 def _point_styles(first: str, second: str, higher_is_better: bool) -> dict[str, tuple[str, str]]:
-    """What a point above the line, below it and on it means, and looks like."""
+    """The label, shape and colour of points above, below and on the line."""
     above, below = (second, first) if higher_is_better else (first, second)
     good, bad = ("triangle-up", GOOD), ("triangle-down", BAD)
     looks = (good, bad) if higher_is_better else (bad, good)
@@ -127,8 +127,8 @@ def _point_layer(
     encoding: Json = {
         "x": along,
         "y": up,
-        "color": colour_channel("side", {name: look[1] for name, look in sides.items()}),
-        "shape": shape_channel("side", {name: look[0] for name, look in sides.items()}),
+        "color": colour_channel("side", {name: style[1] for name, style in sides.items()}),
+        "shape": shape_channel("side", {name: style[0] for name, style in sides.items()}),
         "size": {"field": "size", "type": "quantitative", "scale": None, "legend": None},
         "tooltip": TOOLTIP,
     }
@@ -141,15 +141,20 @@ def _point_layer(
 def _heatmap_layer(values: npt.NDArray[np.float64], span: AxisRange, along: Json, up: Json) -> Json:
     edges = np.linspace(span.low, span.high, _GRID_SIZE + 1)
     counts, _, _ = np.histogram2d(values[:, 0], values[:, 1], bins=[edges, edges])
-    held = np.sort(counts[counts > 0])
-    limits = sorted({int(held[min(len(held) - 1, round(share * (len(held) - 1)))]) for share in (0.5, 0.8, 0.95, 1.0)})
+    cell_counts = np.sort(counts[counts > 0])
+    limits = sorted(
+        {
+            int(cell_counts[min(len(cell_counts) - 1, round(share * (len(cell_counts) - 1)))])
+            for share in (0.5, 0.8, 0.95, 1.0)
+        }
+    )
     names = [
         f"{low + 1:,}–{high:,} queries" if high > low + 1 else f"{high:,} {'query' if high == 1 else 'queries'}"
         for low, high in zip([0, *limits[:-1]], limits, strict=True)
     ]
     rows = []
     for x, y in np.argwhere(counts > 0).tolist():
-        level = next(place for place, limit in enumerate(limits) if counts[x, y] <= limit)
+        level = next(index for index, limit in enumerate(limits) if counts[x, y] <= limit)
         row = {"a": float(edges[x]), "a2": float(edges[x + 1]), "b": float(edges[y]), "b2": float(edges[y + 1])}
         rows.append({**row, "count": names[level], "tip": f"{int(counts[x, y]):,} queries"})
     levels = _OPACITIES[-len(names) :]
@@ -170,8 +175,8 @@ def wins_losses_chart(
 ) -> Chart:
     """How many queries run B won (to the right) and lost (to the left).
 
-    A row has ``name``, ``wins``, ``losses`` and ``draws``, and may have ``regressions``: queries that were found before
-    and are not any more, which are told apart from losses.
+    A row has ``name``, ``wins``, ``losses`` and ``draws``, and may have ``regressions``: queries that were hit before
+    and are not any more, shown separately from losses.
     """
     heading = clean_label(title)
     kept = list(rows[:MAX_ROWS])
@@ -220,10 +225,10 @@ def wins_losses_chart(
     ]
     more = [omitted_rows_note(rows)] if omitted_rows_note(rows) else []
     text = describe([f"{second} against {first}", list_first(parts, "row"), *more])
-    made = view(layers, height=_ROW_HEIGHT * len(kept))
-    return Chart(build_spec([made], title=heading, description=text, subtitle=more))
+    chart_view = view(layers, height=_ROW_HEIGHT * len(kept))
+    return Chart(build_spec([chart_view], title=heading, description=text, subtitle=more))
 
 
 def _count(value: object) -> int:
-    found = finite_number(value)
-    return 0 if found is None else int(found)
+    number = finite_number(value)
+    return 0 if number is None else int(number)

@@ -1,6 +1,6 @@
-"""Pieces of Vega-Lite specs, of the few kinds that our charts are made of; ``svg`` draws exactly these.
+"""Builders of Vega-Lite specs, for the subset that ``svg`` renders.
 
-Domains, ticks and heights are always written out, so that every tool draws the same chart.
+Domains, ticks and heights are always explicit, so that every tool draws the same chart.
 """
 
 from __future__ import annotations
@@ -32,26 +32,28 @@ __all__ = [
 Json = dict[str, Any]
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 WIDTH = 460
-"""So wide is the plot itself, without labels."""
+"""The width of the plot without labels."""
 LABEL_LIMIT = 240
-"""So wide may a name beside an axis be; what is longer is cut."""
+"""The maximum width of an axis label; longer ones are truncated."""
 _FONT_SIZE = 11
 
 
 def view(layers: Sequence[Json], *, height: float, width: float = WIDTH, title: str | None = None) -> Json:
     """One plot: layers on the same scales."""
-    made: Json = {"width": width, "height": height, "layer": list(layers)}
+    view_spec: Json = {"width": width, "height": height, "layer": list(layers)}
     return (
-        made if not title else {"title": {"text": title, "anchor": "start", "frame": "group", "fontSize": 12}, **made}
+        view_spec
+        if not title
+        else {"title": {"text": title, "anchor": "start", "frame": "group", "fontSize": 12}, **view_spec}
     )
 
 
 def build_spec(views: Sequence[Json], *, title: str, description: str, subtitle: Sequence[str] = ()) -> Json:
-    """A whole spec: one view, or several below each other."""
+    """A whole spec: one view, or several stacked vertically."""
     heading: Json = {"text": title, "anchor": "start", "frame": "bounds"}
     if subtitle:
         heading["subtitle"] = list(subtitle)
-    # A title of the whole: that of a view beneath stands with the view.
+    # The title of the whole chart; views have their own.
     top: Json = {"$schema": SCHEMA, "title": heading, "description": description, "config": _config()}
     # Each view explains its own colours and shapes.
     apart = dict.fromkeys(("color", "shape", "strokeDash", "opacity"), "independent")
@@ -59,7 +61,7 @@ def build_spec(views: Sequence[Json], *, title: str, description: str, subtitle:
 
 
 def message_spec(title: str, message: str) -> Json:
-    """What stands in the place of a chart that has nothing to draw."""
+    """A spec that shows a message instead of an empty chart."""
     layer = {
         "data": {"values": [{"text": message}]},
         "mark": {"type": "text", "align": "left", "baseline": "middle", "color": MUTED, "fontSize": 12},
@@ -71,7 +73,7 @@ def message_spec(title: str, message: str) -> Json:
 def number_channel(
     field: str, span: AxisRange, *, title: str | None = None, grid: bool = True, labels: bool = True
 ) -> Json:
-    """A channel of numbers with its scale and axis."""
+    """A quantitative channel with its scale and axis."""
     scale: Json = {"type": "log" if span.log else "linear", "domain": [span.low, span.high], "nice": False}
     if not span.log:
         scale["zero"] = False
@@ -86,7 +88,7 @@ def number_channel(
 
 
 def band_channel(field: str, domain: Sequence[str], *, title: str | None = None, angle: int = 0) -> Json:
-    """A channel of names with its scale and axis; names below a plot may be turned."""
+    """A nominal channel with a band scale and axis; labels below a plot may be rotated."""
     axis: Json = {"title": title, "labelLimit": LABEL_LIMIT, "labelAngle": angle, "grid": False}
     scale = {"type": "band", "domain": list(domain), "paddingInner": 0.3, "paddingOuter": 0.15}
     return {"field": field, "type": "nominal", "scale": scale, "axis": axis}
@@ -131,7 +133,7 @@ def _nominal_channel(field: str, domain: list[str], values: list[Any], *, shown:
 
 
 def _config() -> Json:
-    """How it looks elsewhere: as near as can be to what we draw."""
+    """The Vega-Lite config, so that other tools draw it like ``svg``."""
     return {
         "view": {"stroke": None},
         "axis": {

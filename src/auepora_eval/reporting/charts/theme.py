@@ -1,4 +1,4 @@
-"""Colours of charts: what a spec names them by, the style variables a page sets, and how they look in the dark."""
+"""Colours of charts: light theme colours in specs, CSS variables, and the dark theme."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SERIES = ("#4269d0", "#c4621b", "#1f8a82", "#b3478f", "#7a7a1c", "#6b5b95")
 """The colours of series. A spec is always written in the colours of the light theme."""
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
-"""Dashes and shapes go with the colours, so that series are told apart without them."""
+"""Dashes and shapes accompany the colours, so that series differ without them."""
 
 _VARIABLES = {
     TEXT: "--fg",
@@ -55,7 +55,7 @@ _DARK = {
 
 
 def css_colour(colour: str) -> str:
-    """The colour as a style variable of the page, with itself to fall back on.
+    """The colour as a CSS variable with the colour itself as the fallback.
 
     >>> css_colour("#4269d0")
     'var(--chart-1, #4269d0)'
@@ -65,7 +65,7 @@ def css_colour(colour: str) -> str:
 
 
 def plain_colour(colour: str, theme: Theme) -> str:
-    """The colour as it is in a theme."""
+    """The colour in a theme."""
     return _DARK.get(colour, colour) if theme == "dark" else colour
 
 
@@ -74,18 +74,18 @@ def require_theme(theme: str) -> Theme:
     for known in get_args(Theme):
         if theme == known:
             return known  # type: ignore[no-any-return]
-    raise BadValueError(f"there is no theme {theme!r}; there are {' and '.join(get_args(Theme))}")
+    raise BadValueError(f"unknown theme {theme!r}; choose {' and '.join(get_args(Theme))}")
 
 
 def apply_theme(spec: Mapping[str, Any], theme: Theme) -> dict[str, Any]:
-    """The spec in the colours of a theme, its ground included, for tools that know nothing of style sheets."""
+    """The spec in the colours of a theme, with its background, for tools without style sheets."""
     coloured = _replace_colours(spec, theme)
     assert isinstance(coloured, dict)
     return {**coloured, "background": plain_colour(BACKGROUND, theme)}
 
 
 def _replace_colours(value: Any, theme: Theme) -> Any:
-    """Colours stand alone as a text under a key that names one; names of metrics that look like them stay."""
+    """Replace colour strings, except in data and texts: a metric may be named like a colour."""
     if isinstance(value, Mapping):
         return {
             key: inner

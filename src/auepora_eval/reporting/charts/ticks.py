@@ -1,4 +1,4 @@
-"""Where axes begin and end, and where their ticks stand: round numbers, whatever the values are."""
+"""Axis ranges and ticks at round numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 @dataclass(frozen=True, slots=True)
 class AxisRange:
-    """An axis of numbers: its ends, its ticks, and how they are written (in the notation of d3-format)."""
+    """A numeric axis: its ends, its ticks, and their format (in d3-format notation)."""
 
     low: float
     high: float
@@ -29,33 +29,33 @@ def linear_range(
     within: tuple[float, float] | None = None,
     count: int = 5,
 ) -> AxisRange:
-    """From a round number below all values to one above them.
+    """The range from a round number below all values to one above them.
 
-    ``zero`` keeps 0 on the axis, ``within`` these two ends, whatever the values are.
+    ``zero`` includes 0, ``within`` includes these two ends.
     """
-    held = [*values, *(within or ()), *([0.0] if zero else [])]
-    low, high = (min(held), max(held)) if held else (0.0, 1.0)
-    if high - low <= 1e-12 * max(abs(low), abs(high)):  # all the same, as far as can be drawn
+    included = [*values, *(within or ()), *([0.0] if zero else [])]
+    low, high = (min(included), max(included)) if included else (0.0, 1.0)
+    if high - low <= 1e-12 * max(abs(low), abs(high)):  # practically equal
         room = max(abs(low), abs(high)) * 0.1 or 1.0
         low, high = (low - room if low != 0 else 0.0), high + room
     step = _step((high - low) / count)
     first = math.floor(low / step + 1e-9)
     last = math.ceil(high / step - 1e-9)
-    ticks = tuple(_round(place * step, step) for place in range(first, last + 1))
+    ticks = tuple(_round(multiple * step, step) for multiple in range(first, last + 1))
     return AxisRange(ticks[0], ticks[-1], ticks, _tick_format(step, ticks))
 
 
 def count_range(highest: float) -> AxisRange:
-    """From 0 to a whole number, with ticks at whole numbers."""
+    """The range from 0 to an integer, with ticks at integers."""
     span = linear_range([0.0, max(1.0, highest)], count=4)
     ticks = tuple(tick for tick in span.ticks if tick == int(tick))
     return AxisRange(0.0, span.high, ticks, "d" if span.high < 1e6 else ".6~g")
 
 
 def log_range(values: Iterable[float]) -> AxisRange:
-    """The same for positive values, with ticks at powers of ten, and between them where there are few."""
-    held = [value for value in values if value > 0] or [1.0]
-    lowest, highest = min(held), max(held)
+    """The range for positive values, with ticks at powers of ten, and between them where there are few."""
+    positive = [value for value in values if value > 0] or [1.0]
+    lowest, highest = min(positive), max(positive)
     first, last = math.floor(math.log10(lowest) + 1e-9), math.ceil(math.log10(highest) - 1e-9)
     last = max(last, first + 1)
     every = [_power(power) * part for power in range(first, last + 1) for part in (1.0, 2.0, 5.0)]
@@ -73,7 +73,7 @@ def _power(power: int) -> float:
 
 
 def _step(rough: float) -> float:
-    """The round number nearest above."""
+    """The next round step size."""
     if rough <= 0:
         return 1.0
     power = math.floor(math.log10(rough))
@@ -82,7 +82,7 @@ def _step(rough: float) -> float:
 
 
 def _round(value: float, step: float) -> float:
-    """The multiple of a step without the noise of multiplying: 0.6 and not 0.6000000000000001."""
+    """The multiple of a step without rounding noise: 0.6 and not 0.6000000000000001."""
     digits = max(0, 2 - math.floor(math.log10(step)))
     return round(value, digits) + 0.0 if digits <= 300 else value  # no negative zero
 

@@ -1,9 +1,11 @@
-"""The report: one HTML file that shows stored runs, alone or held against each other.
+"""The HTML report: one file with stored runs, one run or a comparison of several.
 
-page          the file: sections, style and script, the policy that allows nothing else
-blocks        what a section is made of: text, tables, figures, as plain values
-stored_run    what the store holds of a run, each part read once
-told_...      the sections of one run, of two, of more
-as_markdown   the same sections as Markdown
-browser       the queries of the runs, packed, and the script that shows them
+page              the file: sections, style, script and content security policy
+build             the report of one, two or more runs as blocks
+run_page, comparison_page, leaderboard_page
+                  the verdict and sections of one run, of two, of more
+blocks            the content of a section: text, tables, figures
+stored_run        the stored data of a run, each part read once
+markdown_report   the same sections as Markdown
+browser           the packed queries of the runs, and the script that shows them
 """

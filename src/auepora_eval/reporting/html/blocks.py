@@ -1,4 +1,4 @@
-"""What a report is made of, as plain values: sections of text, tables, figures and folds; no markup anywhere."""
+"""The content blocks of a report as dataclasses: sections, texts, tables, figures; no markup."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class SupportsSvg(Protocol):
-        """What draws itself."""
+        """An object that renders itself as SVG."""
 
         def to_svg(self, *, width: int | None = None) -> str:
-            """The drawing."""
+            """The SVG."""
             ...
 
 
@@ -41,24 +41,24 @@ __all__ = [
 ]
 
 Tone = Literal["", "good", "bad", "open", "muted"]
-"""What a text comes to. It is never told by its colour alone: words or signs say the same."""
+"""The meaning of a text, shown as a colour; words or signs always say the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in one cell of a table."""
+    """The content of one table cell."""
 
     text: str
     tone: Tone = ""
     sign: str = ""
-    """Stands before the text, so that a tone can be told without colour."""
+    """Shown before the text, so that a tone is visible without colour."""
     href: str = ""
-    """A place in this page."""
+    """A link inside this page."""
     note: str = ""
     """Small print below the text."""
     code: bool = False
     bar: tuple[float, float, float] | None = None
-    """Drawn beside the text: from where to where an interval reaches, and the value, as shares of the width."""
+    """An interval bar next to the text: low end, value and high end as fractions of the width."""
 
 
 Row = list[Cell | str]
@@ -74,12 +74,12 @@ class TableColumn:
     minor: bool = False
     """May be left out where there is little room."""
     brief: bool = False
-    """Holds a word or two, and needs no room for sentences."""
+    """Contains a word or two and may be narrow."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Rows that belong together, under a heading of their own where there is one."""
+    """Rows of a table with an optional heading."""
 
     rows: Sequence[Row]
     title: str = ""
@@ -94,11 +94,11 @@ class Table:
     groups: Sequence[RowGroup]
     caption: str = ""
     grouped_by: str = "target"
-    """What the titles of its groups are."""
+    """The column name of the group titles in Markdown."""
 
 
 def without_none(*blocks: Block | None) -> list[Block]:
-    """The blocks that are there."""
+    """The blocks without ``None``."""
     return [one for one in blocks if one is not None]
 
 
@@ -114,7 +114,7 @@ class Prose:
 
     text: str
     tone: Tone = ""
-    """``open`` makes it a remark, ``bad`` a warning."""
+    """``open`` makes it a note, ``bad`` a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +126,14 @@ class Bullets:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionList:
-    """Names and what they stand for."""
+    """A list of names and values."""
 
     pairs: Sequence[tuple[str, str | Cell]]
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A text as it is written."""
+    """A preformatted text."""
 
     text: str
 
@@ -145,7 +145,7 @@ class Figure:
     chart: SupportsSvg
     caption: str
     width: int = 820
-    """How wide it is drawn; on a narrow screen a narrow drawing takes its place."""
+    """The width in pixels; narrow screens get a narrower rendering."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,24 +156,24 @@ class Gallery:
 
     @property
     def is_compact(self) -> bool:
-        """Whether the figures are so small that three go side by side."""
+        """Whether the figures are small enough for three side by side."""
         return all(one.width < 400 for one in self.figures)
 
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """Blocks that are shown when somebody asks for them."""
+    """Blocks that can be collapsed, as the HTML element ``details``."""
 
     summary: str
     blocks: Sequence[Block]
     is_open: bool = False
     anchor: str = ""
-    """The place in this page that links lead to."""
+    """The id for links inside this page."""
 
 
 @dataclass(frozen=True, slots=True)
 class DetailsGrid:
-    """Many folds, side by side where there is room."""
+    """Collapsible blocks in a grid."""
 
     details: Sequence[Details]
 
@@ -183,7 +183,7 @@ Block = Prose | Bullets | DefinitionList | Code | Figure | Gallery | Table | Det
 
 @dataclass(frozen=True, slots=True)
 class ReportSection:
-    """A part of the report; ``#s/<name>`` leads to it."""
+    """A section of the report; ``#s/<name>`` links to it."""
 
     name: str
     title: str
@@ -193,7 +193,7 @@ class ReportSection:
 
 @dataclass(frozen=True, slots=True)
 class ReportVerdict:
-    """What it all comes to, in one sentence, and what one should know besides."""
+    """The verdict of the report in one sentence, and further points."""
 
     sentence: str
     tone: Tone = ""
@@ -202,11 +202,11 @@ class ReportVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that a report says, before it becomes a page."""
+    """The content of a report, before rendering."""
 
     title: str
     subtitle: str
     verdict: ReportVerdict
     sections: Sequence[ReportSection] = field(default_factory=list)
     build_info: str = ""
-    """When, and by which version."""
+    """Creation time and version."""

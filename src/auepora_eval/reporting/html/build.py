@@ -1,4 +1,4 @@
-"""What a report tells of stored runs: of one by itself, of two held against each other, of more as a league."""
+"""Builds the report of stored runs: of one run, a comparison of two, or a leaderboard of more."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["build_report"]
 
 
 def build_report(store: RunStore, records: Sequence[RunRecord], *, title: str | None = None) -> Report:
-    """All that there is to say about these runs."""
+    """Build the report of one, two or more runs."""
     made = f"made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by auepora {__version__}"
     if len(records) == 1:
         run = StoredRun(store, records[0])
         return Report(title or run.record.name, run_subtitle(run), run_verdict(run), run_sections(run), made)
-    runs = [StoredRun(store, record, _run_letter(place)) for place, record in enumerate(records)]
+    runs = [StoredRun(store, record, _run_letter(index)) for index, record in enumerate(records)]
     if len(runs) == 2:
         compared = compare_stored_runs(*runs)
         return Report(
@@ -33,15 +33,15 @@ def build_report(store: RunStore, records: Sequence[RunRecord], *, title: str | 
             comparison_sections(compared),
             made,
         )
-    league = leaderboard_or_error(runs)
+    leaderboard = leaderboard_or_error(runs)
     return Report(
         title or f"{len(runs)} runs against each other",
         leaderboard_subtitle(runs),
-        leaderboard_verdict(runs, league),
-        leaderboard_sections(runs, league),
+        leaderboard_verdict(runs, leaderboard),
+        leaderboard_sections(runs, leaderboard),
         made,
     )
 
 
-def _run_letter(place: int) -> str:
-    return chr(ord("A") + place) if place < 26 else str(place + 1)
+def _run_letter(index: int) -> str:
+    return chr(ord("A") + index) if index < 26 else str(index + 1)

@@ -1,4 +1,4 @@
-"""Two runs held against each other: the verdict in one sentence, and the sections in their order."""
+"""The report of two runs: the verdict in one sentence, and the sections."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["ComparedRuns", "compare_stored_runs", "comparison_sections", "compar
 
 @dataclass(frozen=True, slots=True)
 class ComparedRuns:
-    """Two runs, what their comparison says, or why there is none."""
+    """Two runs with their comparison, or the reason why there is none."""
 
     a: StoredRun
     b: StoredRun
@@ -43,7 +43,7 @@ class ComparedRuns:
 
     @property
     def main(self) -> MetricComparison | None:
-        """The metric that matters most."""
+        """The comparison of the main metric."""
         from ...compare.main_metric import main_metric
 
         if self.report is None:
@@ -52,12 +52,12 @@ class ComparedRuns:
             name = main_metric(self.a.record, self.a.results, self.b.record, self.b.results).name
         except AueporaError:
             name = ""
-        found = {one.name: one for one in self.report.metrics}
-        return found.get(name) or next((one for one in self.report.metrics if one.delta is not None), None)
+        by_name = {one.name: one for one in self.report.metrics}
+        return by_name.get(name) or next((one for one in self.report.metrics if one.delta is not None), None)
 
 
 def compare_stored_runs(a: StoredRun, b: StoredRun) -> ComparedRuns:
-    """Run B held against run A; runs on other datasets are compared over what they share."""
+    """Compare run B with run A; runs on different datasets are compared over their common queries."""
     gates = check_stored_gates(b, a.record)
     try:
         report = compare_runs(a.record.run_id, b.record.run_id, store=a.store, other_dataset=True, aggregates=False)
@@ -67,7 +67,7 @@ def compare_stored_runs(a: StoredRun, b: StoredRun) -> ComparedRuns:
 
 
 def _golden_report_only(a: StoredRun, b: StoredRun) -> CompareReport | None:
-    """What the golden queries say, where there is no metric to compare."""
+    """The comparison of golden queries, where no metric can be compared."""
     try:
         report = golden_report(a.store, a.record, b.record, aggregates=False)
     except AueporaError:
@@ -83,7 +83,7 @@ def comparison_subtitle(compared: ComparedRuns) -> str:
 
 
 def comparison_verdict(compared: ComparedRuns) -> ReportVerdict:
-    """Better, worse or open on the primary metrics, the main number, and what else one should know."""
+    """The verdict on the primary metrics, the main metric, and further points."""
     a, b = compared.a, compared.b
     if compared.refused or compared.report is None:
         what = "The two runs" if compared.report is None else "The metrics of the two runs"
@@ -103,10 +103,10 @@ def _points(compared: ComparedRuns, worse: Sequence[MetricComparison] = ()) -> l
     if report is not None:
         kinds = report.deltas.get("kinds") or {}
         if report.per_query:
-            told = ", ".join(
+            kind_counts = ", ".join(
                 f"{count:,} {kind.lower()}{_plural(kind, count)}" for kind, count in kinds.items() if count
             )
-            points.append(f"Of {pluralize(len(report.per_query), 'golden query', 'golden queries')}: {told}.")
+            points.append(f"Of {pluralize(len(report.per_query), 'golden query', 'golden queries')}: {kind_counts}.")
         points += [f"{shorten(note)}." for note in report.notes]
         if report.refused:
             points.append(f"Not compared: {', '.join(report.refused)} (see below).")
@@ -132,15 +132,15 @@ def comparison_sections(compared: ComparedRuns) -> list[ReportSection]:
     a, b = compared.a, compared.b
     both = (a, b)
     main = compared.main
-    made: list[ReportSection | None] = []
-    made.append(gates_section(compared.gates))
+    sections: list[ReportSection | None] = []
+    sections.append(gates_section(compared.gates))
     if compared.refused or compared.report is None:
-        made.append(ReportSection("deltas", "Differences", [Prose(compared.refused, tone="bad")]))
+        sections.append(ReportSection("deltas", "Differences", [Prose(compared.refused, tone="bad")]))
     else:
-        made += [comparison_section(a, b, compared.report), wins_section(a, b, compared.report, main)]
+        sections += [comparison_section(a, b, compared.report), wins_section(a, b, compared.report, main)]
     if compared.report is not None:
-        made += [changed_section(a, b, compared.report), split_section(a, b)]
-    made += [
+        sections += [changed_section(a, b, compared.report), split_section(a, b)]
+    sections += [
         runs_scores_section(both),
         slices_section(both, None if main is None else main.name),
         distributions_section(both),
@@ -151,4 +151,4 @@ def comparison_sections(compared: ComparedRuns) -> list[ReportSection]:
         cards_section(both),
         provenance_section(both),
     ]
-    return [one for one in made if one is not None]
+    return [one for one in sections if one is not None]

@@ -1,4 +1,4 @@
-"""The differences between two runs: drawn as a forest, and as a table with intervals, p-values and verdicts."""
+"""The section of differences between two runs: a forest chart, and a table with intervals, p-values and verdicts."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def signed_text(value: float | None) -> str:
 
 
 def p_value_text(value: float | None) -> str:
-    """A p-value."""
+    """A p-value as text."""
     return "" if value is None else "< 0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
 def verdict_cell(one: MetricComparison) -> Cell:
-    """The verdict in a word, a sign and a colour."""
+    """The verdict as a word, a sign and a colour."""
     if not one.primary:
         return Cell("exploratory", tone="muted")
     note = "negligible" if one.negligible else ""
@@ -98,17 +98,17 @@ def _table(report: CompareReport) -> Table:
 
 
 def _row(one: MetricComparison) -> Row:
-    doubt = " ?" if one.flags and one.interval is not None else ""
+    mark = " ?" if one.flags and one.interval is not None else ""
     ends = one.shown_interval
-    interval = "" if ends is None else f"{signed_text(ends[0])} to {signed_text(ends[1])}{doubt}"
+    interval = "" if ends is None else f"{signed_text(ends[0])} to {signed_text(ends[1])}{mark}"
     n = f"{one.n:,}" if one.clusters in (0, one.n) else f"{one.n:,} in {one.clusters:,}"
-    told = [] if one.higher_is_better else ["lower is better"]
-    told += [text for text in (alternative_differences(one), one.note) if text]
+    notes = [] if one.higher_is_better else ["lower is better"]
+    notes += [text for text in (alternative_differences(one), one.note) if text]
     if one.n_needed is not None:
-        told.append(f"{pluralize(one.n_needed, 'sample')} would be needed")
+        notes.append(f"{pluralize(one.n_needed, 'sample')} would be needed")
     p = one.p_adjusted if one.primary else one.p_value
     return [
-        Cell(one.name, href=card_link(one.name), note="; ".join(told)),
+        Cell(one.name, href=card_link(one.name), note="; ".join(notes)),
         verdict_cell(one),
         value_text(one.a),
         value_text(one.b),

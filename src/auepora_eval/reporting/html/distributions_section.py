@@ -1,4 +1,4 @@
-"""Distributions: how the scores of each metric are spread over the queries."""
+"""The section of distributions: histograms of each metric's scores."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["distributions_section"]
 
 LATENCY = TargetCategory.LATENCY  # has a section of its own
 MAX_SHOWN = 12
-"""So many are shown at once; the rest is folded."""
+"""The number of histograms shown; the rest is collapsed."""
 
 
 def distributions_section(runs: Sequence[StoredRun]) -> ReportSection | None:
-    """A small histogram per metric, of several runs below each other; metrics whose scores never differ are named."""
+    """A small histogram per metric, with several runs stacked; metrics with constant scores are only listed."""
     figures, same = [], []
     for name in dict.fromkeys(one.name for run in runs for one in run.results if one.target is not LATENCY):
-        held = {run: values for run in runs if len(values := _scores(run, name))}
-        if not held:
+        scores_by_run = {run: values for run in runs if len(values := _scores(run, name))}
+        if not scores_by_run:
             continue
-        every = np.concatenate(list(held.values()))
+        every = np.concatenate(list(scores_by_run.values()))
         if every.min() == every.max():
             same.append(f"{name} ({every[0]:g})")
         else:
-            figures.append(distribution_figure(held, name))
+            figures.append(distribution_figure(scores_by_run, name))
     if not figures and not same:
         return None
     blocks: list[Block] = []
@@ -46,7 +46,7 @@ def distributions_section(runs: Sequence[StoredRun]) -> ReportSection | None:
 
 
 def _scores(run: StoredRun, name: str) -> Floats:
-    """The numbers of the queries that have one."""
+    """The scores of the scored queries."""
     result = run.find_result(name)
     values = np.zeros(0) if result is None else score_column(result)
     return values[~np.isnan(values)]

@@ -1,4 +1,4 @@
-"""What went wrong: causes of wrong answers, errors of the system, measurements that failed."""
+"""The section of failures: causes of wrong answers, system errors, failed measurements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_ERRORS = 12
 
 
 def failures_section(runs: Sequence[StoredRun]) -> ReportSection | None:
-    """Failures by cause; what there is none of is said once."""
+    """Failures by cause, or a note that there are none."""
     blocks = [*_cause_blocks(runs), *_error_blocks(runs), *_measurement_failure_blocks(runs)]
     if not any(run.results or run.counts[0] for run in runs):
         return None
@@ -36,8 +36,8 @@ def failures_section(runs: Sequence[StoredRun]) -> ReportSection | None:
 
 
 def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
-    """The causes of wrong answers, of every result that tells them."""
-    made: list[Block] = []
+    """The causes of wrong answers, of every result that has them in its details."""
+    blocks: list[Block] = []
     names = list(dict.fromkeys(one.name for run in runs for one in run.results if _causes(one)))
     for name in names:
         figures, groups = [], []
@@ -63,10 +63,10 @@ def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
             TableColumn("share", number=True),
             TableColumn("95 % interval", number=True),
         ]
-        made.append(Prose(f"Why answers are wrong, by {name}: for each the first link of the chain that broke."))
-        made.append(Gallery(figures) if len(figures) > 1 else figures[0])
-        made.append(Table(columns, groups, grouped_by="run"))
-    return made
+        blocks.append(Prose(f"Why answers are wrong, by {name}: for each the first link of the chain that broke."))
+        blocks.append(Gallery(figures) if len(figures) > 1 else figures[0])
+        blocks.append(Table(columns, groups, grouped_by="run"))
+    return blocks
 
 
 def _causes(result: MetricResult) -> Mapping[str, Mapping[str, Any]]:
@@ -82,7 +82,7 @@ def _interval(part: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def _error_blocks(runs: Sequence[StoredRun]) -> list[Block]:
-    """Errors of the system, by their kind."""
+    """System errors by type."""
     rows: list[Row] = []
     for run in runs:
         if not run.errors:
@@ -132,8 +132,8 @@ def _measurement_failure_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     if not rows:
         return []
     columns = [TableColumn("metric"), TableColumn("queries", number=True), TableColumn("why")]
-    told = pluralize(len(rows), "metric")
-    return [Details(f"Measurements that failed: {told}", [simple_table(columns, rows)], is_open=True)]
+    count_text = pluralize(len(rows), "metric")
+    return [Details(f"Measurements that failed: {count_text}", [simple_table(columns, rows)], is_open=True)]
 
 
 def _measure_reasons(result: MetricResult) -> Counter[str]:

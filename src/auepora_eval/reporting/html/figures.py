@@ -1,4 +1,4 @@
-"""The figures of a report: what a section knows, handed to the charts."""
+"""The figures of a report: data of a section turned into charts."""
 
 from __future__ import annotations
 
@@ -79,23 +79,23 @@ def slices_figure(runs: Sequence[StoredRun], name: str, main: str | None) -> Fig
     return Figure(chart, f"{main} in every group of {name}, with 95 % intervals.", WIDE)
 
 
-def distribution_figure(held: Mapping[StoredRun, Floats], name: str) -> Figure:
-    """How the scores of one metric are spread, in each run that has them."""
-    run, values = next(iter(held.items()))
+def distribution_figure(scores_by_run: Mapping[StoredRun, Floats], name: str) -> Figure:
+    """The distribution of one metric's scores in each run."""
+    run, values = next(iter(scores_by_run.items()))
     result = run.find_result(name)
     assert result is not None
     low, high = run.definition(result).range
     ends = (low, high) if np.isfinite([low, high]).all() else None
-    shown = {one.label: each.tolist() for one, each in held.items()} if run.letter else values.tolist()
+    shown = {one.label: each.tolist() for one, each in scores_by_run.items()} if run.letter else values.tolist()
     chart = charts.distribution_chart(shown, name, bounds=ends, title=display_name(result))
-    counts = [f"{one.letter} {len(each):,}" if one.letter else f"{len(each):,}" for one, each in held.items()]
+    counts = [f"{one.letter} {len(each):,}" if one.letter else f"{len(each):,}" for one, each in scores_by_run.items()]
     return Figure(chart, f"{display_name(result)}: {', '.join(counts)} queries.", SMALL)
 
 
 def latency_figure(runs: Sequence[StoredRun], name: str) -> Figure:
-    """How long answers took, in each run."""
-    held = {run.label: run.timings[name].tolist() for run in runs if name in run.timings}
-    shown = held if len(held) > 1 else next(iter(held.values()))
+    """The latency distribution of each run."""
+    times_by_run = {run.label: run.timings[name].tolist() for run in runs if name in run.timings}
+    shown = times_by_run if len(times_by_run) > 1 else next(iter(times_by_run.values()))
     chart = charts.latency_chart(shown, name=name, quantiles=(0.5, 0.95, 0.99))
     return Figure(chart, f"How long answers took ({name}), with quantiles.", WIDE)
 
@@ -110,8 +110,8 @@ def forest_figure(metrics: Sequence[MetricComparison], names: tuple[str, str]) -
 
 
 def split_figure(splits: Sequence[MetricSplit]) -> Figure | None:
-    """Differences in their two parts."""
-    from ..plots.comparisons import plot_split  # which reads replays by way of this package
+    """Differences split into retrieval and generation."""
+    from ..plots.comparisons import plot_split  # it imports this package
 
     if not splits:
         return None
@@ -137,7 +137,7 @@ def _point(k: int, value: float, ends: tuple[float, float] | None) -> dict[str, 
 
 
 def quality_figure(run: StoredRun, name: str, bins: Sequence[Bin]) -> Figure:
-    """How good answers are by where the first relevant document stands."""
+    """Answer quality by the rank of the first relevant document."""
     rows: list[dict[str, Any]] = [
         {
             "rank": title.removeprefix("rank "),
@@ -155,7 +155,7 @@ Bin = tuple[str, int, float, tuple[float, float] | None]
 
 
 def causes_figure(run: StoredRun, causes: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """The share of each cause of wrong answers."""
+    """The proportion of each cause of wrong answers."""
     shares = {str(cause).replace("_", " "): _share(part) for cause, part in causes.items()}
     chart = charts.causes_chart(shares, title=run.label if run.letter else "Why answers are wrong")
     return Figure(chart, "Shares of the wrong answers, with 95 % intervals.", MEDIUM if run.letter else WIDE)
@@ -167,7 +167,7 @@ def _share(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changes_figure(worse: Mapping[Cause, int], better: Mapping[Cause, int]) -> Gallery | None:
-    """What is seen to differ where queries got worse, and where they got better."""
+    """The causes of queries that got worse, and of those that got better."""
     figures = [
         Figure(
             charts.causes_chart({str(cause).replace("_", " "): n for cause, n in counts.items()}, title=title),
@@ -203,7 +203,7 @@ def _numbers(values: Floats) -> list[float | None]:
 
 
 def wins_figure(metrics: Sequence[MetricComparison], names: tuple[str, str]) -> Figure | None:
-    """How many queries each metric says were won and lost."""
+    """The numbers of queries won and lost by each metric."""
     rows: list[dict[str, Any]] = [
         {"name": one.name, "wins": one.wins, "losses": one.losses, "draws": one.draws}
         for one in metrics

@@ -1,4 +1,4 @@
-"""Numbers, counts, moments and outcomes in the words that all sections use."""
+"""Text formats of numbers, counts, times and results, shared by all sections."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def value_text(value: float | None) -> str:
 
 
 def interval_text(ends: tuple[float, float] | None) -> str:
-    """From where to where an interval reaches."""
+    """The ends of an interval."""
     return "" if ends is None else f"{format_value(ends[0])} – {format_value(ends[1])}"
 
 
 def describe_result(result: MetricResult) -> str:
-    """A result in words: its name, value and interval."""
+    """A result as a sentence part: its name, value and interval."""
     if not result.defined:
         return f"{display_name(result)} has no value"
     ends = f" (95 % interval {interval_text(result.interval)})" if result.interval is not None else ""
@@ -49,12 +49,12 @@ def describe_result(result: MetricResult) -> str:
 
 
 def percentage(part: int, whole: int) -> str:
-    """A part of a whole in percent."""
+    """A proportion in percent."""
     return "0 %" if not whole else f"{100 * part / whole:.3g} %"
 
 
 def seconds_text(value: float) -> str:
-    """A time as people say it: ``1.7 ms``, ``2.35 s``, ``3.2 min``."""
+    """A duration with a unit: ``1.7 ms``, ``2.35 s``, ``3.2 min``."""
     if value != value:
         return "n/a"
     if abs(value) < 0.001:
@@ -65,7 +65,7 @@ def seconds_text(value: float) -> str:
 
 
 def reason_counts(details: Mapping[str, Any], prefix: str) -> dict[str, int]:
-    """How many samples have each reason, from the details of a result."""
+    """The number of samples per reason, from the details of a result."""
     return {
         key.removeprefix(prefix): int(count)
         for key, count in details.items()
@@ -74,11 +74,11 @@ def reason_counts(details: Mapping[str, Any], prefix: str) -> dict[str, int]:
 
 
 def shorten(text: str, longest: int = MAX_LENGTH) -> str:
-    """The beginning of a text, on one line."""
+    """The start of a text on one line."""
     line = " ".join(text[: 4 * longest].split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def format_time(moment: datetime | None) -> str:
-    """A moment, in UTC."""
+    """A time in UTC."""
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,4 +1,4 @@
-"""Gates: what the plan says a run must reach, and whether it does."""
+"""The section of gates: the plan's gates and their outcomes."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from .stored_run import StoredRun
 __all__ = ["GateCheck", "check_stored_gates", "gates_section", "gates_summary"]
 
 GateCheck = GateReport | str | None
-"""What gates come to; or why they could not be checked; or nothing, where there are none."""
+"""The gate report; or why the gates could not be checked; or ``None`` where there are none."""
 
 _TONES: dict[GateStatus, Tone] = {"passed": "good", "failed": "bad", "inconclusive": "open"}
 _SIGNS: dict[GateStatus, str] = {"passed": "✓", "failed": "✗", "inconclusive": "?"}
 
 
 def check_stored_gates(run: StoredRun, baseline: RunRecord | None = None) -> GateCheck:
-    """How the gates of a run's own plan go, or why they cannot be checked; ``None`` where it has none."""
+    """Check the gates of a run's own plan; returns the report, or why they cannot be checked, or ``None``."""
     texts = run.record.plan.get("gates")
     if not texts or not run.results:
         return None
     try:
         return check_run(run.store, run.record, run.results, parse_gates(texts), baseline=baseline)
-    except AueporaError as error:  # gates of another version, say
+    except AueporaError as error:  # such as gates of another version
         return shorten(str(error))
 
 
 def gates_summary(checked: GateCheck, of: str = "") -> str:
-    """What the gates come to, for the verdict."""
+    """The summary of the gates for the report's verdict."""
     if isinstance(checked, str):
         return f"The gates{of} could not be checked: {checked}"
     return "" if checked is None else f"Gates{of}: {checked.headline}."
@@ -41,8 +41,8 @@ def gates_summary(checked: GateCheck, of: str = "") -> str:
 def gates_section(report: GateCheck) -> ReportSection | None:
     """Each gate with its outcome and reason, or why none could be checked."""
     if isinstance(report, str):
-        told = f"The plan has gates that could not be checked: {report}"
-        return ReportSection("gates", "Gates", [Prose(told, tone="open")])
+        message = f"The plan has gates that could not be checked: {report}"
+        return ReportSection("gates", "Gates", [Prose(message, tone="open")])
     if report is None or not report.visible_outcomes:
         return None
     rows: list[Row] = [

@@ -1,4 +1,4 @@
-"""Judges: what was asked of them, what it took, where they failed."""
+"""The section of judges: calls, tokens, cost and failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COLUMNS = (
 
 
 def judges_section(runs: Sequence[StoredRun]) -> ReportSection | None:
-    """What judging the runs took, over all times they were scored."""
+    """The judge usage of the runs, over all scorings."""
     groups = []
     reasons: dict[str, int] = {}
     for run in runs:
@@ -40,8 +40,8 @@ def judges_section(runs: Sequence[StoredRun]) -> ReportSection | None:
         return None
     blocks: list[Block] = [Table(_COLUMNS, groups, grouped_by="run")]
     if reasons:
-        told = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
-        blocks.append(Prose(f"Judgements that failed are no numbers: {told}.", tone="open"))
+        reason_text = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
+        blocks.append(Prose(f"Judgements that failed are no numbers: {reason_text}.", tone="open"))
     return ReportSection("judges", "Judges", blocks, "What judging took, over all times it was done.")
 
 

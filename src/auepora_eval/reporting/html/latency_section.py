@@ -1,4 +1,4 @@
-"""Latency: how long answers took, by quantile, and how the times are spread."""
+"""The section of latency: quantiles and distribution of the timings."""
 
 from __future__ import annotations
 

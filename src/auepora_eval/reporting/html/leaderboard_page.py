@@ -1,4 +1,4 @@
-"""Three runs or more: their values side by side, who is surely better, and every two of them."""
+"""The report of three or more runs: a leaderboard with significant differences, and all pairs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = ["leaderboard_or_error", "leaderboard_sections", "leaderboard_subtitle
 
 
 def leaderboard_or_error(runs: Sequence[StoredRun]) -> Leaderboard | str:
-    """The runs held against each other, or why they cannot be."""
+    """The leaderboard of the runs, or why they cannot be compared."""
     try:
         return build_leaderboard(runs[0].store, [run.record for run in runs], other_dataset=True)
     except AueporaError as error:
@@ -53,16 +53,16 @@ def leaderboard_subtitle(runs: Sequence[StoredRun]) -> str:
     return "; ".join(f"{run.label} ({format_time(run.record.created_at)})" for run in runs)
 
 
-def leaderboard_verdict(runs: Sequence[StoredRun], made: Leaderboard | str) -> ReportVerdict:
-    """Who is first by the metric that matters most, and who of the others is surely behind."""
+def leaderboard_verdict(runs: Sequence[StoredRun], leaderboard: Leaderboard | str) -> ReportVerdict:
+    """The best run by the main metric, and which others are significantly worse."""
     points = [
         f"{run.label}: {run.counts[1]:,} of {pluralize(run.counts[0], 'answer')} failed."
         for run in runs
         if run.counts[1]
     ]
-    if isinstance(made, str):
-        return ReportVerdict(f"These runs cannot be compared: {made}", "bad", points)
-    main = _main_metric(runs, made)
+    if isinstance(leaderboard, str):
+        return ReportVerdict(f"These runs cannot be compared: {leaderboard}", "bad", points)
+    main = _main_metric(runs, leaderboard)
     if main is None:
         return ReportVerdict("These runs have no metric in common that can be compared.", "open", points)
     first = main.ranking[0]
@@ -80,7 +80,7 @@ def leaderboard_verdict(runs: Sequence[StoredRun], made: Leaderboard | str) -> R
 
 
 def _beaten_runs(one: LeaderboardMetric, run: int) -> set[int]:
-    """The runs that a run is surely better than."""
+    """The runs that a run is significantly better than."""
     sure = {
         (pair.second, pair.first) if pair.comparison.verdict == "better" else (pair.first, pair.second)
         for pair in one.pairs
@@ -89,22 +89,22 @@ def _beaten_runs(one: LeaderboardMetric, run: int) -> set[int]:
     return {worse for better, worse in sure if better == run}
 
 
-def _main_metric(runs: Sequence[StoredRun], made: Leaderboard) -> LeaderboardMetric | None:
+def _main_metric(runs: Sequence[StoredRun], leaderboard: Leaderboard) -> LeaderboardMetric | None:
     best = main_result(runs[-1])
-    found = {one.name: one for one in made.metrics if any(value is not None for value in one.values)}
-    if best is not None and best.name in found:
-        return found[best.name]
-    return next(iter(found.values()), None)
+    by_name = {one.name: one for one in leaderboard.metrics if any(value is not None for value in one.values)}
+    if best is not None and best.name in by_name:
+        return by_name[best.name]
+    return next(iter(by_name.values()), None)
 
 
-def leaderboard_sections(runs: Sequence[StoredRun], made: Leaderboard | str) -> list[ReportSection]:
-    """The sections of a league."""
-    main = None if isinstance(made, str) else _main_metric(runs, made)
+def leaderboard_sections(runs: Sequence[StoredRun], leaderboard: Leaderboard | str) -> list[ReportSection]:
+    """The sections of a leaderboard."""
+    main = None if isinstance(leaderboard, str) else _main_metric(runs, leaderboard)
     sections: list[ReportSection | None] = []
-    if isinstance(made, str):
-        sections.append(ReportSection("league", "League", [Prose(made, tone="bad")]))
+    if isinstance(leaderboard, str):
+        sections.append(ReportSection("league", "League", [Prose(leaderboard, tone="bad")]))
     else:
-        sections.append(_leaderboard_section(runs, made, main))
+        sections.append(_leaderboard_section(runs, leaderboard, main))
     sections += [
         runs_scores_section(runs),
         slices_section(runs, None if main is None else main.name),
@@ -119,7 +119,9 @@ def leaderboard_sections(runs: Sequence[StoredRun], made: Leaderboard | str) -> 
     return [one for one in sections if one is not None]
 
 
-def _leaderboard_section(runs: Sequence[StoredRun], made: Leaderboard, main: LeaderboardMetric | None) -> ReportSection:
+def _leaderboard_section(
+    runs: Sequence[StoredRun], leaderboard: Leaderboard, main: LeaderboardMetric | None
+) -> ReportSection:
     blocks = without_none(None if main is None else leaderboard_figure(runs, main.name))
     columns = [
         TableColumn("metric"),
@@ -128,22 +130,21 @@ def _leaderboard_section(runs: Sequence[StoredRun], made: Leaderboard, main: Lea
     ]
     groups = []
     for target, entry in TARGETS.items():
-        rows: list[Row] = [_row(runs, one) for one in made.metrics if one.target == target.name]
+        rows: list[Row] = [_row(runs, one) for one in leaderboard.metrics if one.target == target.name]
         if rows:
             groups.append(RowGroup(rows, entry.title))
     if groups:
         blocks.append(Table(columns, groups))
-        blocks.append(Details("Every two runs", [_pairs_table(runs, made)]))
-    if made.refused:
-        refused: list[Row] = [[Cell(name), why] for name, why in made.refused.items()]
+        blocks.append(Details("Every two runs", [_pairs_table(runs, leaderboard)]))
+    if leaderboard.refused:
+        refused: list[Row] = [[Cell(name), why] for name, why in leaderboard.refused.items()]
         blocks.append(
             Details(f"Not compared: {pluralize(len(refused), 'metric')}", [simple_table(["metric", "why"], refused)])
         )
-    if lacking := missing_note(made.missing, [run.letter for run in runs]):
+    if lacking := missing_note(leaderboard.missing, [run.letter for run in runs]):
         blocks.append(Prose(lacking, tone="muted"))
-    lead = (
-        f"Over the {pluralize(made.samples, 'query', 'queries')} that all runs have. ★ no other run is surely better."
-    )
+    queries = pluralize(leaderboard.samples, "query", "queries")
+    lead = f"Over the {queries} that all runs have. ★ no other run is surely better."
     return ReportSection(
         "league", "League", blocks or [Prose("There is no metric that all runs have.", tone="open")], lead
     )
@@ -160,16 +161,20 @@ def _row(runs: Sequence[StoredRun], one: LeaderboardMetric) -> Row:
         if pair.comparison.verdict in ("better", "worse")
     ]
     cells = [
-        Cell(value_text(value), sign="★" if place in unbeaten and len(unbeaten) < len(runs) else "")
-        for place, value in enumerate(one.values)
+        Cell(value_text(value), sign="★" if index in unbeaten and len(unbeaten) < len(runs) else "")
+        for index, value in enumerate(one.values)
     ]
-    told = ", ".join(beats) or "none" if one.primary else "exploratory"
+    better_text = ", ".join(beats) or "none" if one.primary else "exploratory"
     overlap = any(OVERLAP_NOTE in (pair.comparison.note or "") for pair in one.pairs)
     note = "; ".join(filter(None, [OVERLAP_NOTE * overlap, "lower is better" * (not one.higher_is_better)]))
-    return [Cell(one.name, note=note, href=card_link(one.name)), *cells, Cell(told, tone="" if beats else "muted")]
+    return [
+        Cell(one.name, note=note, href=card_link(one.name)),
+        *cells,
+        Cell(better_text, tone="" if beats else "muted"),
+    ]
 
 
-def _pairs_table(runs: Sequence[StoredRun], made: Leaderboard) -> Table:
+def _pairs_table(runs: Sequence[StoredRun], leaderboard: Leaderboard) -> Table:
     columns = [
         TableColumn("metric"),
         TableColumn("runs", brief=True),
@@ -179,7 +184,7 @@ def _pairs_table(runs: Sequence[StoredRun], made: Leaderboard) -> Table:
         TableColumn("verdict on the first", brief=True),
     ]
     rows: list[Row] = []
-    for metric in made.metrics:
+    for metric in leaderboard.metrics:
         for pair in metric.pairs:
             one = pair.comparison
             shown = one.shown_interval

@@ -1,4 +1,4 @@
-"""A report as Markdown: the same sentences, tables and lists, without the figures."""
+"""The report as Markdown: the same texts, tables and lists, without figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["report_markdown"]
 
 
 def report_markdown(report: Report) -> str:
-    """The page as Markdown. Whatever a name holds is shown as text."""
+    """The report as Markdown. Names are escaped."""
     parts = [
         f"# {escape_markdown(report.title)}",
         escape_markdown(report.subtitle),
@@ -40,8 +40,8 @@ def report_markdown(report: Report) -> str:
 
 
 def _section(section: ReportSection) -> list[str]:
-    told = [text for block in section.blocks for text in _block(block, level=3)]
-    return [f"## {escape_markdown(section.title)}", escape_markdown(section.lead), *told] if told else []
+    texts = [text for block in section.blocks for text in _block(block, level=3)]
+    return [f"## {escape_markdown(section.title)}", escape_markdown(section.lead), *texts] if texts else []
 
 
 def _block(block: Block, *, level: int) -> Iterator[str]:
@@ -85,11 +85,11 @@ def _table(block: Table) -> Iterator[str]:
     headers = [*([block.grouped_by] if grouped else []), *(escape_markdown(one.title) for one in block.columns)]
     rows: list[list[str]] = []
     for group in block.groups:
-        for place, row in enumerate(group.rows):
-            title = [escape_markdown(group.title) if place == 0 else ""] if grouped else []
+        for index, row in enumerate(group.rows):
+            title = [escape_markdown(group.title) if index == 0 else ""] if grouped else []
             rows.append([*title, *map(_cell, row)])
     shift = 1 if grouped else 0
-    right = [place + shift for place, one in enumerate(block.columns) if one.number]
+    right = [index + shift for index, one in enumerate(block.columns) if one.number]
     if rows:
         yield markdown_table(headers, rows, right=right)
 
@@ -102,5 +102,5 @@ def _cell(value: Cell | str) -> str:
 
 
 def _escape_cell(text: str) -> str:
-    """A text in a table, where a number at its beginning makes no list."""
+    """Escape a table cell, where a leading number does not start a list."""
     return escape_markdown(f".{text}")[1:].strip()

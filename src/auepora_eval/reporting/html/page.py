@@ -1,4 +1,4 @@
-"""The report as one file: sections, style and script in it, and a policy that lets nothing else in."""
+"""The HTML page of a report: sections, style, script and a strict content security policy in one file."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["render_page", "report_html", "write_report"]
 
 MEDIUM, NARROW = 400, 340
-"""Drawings that are wider than the first have another one, as wide as the second, for telephones."""
+"""Charts wider than the first value get a second rendering, as wide as the second value, for phones."""
 MAX_TEXT_LENGTH = 1500
-"""So many characters of a text are shown where a template says nothing else."""
+"""The default maximum length of a text."""
 _CODE_SPAN = re.compile(r"`([^`\n]{1,200})`")
 _BREAK_POINTS = re.compile(r"(?<=[a-z0-9][_@\[,])(?=[a-z0-9])")
 _IDS = re.compile(r"chart-[0-9a-f]{12}-(title|desc)")
@@ -47,11 +47,11 @@ def write_report(
     baseline: str | RunRecord | None = None,
     title: str | None = None,
 ) -> Path:
-    """Write one file that shows stored runs, and give its path: HTML, or Markdown where the name ends with ``.md``.
+    """Write a report of stored runs to one file and return its path: HTML, or Markdown for a name in ``.md``.
 
-    One run is shown by itself, two are compared (the first is what the second is held against), more make a league.
-    ``baseline`` is put before the others. Runs are named as ``RunStore.find`` takes them: an id or the beginning of
-    one, a name, ``latest``. The HTML needs nothing but a browser: no network, no other file.
+    One run is shown by itself, two are compared (the second with the first), more make a leaderboard. ``baseline`` is
+    put before the others. Runs are named as in ``RunStore.find``: an id or its prefix, a name, ``latest``. The HTML is
+    self-contained: no network, no other file.
     """
     path = Path(path)
     with open_store(store) as opened, gc_paused():
@@ -66,7 +66,7 @@ def write_report(
 
 
 def report_html(store: RunStore, records: Sequence[RunRecord], *, title: str | None = None) -> str:
-    """The page about these runs."""
+    """The HTML report of these runs."""
     once = CachedStore(store)
     return render_page(build_report(once, records, title=title), build_browser(once, records))
 
@@ -82,19 +82,19 @@ def _records(
     ids = [one.run_id for one in records]
     for run_id in ids:
         if ids.count(run_id) > 1:
-            raise BadValueError(f"{run_id} is there twice; name each run once")
+            raise BadValueError(f"{run_id} is listed twice; name each run once")
     return records
 
 
 def render_page(report: Report, browser: PageFragment | None = None) -> str:
-    """A report as a page, with what a fragment brings: its markup, style, script and data."""
+    """Render a report as a page, with the markup, style, script and data of a fragment."""
     from markupsafe import Markup
 
     style = "\n".join(filter(None, [_asset("theme.css"), getattr(browser, "css", "")])).strip()
     script = "\n".join(filter(None, [_asset("page.js"), getattr(browser, "script", "")])).strip()
     for name, text in (("style", style), ("script", script)):
         if f"</{name}" in text.lower():
-            raise BadValueError(f"the page's own {name} would end the element it stands in")
+            raise BadValueError(f"the page's {name} contains its own closing tag")
     return (
         _templates()
         .get_template("page.html")
@@ -104,7 +104,7 @@ def render_page(report: Report, browser: PageFragment | None = None) -> str:
             data=[]
             if browser is None
             else [(name, kind, Markup(_escape_script_data(text))) for name, kind, text in browser.data],  # noqa: S704
-            style=Markup(style),  # noqa: S704 -- ours, and checked above
+            style=Markup(style),  # noqa: S704 -- our own, and checked above
             script=Markup(script),  # noqa: S704
             policy=_policy(style, script),
             drawn=_ChartRenderer(),
@@ -113,12 +113,12 @@ def render_page(report: Report, browser: PageFragment | None = None) -> str:
 
 
 def _escape_script_data(text: str) -> str:
-    """Data that stands in a script element: base64, or anything else in which nothing can end the element."""
+    """Escape data for a script element, so that it cannot close the element."""
     return text.replace("<", "\\u003c")
 
 
 def _policy(style: str, script: str) -> str:
-    """What the page may do: run its own script, use its own style, show pictures that are in it. Nothing else."""
+    """The content security policy: only the page's own script, style and inline images."""
     return "; ".join(
         [
             "default-src 'none'",
@@ -144,7 +144,7 @@ def _asset(name: str) -> str:
 def _templates() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("auepora_eval.reporting.html"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -153,13 +153,13 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     helpers: dict[str, Any] = {"kind_of": lambda block: type(block).__name__, "at": _percent}
-    made.globals |= helpers
-    made.filters |= {"breakable": _with_break_points, "cut": _truncate, "whole": _uncut, "ticked": _code_spans}
-    return made
+    environment.globals |= helpers
+    environment.filters |= {"breakable": _with_break_points, "cut": _truncate, "whole": _uncut, "ticked": _code_spans}
+    return environment
 
 
 class _UncutText(str):
-    """A text that is not to be cut."""
+    """A text that must not be truncated."""
 
     __slots__ = ()
 
@@ -169,15 +169,12 @@ def _uncut(text: str) -> _UncutText:
 
 
 def _display_text(value: Any) -> Any:
-    """Texts as they may be shown: control characters, and those that turn lines round, are written out.
-
-    What is very long is cut: nobody reads it here, and it would push everything else away.
-    """
+    """A text for display: control and bidirectional characters are escaped, and very long texts are truncated."""
     return escape_control_characters(_truncate(value, MAX_TEXT_LENGTH)) if type(value) is str else value
 
 
 def _code_spans(text: str, longest: int = MAX_TEXT_LENGTH) -> Any:
-    """A text in which what stands between `ticks` is shown as code; all of it is escaped."""
+    """A text with parts between `backticks` as code; everything is escaped."""
     from markupsafe import Markup
 
     parts = _CODE_SPAN.split(_display_text(_truncate(text, longest)))
@@ -185,7 +182,7 @@ def _code_spans(text: str, longest: int = MAX_TEXT_LENGTH) -> Any:
 
 
 def _with_break_points(text: str) -> Any:
-    """A text that may break after the signs that names of metrics are put together with."""
+    """A text with line break opportunities after the punctuation of metric names."""
     from markupsafe import Markup
 
     return Markup("<wbr>").join(_BREAK_POINTS.split(_display_text(text)))
@@ -196,13 +193,13 @@ def _truncate(text: str, longest: int) -> str:
 
 
 class _ChartRenderer:
-    """Draws the figures of one page; each drawing has ids of its own, also where two are the same."""
+    """Renders the figures of one page with unique element ids."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def __call__(self, figure: Figure) -> list[tuple[str, Any]]:
-        """The drawing, and another one for narrow screens where it is wide."""
+        """The SVG, and a second one for narrow screens where it is wide."""
         if figure.width <= MEDIUM:
             return [("", self._one(figure, figure.width))]
         return [("usual", self._one(figure, figure.width)), ("narrow", self._one(figure, NARROW))]
@@ -211,9 +208,9 @@ class _ChartRenderer:
         from markupsafe import Markup
 
         self._count += 1
-        # The four places stand at its very beginning: what names it, and what is named.
+        # The four ids are at its very beginning: aria-labelledby, title and desc.
         drawn = _IDS.sub(rf"chart-{self._count}-\1", figure.chart.to_svg(width=width), count=4)
-        return Markup(drawn)  # noqa: S704 -- drawn by us, from text that is escaped there
+        return Markup(drawn)  # noqa: S704 -- our own SVG, with escaped text
 
 
 def _percent(share: float) -> str:

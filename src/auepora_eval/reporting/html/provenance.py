@@ -1,4 +1,4 @@
-"""Where the numbers come from: plan, versions, commit, dataset, conventions, signatures."""
+"""The section of provenance: plan, versions, commit, dataset, conventions, signatures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["provenance_section"]
 
 
 def provenance_section(runs: Sequence[StoredRun]) -> ReportSection:
-    """What each run was made of."""
+    """Plan, signatures and metadata of each run."""
     blocks: list[Block] = []
     for run in runs:
         name = run.label

@@ -1,4 +1,4 @@
-"""Two runs query by query: who won, which queries changed, and why they did."""
+"""The sections of two runs query by query: wins and losses, changed queries and their causes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .stored_run import StoredRun, score_column
 __all__ = ["changed_section", "query_link", "wins_section"]
 
 MAX_LISTED = 50
-"""So many queries of a kind are listed; the browser below has all."""
+"""The number of queries listed per kind; the query browser has all."""
 CAUSES: Mapping[Cause, str] = {
     Cause.FAILED: "B failed, A did not",
     Cause.REFUSED: "B declined to answer, A answered",
@@ -48,7 +48,7 @@ _SPAN_MATCH_NOTE = (
 
 
 def query_link(sample_id: str) -> str:
-    """The place in this page where a query is opened."""
+    """The link that opens a query in this page."""
     return f"#q/{quote(sample_id, safe='', errors='replace')}"
 
 
@@ -63,8 +63,8 @@ def wins_section(
     if main is not None:
         first, second = a.find_result(main.name), b.find_result(main.name)
         if first is not None and second is not None:
-            places = {sample_id: place for place, sample_id in enumerate(a.results.sample_ids)}
-            pairs = [(places[one], at) for at, one in enumerate(b.results.sample_ids) if one in places]
+            index_in_a = {sample_id: index for index, sample_id in enumerate(a.results.sample_ids)}
+            pairs = [(index_in_a[one], at) for at, one in enumerate(b.results.sample_ids) if one in index_in_a]
             column_a, column_b = score_column(first), score_column(second)
             if pairs and len(column_a) and len(column_b):
                 in_a, in_b = (np.array(side, dtype=np.intp) for side in zip(*pairs, strict=True))
@@ -127,7 +127,7 @@ def _rank(rank: int | None) -> str:
 
 
 def _cause_blocks(a: StoredRun, b: StoredRun) -> list[Block]:
-    """Why queries got worse and better, by the metric that matters most."""
+    """The causes of queries that got worse or better by the main metric."""
     try:
         judged_by = main_metric(a.record, a.results, b.record, b.results)
         changes = explain_changes(a.store, a.record, b.record, metric=judged_by.name, worse_only=False)
@@ -138,9 +138,9 @@ def _cause_blocks(a: StoredRun, b: StoredRun) -> list[Block]:
     better = [one for one in changes if not _is_worse(one, higher_is_better=better_when_higher)]
     if not changes:
         return [Prose(f"No query changed by {judged_by.name}.")]
-    told = f"By {judged_by.name} {pluralize(len(worse), 'query', 'queries')} got worse and {len(better):,} better."
+    summary = f"By {judged_by.name} {pluralize(len(worse), 'query', 'queries')} got worse and {len(better):,} better."
     blocks: list[Block] = [
-        Prose(f"{told} A cause is the first thing that is seen to differ; that it made the difference is likely.")
+        Prose(f"{summary} A cause is the first thing that is seen to differ; that it made the difference is likely.")
     ]
     figures = changes_figure(cause_counts(worse), cause_counts(better))
     if figures is not None:

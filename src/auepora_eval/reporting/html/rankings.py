@@ -1,4 +1,4 @@
-"""What the stored rankings of a run come to: retrieval metrics at several depths, and where the first hit stands."""
+"""Retrieval metrics of stored rankings at several cut-offs, and the rank of the first hit."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ __all__ = ["FAMILIES", "RetrievalCurves", "hits_by_span", "retrieval_curves"]
 FAMILIES = ("recall", "precision", "ndcg", "hit_rate", "span_recall", "span_precision", "span_iou")
 _BY_ID, _BY_SPAN = FAMILIES[:4], FAMILIES[4:]
 Point = tuple[int, float, tuple[float, float] | None]
-"""A depth, the value there, and its interval."""
+"""A cut-off, the value there, and its interval."""
 _DEPTHS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalCurves:
-    """Retrieval metrics of one run at several depths, and each sample's first hit."""
+    """Retrieval metrics of one run at several cut-offs, and the rank of each sample's first hit."""
 
     depths: tuple[int, ...] = ()
     curves: Mapping[str, list[Point]] = field(default_factory=dict)
-    """By metric its depth, value and interval."""
+    """The points of each metric."""
     first_hit: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    """Per sample the rank of the first relevant document; infinite where none was returned, NaN where none is known."""
+    """The rank of each sample's first hit; infinite without a hit, NaN without gold."""
 
 
 def hits_by_span(run: StoredRun) -> bool:
-    """Whether a run hits gold by spans alone, its ids being other ones."""
+    """Whether a run has hits by span only, because its ids differ from the gold ids."""
     return any(one.by == "span" for one in _gold_ranks(run) if one is not None)
 
 
 def retrieval_curves(run: StoredRun, *, by_span: bool | None = None) -> RetrievalCurves:
-    """The rankings of a run looked at again, by its own conventions; nothing where it has no rankings or no gold.
+    """Compute the retrieval curves of a run by its own conventions; empty where it has no rankings or no gold.
 
-    ``by_span`` takes the metrics of spans in place of those of ids; by default where ids do not match and spans do.
+    ``by_span`` uses span metrics instead of id metrics; by default where ids do not match and spans do.
     """
     by_span = hits_by_span(run) if by_span is None else by_span
     depth = run.depth
@@ -63,7 +63,7 @@ def retrieval_curves(run: StoredRun, *, by_span: bool | None = None) -> Retrieva
         results = evaluate(
             run.samples, run.outputs, specs, conventions=plan_conventions(run.record), run=run_info(run.record)
         )
-    except AueporaError:  # a stored ranking that today's rules refuse
+    except AueporaError:  # a stored ranking that is invalid today
         return RetrievalCurves()
     first_hits, curves = _first_hits(results), _curves(results, depths)
     if by_span:
@@ -73,7 +73,7 @@ def retrieval_curves(run: StoredRun, *, by_span: bool | None = None) -> Retrieva
 
 
 def _gold_ranks(run: StoredRun) -> list[GoldRank | None]:
-    """Where each sample's gold is hit first; ``None`` where no gold has a span."""
+    """The first hit of each sample's gold; ``None`` where no gold has a span."""
     rules = plan_conventions(run.record)
     return [
         first_gold_rank(sample, output, min_relevance=rules.min_relevance, depth=rules.depth)
@@ -84,7 +84,7 @@ def _gold_ranks(run: StoredRun) -> list[GoldRank | None]:
 
 
 def _first_hits_by_span(run: StoredRun, by_id: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The first hits, of gold with spans by id or by span."""
+    """The ranks of the first hits; gold with spans is matched by id or by span."""
     ranks = by_id.copy()
     for row, one in enumerate(_gold_ranks(run)):
         if one is not None and not np.isnan(by_id[row]):
@@ -93,29 +93,29 @@ def _first_hits_by_span(run: StoredRun, by_id: npt.NDArray[np.float64]) -> npt.N
 
 
 def _hit_rates(run: StoredRun, first_hits: npt.NDArray[np.float64], depths: tuple[int, ...]) -> list[Point]:
-    """The share of samples with a hit within each depth."""
+    """The proportion of samples with a hit within each cut-off."""
     known = ~np.isnan(first_hits)
     clusters = None if run.clusters is None else run.clusters[known]
     points: list[Point] = []
     for k in depths:
         hits = (first_hits[known] <= k).astype(np.float64)
-        found = mean_interval(hits, clusters=clusters, binary=True) if len(hits) else None
+        interval = mean_interval(hits, clusters=clusters, binary=True) if len(hits) else None
         if len(hits):
-            points.append((k, float(hits.mean()), None if found is None else (found.low, found.high)))
+            points.append((k, float(hits.mean()), None if interval is None else (interval.low, interval.high)))
     return points
 
 
 def _options(run: StoredRun) -> dict[str, dict[str, Any]]:
-    """The options that the run's plan gives each family, so that a curve goes through the plan's own number."""
-    found: dict[str, dict[str, Any]] = {}
+    """The plan's options of each metric family, so that a curve agrees with the plan's results."""
+    options_by_family: dict[str, dict[str, Any]] = {}
     for spec in run.record.plan.get("metrics") or ():
         if not isinstance(spec, Mapping) or len(spec) != 1:
             continue
         ((name, options),) = spec.items()
         family = str(name).partition("@")[0]
-        if family in FAMILIES and isinstance(options, Mapping) and family not in found:
-            found[family] = {key: value for key, value in options.items() if key not in ("as", "k")}
-    return found
+        if family in FAMILIES and isinstance(options, Mapping) and family not in options_by_family:
+            options_by_family[family] = {key: value for key, value in options.items() if key not in ("as", "k")}
+    return options_by_family
 
 
 def _curves(results: Results, depths: tuple[int, ...]) -> dict[str, list[Point]]:
@@ -134,7 +134,7 @@ def _first_hits(results: Results) -> npt.NDArray[np.float64]:
     assert isinstance(scores, Scores)
     ranks = np.full(len(scores), np.nan)
     scored = scores.status == Status.SCORED
-    found = scored & (scores.values > 0)
+    hit = scored & (scores.values > 0)
     ranks[scored] = np.inf
-    ranks[found] = np.round(1 / scores.values[found])
+    ranks[hit] = np.round(1 / scores.values[hit])
     return ranks

@@ -1,4 +1,4 @@
-"""Retrieval: metrics over depth, and how good answers are given where the first relevant document stands."""
+"""The sections of retrieval: metrics over k, and answer quality by the rank of the first hit."""
 
 from __future__ import annotations
 
@@ -29,29 +29,31 @@ _TITLES = {
 
 
 def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) -> list[ReportSection]:
-    """The curves over depth, and the quality of answers by rank."""
+    """The curves over k, and the answer quality by rank."""
     by_span = any(map(hits_by_span, runs))
-    looked = [(run, retrieval_curves(run, by_span=by_span)) for run in runs]
-    made = [_curves_section(looked), _quality_section(looked, None if answers is None else answers.name)]
-    return [one for one in made if one is not None]
+    run_curves = [(run, retrieval_curves(run, by_span=by_span)) for run in runs]
+    sections = [_curves_section(run_curves), _quality_section(run_curves, None if answers is None else answers.name)]
+    return [one for one in sections if one is not None]
 
 
-def _curves_section(looked: Sequence[tuple[StoredRun, RetrievalCurves]]) -> ReportSection | None:
-    families = [one for one in FAMILIES if any(one in each.curves and len(each.depths) > 1 for _, each in looked)]
+def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> ReportSection | None:
+    families = [one for one in FAMILIES if any(one in each.curves and len(each.depths) > 1 for _, each in run_curves)]
     if not families:
         return None
-    if len(looked) == 1:
-        curves = looked[0][1].curves
+    if len(run_curves) == 1:
+        curves = run_curves[0][1].curves
         drawn: Block = curve_figure("Retrieval", {f"{_TITLES[one]}@k": curves[one] for one in families}, wide=True)
     else:
         drawn = Gallery(
             [
-                curve_figure(_TITLES[one], {run.label: each.curves[one] for run, each in looked if one in each.curves})
+                curve_figure(
+                    _TITLES[one], {run.label: each.curves[one] for run, each in run_curves if one in each.curves}
+                )
                 for one in families
             ]
         )
     tables: list[Block] = []
-    for run, each in looked:
+    for run, each in run_curves:
         if not each.curves:
             continue
         rows: list[Row] = [
@@ -64,11 +66,11 @@ def _curves_section(looked: Sequence[tuple[StoredRun, RetrievalCurves]]) -> Repo
         ]
         columns = [TableColumn(""), *(TableColumn(f"k = {k}", number=True) for k in each.depths)]
         tables.append(simple_table(columns, rows, caption=run.label))
-    again = any(run.record.repeats > 1 for run, _ in looked)
+    again = any(run.record.repeats > 1 for run, _ in run_curves)
     lead = "Computed from the stored rankings, by the conventions of the plan; the bands are 95 % intervals." + (
         " Of the first answers, where queries were asked several times." if again else ""
     )
-    if any("span_recall" in each.curves for _, each in looked):
+    if any("span_recall" in each.curves for _, each in run_curves):
         lead += " Returned chunks have other ids than the gold, so hits are those of spans."
     return ReportSection("curves", "Retrieval over k", [drawn, Details("The same as a table", tables)], lead)
 
@@ -78,12 +80,12 @@ def _point_cell(point: tuple[int, float, tuple[float, float] | None]) -> Cell:
     return Cell(value_text(value), note=interval_text(ends))
 
 
-def _quality_section(looked: Sequence[tuple[StoredRun, RetrievalCurves]], name: str | None) -> ReportSection | None:
+def _quality_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]], name: str | None) -> ReportSection | None:
     """Answers by the rank of the first hit."""
     if name is None:
         return None
     figures, groups = [], []
-    for run, each in looked:
+    for run, each in run_curves:
         result = run.find_result(name)
         scores = np.zeros(0) if result is None else score_column(result)
         if result is None or not len(scores) or len(scores) != len(each.first_hit):
@@ -116,21 +118,23 @@ Bin = tuple[str, int, float, tuple[float, float] | None]
 
 
 def _bin_by_rank(run: StoredRun, result: MetricResult, ranks: Floats, scores: Floats) -> list[Bin]:
-    """Mean scores by where the first hit stands."""
+    """Mean scores by the rank of the first hit."""
     lowest, highest = run.definition(result).range
     there = ~np.isnan(ranks) & ~np.isnan(scores)
     masks = [(_range_name(low, high), there & (ranks >= low) & (ranks <= high)) for low, high in _RANGES[:-1]]
     low = _RANGES[-1][0]
     masks.append((f"rank > {low - 1}", there & (ranks >= low) & np.isfinite(ranks)))
     masks.append(("not returned", there & np.isinf(ranks)))
-    made: list[Bin] = []
+    bins: list[Bin] = []
     for title, mask in masks:
         values = scores[mask]
         if len(values):
             clusters = None if run.clusters is None else run.clusters[mask]
-            found = mean_interval(values, clusters=clusters, lowest=lowest, highest=highest)
-            made.append((title, len(values), float(values.mean()), None if found is None else (found.low, found.high)))
-    return made
+            interval = mean_interval(values, clusters=clusters, lowest=lowest, highest=highest)
+            bins.append(
+                (title, len(values), float(values.mean()), None if interval is None else (interval.low, interval.high))
+            )
+    return bins
 
 
 def _range_name(low: float, high: float) -> str:

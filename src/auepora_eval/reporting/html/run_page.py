@@ -1,4 +1,4 @@
-"""One run by itself: its verdict in one sentence, and its sections in their order."""
+"""The report of one run: the verdict in one sentence, and the sections."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RETRIEVAL = (TargetCategory.RETRIEVAL_RELEVANCE, TargetCategory.RETRIEVAL_ACCURA
 
 
 def run_subtitle(run: StoredRun) -> str:
-    """Which run it is, of what, and when."""
+    """Run id, time, dataset and tags."""
     record = run.record
     times = f", each asked {record.repeats} times" if record.repeats > 1 else ""
     tags = f", tagged {', '.join(record.tags)}" if record.tags else ""
@@ -46,7 +46,7 @@ def run_subtitle(run: StoredRun) -> str:
 
 
 def run_verdict(run: StoredRun) -> ReportVerdict:
-    """What was measured, the main number, what failed."""
+    """The main metric, failures and gates of a run."""
     record, (done, failed) = run.record, run.counts
     points: list[str] = []
     tone: Tone = ""
@@ -77,8 +77,8 @@ def run_verdict(run: StoredRun) -> ReportVerdict:
     if not record.num_samples:
         return ReportVerdict(f"{record.name} has no queries, so there is nothing to tell.", "open", points)
     if not run.results:
-        told = f"{record.name} has no results yet: {pluralize(done, 'answer')} stored, {failures}."
-        return ReportVerdict(told, "open", points)
+        message = f"{record.name} has no results yet: {pluralize(done, 'answer')} stored, {failures}."
+        return ReportVerdict(message, "open", points)
     if best is None:
         return ReportVerdict(f"{record.name} was scored, and no metric has a value; {failures}.", "bad", points)
     queries = pluralize(record.num_samples, "query", "queries")
@@ -88,15 +88,17 @@ def run_verdict(run: StoredRun) -> ReportVerdict:
 
 def _secondary_points(run: StoredRun, best: MetricResult) -> list[str]:
     """The first metric of retrieval, where the main one judges answers; and how long answers took."""
-    told = []
+    points = []
     if best.target not in RETRIEVAL:
         found = sorted((one for one in run.results if one.target in RETRIEVAL and one.defined), key=_retrieval_order)
-        told += [f"Retrieval: {describe_result(one)}." for one in found[:1]]
+        points += [f"Retrieval: {describe_result(one)}." for one in found[:1]]
     times = run.timings.get("end_to_end")
     if times is not None:
         middle, slow = np.quantile(times, (0.5, 0.95), method="inverted_cdf").tolist()
-        told.append(f"Latency: half of the answers took up to {seconds_text(middle)}, 95 % up to {seconds_text(slow)}.")
-    return told
+        points.append(
+            f"Latency: half of the answers took up to {seconds_text(middle)}, 95 % up to {seconds_text(slow)}."
+        )
+    return points
 
 
 def _retrieval_order(result: MetricResult) -> int:
@@ -104,7 +106,7 @@ def _retrieval_order(result: MetricResult) -> int:
 
 
 def main_result(run: StoredRun) -> MetricResult | None:
-    """The number that matters most; ``None`` where no metric has a value."""
+    """The result of the main metric; ``None`` where no metric has a value."""
     from ...compare.main_metric import main_metric
 
     defined = [one for one in run.results if one.defined]
@@ -118,7 +120,7 @@ def main_result(run: StoredRun) -> MetricResult | None:
 
 
 def answers_result(run: StoredRun) -> MetricResult | None:
-    """The metric of answers that matters most; ``None`` where no metric judges answers, query by query."""
+    """The main result that judges answers; ``None`` where no such metric has scores per query."""
     best = main_result(run)
     if best is not None and best.target in ANSWERS and len(score_column(best)):
         return best
@@ -129,7 +131,7 @@ def answers_result(run: StoredRun) -> MetricResult | None:
 def run_sections(run: StoredRun) -> list[ReportSection]:
     """The sections of a run; those that would be empty are left out."""
     best = main_result(run)
-    made = [
+    sections = [
         gates_section(check_stored_gates(run)),
         scores_section(run),
         slices_section([run], None if best is None else best.name),
@@ -141,4 +143,4 @@ def run_sections(run: StoredRun) -> list[ReportSection]:
         cards_section([run]),
         provenance_section([run]),
     ]
-    return [one for one in made if one is not None]
+    return [one for one in sections if one is not None]

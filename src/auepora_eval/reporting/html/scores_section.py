@@ -1,4 +1,4 @@
-"""Scores grouped by target, each with its interval and what it is a mean of."""
+"""The section of scores by target, with intervals and coverage."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def scores_section(run: StoredRun) -> ReportSection:
 
 
 def runs_scores_section(runs: Sequence[StoredRun]) -> ReportSection | None:
-    """The scores of several runs, each folded."""
+    """The scores of several runs, each collapsible."""
     folds = [Details(f"Scores of {run.label}", scores_section(run).blocks) for run in runs if run.results]
     lead = "Each run by itself, over all its queries, with intervals and what was not scored."
     return ReportSection("scores", "Scores", folds, lead) if folds else None
@@ -60,7 +60,7 @@ def _row(run: StoredRun, result: MetricResult) -> Row:
     low, high = definition.range
     scored = result.details.get("num_scored")
     total = _total(result.details)
-    doubt = " ?" if _flags(result) else ""
+    mark = " ?" if _flags(result) else ""
     return [
         Cell(
             display_name(result),
@@ -69,7 +69,7 @@ def _row(run: StoredRun, result: MetricResult) -> Row:
         ),
         Cell(value_text(result.value if result.defined else None), tone="" if result.defined else "muted"),
         Cell(
-            f"{interval_text(result.interval)}{doubt}" if result.interval else "none",
+            f"{interval_text(result.interval)}{mark}" if result.interval else "none",
             bar=value_bar(result, low, high),
             tone="" if result.interval else "muted",
         ),
@@ -88,7 +88,7 @@ def _total(details: dict[str, Any]) -> int:
 
 
 def value_bar(result: MetricResult, low: float, high: float) -> tuple[float, float, float] | None:
-    """Interval and value as shares of a finite range."""
+    """Interval and value as fractions of a finite range."""
     if not result.defined or result.interval is None or not (math.isfinite(low) and math.isfinite(high) and low < high):
         return None
     first, last = result.interval
@@ -96,7 +96,7 @@ def value_bar(result: MetricResult, low: float, high: float) -> tuple[float, flo
 
 
 def coverage_lines(result: MetricResult) -> list[str]:
-    """Who is not among the scored, and why: skipped, failed by the system, not measured; and how much is judged."""
+    """Notes on coverage: skipped, failed and unmeasured samples with reasons, repeats, and judged proportions."""
     details = result.details
     lines = []
     if not result.defined and details.get("undefined_because"):
@@ -124,17 +124,17 @@ def coverage_lines(result: MetricResult) -> list[str]:
 def _reasons_text(reasons: dict[str, int]) -> str:
     if not reasons:
         return ""
-    told = [f"{reason} {count:,}" if len(reasons) > 1 else reason for reason, count in reasons.items()]
-    return f" ({', '.join(told)})"
+    reason_texts = [f"{reason} {count:,}" if len(reasons) > 1 else reason for reason, count in reasons.items()]
+    return f" ({', '.join(reason_texts)})"
 
 
 def _alternative_values(result: MetricResult) -> str:
-    """Other readings of the number: without failures, and with failed measurements at their worst and best."""
-    told = []
+    """The value without failures, and its bounds given failed measurements."""
+    values = []
     completed = result.details.get("value_completed")
     if completed is not None:
-        told.append(f"{value_text(completed)} over the queries that were answered")
+        values.append(f"{value_text(completed)} over the queries that were answered")
     bounds = result.details.get("bounds")
     if bounds:
-        told.append(f"between {value_text(bounds[0])} and {value_text(bounds[1])}, had everything been measured")
-    return "; ".join(told)
+        values.append(f"between {value_text(bounds[0])} and {value_text(bounds[1])}, had everything been measured")
+    return "; ".join(values)

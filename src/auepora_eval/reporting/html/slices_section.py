@@ -14,24 +14,24 @@ from .stored_run import StoredRun
 __all__ = ["slices_section"]
 
 MAX_COLUMNS = 8
-"""So many groups stand side by side; where there are more, each is a row."""
+"""Up to this number, groups are columns; otherwise each is a row."""
 MAX_ROWS = 100
 
 
 def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection | None:
-    """Each slice by group; the metric that matters most is drawn."""
+    """Each slice by group; the main metric is drawn."""
     names = list(dict.fromkeys(name for run in runs for result in run.results for name in result.slices))
     if not names:
         return None
     blocks: list[Block] = []
     for name in names:
-        made: list[Block] = []
-        drawn = slices_figure(runs, name, main)
-        if drawn is not None:
-            made.append(drawn)
+        content: list[Block] = []
+        figure = slices_figure(runs, name, main)
+        if figure is not None:
+            content.append(figure)
         for run in runs:
-            made += _tables(run, name, main, folded=len(runs) > 1)
-        blocks.append(Details(f"By {name}", made, is_open=name == names[0] and len(names) < 4))
+            content += _tables(run, name, main, folded=len(runs) > 1)
+        blocks.append(Details(f"By {name}", content, is_open=name == names[0] and len(names) < 4))
     lead = (
         "Every metric told apart by group. ▲ and ▼: the whole interval of a group lies above or below the value of "
         "all; among many groups some will by chance."
@@ -51,15 +51,15 @@ def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> lis
         columns = [TableColumn("metric"), *(TableColumn(group, number=True) for group in groups)]
         table = simple_table(columns, rows, caption="value, interval, and how many samples it is of")
         return [Details(f"All metrics of {run.label}", [table])] if folded else [table]
-    chosen = next(((one, parts) for one, parts in with_parts if one.name == main), with_parts[0])
-    result, parts = chosen
+    main_or_first = next(((one, parts) for one, parts in with_parts if one.name == main), with_parts[0])
+    result, parts = main_or_first
     rows = [[Cell(group), _cell(result, parts[group])] for group in list(parts)[:MAX_ROWS]]
-    made: list[Block] = [simple_table([name, TableColumn(result.name, number=True)], rows, caption=run.label)]
+    content: list[Block] = [simple_table([name, TableColumn(result.name, number=True)], rows, caption=run.label)]
     if len(parts) > MAX_ROWS:
-        made.append(
+        content.append(
             Prose(f"And {len(parts) - MAX_ROWS} more groups; `auepora show` has all, and every metric.", "muted")
         )
-    return made
+    return content
 
 
 def _parts(result: MetricResult, name: str) -> dict[str, MetricResult]:

@@ -1,4 +1,4 @@
-"""How much of a difference comes from retrieval, and how much from generation, where a replay is stored."""
+"""The section that splits a difference into retrieval and generation, where a replay is stored."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from .stored_run import StoredRun
 __all__ = ["find_replay", "split_section", "stored_splits"]
 
 MAX_DRAWN = 8
-"""So many metrics are drawn; the table has all."""
+"""The number of metrics drawn; the table has all."""
 
 
 def split_section(a: StoredRun, b: StoredRun) -> ReportSection | None:
-    """The differences in two parts; where nothing is stored, how to get them."""
+    """The two parts of the differences, or the command that produces them."""
     replay = find_replay(a, b)
     splits = [] if replay is None else stored_splits(a, b, replay)
     title = "Retrieval or generation?"
     if replay is None or not splits:
-        told = (
+        message = (
             "A replay tells them apart: B's generator answers from A's documents. This stores one, PLAN being the plan "
             "that B was made by; a report made afterwards shows the two parts here."
         )
         command = f"auepora replay {a.record.run_id} {b.record.run_id} PLAN"
-        return ReportSection("split", title, [Prose(told, tone="muted"), Code(command)])
+        return ReportSection("split", title, [Prose(message, tone="muted"), Code(command)])
     rows: list[Row] = [
         [
             Cell(one.name),
@@ -56,7 +56,7 @@ def split_section(a: StoredRun, b: StoredRun) -> ReportSection | None:
         TableColumn("n", number=True),
     ]
     blocks: list[Block] = []
-    # Of a metric that looks at documents alone, all is retrieval: there is nothing to see.
+    # The whole difference of a retrieval metric comes from retrieval, so it is not drawn.
     of_answers = [one for one in splits if not one.target.startswith("RETRIEVAL")]
     drawn = split_figure((of_answers or splits)[:MAX_DRAWN])
     if drawn is not None:
@@ -70,37 +70,37 @@ def split_section(a: StoredRun, b: StoredRun) -> ReportSection | None:
 
 
 def find_replay(a: StoredRun, b: StoredRun) -> RunRecord | None:
-    """The latest replay of these two runs that came to its end."""
+    """The latest finished replay of these two runs."""
     for record in a.store.runs(tag=REPLAY_TAG, status="finished"):
-        told = (
+        replay_plan = (
             (record.plan.get("system") or {}).get("replay") if isinstance(record.plan.get("system"), Mapping) else None
         )
         if (
-            isinstance(told, Mapping)
-            and told.get("contexts") == a.record.run_id
-            and told.get("generator") == b.record.run_id
+            isinstance(replay_plan, Mapping)
+            and replay_plan.get("contexts") == a.record.run_id
+            and replay_plan.get("generator") == b.record.run_id
         ):
             return record
     return None
 
 
 def stored_splits(a: StoredRun, b: StoredRun, replay: RunRecord) -> list[MetricSplit]:
-    """The splits that follow from what is stored: metrics that all three runs have by the same rules."""
+    """The splits of the metrics that all three runs have with the same signature."""
     if not a.record.fingerprint == b.record.fingerprint == replay.fingerprint:
         return []
     replayed = StoredRun(a.store, replay)
-    held = [_scores(run) for run in (a, replayed, b)]
+    scores_by_run = [_scores(run) for run in (a, replayed, b)]
     rules, facts = plan_conventions(replay), run_info(replay)
     splits = []
     for spec in replay.plan.get("metrics") or [one.name for one in replayed.results]:
         try:
             (metric,) = resolve_metrics([spec], rules)
-        except AueporaError:  # it needs a judge, or is not known in this process
+        except AueporaError:  # it needs a judge, or is not registered here
             continue
         result = replayed.find_result(metric.name)
         keys = (metric.name, None if result is None else result.signature)
-        if isinstance(metric, BatchMetric) and all(keys in one for one in held):
-            first, middle, last = (one[keys] for one in held)
+        if isinstance(metric, BatchMetric) and all(keys in one for one in scores_by_run):
+            first, middle, last = (one[keys] for one in scores_by_run)
             bound = metric.for_run(facts)
             assert isinstance(bound, BatchMetric)
             splits.append(split_difference(bound, b.results.sample_ids, first, middle, last, b.clusters))

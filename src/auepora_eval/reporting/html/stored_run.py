@@ -1,4 +1,4 @@
-"""What the store holds of one run, as a report needs it; each part is read once, when it is first asked for."""
+"""The stored data of one run for a report; each part is read once, on first access."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Floats = npt.NDArray[np.float64]
 
 
 class StoredRun:
-    """A run as a report looks at it. No text of a document is read."""
+    """The stored data of a run. Document texts are not read."""
 
     def __init__(self, store: RunStore, record: RunRecord, letter: str = "") -> None:
-        """``letter`` is what it is called beside others."""
+        """``letter`` identifies the run among several, as in ``A``."""
         self.store = store
         self.record = record
         self.letter = letter
@@ -36,7 +36,7 @@ class StoredRun:
 
     @property
     def label(self) -> str:
-        """Its name, with its letter where there are others."""
+        """Its name, with its letter where there are several runs."""
         return f"{self.letter}: {self.record.name}" if self.letter else self.record.name
 
     @cached_property
@@ -46,59 +46,59 @@ class StoredRun:
 
     @cached_property
     def counts(self) -> tuple[int, int]:
-        """How many outputs there are, and how many of them failed."""
+        """The number of outputs, and of failed ones."""
         return self.store.counts(self.record.run_id)
 
     @cached_property
     def samples(self) -> list[EvaluationSample]:
-        """Its samples, documents without their texts."""
+        """Its samples; documents have no texts."""
         return self.store.samples(self.record.run_id, texts=False)
 
     @cached_property
     def clusters(self) -> Clusters | None:
-        """A number per cluster of samples; ``None`` where each is on its own."""
+        """The cluster code of each sample; ``None`` where there are no clusters."""
         return sample_clusters(self.samples)
 
     @cached_property
     def repeats(self) -> list[list[SystemOutputs | None]]:
-        """For each repeat what came back, in the order of the samples; ``None`` where nothing did."""
+        """The outputs of each repeat, in the order of the samples; ``None`` where one is missing."""
         size, times = self.record.num_samples, max(self.record.repeats, 1)
-        held: list[list[SystemOutputs | None]] = [[None] * size for _ in range(times)]
+        outputs: list[list[SystemOutputs | None]] = [[None] * size for _ in range(times)]
         with gc_paused():
             for row in self.store.outputs(self.record.run_id, texts=False):
-                held[row.repeat][row.position] = row.output
-        return held
+                outputs[row.repeat][row.position] = row.output
+        return outputs
 
     @property
     def outputs(self) -> list[SystemOutputs | None]:
-        """What came back the first time."""
+        """The outputs of the first repeat."""
         return self.repeats[0]
 
     @cached_property
     def errors(self) -> list[str]:
-        """What went wrong, for each output that failed."""
+        """The error of each failed output."""
         return [one.error for outputs in self.repeats for one in outputs if one is not None and one.error is not None]
 
     @cached_property
     def timings(self) -> dict[str, Floats]:
-        """Seconds by what was timed, of all answers that did not fail."""
-        found: dict[str, list[float]] = {}
+        """Seconds by timing name, of all answers that did not fail."""
+        seconds: dict[str, list[float]] = {}
         for outputs in self.repeats:
             for one in outputs:
                 if one is None or one.error is not None:
                     continue
                 for name, value in one.timings.items():
                     if name != "started" and _is_number(value):
-                        found.setdefault(name, []).append(float(value))
-        return {name: np.array(values) for name, values in found.items()}
+                        seconds.setdefault(name, []).append(float(value))
+        return {name: np.array(values) for name, values in seconds.items()}
 
     @cached_property
     def depth(self) -> int:
-        """How many documents the longest ranking has."""
+        """The length of the longest ranking."""
         return max((len(one.retrieved) for one in self.outputs if one is not None), default=0)
 
     def definition(self, result: MetricResult) -> MetricMeta:
-        """What one of its results is a result of."""
+        """The metadata of the metric of a result."""
         key = id(result)
         if key not in self._definitions:
             self._definitions[key] = lookup_metric(result, self.record, {})
@@ -110,7 +110,7 @@ class StoredRun:
 
 
 def score_column(result: MetricResult) -> Floats:
-    """The numbers behind a result, sample by sample; NaN where a sample is not in it, empty where there are none."""
+    """The scores of a result per sample; NaN for samples without a score, empty where no scores are stored."""
     if isinstance(result.scores, Scores):
         return result.scores.values
     scores: Sequence[float | None] = result.scores or ()

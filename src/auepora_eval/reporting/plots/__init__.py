@@ -1,4 +1,4 @@
-"""Charts of results, of comparisons and of stored runs, as Python objects.
+"""Charts of results, comparisons and stored runs.
 
 of_results      plot_results, plot_distribution, plot_latency, plot_slices, plot_curve_over_k, plot_causes, ...
 of_comparisons  plot_comparison, plot_scatter, plot_wins_losses, plot_split, plot_changes, plot_noise_curve

@@ -38,14 +38,14 @@ _NAMES = ("A", "B")
 def plot_comparison(
     report: CompareReport | Sequence[MetricComparison], *, names: tuple[str, str] = _NAMES, title: str | None = None
 ) -> Chart:
-    """Every metric's difference with its interval and verdict, by target; what was refused is told with its reason."""
+    """Every metric's difference with its interval and verdict, by target; refused metrics with their reason."""
     if isinstance(report, CompareReport):
         return forest_plot(report, names=names, title=title)
     return forest_chart(forest_rows(report), names=names, title=title or f"Differences, {names[1]} − {names[0]}")
 
 
 def plot_wins_losses(report: CompareReport, *, names: tuple[str, str] = _NAMES, title: str | None = None) -> Chart:
-    """How many queries were won and lost: by the rank of the first expected chunk, and by each metric's scores."""
+    """The numbers of queries won and lost, by the rank of the first expected chunk and by each metric."""
     rows: list[dict[str, Any]] = []
     if report.per_query:
         kinds = [one.kind for one in report.per_query]
@@ -76,12 +76,16 @@ def plot_scatter(
     links: bool = False,
     title: str | None = None,
 ) -> Chart:
-    """Each query's score in two runs, of one metric, over the samples that both have."""
+    """Each query's score of one metric in two runs, over the common samples."""
     a, b = first.by_name[metric], second.by_name[metric]
     if a.scores is None or b.scores is None:
         raise BadValueError(f"'{metric}' has no score per sample in both runs, so there is nothing to draw")
-    held = dict(zip(first.sample_ids, a.scores, strict=True))
-    rows = [(one, held[one], score) for one, score in zip(second.sample_ids, b.scores, strict=True) if one in held]
+    first_scores = dict(zip(first.sample_ids, a.scores, strict=True))
+    rows = [
+        (one, first_scores[one], score)
+        for one, score in zip(second.sample_ids, b.scores, strict=True)
+        if one in first_scores
+    ]
     better = b.target is not TargetCategory.LATENCY if higher_is_better is None else higher_is_better
     return scatter_chart(
         [row[1] for row in rows],
@@ -96,7 +100,7 @@ def plot_scatter(
 
 
 def plot_split(splits: Sequence[MetricSplit], *, title: str = "Where the difference comes from") -> Chart:
-    """Differences in their two parts, from other documents and from another generator."""
+    """Differences split into retrieval and generation."""
     rows = [
         {
             "name": one.name,
@@ -115,18 +119,18 @@ def _part_values(part: DifferencePart) -> dict[str, float | None]:
 
 
 def plot_changes(changes: Sequence[QueryChange], *, title: str = "What changed where queries got worse") -> Chart:
-    """How many queries each cause has."""
+    """The number of queries per cause."""
     return causes_chart({str(cause): count for cause, count in cause_counts(changes).items()}, title=title)
 
 
 def plot_noise_curve(curve: Curve, *, metrics: Sequence[str] = (), title: str | None = None) -> Chart:
-    """Metrics as what is retrieved is made worse step by step; with ``metrics`` only these."""
-    chosen = list(metrics) or list(curve.metrics)
-    missing = [name for name in chosen if name not in curve.metrics]
+    """Metrics over the perturbation level; with ``metrics`` only these."""
+    shown_metrics = list(metrics) or list(curve.metrics)
+    missing = [name for name in shown_metrics if name not in curve.metrics]
     if missing:
         raise BadValueError(f"the curve has no metric '{missing[0]}'; it has {', '.join(curve.metrics) or 'none'}")
     lines = {}
-    for name in chosen:
+    for name in shown_metrics:
         lines[curve.display_names.get(name, name)] = [
             {
                 "level": one.level,

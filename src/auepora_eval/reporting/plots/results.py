@@ -51,21 +51,21 @@ _ANSWERS = (
 
 
 def plot_results(results: ResultsByRun, *, title: str | None = None) -> Chart:
-    """Every metric with its interval, by target; of several runs one below the other, metric by metric."""
+    """Every metric with its interval, by target; several runs are grouped by metric."""
     if isinstance(results, Mapping):
         names = dict.fromkeys(one.name for each in results.values() for one in each)
         rows = [
-            {**result_row(found, run), "group": display_name(found), **_own_scale(found)}
+            {**result_row(result, run), "group": display_name(result), **_own_scale(result)}
             for name in names
             for run, each in results.items()
-            if (found := _find(each, name)) is not None
+            if (result := _find(each, name)) is not None
         ]
         return interval_chart(rows, title=title or "Scores of each run, with 95 % intervals")
     return interval_chart(interval_rows(results), title=title or "Scores with 95 % intervals")
 
 
 def _own_scale(result: MetricResult) -> dict[str, str]:
-    """Several runs of a metric share an axis, whatever their values are."""
+    """The ``scale`` key that puts several runs of a metric on one axis."""
     return {} if metric_range(result.name, result.signature) == (0.0, 1.0) else {"scale": result.name}
 
 
@@ -90,7 +90,7 @@ def _scores(result: MetricResult) -> list[float | None]:
 
 
 def plot_distribution(result: ResultByRun, *, title: str | None = None) -> Chart:
-    """How a metric's scores are spread over samples; of several runs, one below the other."""
+    """The distribution of a metric's scores; several runs are stacked."""
     first, runs = _by_run(result)
     values = {run: _scores(one) for run, one in runs.items()}
     shown = values[""] if list(values) == [""] else values
@@ -98,7 +98,7 @@ def plot_distribution(result: ResultByRun, *, title: str | None = None) -> Chart
 
 
 def plot_latency(result: ResultByRun, *, title: str | None = None) -> Chart:
-    """How long answers took, from the scores of a latency metric."""
+    """The latency distribution, from the scores of a latency metric."""
     first, runs = _by_run(result)
     values = {run: _scores(one) for run, one in runs.items()}
     shown = values[""] if list(values) == [""] else values
@@ -134,14 +134,14 @@ def plot_curve_over_k(
     seen: set[str] = set()
     for run, each in runs.items():
         for one in each:
-            found = _CUTOFF.fullmatch(one.name)
-            if found is None:
+            match = _CUTOFF.fullmatch(one.name)
+            if match is None:
                 continue
-            family = found["family"] + found["rest"]
+            family = match["family"] + match["rest"]
             seen.add(family)
             if not families or family in families:
                 line = curves.setdefault(family, {}).setdefault(run, [])
-                line.append({**result_row(one, ""), "k": int(found["k"])})
+                line.append({**result_row(one, ""), "k": int(match["k"])})
     for family in families:
         if family not in seen:
             raise UnknownMetricError(family, seen)
@@ -169,7 +169,7 @@ def _cause(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plot_quality_by_rank(results: Results, metric: str | None = None, *, title: str | None = None) -> Chart:
-    """How good answers are by the rank of the first relevant document, which ``mrr`` tells sample by sample."""
+    """Answer quality by the rank of the first relevant document, taken from the scores of ``mrr``."""
     ranked = next((one for one in results if re.fullmatch(r"mrr(@\d+)?", one.name) and one.scores is not None), None)
     if ranked is None:
         raise BadValueError("the rank of the first relevant document is not known: compute mrr as well")
@@ -180,7 +180,7 @@ def plot_quality_by_rank(results: Results, metric: str | None = None, *, title: 
 
 
 def answer_metric(results: Results) -> MetricResult:
-    """The first metric that judges answers sample by sample: their correctness before all else."""
+    """The first metric that judges answers per sample; correctness first."""
     for target in _ANSWERS:
         for one in results:
             if one.target is target and one.scores is not None:
@@ -191,14 +191,22 @@ def answer_metric(results: Results) -> MetricResult:
 def quality_rows(
     ranks: Sequence[float | None], scores: Sequence[float | None], *, bounds: tuple[float, float] | None = None
 ) -> list[dict[str, Any]]:
-    """The rows of ``quality_by_rank``: mean scores by rank. An infinite rank is none, ``None`` is not known."""
+    """The rows of ``quality_by_rank``: mean scores by rank. An infinite rank means no hit, ``None`` unknown."""
     low, high = bounds or (-math.inf, math.inf)
     groups: dict[str, list[float]] = {name: [] for name in (*map(str, _RANKS), "6–10", "> 10", "none")}
     for rank, score in zip(ranks, scores, strict=True):
         if rank is None or score is None or math.isnan(rank) or math.isnan(score):
             continue
-        place = round(rank) if math.isfinite(rank) else None
-        name = "none" if place is None else str(place) if place <= _RANKS[-1] else "6–10" if place <= 10 else "> 10"
+        position = round(rank) if math.isfinite(rank) else None
+        name = (
+            "none"
+            if position is None
+            else str(position)
+            if position <= _RANKS[-1]
+            else "6–10"
+            if position <= 10
+            else "> 10"
+        )
         groups[name].append(score)
     rows = []
     for name, members in groups.items():

@@ -1,14 +1,14 @@
-"""Our own drawing of specs as SVG.
+"""The SVG renderer of specs.
 
-render   a whole spec: title, views below each other
+render   a whole spec: title, stacked views
 views    one view: scales, axes, layers, legend
 marks    points, rules, bars, lines, areas, texts
 symbols  the shapes of points
-scales   where a value stands
-legends  what colours, shapes and dashes mean
-formats  numbers as axes write them
+scales   positions of values
+legends  the meaning of colours, shapes and dashes
+formats  number formats of ticks
 letters  how wide a text is
-xml      elements, with everything escaped
+xml      escaped elements
 """
 
 from .render import render_svg

@@ -1,4 +1,4 @@
-"""Numbers as axes write them: the few forms of d3-format that our specs use."""
+"""Number formats of ticks: the subset of d3-format that our specs use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FIXED = re.compile(r"\.(\d)f")
 
 
 def format_tick(value: float, form: str) -> str:
-    """A number in a form: ``.2f`` with so many decimals, ``d`` whole, ``.6~g`` as short as six digits allow.
+    """Format a number: ``.2f`` with two decimals, ``d`` as an integer, ``.6~g`` with up to six digits.
 
     >>> formatted(-0.5, ".1f"), formatted(1e7, ".6~g")
     ('−0.5', '1e+7')
@@ -25,7 +25,7 @@ def format_tick(value: float, form: str) -> str:
     elif form == ".6~g":
         text = re.sub(r"e([+-])0*(\d)", r"e\1\2", f"{value:.6g}")
     else:
-        raise BadValueError(f"our charts have no number format {form!r}; there are '.2f', 'd' and '.6~g'")
+        raise BadValueError(f"unknown number format {form!r}; supported are '.2f', 'd' and '.6~g'")
     if text.startswith("-"):
         text = text[1:] if not text.strip("-0.") else f"−{text[1:]}"
     return text

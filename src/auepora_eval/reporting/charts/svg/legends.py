@@ -1,4 +1,4 @@
-"""Legends: what colours, shapes and dashes mean, in a line above a view."""
+"""Legends: the meaning of colours, shapes and dashes, in a line above a view."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["Legend", "build_legend"]
 _CHANNELS = ("color", "shape", "strokeDash", "opacity")
 _ROW_HEIGHT = 18.0
 _SYMBOL_WIDTH = 22.0
-"""So wide is the sign before a name."""
+"""The width of the symbol before a name."""
 _GAP = 16.0
 
 
 @dataclass(slots=True)
 class _LegendEntry:
-    """One name of a legend, and what each channel makes of it."""
+    """One name of a legend, with its style in each channel."""
 
     name: str
     looks: dict[str, Any] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class _LegendEntry:
 
 @dataclass(frozen=True, slots=True)
 class Legend:
-    """The entries of a view's legend, in lines as wide as there is room."""
+    """The entries of a view's legend, wrapped into lines."""
 
     entries: Sequence[_LegendEntry]
     limit: float
@@ -52,25 +52,25 @@ class Legend:
         return [line for line in lines if line]
 
     def height(self, width: float) -> float:
-        """How much room it takes."""
+        """The height in pixels."""
         lines = len(self.lines(width))
         return lines * _ROW_HEIGHT + 6 if lines else 0.0
 
     def render(self, width: float, paint: Paint) -> str:
-        """The legend, from its upper left corner."""
+        """The legend as SVG, relative to its upper left corner."""
         parts = []
         for number, line in enumerate(self.lines(width)):
             x, y = 0.0, number * _ROW_HEIGHT + _ROW_HEIGHT / 2
             for entry in line:
                 parts.append(_entry_symbol(entry, x, y, paint))
                 label = truncate(entry.name, min(self.limit, width - _SYMBOL_WIDTH), TEXT_SIZE)
-                place: dict[str, Attribute] = {
+                text_attributes: dict[str, Attribute] = {
                     "x": x + _SYMBOL_WIDTH,
                     "y": y + 0.35 * TEXT_SIZE,
                     "font-size": TEXT_SIZE,
                     "fill": paint(TEXT),
                 }
-                parts.append(element("text", place, escape_text(label)))
+                parts.append(element("text", text_attributes, escape_text(label)))
                 x += self._width(entry)
         return element("g", {"class": "legend"}, *parts) if parts else ""
 

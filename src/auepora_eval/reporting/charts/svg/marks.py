@@ -1,4 +1,4 @@
-"""The marks of one layer, drawn: points, rules, ticks, bars, rectangles, lines, areas and texts."""
+"""The marks of one layer as SVG: points, rules, ticks, bars, rectangles, lines, areas and texts."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from .xml import Attribute, element, escape_text, path_data
 __all__ = ["TEXT_SIZE", "Layer", "Paint", "lookup_range"]
 
 Paint = Callable[[str], str]
-"""What a colour of a spec is written as."""
+"""Maps a colour of a spec to its SVG value."""
 Row = Mapping[str, Any]
 TEXT_SIZE = 11.0
 _ANCHORS = {"left": "start", "center": "middle", "right": "end"}
 _BASELINES = {"middle": 0.35, "top": 0.8, "bottom": -0.2, "alphabetic": 0.0}
-"""By how much of its size a text is lowered; the attribute that does so is not known everywhere."""
+"""The baseline shift of a text in font sizes; the SVG attribute for it is not supported everywhere."""
 
 
 def lookup_range(channel: Mapping[str, Any], row: Row) -> Any:
-    """What a channel with a field and a scale of names makes of a row."""
+    """The range value of a row in a channel with an ordinal scale."""
     scale = channel["scale"]
     return scale["range"][scale["domain"].index(row[channel["field"]])]
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer of a view, with the scales it stands on."""
+    """One layer of a view with its scales."""
 
     spec: Mapping[str, Any]
     x: Scale | None
@@ -63,7 +63,7 @@ class Layer:
         return encoding
 
     def render(self, number: int) -> str:
-        """All its marks, as a group; ``number`` is its own among the layers of its view."""
+        """Its marks as a group; ``number`` is its index in the view."""
         if self.kind in ("line", "area"):
             marks = [self._path(rows) for rows in self._series()]
         else:
@@ -76,12 +76,12 @@ class Layer:
                 "text": self._text,
             }.get(self.kind)
             if draw is None:
-                raise BadValueError(f"our charts have no marks of type {self.kind!r}")
+                raise BadValueError(f"unknown mark type {self.kind!r}")
             marks = [self._wrap_link(draw(row), row) for row in self.rows]
         return element("g", {"class": f"marks mark-{self.kind} layer-{number}"}, *marks) if marks else ""
 
     def overhang(self) -> tuple[float, float, float]:
-        """How far its texts reach to the left of the plot, to the right of it, and above it."""
+        """How far its texts extend to the left of the plot, to the right, and above."""
         left = right = above = 0.0
         for row in self.rows if self.kind == "text" else ():
             size = self._mark.get("fontSize", TEXT_SIZE)
@@ -94,14 +94,14 @@ class Layer:
             above = max(above, size - lowered - (self._position("y", row) or 0.0) - self._mark.get("dy", 0))
         return left, right, above
 
-    # --- what channels say -------------------------------------------------------------------------------------------
+    # --- channel values ----------------------------------------------------------------------------------------------
 
     def _value(self, name: str, row: Row) -> Any:
         channel = self._encoding[name]
         return channel["value"] if "value" in channel else row[channel["field"]]
 
     def _position(self, name: str, row: Row) -> float | None:
-        """Where a channel of position puts a row: the middle, where that is a band."""
+        """The position of a row in a channel: the middle of a band."""
         channel = self._encoding.get(name)
         if channel is None:
             return None
@@ -140,7 +140,7 @@ class Layer:
     def _wrap_link(self, mark: str, row: Row) -> str:
         channel = self._encoding.get("href")
         target = "" if channel is None else str(row[channel["field"]] or "")
-        # Only to a place in the same page: anything else could be made to run.
+        # Only links inside the page: anything else could run code.
         return element("a", {"href": target}, mark) if target.startswith("#") else mark
 
     # --- marks -------------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class Layer:
         assert x is not None
         assert y is not None
         half = self._mark.get("size", 12) / 2
-        # It stands across the axis of numbers.
+        # It is perpendicular to the numeric axis.
         across = isinstance(self.y, BandScale)
         ends: dict[str, Attribute] = (
             {"x1": x, "y1": y - half, "x2": x, "y2": y + half}
@@ -184,11 +184,11 @@ class Layer:
 
     def _rectangle(self, row: Row) -> str:
         (left, right), (top, bottom) = self._extent("x", row), self._extent("y", row)
-        place: dict[str, Attribute] = {"x": left, "y": top, "width": right - left, "height": bottom - top}
-        return element("rect", {**place, **self._fill(row)}, *self._tooltip(row))
+        attributes: dict[str, Attribute] = {"x": left, "y": top, "width": right - left, "height": bottom - top}
+        return element("rect", {**attributes, **self._fill(row)}, *self._tooltip(row))
 
     def _extent(self, name: str, row: Row) -> tuple[float, float]:
-        """From where to where a rectangle goes: its band, or between two values."""
+        """The start and end of a rectangle: its band, or between two values."""
         scale = self.x if name == "x" else self.y
         if isinstance(scale, BandScale):
             start = scale.left(row[self._encoding[name]["field"]])
@@ -204,7 +204,7 @@ class Layer:
         x, y = self._position("x", row), self._position("y", row)
         x = self.width / 2 if x is None else x
         y = self.height / 2 if y is None else y
-        place: dict[str, Attribute] = {
+        attributes: dict[str, Attribute] = {
             "x": x + self._mark.get("dx", 0),
             "y": y + self._mark.get("dy", 0) + lowered,
             "text-anchor": _ANCHORS[self._mark.get("align", "center")],
@@ -212,11 +212,11 @@ class Layer:
             "font-weight": self._mark.get("fontWeight"),
         }
         return element(
-            "text", {**place, **self._fill(row)}, escape_text(str(self._value("text", row))), *self._tooltip(row)
+            "text", {**attributes, **self._fill(row)}, escape_text(str(self._value("text", row))), *self._tooltip(row)
         )
 
     def _series(self) -> list[list[Row]]:
-        """The rows of each line or area, told apart by what is drawn differently."""
+        """The rows of each line or area, grouped by style."""
         fields = [
             channel["field"]
             for name in ("color", "strokeDash", "detail")

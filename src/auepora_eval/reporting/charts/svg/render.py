@@ -1,4 +1,4 @@
-"""A whole spec drawn as SVG: its title, and its views below each other."""
+"""A whole spec as SVG: its title and its stacked views."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def render_svg(
 ) -> str:
     """The spec as one SVG element.
 
-    ``width`` is that of the whole picture. Without a ``theme`` colours are style variables of the page, with those of
-    the light theme to fall back on; with one they are plain, and the ground is painted. ``heading`` says whether the
-    title is drawn; it is there for those who do not see the picture either way.
+    ``width`` is the total width. Without a ``theme`` colours are CSS variables with the light theme as the fallback;
+    with one they are literal, and the background is painted. ``heading`` says whether the title is drawn; screen
+    readers get it either way.
     """
 
     def paint(colour: str) -> str:
@@ -48,9 +48,9 @@ def render_svg(
 
 
 def plot_width(spec: Mapping[str, Any], width: float) -> float:
-    """How wide plots are where the whole picture is ``width`` wide."""
+    """The plot width for a total ``width``."""
     inner = float(spec["vconcat"][0]["width"])
-    for _ in range(3):  # labels beside a plot may need less room, or more, once it is narrower
+    for _ in range(3):  # labels may need less or more room once the plot is narrower
         views = _views(spec, inner, css_colour)
         around = max(view.left for view in views) + max(view.right for view in views) + 2 * _EDGE
         inner = max(_NARROWEST, width - around)
@@ -64,21 +64,21 @@ def _views(spec: Mapping[str, Any], inner: float | None, paint: Paint) -> list[C
 def _lines(spec: Mapping[str, Any], total: float) -> list[tuple[str, float]]:
     """The lines of the heading, with their sizes."""
     title = spec["title"]
-    given = [(title["text"], _HEADING), *((line, _SUB) for line in title.get("subtitle", ()))]
+    heading_lines = [(title["text"], _HEADING), *((line, _SUB) for line in title.get("subtitle", ()))]
     room = {_HEADING: (total - 2 * _EDGE) / BOLD, _SUB: total - 2 * _EDGE}
-    return [(line, size) for text, size in given for line in wrap_lines(text, room[size], size)]
+    return [(line, size) for text, size in heading_lines for line in wrap_lines(text, room[size], size)]
 
 
 def _heading(spec: Mapping[str, Any], paint: Paint, total: float) -> tuple[list[str], float]:
     parts, y = [], _EDGE
     for text, size in _lines(spec, total):
         y += size + 3
-        place: dict[str, Attribute] = {"x": _EDGE, "y": y, "font-size": size}
+        text_attributes: dict[str, Attribute] = {"x": _EDGE, "y": y, "font-size": size}
         if size == _HEADING:
-            place |= {"font-weight": "600", "fill": paint(TEXT)}
+            text_attributes |= {"font-weight": "600", "fill": paint(TEXT)}
         else:
-            place["fill"] = paint(MUTED)
-        parts.append(element("text", place, escape_text(text)))
+            text_attributes["fill"] = paint(MUTED)
+        parts.append(element("text", text_attributes, escape_text(text)))
     return parts, y + 12
 
 
@@ -91,7 +91,7 @@ def _root(spec: Mapping[str, Any], width: float, height: float, parts: list[str]
         "viewBox": f"0 0 {width:.0f} {height:.0f}",
         "width": round(width),
         "height": round(height),
-        "role": "group" if linked else "img",  # what is inside an image cannot be followed
+        "role": "group" if linked else "img",  # links inside an image do not work
         "aria-labelledby": f"chart-{digest}-title chart-{digest}-desc",
         "font-family": _FONT,
         "class": "chart",

@@ -1,4 +1,4 @@
-"""Scales: where in a plot a value stands."""
+"""Scales: the positions of values in a plot."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["BandScale", "NumberScale", "Scale", "build_scale"]
 
 @dataclass(frozen=True, slots=True)
 class NumberScale:
-    """From numbers to pixels, evenly or by their logarithms."""
+    """Maps numbers to pixels, linearly or logarithmically."""
 
     domain: tuple[float, float]
     pixels: tuple[float, float]
     log: bool = False
 
     def __call__(self, value: Any) -> float:
-        """Where a number stands."""
+        """The position of a number."""
         low, high = self.domain
         start, end = self.pixels
         if self.log:
@@ -33,7 +33,7 @@ class NumberScale:
 
 @dataclass(frozen=True, slots=True)
 class BandScale:
-    """From names to bands of the same width."""
+    """Maps names to bands of equal width."""
 
     places: Mapping[str, int]
     start: float
@@ -45,7 +45,7 @@ class BandScale:
         return self.left(value) + self.width / 2
 
     def left(self, value: Any) -> float:
-        """Where a name's band begins."""
+        """The start of a name's band."""
         return self.start + self.places[value] * self.step
 
 
@@ -53,13 +53,13 @@ Scale = NumberScale | BandScale
 
 
 def build_scale(channel: Mapping[str, Any], length: float, *, upwards: bool = False) -> Scale:
-    """The scale that a channel of a spec describes, over so many pixels; numbers may run upwards."""
-    told = channel["scale"]
-    kind, domain = told["type"], told["domain"]
+    """The scale of a channel over ``length`` pixels; numbers may run upwards."""
+    scale_spec = channel["scale"]
+    kind, domain = scale_spec["type"], scale_spec["domain"]
     if kind == "band":
-        return _band_scale(domain, length, told["paddingInner"], told["paddingOuter"])
+        return _band_scale(domain, length, scale_spec["paddingInner"], scale_spec["paddingOuter"])
     if kind not in ("linear", "log"):
-        raise BadValueError(f"our charts have no scale of type {kind!r}; there are linear, log and band")
+        raise BadValueError(f"unknown scale type {kind!r}; supported are linear, log and band")
     return NumberScale((domain[0], domain[1]), (length, 0.0) if upwards else (0.0, length), kind == "log")
 
 

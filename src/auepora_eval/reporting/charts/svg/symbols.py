@@ -1,4 +1,4 @@
-"""The shapes of points, around the middle; a size is the area of the square around them."""
+"""The shapes of points; the size is the area of the surrounding square."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _CORNERS: dict[str, list[tuple[float, float]]] = {
 def symbol(
     shape: str, x: float, y: float, size: float, paint: dict[str, Attribute], *inside: str, name: str = ""
 ) -> str:
-    """A point of a shape at a place."""
+    """A point of a shape at a position."""
     half = math.sqrt(size) / 2
     named: dict[str, Attribute] = {"class": name}
     if shape == "circle":
         return element("circle", {**named, "cx": x, "cy": y, "r": half, **paint}, *inside)
     if shape not in _CORNERS:
-        raise BadValueError(f"our charts have no shape {shape!r}; there are circle, {', '.join(_CORNERS)}")
+        raise BadValueError(f"unknown shape {shape!r}; supported are circle, {', '.join(_CORNERS)}")
     corners = " ".join(f"{x + half * right:.2f},{y + half * down:.2f}" for right, down in _CORNERS[shape])
     return element("polygon", {**named, "points": corners, **paint}, *inside)

@@ -1,4 +1,4 @@
-"""How wide a text is, about: there is no font to ask. Rather a little too wide than cut off."""
+"""Estimated text widths, without a font; rather too wide than too narrow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unicodedata
 __all__ = ["BOLD", "measure_width", "truncate", "wrap_lines"]
 
 BOLD = 1.14
-"""So much wider are bold letters."""
+"""The width factor of bold letters."""
 
 _NARROW = frozenset("iljtfrI.,:;'|!()[]{}/\\ -")
 _WIDE = frozenset("mwMW@%…—")
@@ -33,7 +33,7 @@ def truncate(text: str, limit: float, size: float) -> str:
 
 
 def wrap_lines(text: str, limit: float, size: float) -> list[str]:
-    """The text in lines that fit, broken between words; a word that is wider than a line is cut."""
+    """Wrap a text into lines that fit; a word that is wider than a line is truncated."""
     lines: list[str] = []
     for word in text.split():
         joined = f"{lines[-1]} {word}" if lines else word

@@ -1,4 +1,4 @@
-"""One view: its scales, axes, layers and legend, and how much room each of them takes."""
+"""One view: its scales, axes, layers and legend, and their layout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LABEL_PADDING = 8.0
 
 @dataclass(frozen=True)
 class ChartView:
-    """A view of a spec, so and so wide. Margins are what labels need around the plot."""
+    """A view of a spec at a given width. Margins hold the labels around the plot."""
 
     spec: Mapping[str, Any]
     width: float
@@ -39,14 +39,14 @@ class ChartView:
 
     @cached_property
     def _channels(self) -> dict[str, Mapping[str, Any]]:
-        """By axis the channel that describes it: all layers say the same."""
-        found: dict[str, Mapping[str, Any]] = {}
+        """The channel of each axis; all layers have the same one."""
+        channels: dict[str, Mapping[str, Any]] = {}
         for layer in self.spec["layer"]:
             for name in ("x", "y"):
                 channel = layer["encoding"].get(name)
                 if channel is not None and "scale" in channel:
-                    found.setdefault(name, channel)
-        return found
+                    channels.setdefault(name, channel)
+        return channels
 
     def _scale(self, name: str) -> Scale | None:
         channel = self._channels.get(name)
@@ -62,7 +62,7 @@ class ChartView:
 
     @cached_property
     def legend(self) -> Legend:
-        """What its colours and shapes mean."""
+        """The legend of its colours and shapes."""
         return build_legend(self.spec["layer"])
 
     @property
@@ -75,17 +75,17 @@ class ChartView:
 
     @cached_property
     def _left_text_width(self) -> float:
-        """How far texts reach out of the plot to the left; the labels of the axis stand beyond them."""
+        """How far texts extend to the left of the plot; axis labels are placed beyond them."""
         return max(layer.overhang()[0] for layer in self.layers)
 
     @property
     def right(self) -> float:
-        """The room that what stands beside the plot needs."""
+        """The room for texts to the right of the plot."""
         return max([4.0, *(layer.overhang()[1] for layer in self.layers), self._overhang()[1]])
 
     @property
     def above(self) -> float:
-        """The room of its title and legend."""
+        """The room for title and legend."""
         return self._heading_height + max(layer.overhang()[2] for layer in self.layers)
 
     @property
@@ -106,11 +106,11 @@ class ChartView:
         return axis + (TEXT_SIZE + 6 if self._axis("x").get("title") else 0.0)
 
     def render(self) -> str:
-        """Everything, with the upper left corner of the plot at zero."""
+        """The view as SVG, with the upper left corner of the plot at zero."""
         parts = []
         top = -self.above
         if "title" in self.spec:
-            place: dict[str, Attribute] = {
+            attributes: dict[str, Attribute] = {
                 "x": 0,
                 "y": top + _TITLE_SIZE,
                 "font-size": _TITLE_SIZE,
@@ -120,7 +120,10 @@ class ChartView:
             title = truncate(whole, (self.width + self.right) / BOLD, _TITLE_SIZE)
             parts.append(
                 element(
-                    "text", {**place, "fill": self.paint(TEXT)}, escape_text(title), *_full_text_tooltip(title, whole)
+                    "text",
+                    {**attributes, "fill": self.paint(TEXT)},
+                    escape_text(title),
+                    *_full_text_tooltip(title, whole),
                 )
             )
             top += _TITLE_SIZE + 10
@@ -139,7 +142,7 @@ class ChartView:
         return axis
 
     def _labels(self, name: str) -> list[tuple[str, float]]:
-        """The labels of an axis, as they are shown, and where."""
+        """The displayed labels of an axis and their positions."""
         axis, scale = self._axis(name), self._scale(name)
         if scale is None or not axis or axis.get("labels") is False:
             return []
@@ -149,7 +152,7 @@ class ChartView:
         return _thin_labels([(format_tick(value, axis["format"]), scale(value)) for value in axis["values"]], name)
 
     def _overhang(self) -> tuple[float, float]:
-        """How far the labels below the plot reach beyond it."""
+        """How far the labels below the plot extend beyond its sides."""
         left = right = 0.0
         slanted = bool(self._axis("x").get("labelAngle"))
         for text, at in self._labels("x"):
@@ -184,12 +187,12 @@ class ChartView:
                 else (-_LABEL_PADDING - self._left_text_width, at + 0.35 * TEXT_SIZE)
             )
             anchor = "end" if name == "y" or slanted else "middle"
-            place: dict[str, Attribute] = {"x": x, "y": y, "text-anchor": anchor, "font-size": TEXT_SIZE}
+            attributes: dict[str, Attribute] = {"x": x, "y": y, "text-anchor": anchor, "font-size": TEXT_SIZE}
             if slanted:
-                place["transform"] = f"rotate(-40 {x:.1f} {y:.1f})"
+                attributes["transform"] = f"rotate(-40 {x:.1f} {y:.1f})"
             colour = self.paint(TEXT if name == "y" else MUTED)
             parts.append(
-                element("text", {**place, "fill": colour}, escape_text(text), *_full_text_tooltip(text, whole))
+                element("text", {**attributes, "fill": colour}, escape_text(text), *_full_text_tooltip(text, whole))
             )
         title = self._axis(name).get("title")
         if title:
@@ -214,12 +217,12 @@ class ChartView:
 
 
 def _full_text_tooltip(shown_text: str, whole: str) -> list[str]:
-    """Where a text was cut, the whole of it for the pointer."""
+    """A tooltip with the full text, where the text was truncated."""
     return [] if shown_text == whole else [element("title", None, escape_text(whole))]
 
 
 def _thin_labels(labels: list[tuple[str, float]], name: str) -> list[tuple[str, float]]:
-    """The labels of numbers: where two would run into each other, every other one of them."""
+    """Drop every other number label while two would overlap."""
     kept = labels
     while len(kept) > 2 and any(
         abs(after - before)

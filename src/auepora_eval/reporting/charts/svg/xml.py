@@ -1,4 +1,4 @@
-"""Elements of SVG as text, with everything escaped; no style, no script, no reference to anywhere else."""
+"""SVG elements as escaped text; no style, no script, no external references."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Attribute = str | float | None
 
 def element(name: str, attributes: dict[str, Attribute] | None = None, *children: str) -> str:
     """An element. Children are markup already: ``escape_text`` escapes text. An attribute of ``None`` is left out."""
-    told = "".join(
+    attribute_text = "".join(
         f' {key}="{_value(value)}"' for key, value in (attributes or {}).items() if value is not None and value != ""
     )
-    return f"<{name}{told}>{''.join(children)}</{name}>" if children else f"<{name}{told}/>"
+    return f"<{name}{attribute_text}>{''.join(children)}</{name}>" if children else f"<{name}{attribute_text}/>"
 
 
 def escape_text(text: str) -> str:
-    """A text as content."""
+    """Escape a text for use as content."""
     return escape(strip_invalid_xml(text))
 
 
 def path_data(places: list[tuple[float, float]]) -> str:
-    """A path through points."""
+    """The path data of a line through points."""
     return "M" + "L".join(f"{_number(x)},{_number(y)}" for x, y in places)
 
 

@@ -1,10 +1,10 @@
-"""The query browser of a report: what was asked and what came of it, packed into the page and unpacked when opened.
+"""The query browser of a report: samples, outputs and judgements, packed into the page.
 
-pack      the whole: a fragment for the page
-sources   what is read from the store for one run
+pack      builds the page fragment
+sources   reads one run from the store
 listing   the columns of the list: ids, questions, labels, metrics
-queries   one query as the page holds it
-marks     which documents are hits, which words have no support, where gold lies
+queries   one query as JSON
+marks     hits among documents, unsupported words, gold passages
 blocks    compressed blocks of JSON; documents once each
 assets    the script and the style sheet
 """

@@ -1,4 +1,4 @@
-"""Blocks of a page: JSON, compressed, as text that no HTML parser finds anything in. Documents are kept once each."""
+"""Compressed JSON blocks for the page, as base64; document texts are stored once."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ import msgspec
 __all__ = ["MIME", "BlockWriter", "DocumentTexts", "compress_block", "json_bytes"]
 
 MIME = "application/octet-stream;base64"
-"""The type of an element that a browser neither runs nor shows."""
-_LEVEL = 4  # three parts in a hundred larger than the usual 6, in two thirds of its time
+"""The type of a script element that a browser neither runs nor shows."""
+_LEVEL = 4  # 3 % larger than the default 6, in two thirds of its time
 _MAX_CACHED_CHARACTERS = 64_000_000
-_GZIP = 31  # what zlib calls a window of 32 KiB with the header of gzip; without a time in it, equal data is equal text
+_GZIP = 31  # zlib's code for a 32 KiB window with a gzip header; it has no timestamp, so equal data gives equal text
 
 
 def compress_block(data: bytes) -> str:
-    """Bytes as gzip in base 64."""
+    """Compress bytes with gzip and encode them in base64."""
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
     return base64.b64encode(packer.compress(data) + packer.flush()).decode()
 
 
 def json_bytes(value: Any) -> bytes:
-    """A value as JSON; what JSON has not is written as its text, and no number is NaN."""
+    """A value as JSON; other types are written as strings, NaN as null."""
     try:
         return msgspec.json.encode(value, enc_hook=_plain)
-    except (UnicodeEncodeError, TypeError, ValueError):  # half a character, or keys that are no texts
+    except (UnicodeEncodeError, TypeError, ValueError):  # lone surrogates, or keys that are not strings
         return json.dumps(_json_safe(value), default=_plain).encode()
 
 
@@ -49,9 +49,9 @@ def _json_safe(value: Any) -> Any:
 
 
 class BlockWriter:
-    """Values one after the other, in blocks of so many or of so many bytes, whichever comes first.
+    """Writes values in blocks, limited by their number and their size in bytes.
 
-    Each block is a JSON array under ``<prefix>-<number>``; ``starts`` says at which value each begins.
+    Each block is a JSON array under ``<prefix>-<number>``; ``starts`` has the index of its first value.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class BlockWriter:
         return self._first + len(self._pending)
 
     def add(self, data: bytes) -> int:
-        """Add a value that is JSON already; its number."""
+        """Add a value that is JSON already; returns its number."""
         if self._pending and (len(self._pending) >= self._most or self._bytes + len(data) > self._most_bytes):
             self.flush()
         self._pending.append(data)
@@ -76,7 +76,7 @@ class BlockWriter:
         return len(self) - 1
 
     def flush(self) -> None:
-        """Write what is held."""
+        """Write the pending values as a block."""
         if not self._pending:
             return
         self._put(f"{self._prefix}-{len(self.starts)}", compress_block(b"[" + b",".join(self._pending) + b"]"))
@@ -86,7 +86,7 @@ class BlockWriter:
 
 
 class DocumentTexts:
-    """Texts of documents, each once, in blocks; in the order in which they are met, so that neighbours are together."""
+    """Deduplicated document texts in blocks, in order of first use, so that neighbours stay together."""
 
     def __init__(self, blocks: BlockWriter) -> None:
         self._blocks = blocks
@@ -105,7 +105,7 @@ class DocumentTexts:
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = self._blocks.add(json_bytes(text))
-        # The same documents come again and again, and looking one up is quicker than hashing it; but not all are kept.
+        # Documents repeat, and a dictionary lookup is faster than hashing; the cache is bounded.
         self._characters += len(text)
         if self._characters > _MAX_CACHED_CHARACTERS:
             self._recent, self._characters = {}, len(text)

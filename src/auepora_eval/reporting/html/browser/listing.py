@@ -1,4 +1,4 @@
-"""The list of queries as columns: ids, questions, labels, and per run every metric's scores and outcomes, typed."""
+"""The list of queries as typed columns: ids, questions, labels, and each run's scores and outcomes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .sources import NOT_ASKED, RunSource
 __all__ = ["ABSENT", "ColumnBuffer", "first_hit_kinds", "label_columns", "metric_columns", "run_columns"]
 
 ABSENT = 255
-"""The outcome of a query that a run was not asked."""
+"""The outcome of a query that is not in a run."""
 MAX_START_LENGTH = 200
-"""So many characters of a question stand in the list."""
+"""The number of characters of a question in the list."""
 MAX_VALUES, MAX_LABELS = 80, 16
 _MAX_DEFAULT_METRICS = 3
 _T = TargetCategory
@@ -36,14 +36,14 @@ Rows = npt.NDArray[np.intp]
 
 
 class ColumnBuffer:
-    """Columns one behind the other in one run of bytes, each said to be of which type and where."""
+    """A byte buffer of columns; each is described by its type, offset and length."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
 
     def put(self, column: npt.NDArray[Any]) -> dict[str, Any]:
-        """Add numbers; numbers of few different values become codes with a table."""
+        """Append a column and return its description; floats with few distinct values become codes with a table."""
         if column.dtype == np.float64:
             values, codes = np.unique(column, return_inverse=True)
             if len(values) <= 0xFFFF and len(values) * 2 < max(len(column), 64):
@@ -53,13 +53,13 @@ class ColumnBuffer:
         kind = {"float64": "f8", "uint8": "u1", "uint16": "u2"}[column.dtype.name]
         data = np.ascontiguousarray(column, dtype=f"<{kind}").tobytes()
         data += b"\x00" * (-len(data) % 8)
-        told = {"type": kind, "at": self._size, "count": len(column)}
+        description = {"type": kind, "at": self._size, "count": len(column)}
         self._parts.append(data)
         self._size += len(data)
-        return told
+        return description
 
     def data(self) -> bytes:
-        """All columns."""
+        """The bytes of all columns."""
         return b"".join(self._parts)
 
 
@@ -68,7 +68,7 @@ def _compact_codes(codes: npt.NDArray[Any], different: int) -> npt.NDArray[Any]:
 
 
 def run_columns(source: RunSource, rows: Rows, count: int, columns: ColumnBuffer) -> dict[str, Any]:
-    """What is told of a run, and how every query stands in it."""
+    """The header of a run, and the columns of its query states."""
     record = source.record
     states = np.full(count, NOT_ASKED, np.uint8)
     states[rows] = source.states
@@ -86,13 +86,13 @@ def run_columns(source: RunSource, rows: Rows, count: int, columns: ColumnBuffer
 
 
 def first_hit_kinds(store: RunStore, base: RunSource, other: RunSource, places: Mapping[str, int]) -> Bytes | None:
-    """What became of each query's first expected chunk from one run to another, 1 to 4 for ``kinds``, 0 for nothing.
+    """The comparison kind of each query's first expected chunk between two runs, 1 to 4, or 0 for none.
 
-    ``None`` where the two cannot be compared so.
+    ``None`` where the two runs cannot be compared by it.
     """
     try:
         compared = compare_queries(store, base.record, other.record)
-    except AueporaError:  # no query in common: there is nothing to tell
+    except AueporaError:  # no common query
         return None
     if not compared.per_query:
         return None
@@ -106,11 +106,11 @@ def first_hit_kinds(store: RunStore, base: RunSource, other: RunSource, places: 
 
 
 def label_columns(samples: Sequence[EvaluationSample], columns: ColumnBuffer) -> list[dict[str, Any]]:
-    """Labels to filter by: those of few different values. A sample may have several values of one label."""
+    """The columns of labels with few distinct values, for filters. A sample may have several values of one label."""
     names = dict.fromkeys(str(name) for sample in samples for name in sample.labels)
-    told: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for name in names:
-        if len(told) == MAX_LABELS:
+        if len(entries) == MAX_LABELS:
             break
         groups = [tuple(group_names(sample.labels.get(name))) for sample in samples]
         distinct = {one: code for code, one in enumerate(dict.fromkeys(groups))}
@@ -118,34 +118,34 @@ def label_columns(samples: Sequence[EvaluationSample], columns: ColumnBuffer) ->
         if len(values) > MAX_VALUES or len(distinct) > 0xFFFF or not values:
             continue
         codes = np.fromiter((distinct[group] for group in groups), np.uint16, len(groups))
-        told.append(
+        entries.append(
             {"name": name, "groups": list(distinct), "codes": columns.put(_compact_codes(codes, len(distinct)))}
         )
-    return told
+    return entries
 
 
 # --- metrics ---------------------------------------------------------------------------------------------------------
 
 
 def metric_columns(sources: Sequence[RunSource], rows: Sequence[Rows], count: int, columns: ColumnBuffer) -> list[Any]:
-    """Every metric that has scores per sample in any of the runs, in the order of the first run that has it."""
-    found: dict[str, list[MetricResult | None]] = {}
+    """The columns of every metric with scores per sample in any of the runs."""
+    results_by_name: dict[str, list[MetricResult | None]] = {}
     for number, source in enumerate(sources):
         for result in source.results:
             if result.scores is not None and len(result.scores) == len(source.samples):
-                found.setdefault(result.name, [None] * len(sources))[number] = result
-    told: list[dict[str, Any]] = []
-    for name, results in found.items():
-        number, result = next((place, one) for place, one in enumerate(results) if one is not None)
+                results_by_name.setdefault(result.name, [None] * len(sources))[number] = result
+    entries: list[dict[str, Any]] = []
+    for name, results in results_by_name.items():
+        number, result = next((index, one) for index, one in enumerate(results) if one is not None)
         definition = lookup_metric(result, sources[number].record, {})
         signatures = {one.signature for one in results if one is not None}
-        told.append(
+        entries.append(
             {
                 "name": name,
                 "target": TARGETS[result.target].title,
                 "higher": definition.higher_score_is_better,
                 "rounding": definition.rounding,
-                # Numbers by different rules are not subtracted.
+                # Scores with different signatures are not subtracted.
                 "comparable": len(signatures) == 1,
                 "runs": [
                     None if one is None else _scores(one, places, count, columns)
@@ -153,45 +153,45 @@ def metric_columns(sources: Sequence[RunSource], rows: Sequence[Rows], count: in
                 ],
             }
         )
-    # By target, as everywhere in a report; within one in the order of the run.
+    # By target, as in the whole report; within a target in the order of the run.
     titles = [target.title for target in TARGETS.values()]
-    told.sort(key=lambda one: titles.index(one["target"]))
-    for name in _default_metrics(sources, told):
-        next(one for one in told if one["name"] == name)["shown"] = True
-    return told
+    entries.sort(key=lambda one: titles.index(one["target"]))
+    for name in _default_metrics(sources, entries):
+        next(one for one in entries if one["name"] == name)["shown"] = True
+    return entries
 
 
-def _default_metrics(sources: Sequence[RunSource], told: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The metrics whose columns are there from the start: the plan's primary ones, else one for each target."""
-    names = [one["name"] for one in told]
+def _default_metrics(sources: Sequence[RunSource], entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The metrics whose columns are shown initially: the plan's primary ones, else one per target."""
+    names = [one["name"] for one in entries]
     listed = sources[0].record.plan.get("primary") if sources else None
     primary = [name for name in listed if name in names] if isinstance(listed, list) else []
-    first = {one["target"]: one["name"] for one in reversed(told)}
-    telling = [TARGETS[target].title for target in _DEFAULT_TARGETS]
-    by_target = [first[title] for title in dict.fromkeys([*telling, *first]) if title in first]
+    first = {one["target"]: one["name"] for one in reversed(entries)}
+    default_titles = [TARGETS[target].title for target in _DEFAULT_TARGETS]
+    by_target = [first[title] for title in dict.fromkeys([*default_titles, *first]) if title in first]
     return (primary or by_target)[:_MAX_DEFAULT_METRICS]
 
 
 def _scores(result: MetricResult, rows: Rows, count: int, columns: ColumnBuffer) -> dict[str, Any]:
     values, status, codes, names = _outcomes(result)
-    told: dict[str, Any] = {"signature": result.signature}
+    entry: dict[str, Any] = {"signature": result.signature}
     spread = np.full(count, np.nan)
     spread[rows] = values
-    told["values"] = columns.put(spread)
+    entry["values"] = columns.put(spread)
     all_status = np.full(count, ABSENT, np.uint8)
     all_status[rows] = status
     if all_status.any():
-        told["status"] = columns.put(all_status)
+        entry["status"] = columns.put(all_status)
     if codes.any():
         all_codes = np.zeros(count, np.uint16)
         all_codes[rows] = codes
-        told["reasons"] = columns.put(_compact_codes(all_codes, len(names)))
-        told["names"] = list(names)
-    return told
+        entry["reasons"] = columns.put(_compact_codes(all_codes, len(names)))
+        entry["names"] = list(names)
+    return entry
 
 
 def _outcomes(result: MetricResult) -> tuple[Floats, Bytes, npt.NDArray[Any], Sequence[str]]:
-    """Values, outcomes and reasons of a result, from its columns or from what it says in words."""
+    """Values, statuses and reasons of a result, from its columns or from its outcome strings."""
     scores, outcomes = result.scores, result.outcomes
     assert scores is not None
     if isinstance(scores, Scores) and (outcomes is None or isinstance(outcomes, Outcomes)):
@@ -202,9 +202,9 @@ def _outcomes(result: MetricResult) -> tuple[Floats, Bytes, npt.NDArray[Any], Se
         return values, np.where(missing, Status.SKIPPED, 0).astype(np.uint8), np.zeros(len(values), np.int16), ("",)
     names = {"": 0}
     status, codes = np.zeros(len(values), np.uint8), np.zeros(len(values), np.uint16)
-    for place, text in enumerate(outcomes):
+    for index, text in enumerate(outcomes):
         word, _, reason = text.partition(":")
         known = Status.__members__.get(word.upper())
-        status[place] = Status.MEASURE_FAILED if known is None else known
-        codes[place] = names.setdefault(reason if known is not None else text, len(names))
+        status[index] = Status.MEASURE_FAILED if known is None else known
+        codes[index] = names.setdefault(reason if known is not None else text, len(names))
     return values, status, codes, tuple(names)

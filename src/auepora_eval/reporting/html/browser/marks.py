@@ -1,6 +1,6 @@
-"""What the page marks: hits among documents, words of an answer without support, gold passages in a text.
+"""Marks in the query browser: hits among documents, unsupported words of an answer, gold passages in a text.
 
-Places in a text are counted as a browser counts them, in units of UTF-16.
+Positions in a text are UTF-16 code units, as in JavaScript.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ....text.tokenizers import plain_words
 __all__ = ["GoldMarks", "Ranges", "WordIndex", "WordSupport", "relevance", "utf16_ranges", "word_support"]
 
 Ranges = list[tuple[int, int]]
-"""First place and one past the last, in ascending order."""
+"""Start and end (exclusive) positions, in ascending order."""
 
 _MAX_CACHED_CHARACTERS = 64_000_000
 _TOKEN = re.compile(r"\S+")
@@ -28,14 +28,14 @@ _NON_BMP = re.compile("[\U00010000-\U0010ffff]")
 
 
 def utf16_ranges(text: str, ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Ranges of characters as ranges of UTF-16 units: a character beyond the first 65,536 takes two."""
+    """Convert character ranges to UTF-16 ranges: characters outside the BMP take two units."""
     if text.isascii():
         return list(ranges)
-    wide = [found.start() for found in _NON_BMP.finditer(text)]
+    wide = [match.start() for match in _NON_BMP.finditer(text)]
     return [(start + bisect_left(wide, start), end + bisect_left(wide, end)) for start, end in ranges]
 
 
-# --- words without support -------------------------------------------------------------------------------------------
+# --- unsupported words -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,15 @@ class WordSupport:
     """Which words of an answer occur in no retrieved document."""
 
     unsupported: Ranges
-    """Where they are; neighbours are one range."""
+    """Their ranges; adjacent words are merged."""
     words: int
-    """How many words the answer has."""
+    """The number of words of the answer."""
     missing: int
-    """How many of them have no support."""
+    """The number of unsupported words."""
 
 
 class WordIndex:
-    """Looks words up in documents, each of which is cut into words once."""
+    """The word sets of documents; each document is tokenised once."""
 
     def __init__(self) -> None:
         self._words_by_text: dict[str, tuple[str, ...]] = {}
@@ -59,31 +59,31 @@ class WordIndex:
         self._characters = 0
 
     def missing(self, words: Iterable[str], texts: Iterable[str]) -> set[str]:
-        """Those of the words that are in none of the texts."""
+        """The words that occur in none of the texts."""
         return set(words).difference(*map(self._words_of, dict.fromkeys(texts)))
 
     def _words_of(self, text: str) -> tuple[str, ...]:
-        found = self._words_by_text.get(text)
-        if found is None:
+        known = self._words_by_text.get(text)
+        if known is None:
             self._characters += len(text)
             if self._characters > _MAX_CACHED_CHARACTERS:
                 self._words_by_text, self._interned, self._characters = {}, {}, len(text)
-            # One object per word, however many documents it is in: that keeps all this small, and hashed already.
+            # One string object per word, shared by all documents: saves memory and hashing.
             words = plain_words(text)
-            found = self._words_by_text[text] = tuple(set(map(self._interned.setdefault, words, words)))
-        return found
+            known = self._words_by_text[text] = tuple(set(map(self._interned.setdefault, words, words)))
+        return known
 
 
 @lru_cache(maxsize=1 << 16)
 def _word(token: str) -> str:
-    """What stands between white space, as a word; nothing where it is punctuation alone."""
+    """A white-space token as a normalised word; empty where it is only punctuation."""
     return "".join(plain_words(token))
 
 
 def word_support(output: SystemOutputs, words: WordIndex) -> WordSupport | None:
-    """The words of an answer that no document backs, as ``support_density`` counts them.
+    """The words of an answer that occur in no document, as ``support_density`` counts them.
 
-    ``None`` where it cannot be told: no answer, a failure, documents without text.
+    ``None`` where it is unknown: no answer, a failure, documents without text.
     """
     if output.response is None or output.error is not None or isinstance(output.retrieved, UnknownRanking):
         return None
@@ -113,7 +113,7 @@ def word_support(output: SystemOutputs, words: WordIndex) -> WordSupport | None:
 
 
 class GoldMarks:
-    """What is known to be relevant to one sample, and what that makes of a retrieved document."""
+    """The gold of one sample, and the marks of retrieved documents."""
 
     def __init__(self, sample: EvaluationSample) -> None:
         self.levels: dict[str, int] = {}
@@ -139,7 +139,7 @@ class GoldMarks:
         ]
 
     def ranks(self, documents: Sequence[Document]) -> dict[str, GoldRank] | None:
-        """By id where each gold document is hit, by id or by span; ``None`` where no gold has a span and ids tell."""
+        """The hit of each gold document, by id or by span; ``None`` where no gold has a span, so ids suffice."""
         if not self._with_spans:
             return None
         ranks = gold_ranks(self._with_spans, documents)
@@ -168,7 +168,7 @@ class GoldMarks:
             if at is not None and rank in at:
                 marks.append("gold")
             elif at is not None and level is not None and level > 0 and doc_id not in seen:
-                marks.append("part")  # an id of the gold that names another passage, or stands below a hit by span
+                marks.append("part")  # a gold id of another passage, or below a hit by span
             elif level is not None and level > 0:
                 marks.append("again" if doc_id in seen else "gold")
             elif level == 0 or doc_id in self._not_relevant:
@@ -181,7 +181,7 @@ class GoldMarks:
         return marks
 
     def passages_in(self, document: Document) -> Ranges:
-        """Where gold passages lie in the text of a document, whose own place in its parent is known."""
+        """The ranges of gold passages in the text of a document whose span in its parent is known."""
         if not self._passages:
             return []
         passages = self._passages.get(document.parent)
@@ -193,16 +193,16 @@ class GoldMarks:
             first, last = 0, len(document.text)
         else:
             return []
-        if last - first != len(document.text):  # the text is not what the span says: nothing can be pointed at
+        if last - first != len(document.text):  # the text does not match its span
             return []
         if any(start <= first and last <= end for start, end in passages):
-            return []  # all of it: that it is gold says as much
+            return []  # the whole document is gold
         cut = sorted((max(start, first) - first, min(end, last) - first) for start, end in passages)
         return utf16_ranges(document.text, _merge_ranges(one for one in cut if one[0] < one[1]))
 
 
 def relevance(document: Document) -> int:
-    """The judged level of a gold document; one that is no whole number reads as 1."""
+    """The relevance level of a gold document; 1 where it is not an integer."""
     metadata: Mapping[str, object] = document.metadata
     try:
         return parse_level(metadata.get("relevance", 1), document.doc_id, "")

@@ -1,4 +1,4 @@
-"""The query browser as a fragment of a page: markup, style, script, and the data they unpack."""
+"""Builds the query browser as a page fragment: markup, style, script and packed data."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 __all__ = ["SCRIPTS", "PageFragment", "build_browser"]
 
 SCRIPTS = ("dom", "unpack", "filter", "list", "query", "app")
-"""The parts of the script, in the order in which they need each other."""
+"""The parts of the script, in dependency order."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageFragment:
-    """What a page needs to show something that lives in a script."""
+    """Markup, style, script and data that a page embeds."""
 
     html: Markup
-    """What stands in the section until the script fills it."""
+    """The content of the section until the script fills it."""
     css: str
     script: str
     data: list[tuple[str, str, str]]
@@ -43,8 +43,8 @@ class PageFragment:
 def build_browser(store: RunStore, records: Sequence[RunRecord], *, base: RunRecord | None = None) -> PageFragment:
     """The browser of the queries of one or several stored runs.
 
-    Where there are several, each is held against ``base``, by default the first. A query is known by its id: runs over
-    different datasets are shown together, each with its own gold.
+    Several runs are compared with ``base``, by default the first. Queries are matched by id: runs over different
+    datasets are shown together, each with its own gold.
     """
     from markupsafe import Markup
 
@@ -78,16 +78,16 @@ def _data_blocks(store: RunStore, records: Sequence[RunRecord]) -> list[tuple[st
     query_blocks = BlockWriter("qb-queries", put)
     documents = DocumentTexts(document_blocks)
     samples, sources = _sources(store, records, documents)
-    places: dict[str, int] = {}
+    index_of: dict[str, int] = {}
     for source in sources:
         for sample in source.samples:
-            places.setdefault(sample.sample_id, len(places))
-    count = len(places)
-    rows = [np.array([places[one.sample_id] for one in source.samples], np.intp) for source in sources]
+            index_of.setdefault(sample.sample_id, len(index_of))
+    count = len(index_of)
+    rows = [np.array([index_of[one.sample_id] for one in source.samples], np.intp) for source in sources]
     first: list[EvaluationSample | None] = [None] * count
     for source, where in zip(reversed(sources), reversed(rows), strict=True):
-        for place, sample in zip(where.tolist(), source.samples, strict=True):
-            first[place] = sample
+        for index, sample in zip(where.tolist(), source.samples, strict=True):
+            first[index] = sample
     listed = [one for one in first if one is not None]
 
     _pack_queries(sources, rows, samples, query_blocks, count)
@@ -96,10 +96,10 @@ def _data_blocks(store: RunStore, records: Sequence[RunRecord]) -> list[tuple[st
 
     columns = ColumnBuffer()
     runs = [run_columns(source, where, count, columns) for source, where in zip(sources, rows, strict=True)]
-    for told, source in zip(runs[1:], sources[1:], strict=True):
-        kinds = first_hit_kinds(store, sources[0], source, places)
+    for run_entry, source in zip(runs[1:], sources[1:], strict=True):
+        kinds = first_hit_kinds(store, sources[0], source, index_of)
         if kinds is not None:
-            told["kinds"] = columns.put(kinds)
+            run_entry["kinds"] = columns.put(kinds)
     header = {
         "version": 1,
         "count": count,
@@ -123,16 +123,16 @@ def _sources(
 ) -> tuple[dict[str, list[bytes]], list[RunSource]]:
     """The runs, and the samples of each dataset as JSON, by its fingerprint."""
     read: dict[str, list[EvaluationSample]] = {}
-    told: dict[str, list[bytes]] = {}
+    samples_json: dict[str, list[bytes]] = {}
     sources = []
     words = WordIndex()
     for record in records:
         if record.fingerprint not in read:
             samples = store.samples(record.run_id)
             read[record.fingerprint] = samples
-            told[record.fingerprint] = [sample_json(sample, documents) for sample in samples]
+            samples_json[record.fingerprint] = [sample_json(sample, documents) for sample in samples]
         sources.append(read_run(store, record, read[record.fingerprint], words, documents))
-    return told, sources
+    return samples_json, sources
 
 
 def _pack_queries(
@@ -146,26 +146,26 @@ def _pack_queries(
     positions = np.full((len(sources), count), -1)
     for number, where in enumerate(rows):
         positions[number, where] = np.arange(len(where))
-    for place in range(count):
+    for index in range(count):
         own: dict[bytes, int] = {}
         sides: list[tuple[int, list[bytes], list[bytes]] | None] = []
-        for source, position in zip(sources, positions[:, place].tolist(), strict=True):
+        for source, position in zip(sources, positions[:, index].tolist(), strict=True):
             if position < 0:
                 sides.append(None)
                 continue
-            told = samples[source.record.fingerprint][position]
-            sides.append((own.setdefault(told, len(own)), source.outputs[position], source.judgements[position]))
+            sample = samples[source.record.fingerprint][position]
+            sides.append((own.setdefault(sample, len(own)), source.outputs[position], source.judgements[position]))
         blocks.add(query_json(list(own), sides))
 
 
 def _search_texts(
     listed: Sequence[EvaluationSample], sources: Sequence[RunSource], rows: Sequence[np.ndarray]
 ) -> dict[str, list[str] | list[list[str]]]:
-    """What is searched beyond ids: questions, and answers of every run. Documents are not."""
+    """The searched texts: questions, and the answers of every run; not documents."""
     answers = []
     for source, where in zip(sources, rows, strict=True):
         spread = [""] * len(listed)
-        for place, text in zip(where.tolist(), source.answers, strict=True):
-            spread[place] = text
+        for index, text in zip(where.tolist(), source.answers, strict=True):
+            spread[index] = text
         answers.append(spread)
     return {"questions": [one.query[:MAX_SEARCHED_LENGTH] for one in listed], "answers": answers}

@@ -1,4 +1,4 @@
-"""One query as the page holds it: the sample, what each run gave for it, what judges said. Short keys, JSON values."""
+"""One query as JSON with short keys: the sample, each run's outputs, and the judgements."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .marks import GoldMarks, WordIndex, relevance, word_support
 __all__ = ["judgement_json", "output_json", "query_json", "sample_json"]
 
 NumberOf = Callable[[str], int]
-"""Gives the text of a document its number."""
+"""Maps a document text to its number."""
 
 MAX_CANDIDATES = 200
-"""So many documents that were judged not relevant are listed; all of them are counted."""
+"""The number of irrelevant candidates listed; all of them are counted."""
 _MAX_RAW_LENGTH = 20_000
 
 
 def sample_json(sample: EvaluationSample, number_of: NumberOf) -> bytes:
-    """What was asked, and what is known about it."""
+    """A sample as JSON."""
     reference = sample.reference_answer
     gold_ids = {one.doc_id for one in sample.relevant_docs or ()}
     others = [one for one in sample.candidate_docs or () if one.doc_id not in gold_ids]
@@ -40,7 +40,7 @@ def sample_json(sample: EvaluationSample, number_of: NumberOf) -> bytes:
                 "others_count": len(others),
             }
         )
-        # Not annotated is one thing, annotated with nothing another.
+        # ``null`` means not annotated, an empty list annotated without gold.
         | {"gold": None if sample.relevant_docs is None else [_gold(one, number_of) for one in sample.relevant_docs]}
     )
 
@@ -54,7 +54,7 @@ def _gold(document: Document, number_of: NumberOf) -> list[Any]:
 
 
 def output_json(output: SystemOutputs, gold: GoldMarks, words: WordIndex, number_of: NumberOf) -> bytes:
-    """What came back, with what is to be marked in it."""
+    """An output as JSON, with its marks."""
     response = output.response
     documents = [item.doc for item in output.retrieved]
     ranks = gold.ranks(documents)
@@ -106,9 +106,9 @@ def output_json(output: SystemOutputs, gold: GoldMarks, words: WordIndex, number
 
 
 def judgement_json(one: StoredJudgement, *, is_old: bool = False) -> bytes:
-    """What a judge said, or why it said nothing of use. The raw reply is kept where nothing else tells it.
+    """A judgement as JSON, or its failure. The raw reply is kept only where there is no parsed answer.
 
-    ``is_old`` says that the metric has another definition by now.
+    ``is_old`` says that the metric has another signature by now.
     """
     body = dict(one.body)
     answer = body.get("answer")
@@ -129,10 +129,12 @@ def judgement_json(one: StoredJudgement, *, is_old: bool = False) -> bytes:
 
 
 def query_json(samples: Sequence[bytes], sides: Iterable[tuple[int, Sequence[bytes], Sequence[bytes]] | None]) -> bytes:
-    """One query: its samples (one, unless runs were asked from different datasets), and per run which of them, what
-    came back, repeat by repeat, and what judges said."""
-    told = [b"null" if side is None else b"[%d,%b,%b]" % (side[0], _array(side[1]), _array(side[2])) for side in sides]
-    return b'{"samples":%b,"runs":%b}' % (_array(samples), _array(told))
+    """One query: its samples (one, unless the runs have different datasets), and per run the sample index, the outputs
+    of all repeats, and the judgements."""
+    runs_json = [
+        b"null" if side is None else b"[%d,%b,%b]" % (side[0], _array(side[1]), _array(side[2])) for side in sides
+    ]
+    return b'{"samples":%b,"runs":%b}' % (_array(samples), _array(runs_json))
 
 
 def _array(values: Sequence[bytes]) -> bytes:
@@ -144,7 +146,7 @@ def _drop_empty(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _strip_trailing_none(values: list[Any]) -> list[Any]:
-    """The values without those at the end that are ``None``."""
+    """The values without trailing ``None``."""
     while values and values[-1] is None:
         values.pop()
     return values

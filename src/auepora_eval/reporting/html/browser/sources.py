@@ -1,4 +1,4 @@
-"""What the browser reads from the store of one run: samples, outputs as the page holds them, judgements, results."""
+"""The stored data of one run for the query browser: samples, outputs and judgements as JSON, results."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .queries import NumberOf, judgement_json, output_json
 __all__ = ["ANSWERED", "FAILED", "MAX_SEARCHED_LENGTH", "NOT_ASKED", "UNANSWERED", "RunSource", "read_run"]
 
 NOT_ASKED, UNANSWERED, ANSWERED, FAILED = range(4)
-"""How a query stands in a run: not in its dataset, no output stored, an output, nothing but failures."""
+"""The state of a query in a run: not in its dataset, no output stored, an output, only failures."""
 MAX_SEARCHED_LENGTH = 5_000
-"""So many characters of a question or an answer are searched."""
+"""The number of characters of a question or answer that are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ class RunSource:
     judgements: list[list[bytes]]
     states: npt.NDArray[np.uint8]
     first_hits: npt.NDArray[np.float64]
-    """The rank of the first gold document of the first answer; NaN where there is none."""
+    """The rank of the first hit of the first answer; NaN where there is none."""
     answers: list[str]
-    """The beginnings of what was answered, to be searched."""
+    """The starts of the answers, for the search."""
 
 
 def read_run(
     store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], words: WordIndex, number_of: NumberOf
 ) -> RunSource:
-    """Everything of a run; texts of documents go to ``number_of`` and are not kept."""
+    """Read a run; document texts go to ``number_of`` and are not kept."""
     count = len(samples)
     golds = [GoldMarks(sample) for sample in samples]
     outputs: list[list[bytes]] = [[] for _ in range(count)]
@@ -51,21 +51,21 @@ def read_run(
     first_hits = np.full(count, np.nan)
     answers = [""] * count
     for row in store.outputs(record.run_id):
-        place, output = row.position, row.output
-        if not 0 <= place < count:
+        position, output = row.position, row.output
+        if not 0 <= position < count:
             continue
-        given = outputs[place]
-        given += [b"null"] * (row.repeat - len(given))
-        given.append(output_json(output, golds[place], words, number_of))
+        repeats = outputs[position]
+        repeats += [b"null"] * (row.repeat - len(repeats))
+        repeats.append(output_json(output, golds[position], words, number_of))
         if output.error is None:
-            if states[place] != ANSWERED:
-                first_hits[place] = _first_hit(output, golds[place])
-            states[place] = ANSWERED
-        elif states[place] == UNANSWERED:
-            states[place] = FAILED
-        told = output.response.text if output.response is not None else output.error or ""
-        answers[place] = (
-            f"{answers[place]}\n{told[:MAX_SEARCHED_LENGTH]}" if answers[place] else told[:MAX_SEARCHED_LENGTH]
+            if states[position] != ANSWERED:
+                first_hits[position] = _first_hit(output, golds[position])
+            states[position] = ANSWERED
+        elif states[position] == UNANSWERED:
+            states[position] = FAILED
+        text = output.response.text if output.response is not None else output.error or ""
+        answers[position] = (
+            f"{answers[position]}\n{text[:MAX_SEARCHED_LENGTH]}" if answers[position] else text[:MAX_SEARCHED_LENGTH]
         )
     results = store.results(record.run_id)
     current = {one.name: one.signature for one in results}

@@ -50,7 +50,7 @@ def runs(tmp_path: Path) -> Runs:
     return store, put("a", IN_A, "yes"), put("b", IN_B, "no")
 
 
-def test_golden_queries_go_by_span(runs: Runs) -> None:
+def test_golden_queries_match_by_span(runs: Runs) -> None:
     store, a, b = runs
     compared = compare_queries(store, a, b)
     assert [(one.a_hit_rank, one.b_hit_rank) for one in compared.per_query] == [(1, 2), (2, None), (None, None)]
@@ -59,7 +59,7 @@ def test_golden_queries_go_by_span(runs: Runs) -> None:
     assert aggregate.mrr == pytest.approx((1 + 1 / 2 + 0) / 3)
 
 
-def test_both_runs_are_matched_alike(tmp_path: Path) -> None:
+def test_both_runs_are_matched_by_span(tmp_path: Path) -> None:
     """A covering chunk counts in neither run where the other run returns the gold chunk itself, or in both."""
     exact = Document("passage", "gold", parent_id="guide", span=(100, 200))
     asked = [sample("q")]
@@ -72,7 +72,7 @@ def test_both_runs_are_matched_alike(tmp_path: Path) -> None:
     assert (query.a_hit_rank, query.b_hit_rank) == (None, 2)
 
 
-def test_causes_go_by_span(runs: Runs) -> None:
+def test_causes_match_by_span(runs: Runs) -> None:
     store, a, b = runs
     found = {one.sample_id: (one.cause, one.a_rank, one.b_rank) for one in explain_changes(store, a, b)}
     assert found == {
@@ -82,7 +82,7 @@ def test_causes_go_by_span(runs: Runs) -> None:
     }
 
 
-def test_curves_and_rank_charts_go_by_span(runs: Runs, tmp_path: Path, auepora: Call) -> None:
+def test_curves_and_rank_charts_match_by_span(runs: Runs, tmp_path: Path, auepora: Call) -> None:
     store, a, _ = runs
     run = StoredRun(store, a)
     assert hits_by_span(run)
@@ -99,19 +99,19 @@ def test_curves_and_rank_charts_go_by_span(runs: Runs, tmp_path: Path, auepora: 
     assert "hits are those of spans" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_the_query_page_marks_hits_by_span() -> None:
+def test_query_page_marks_hits_by_span() -> None:
     gold = GoldMarks(sample("q"))
     docs = [OTHER, CHUNKS[2], CHUNKS[1], CHUNKS[4]]
     assert gold.marks(docs) == ["", "part", "gold", "part"]
     assert gold.first_rank(docs) == 3
-    told = json.loads(output_json(output(docs), gold, WordIndex(), lambda text: 0))
-    assert told["by_span"] == {"passage": 3}
+    packed = json.loads(output_json(output(docs), gold, WordIndex(), lambda text: 0))
+    assert packed["by_span"] == {"passage": 3}
     elsewhere = Document("passage", parent_id="guide", span=(400, 480))
     assert gold.marks([elsewhere]) == ["part"]
     assert "by_span" not in json.loads(output_json(output([GOLD]), gold, WordIndex(), lambda text: 0))
 
 
-def test_a_sample_shown_marks_hits_by_span(runs: Runs, tmp_path: Path, auepora: Call) -> None:
+def test_show_sample_marks_hits_by_span(runs: Runs, tmp_path: Path, auepora: Call) -> None:
     runs[0].close()
     where = ("--store", str(tmp_path / "runs.sqlite"))
     code, out, _ = auepora("show", "a", "--sample", "q2", *where)
@@ -121,6 +121,6 @@ def test_a_sample_shown_marks_hits_by_span(runs: Runs, tmp_path: Path, auepora: 
     assert json.loads(out)["gold_ranks"] == [[{"doc_id": "passage", "rank": 2, "by": "span"}]]
 
 
-def test_an_annotator_sees_hits_by_span() -> None:
+def test_annotator_view_marks_hits_by_span() -> None:
     item = build_item(sample("q"), output([OTHER, CHUNKS[1]]))
     assert [(one.doc_id, one.gold) for one in item.evidence] == [("terms-0", False), ("chunk-1", True)]

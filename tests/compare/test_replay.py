@@ -433,14 +433,14 @@ class TestMetrics:
         second = run("b", [UP] * 2, Quoting(), metrics=())
         report = swap_replay(Quoting(), store, first, second)
         assert {"exact_match", "token_f1", "bleu"} <= set(report.by_name)
-        assert report.refused["throughput"] == "the time a replay takes is neither run's"
+        assert report.refused["throughput"] == "the latency of a replay is that of neither run"
 
     def test_other_signatures_are_refused(self, run: Run, store: RunStore) -> None:
         first = run("a", [UP] * 2, Quoting(), metrics=["recall@5", "exact_match"], top_k=2)
         second = run("b", [UP] * 2, Quoting(), metrics=["recall@5", "exact_match"], top_k=5)
         report = swap_replay(Quoting(), store, first, second)
         assert list(report.by_name) == ["exact_match"]
-        assert "not measured alike in both runs (in: " in report.refused["recall@5"]
+        assert "signatures of the runs differ (in: " in report.refused["recall@5"]
 
     def test_nothing_to_split_by(self, run: Run, store: RunStore) -> None:
         first = run("a", [UP], Quoting())
@@ -477,7 +477,7 @@ class TestTheSystemMustBeRunBs:
         second = run_system(whole, questions(1), METRICS, store=store, name="b").record
         assert not swap_replay(whole, store, first, second).notes
         (note,) = swap_replay(Quoting(), store, first, second).notes
-        assert "cannot be told" in note
+        assert "is unknown" in note
 
     def test_another_plan_is_refused(self, run: Run, store: RunStore) -> None:
         first, made = run("a", [UP], Quoting()), run("b", [UP], Quoting())
@@ -524,9 +524,9 @@ def test_retriever_that_is_not_called(run: Run, store: RunStore) -> None:
     system = Deaf(table([UP] * 3), Quoting())  # type: ignore[arg-type]
     first = run("a", [UP] * 3, Quoting())
     second = run_system(system, questions(3), METRICS, store=store, name="b").record
-    assert swap_replay(system, store, first, second).notes == ["1 of 3 answers were given without asking for documents"]
+    assert swap_replay(system, store, first, second).notes == ["1 of 3 answers were given without calling the retriever"]
     system.always = True
-    with pytest.raises(BadValueError, match="without asking its 'retriever'"):
+    with pytest.raises(BadValueError, match="without calling its 'retriever'"):
         swap_replay(system, store, first, second, fresh=True)
 
 

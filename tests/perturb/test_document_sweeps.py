@@ -273,7 +273,7 @@ def test_retriever_that_is_never_called_is_an_error() -> None:
         def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
             return SystemOutputs([], Response("polly"))
 
-    with pytest.raises(BadValueError, match="without asking its 'retriever'"):
+    with pytest.raises(BadValueError, match="without calling its 'retriever'"):
         run_sweep("drop=0,1", Parrot(Finder()))
 
 
@@ -552,7 +552,7 @@ COMMANDS = [  # arguments, message, why
     ),
     (["--perturb", "drop=0,1", "--against", "latest"], "--against is about one run", "gates against a run"),
     (["--perturb", "drop=0,1", "--per-query", "--json"], "--per-query is about one run", "scores of samples"),
-    (["--perturb", "drop=0,1", "-o", "x.csv"], "a curve has no CSV", "a table of another shape"),
+    (["--perturb", "drop=0,1", "-o", "x.csv"], "curves cannot be written as CSV", "a table of another shape"),
     (["--perturb", "counterfactual=1"], "plan.yaml:2: dataset: counterfactual=1", "no wrong answers"),
     (["--perturb", "noise=1"], "--perturb-corpus", "nothing to draw noise from"),
     (["--perturb", "noise=0,1", "--perturb-corpus", "data.jsonl"], "data.jsonl:1", "a file that is no corpus"),
@@ -598,7 +598,7 @@ def test_stopped_sweep_shows_how_to_resume(plan: str, auepora: Run) -> None:
     Path(plan).write_text(text.replace("{top_k: 2}", "{top_k: 2, max_failures: 0, concurrency: 1, retries: 0}"))
     code, out, err = auepora("run", plan, "--perturb", "drop=0,1", "-m", "recall@2")
     assert (code, out) == (3, "")
-    assert "To go on: auepora run plan.yaml --perturb drop=0,1 --resume -m recall@2" in err
+    assert "To resume: auepora run plan.yaml --perturb drop=0,1 --resume -m recall@2" in err
     Path("mended").write_text("")
     code, out, err = auepora(
         "run", plan, "--perturb", "drop=0,1", "--resume", "--retry-failed", "-m", "recall@2", "--json"

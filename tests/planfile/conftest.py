@@ -1,4 +1,4 @@
-"""What is imported for one plan is gone after it."""
+"""Fixtures that undo the imports of a plan."""
 
 import sys
 
@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture
 def systems(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans put their folder on the path; it is taken back."""
+    """Restore ``sys.path``, to which plans add their folder."""
     monkeypatch.setattr(sys, "path", list(sys.path))

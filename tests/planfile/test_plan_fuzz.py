@@ -1,4 +1,4 @@
-"""Whatever stands in a plan file: it is read, or refused by an error of ours; and it is stored as it was read."""
+"""Any plan file is read or refused with an error of this library; and it is stored as it was read."""
 
 import json
 import re

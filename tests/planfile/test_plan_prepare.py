@@ -1,4 +1,4 @@
-"""Preparing a plan: all that it names is read, built and checked, and the system is not called."""
+"""``prepare``: data, metrics and system of a plan are read, built and checked; the system is not called."""
 
 import json
 import sys
@@ -84,14 +84,14 @@ def test_saved_outputs(folder: Path) -> None:
     assert list(made.outputs.outputs) == ["q1", "q2"]
     assert (made.conventions.name, made.dataset_format, made.system, made.calls) == ("golden", "jsonl", None, 0)
     assert [one.name for one in made.slices] == ["labels.lang"]
-    assert made.remarks == []
+    assert made.warnings == []
 
 
-def test_metrics_may_be_left_to_the_data(folder: Path) -> None:
+def test_metrics_are_optional(folder: Path) -> None:
     assert prepared(folder, metrics=None).metrics is None
 
 
-def test_a_python_system_is_built_from_the_plans_folder_and_not_called(folder: Path, app: str) -> None:
+def test_python_system_is_imported_from_the_folder_of_the_plan(folder: Path, app: str) -> None:
     made = prepared(folder, system={"python": f"{app}:build", "args": {"depth": 3}}, run={"repeats": 4})
     assert made.system is not None
     assert made.system.depth == 3
@@ -100,7 +100,7 @@ def test_a_python_system_is_built_from_the_plans_folder_and_not_called(folder: P
     assert not (folder / "called").exists()
 
 
-def test_a_system_is_not_built_where_it_is_not_needed(folder: Path) -> None:
+def test_system_is_not_built_if_it_is_not_needed(folder: Path) -> None:
     plan = read_plan(plan_file(folder, system={"python": "no_such_module_of_ours:build"}))
     assert prepare(plan, need_system=False).system is None
 
@@ -126,7 +126,7 @@ def test_auto_conventions_follow_the_data(data_format: str, conventions: str, ru
     assert prepared(folder, dataset={data_format: "qrels.txt"}, conventions=conventions).conventions.name == rules
 
 
-def test_a_corpus_fills_in_texts_of_both(folder: Path) -> None:
+def test_corpus_adds_texts_to_samples_and_outputs(folder: Path) -> None:
     rows(folder / "corpus.jsonl", [{"doc_id": f"d{n}", "text": f"text {n}"} for n in (1, 2, 9)])
     made = prepared(folder, dataset={"jsonl": "data.jsonl", "corpus": "corpus.jsonl"})
     assert made.samples[0].relevant_docs is not None
@@ -135,7 +135,7 @@ def test_a_corpus_fills_in_texts_of_both(folder: Path) -> None:
     assert made.outputs.outputs["q2"].retrieved[0].doc.text == "text 9"
 
 
-def test_nuggets_are_put_beside_the_samples(folder: Path) -> None:
+def test_nuggets_are_added_to_samples(folder: Path) -> None:
     nuggets = [{"text": "a fact", "importance": "vital"}]
     rows(folder / "nuggets.jsonl", [{"qid": "q1", "query": "?", "nuggets": nuggets}])
     made = prepared(folder, dataset={"jsonl": "data.jsonl", "nuggets": "nuggets.jsonl"})
@@ -163,8 +163,8 @@ PROBLEMS: list[tuple[dict[str, Any], str, str, str]] = [  # plan, key, words, wh
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("values", "key", "said", "why"), PROBLEMS, ids=[row[3] for row in PROBLEMS])
-def test_what_does_not_fit_is_said(values: dict[str, Any], key: str, said: str, why: str, folder: Path) -> None:
+@pytest.mark.parametrize(("values", "key", "message", "why"), PROBLEMS, ids=[row[3] for row in PROBLEMS])
+def test_prepare_errors(values: dict[str, Any], key: str, message: str, why: str, folder: Path) -> None:
     (folder / "empty.jsonl").write_text("")
     rows(folder / "bare.jsonl", DATA[1:])
     rows(folder / "strangers.jsonl", [{"sample_id": "z", "retrieved": []}])
@@ -174,20 +174,20 @@ def test_what_does_not_fit_is_said(values: dict[str, Any], key: str, said: str, 
         prepare(read_plan(path))
     assert raised.value.key == key
     assert raised.value.line is not None
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert [str(one) for one in check_plan(path).problems] == [str(raised.value)]
 
 
 @pytest.mark.parametrize(
     ("name", "args"), [("nothing", {}), ("App", {"depth": -1}), ("missing", {}), ("build", {"no": 1})]
 )
-def test_a_system_that_cannot_be_built_or_asked(name: str, args: dict[str, Any], folder: Path, app: str) -> None:
+def test_system_that_cannot_be_built_or_called(name: str, args: dict[str, Any], folder: Path, app: str) -> None:
     with pytest.raises(PlanError):
         prepared(folder, system={"python": f"{app}:{name}", "args": args})
     assert not (folder / "called").exists()
 
 
-def test_a_system_that_cannot_be_built_does_not_tell_its_secrets(folder: Path) -> None:
+def test_error_of_a_system_contains_no_secret(folder: Path) -> None:
     (folder / "leaky_app_of_ours.py").write_text(
         "from auepora_eval.core.errors import BadValueError\n"
         "def build(api_key):\n    raise BadValueError(f'the key {api_key} is refused')\n"
@@ -199,34 +199,34 @@ def test_a_system_that_cannot_be_built_does_not_tell_its_secrets(folder: Path) -
     assert "sk-geheim" not in "".join(traceback.format_exception(raised.value))
 
 
-def test_the_users_code_is_not_run_while_something_else_is_wrong(folder: Path) -> None:
+def test_system_is_not_imported_if_there_are_other_errors(folder: Path) -> None:
     (folder / "noisy_app_of_ours.py").write_text("raise SystemExit('imported')")
     plan = read_plan(plan_file(folder, system={"python": "noisy_app_of_ours:x"}, dataset="nowhere.jsonl"))
     with pytest.raises(PlanError, match="no such file"):
         prepare(plan)
 
 
-def test_a_bad_line_of_data_is_said_with_the_datas_line(folder: Path) -> None:
+def test_error_in_data_has_the_line_of_the_data(folder: Path) -> None:
     with (folder / "data.jsonl").open("a") as file:
         file.write('{"sample_id": "q3"}\n{"sample_id": "q1", "query": "again"}\n')
     path = plan_file(folder)
     with pytest.raises(DataFileError, match=r"data.jsonl:3: field 'query' is missing"):
         prepare(read_plan(path))
-    said = [str(one) for one in check_plan(path).problems]
-    assert len(said) == 2, "validating finds all of them"
-    assert "data.jsonl:3: field 'query' is missing" in said[0]
-    assert "data.jsonl:4: " in said[1]
+    message = [str(one) for one in check_plan(path).problems]
+    assert len(message) == 2, "validating finds all of them"
+    assert "data.jsonl:3: field 'query' is missing" in message[0]
+    assert "data.jsonl:4: " in message[1]
 
 
-def test_primary_names_hold_under_the_conventions(folder: Path) -> None:
+def test_primary_names_follow_the_conventions(folder: Path) -> None:
     made = prepared(folder, metrics=["map", "mrr"], primary=["mrr"], conventions="golden")
     assert made.plan.primary == ("mrr",)
 
 
-def test_checking_says_what_would_run(folder: Path, app: str) -> None:
+def test_check_reports_what_would_run(folder: Path, app: str) -> None:
     checked = check_plan(plan_file(folder, system={"python": f"{app}:App"}, run={"repeats": 2, "top_k": 3}))
     assert checked.fine
-    assert "recall@5: the system is asked for run.top_k = 3 documents" in checked.notes[0]
+    assert "recall@5: the system returns run.top_k = 3 documents" in checked.notes[0]
     assert checked.notes[1:] == [
         "2 samples (jsonl) under the conventions auepora",
         "1 metric: recall@5",
@@ -236,7 +236,7 @@ def test_checking_says_what_would_run(folder: Path, app: str) -> None:
     assert not (folder / "called").exists()
 
 
-def test_checking_saved_outputs_names_what_has_no_partner(folder: Path) -> None:
+def test_check_reports_unmatched_ids(folder: Path) -> None:
     rows(folder / "answers.jsonl", [*ANSWERS[:1], {"sample_id": "z", "retrieved": []}])
     checked = check_plan(plan_file(folder, run={"top_k": 3}, metrics=None))
     assert checked.fine
@@ -250,14 +250,14 @@ def test_checking_saved_outputs_names_what_has_no_partner(folder: Path) -> None:
     ]
 
 
-def test_checking_a_plan_that_cannot_be_read(folder: Path) -> None:
+def test_check_of_an_invalid_plan(folder: Path) -> None:
     (folder / "plan.yaml").write_text("dataset: [x")
     (problem,) = check_plan(folder / "plan.yaml").problems
     assert "not valid YAML" in str(problem)
     assert check_plan(folder / "plan.yaml").plan is None
 
 
-def test_a_check_as_json(folder: Path) -> None:
+def test_check_as_json(folder: Path) -> None:
     path = plan_file(folder, run={"top_k": 0})
     assert check_plan(path).to_dict() == {
         "schema": 1,
@@ -267,13 +267,13 @@ def test_a_check_as_json(folder: Path) -> None:
                 "file": str(path),
                 "line": 10,
                 "key": "run.top_k",
-                "message": "must be a whole number of at least 1, not the number 0",
+                "message": "must be an integer >= 1, not the number 0",
             }
         ],
         "remarks": [],
     }
 
 
-def test_checking_finds_mistakes_in_the_plan_before_it_reads_any_data(folder: Path) -> None:
+def test_check_finds_plan_errors_before_reading_data(folder: Path) -> None:
     checked = check_plan(plan_file(folder, dataset="nowhere.jsonl", run={"top_k": 0}, scoring={"workers": 0}))
     assert [getattr(one, "key", None) for one in checked.problems] == ["run.top_k", "scoring.workers"]

@@ -1,4 +1,4 @@
-"""Secrets: variables are read where they may stand, kept out of what is stored, and refused when written out."""
+"""Secrets in plans: variables are substituted and never stored, and literal secrets are refused."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def read(folder: Path, text: str) -> Plan:
     return read_plan(folder / "plan.yaml", environment=VARIABLES)
 
 
-def test_variables_are_filled_in_and_never_stored(tmp_path: Path) -> None:
+def test_variables_are_substituted_and_never_stored(tmp_path: Path) -> None:
     plan = read(tmp_path, FULL)
     assert plan.system is not None
     assert plan.system.options["url"] == "http://inner:80/ask"
@@ -38,7 +38,7 @@ def test_variables_are_filled_in_and_never_stored(tmp_path: Path) -> None:
     assert plan.resolved["store"] == "postgresql://me:${PGPASSWORD}@host/runs"
 
 
-def test_variables_in_arguments_and_surroundings(tmp_path: Path) -> None:
+def test_variables_in_args_and_env(tmp_path: Path) -> None:
     made = read(
         tmp_path, "dataset: d\nsystem: {python: 'a:b', args: {llm: {api_key: '${KEY}', tries: [1, '${SHORT}']}}}"
     )
@@ -85,14 +85,14 @@ WHERE = [  # what stands in a plan, the variable's value, what is secret, why
 
 
 @pytest.mark.parametrize(("text", "value", "secret", "why"), WHERE, ids=[row[-1] for row in WHERE])
-def test_what_counts_as_secret(text: str, value: str, secret: set[str], why: str, tmp_path: Path) -> None:
+def test_which_values_are_secret(text: str, value: str, secret: set[str], why: str, tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(f"dataset: d\n{text}\n")
     names = ("X", "INDEX", "MY_KEY", "PGPASSWORD", "EOS_TOKEN")
     plan = read_plan(tmp_path / "plan.yaml", environment=dict.fromkeys(names, value))
     assert plan.secrets == secret, why
 
 
-def test_variables_in_what_is_sent_are_no_placeholders(tmp_path: Path) -> None:
+def test_braces_of_variables_are_not_placeholders(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(
         "dataset: d\nsystem: {http: {url: 'http://x', request: {q: '{query}', auth: ['${KEY}', '$${KEY}']}}}"
     )
@@ -101,7 +101,7 @@ def test_variables_in_what_is_sent_are_no_placeholders(tmp_path: Path) -> None:
     assert plan.system.options["request"] == {"q": "{query}", "auth": ["a{{b}}c", "${{KEY}"]}
 
 
-def test_the_process_has_variables_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_come_from_the_process_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUEPORA_TEST_HOST", "http://here")
     (tmp_path / "plan.yaml").write_text("dataset: d\nsystem: {http: '${AUEPORA_TEST_HOST}/x'}")
     plan = read_plan(tmp_path / "plan.yaml")
@@ -109,7 +109,7 @@ def test_the_process_has_variables_of_its_own(tmp_path: Path, monkeypatch: pytes
     assert plan.system.options["url"] == "http://here/x"
 
 
-def test_a_variable_does_not_make_another_plan(tmp_path: Path) -> None:
+def test_value_of_a_variable_does_not_change_the_plan(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text("dataset: d\nsystem: {http: '${HOST}/x'}")
     one, other = (
         read_plan(tmp_path / "plan.yaml", environment={"HOST": host}).resolved for host in ("http://a", "http://b")
@@ -127,12 +127,12 @@ REFERENCES = [  # what stands in a header, words, why
 ]
 
 
-@pytest.mark.parametrize(("text", "said", "why"), REFERENCES, ids=[row[2] for row in REFERENCES])
-def test_references_that_cannot_be_followed(text: str, said: str, why: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "message", "why"), REFERENCES, ids=[row[2] for row in REFERENCES])
+def test_invalid_references(text: str, message: str, why: str, tmp_path: Path) -> None:
     with pytest.raises(PlanError) as raised:
         read(tmp_path, f"dataset: d\nsystem:\n  http:\n    url: http://x\n    headers:\n      A: '{text}'\n")
     assert (raised.value.line, raised.value.key) == (6, "system.http.headers.A")
-    assert said in raised.value.problem
+    assert message in raised.value.problem
 
 
 WRITTEN_OUT = [  # what stands in a plan, key, why
@@ -151,7 +151,7 @@ WRITTEN_OUT = [  # what stands in a plan, key, why
     ("system: {http: 'http://me:geheim@x/y'}", "system.http", "in the system's address"),
     ("system: {http: {url: 'http://x/y?api_key=geheim'}}", "system.http.url", "in an address's parameter"),
     ("system: {http: {url: 'http://x', request: {token: geheim}}}", "system.http.request.token", "in what is sent"),
-    ("system: {python: 'a:b', config: {password: geheim}}", "system.config.password", "in what is told of it"),
+    ("system: {python: 'a:b', config: {password: geheim}}", "system.config.password", "in its description"),
     ("system: {command: {run: x, env: {API_KEY: geheim}}}", "system.command.env.API_KEY", "in the surroundings"),
     ("system: {command: 'x --api-key geheim'}", "system.command", "among the words"),
     ("system: {command: {run: [x, --token=geheim]}}", "system.command.run", "in one word"),
@@ -160,7 +160,7 @@ WRITTEN_OUT = [  # what stands in a plan, key, why
 
 
 @pytest.mark.parametrize(("text", "key", "why"), WRITTEN_OUT, ids=[row[2] for row in WRITTEN_OUT])
-def test_a_secret_that_is_written_out_is_refused_and_not_shown(text: str, key: str, why: str, tmp_path: Path) -> None:
+def test_literal_secret_is_refused_and_not_shown(text: str, key: str, why: str, tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(f"dataset: d\n{text}\n")
     found = plan_problems(tmp_path / "plan.yaml", environment=VARIABLES)
     assert [getattr(one, "key", None) for one in found] == [key]
@@ -185,5 +185,5 @@ FINE = [
 
 
 @pytest.mark.parametrize(("text", "why"), FINE, ids=[row[1] for row in FINE])
-def test_what_is_no_secret_may_stand(text: str, why: str, tmp_path: Path) -> None:
+def test_values_that_are_not_secret(text: str, why: str, tmp_path: Path) -> None:
     assert read(tmp_path, f"dataset: d\n{text}\n")

@@ -1,4 +1,4 @@
-"""Plan files as text: the three syntaxes, what is no plan at all, and files that mean harm."""
+"""Parsing of plan files: YAML, TOML and JSON, invalid files and malicious ones."""
 
 from pathlib import Path
 
@@ -48,22 +48,22 @@ BROKEN = [  # file, content, line, words, why
     ("p.json", b"[" * 100_000, None, "nested too deeply", "deep lists in JSON"),
     ("p.txt", b"dataset: x\n", None, "a plan is YAML, TOML or JSON", "another suffix"),
     ("p.yalm", b"dataset: x\n", None, "did you mean '.yaml'", "a misspelt suffix"),
-    ("plan", b"dataset: x\n", None, "told by its name", "no suffix"),
+    ("plan", b"dataset: x\n", None, "by suffix", "no suffix"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "content", "line", "said", "why"), BROKEN, ids=[row[4] for row in BROKEN])
-def test_what_is_no_plan_is_said(
-    name: str, content: bytes, line: int | None, said: str, why: str, tmp_path: Path
+@pytest.mark.parametrize(("name", "content", "line", "message", "why"), BROKEN, ids=[row[4] for row in BROKEN])
+def test_invalid_plan_files(
+    name: str, content: bytes, line: int | None, message: str, why: str, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(PlanError) as raised:
         read_plan(tmp_path / name)
-    assert said in raised.value.problem
+    assert message in raised.value.problem
     assert line is None or raised.value.line == line
 
 
-def test_a_file_that_is_not_there_or_a_folder(tmp_path: Path) -> None:
+def test_missing_file_or_folder(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="no such file"):
         read_plan(tmp_path / "plan.yaml")
     (tmp_path / "folder.yaml").mkdir()
@@ -80,18 +80,18 @@ LINES = [  # file, text, {key: line}
 
 
 @pytest.mark.parametrize(("name", "text", "lines"), LINES)
-def test_keys_know_their_lines(name: str, text: str, lines: dict[str, int | None], tmp_path: Path) -> None:
+def test_lines_of_keys(name: str, text: str, lines: dict[str, int | None], tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     source = read_source(tmp_path / name)
     assert {key: source.line(key) for key in lines} == lines
 
 
-def test_json_that_is_no_yaml_is_read_without_lines(tmp_path: Path) -> None:
+def test_json_that_is_not_yaml_has_no_lines(tmp_path: Path) -> None:
     (tmp_path / "p.json").write_text('{"dataset": "a\\/b", "outputs": "\\ud83d\\ude00"}')
     assert read_source(tmp_path / "p.json").values == {"dataset": "a/b", "outputs": "😀"}
 
 
-def test_merges_and_aliases_are_followed(tmp_path: Path) -> None:
+def test_yaml_merges_and_aliases(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(
         "dataset: d\nsystem:\n  python: 'a:b'\n  args: &usual {x: 1}\n  config: {<<: *usual, y: 2}\n"
     )
@@ -118,17 +118,17 @@ KINDS = [  # file, content, whether it is a plan, why
 
 
 @pytest.mark.parametrize(("name", "content", "is_plan", "why"), KINDS, ids=[row[3] for row in KINDS])
-def test_plans_are_told_from_data(name: str, content: str, is_plan: bool, why: str, tmp_path: Path) -> None:
+def test_looks_like_plan(name: str, content: str, is_plan: bool, why: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content)
     assert looks_like_plan(tmp_path / name) is is_plan
 
 
-def test_what_is_no_file_is_no_plan(tmp_path: Path) -> None:
+def test_folder_is_not_a_plan(tmp_path: Path) -> None:
     assert not looks_like_plan(tmp_path / "plan.yaml")
     assert not looks_like_plan(tmp_path)
 
 
-def test_keys_at_any_depth_can_be_changed(tmp_path: Path) -> None:
+def test_change_keys_at_any_depth(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text("dataset: d.jsonl\nsystem:\n  python: m:Rag\n  args: {r: 0.5, k: 3}\n")
     source = read_source(path)

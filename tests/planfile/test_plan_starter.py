@@ -1,4 +1,4 @@
-"""Starter plans: for data of every format, a plan that is accepted as it is."""
+"""Starter plans: data of every format gets a valid plan."""
 
 import json
 from pathlib import Path
@@ -71,7 +71,7 @@ def written(one: Format, folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", [name for name, one in formats().items() if one.reads("samples")])
 @pytest.mark.parametrize("system", [None, "python", "http", "command"])
-def test_data_of_every_format_has_a_plan(name: str, system: str | None, tmp_path: Path) -> None:
+def test_starter_plan_for_every_format(name: str, system: str | None, tmp_path: Path) -> None:
     data = written(formats()[name], tmp_path)
     plan_path = tmp_path / "plan.yaml"
     if name == "trec":  # judgements know their questions by number alone
@@ -94,7 +94,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data.jsonl"
 
 
-def test_it_says_what_the_data_has(data: Path) -> None:
+def test_starter_plan_describes_the_data(data: Path) -> None:
     text = starter_plan(data, folder=data.parent)
     assert "# 3 samples: 3 with relevant documents, 3 with a reference answer" in text
     assert "dataset: {jsonl: data.jsonl}" in text
@@ -120,7 +120,7 @@ def test_saved_outputs(data: Path) -> None:
     assert check_plan(path).problems == []
 
 
-def test_answers_without_documents_have_no_metric_of_retrieval(data: Path) -> None:
+def test_answers_without_documents_have_no_retrieval_metrics(data: Path) -> None:
     answers = data.parent / "answers.jsonl"
     answers.write_text("".join(f'{{"sample_id": "q{n}", "response": "x"}}\n' for n in (1, 2, 3)))
     path = data.parent / "plan.yaml"
@@ -138,7 +138,7 @@ SYSTEMS = [  # asked, kind, part of its options
 
 
 @pytest.mark.parametrize(("asked", "kind", "part"), SYSTEMS)
-def test_a_system_that_is_named(asked: str, kind: str, part: dict[str, object], data: Path) -> None:
+def test_named_system(asked: str, kind: str, part: dict[str, object], data: Path) -> None:
     path = data.parent / "plan.yaml"
     path.write_text(starter_plan(data, system=asked, folder=data.parent))
     assert "EDIT ME" not in path.read_text()
@@ -148,7 +148,7 @@ def test_a_system_that_is_named(asked: str, kind: str, part: dict[str, object], 
     assert part.items() <= system.options.items()
 
 
-def test_what_cannot_be_meant(data: Path) -> None:
+def test_invalid_arguments(data: Path) -> None:
     with pytest.raises(BadValueError, match="cannot tell what system 'nonsense' is"):
         starter_plan(data, system="nonsense")
     with pytest.raises(BadValueError, match="not both"):
@@ -157,7 +157,7 @@ def test_what_cannot_be_meant(data: Path) -> None:
         starter_plan(data.parent / "nothing.jsonl")
 
 
-def test_paths_are_as_seen_from_the_plan(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_relative_to_the_plan(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inner = data.parent / "plans"
     inner.mkdir()
     (inner / "p.yaml").write_text(starter_plan(data, folder=inner))
@@ -188,8 +188,8 @@ def test_samples_without_annotations(tmp_path: Path) -> None:
     assert check_plan(tmp_path / "plan.yaml", need_system=False).fine
 
 
-def test_primary_metrics_are_a_short_list(tmp_path: Path) -> None:
-    """One metric per target, each of which the plan computes; the word overlap of the answer is none of them."""
+def test_few_primary_metrics(tmp_path: Path) -> None:
+    """One metric per target, each of which the plan computes; the word overlap of the answer is not among them."""
     save_jsonl_dataset(SAMPLES, tmp_path / "data.jsonl")
     text = starter_plan(tmp_path / "data.jsonl", folder=tmp_path, system="python")
     (tmp_path / "plan.yaml").write_text(text)

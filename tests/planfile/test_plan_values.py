@@ -1,4 +1,4 @@
-"""What a plan comes to: defaults, three syntaxes, what is stored, and what counts as another plan."""
+"""Values of a plan: defaults, syntaxes, the stored form, and differences between plans."""
 
 import json
 from collections.abc import Mapping
@@ -85,7 +85,7 @@ def written(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def test_the_three_syntaxes_say_the_same(tmp_path: Path) -> None:
+def test_yaml_toml_and_json_are_equivalent(tmp_path: Path) -> None:
     from_yaml = read_plan(written(tmp_path, "a.yaml", YAML))
     from_toml = read_plan(written(tmp_path, "a.toml", TOML))
     values = {**from_yaml.source.values, "version": 1}
@@ -96,7 +96,7 @@ def test_the_three_syntaxes_say_the_same(tmp_path: Path) -> None:
     assert json.dumps(from_yaml.resolved, sort_keys=True) == json.dumps(from_toml.resolved, sort_keys=True)
 
 
-def test_what_is_written_arrives(tmp_path: Path) -> None:
+def test_values_are_read(tmp_path: Path) -> None:
     plan = read_plan(written(tmp_path, "plan.yaml", YAML))
     assert (plan.name, plan.folder) == ("nightly", tmp_path)
     assert (plan.dataset.path, plan.dataset.format) == (tmp_path / "data" / "dev.jsonl", "jsonl")
@@ -112,7 +112,7 @@ def test_what_is_written_arrives(tmp_path: Path) -> None:
     assert plan.primary == ("recall@5",)
     assert plan.config == {"chunker_version": "v3", "embedding": "small", "released": "2024-05-01"}
     assert plan.store == str(tmp_path / "runs.sqlite")
-    rules = plan.rules(judged_pool=False)
+    rules = plan.resolve_conventions(judged_pool=False)
     assert (rules.name, rules.min_relevance, rules.k_values) == ("trec", 2, (1, 5))
 
 
@@ -123,15 +123,15 @@ def test_defaults(tmp_path: Path) -> None:
     assert plan.policy == CallPolicy(10, 8, timeout=60.0, retries=2, backoff=0.5, max_failures=None, keep_going=False)
     assert (plan.repeats, plan.seed, plan.metrics, plan.store) == (1, 0, None, None)
     assert plan.scoring == Scoring()
-    assert plan.rules(judged_pool=False) == PRESETS["auepora"]
-    assert plan.rules(judged_pool=True) == PRESETS["trec"]
+    assert plan.resolve_conventions(judged_pool=False) == PRESETS["auepora"]
+    assert plan.resolve_conventions(judged_pool=True) == PRESETS["trec"]
     assert plan.resolved["run"] == {
         "top_k": 10, "concurrency": 8, "timeout": 60.0, "retries": 2, "backoff": 0.5, "max_failures": None,
         "repeats": 1, "seed": 0,
     }  # fmt: skip
 
 
-def test_null_is_as_good_as_absent_but_for_a_timeout(tmp_path: Path) -> None:
+def test_null_equals_absent_except_for_timeout(tmp_path: Path) -> None:
     text = "dataset: d\noutputs: o\n"
     bare = read_plan(written(tmp_path, "p.yaml", text))
     keys = [
@@ -169,7 +169,7 @@ SAME = [  # one, another way to write it, why
 
 
 @pytest.mark.parametrize(("one", "other", "why"), SAME, ids=[row[2] for row in SAME])
-def test_plans_that_mean_the_same_are_stored_alike(one: str, other: str, why: str, tmp_path: Path) -> None:
+def test_equivalent_plans_are_stored_alike(one: str, other: str, why: str, tmp_path: Path) -> None:
     def resolved(text: str) -> str:
         text += "" if "dataset" in text else "\ndataset: d"
         text += "" if "system" in text else "\noutputs: o"
@@ -190,7 +190,7 @@ def test_plans_that_mean_the_same_are_stored_alike(one: str, other: str, why: st
         "outputs: o\nresources: {e: {sentence_transformers: m}, f: {openai_embeddings: {model: x}}, p: {python: 'a:b'}}",
     ],
 )
-def test_what_is_stored_is_a_plan_of_its_own(system: str, tmp_path: Path) -> None:
+def test_stored_plan_is_a_valid_plan(system: str, tmp_path: Path) -> None:
     text = f"dataset: d\n{system}\nmetrics: [map]\nstore: r.sqlite\n"
     plan = read_plan(written(tmp_path, "p.yaml", text), environment={"A_KEY": "secret-1"})
     stored = json.dumps(plan.resolved)
@@ -201,7 +201,7 @@ def test_what_is_stored_is_a_plan_of_its_own(system: str, tmp_path: Path) -> Non
     assert (again.resources, again.judge) == (plan.resources, plan.judge)
 
 
-def test_a_store_may_be_a_file_or_an_address(tmp_path: Path) -> None:
+def test_store_is_a_file_or_an_address(tmp_path: Path) -> None:
     def store(text: str) -> str | None:
         return read_plan(written(tmp_path, "p.yaml", f"dataset: d\noutputs: o\nstore: {text}\n")).store
 
@@ -232,8 +232,8 @@ CHANGES: list[tuple[dict[str, Any], list[str], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("change", "said", "why"), CHANGES, ids=[row[2] for row in CHANGES])
-def test_what_makes_another_plan(change: dict[str, Any], said: list[str], why: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("change", "message", "why"), CHANGES, ids=[row[2] for row in CHANGES])
+def test_plan_changes(change: dict[str, Any], message: list[str], why: str, tmp_path: Path) -> None:
     base = {
         "name": "a",
         "dataset": "d.jsonl",
@@ -243,11 +243,11 @@ def test_what_makes_another_plan(change: dict[str, Any], said: list[str], why: s
     }
     old = read_plan(written(tmp_path, "a.json", json.dumps(base))).resolved
     new = read_plan(written(tmp_path, "b.json", json.dumps(base | change))).resolved
-    assert plan_changes(old, new) == said
-    assert (plan_key(old) == plan_key(new)) is (not said)
+    assert plan_changes(old, new) == message
+    assert (plan_key(old) == plan_key(new)) is (not message)
 
 
-def test_of_judging_only_repeats_make_another_run(tmp_path: Path) -> None:
+def test_only_repeats_of_judge_change_the_plan(tmp_path: Path) -> None:
     def resolved(judge: str) -> Mapping[str, Any]:
         return read_plan(written(tmp_path, "p.yaml", f"dataset: d\noutputs: o\njudge: {judge}\n")).resolved
 
@@ -258,7 +258,7 @@ def test_of_judging_only_repeats_make_another_run(tmp_path: Path) -> None:
     assert plan_changes(without, bare) == []
 
 
-def test_judgements_are_kept_beside_the_store(tmp_path: Path) -> None:
+def test_judgement_cache_is_in_the_folder_of_the_store(tmp_path: Path) -> None:
     def cache(judge: str, store: str | None) -> Path | None:
         plan = read_plan(written(tmp_path, "p.yaml", f"dataset: d\noutputs: o\njudge: {judge}\n"))
         return plan.judge.policy_for(store, plan.folder).cache

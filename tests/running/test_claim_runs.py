@@ -80,7 +80,7 @@ def asked() -> Counter[str]:
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_one_metric_asked_is_stored_with_all_that_stand_on_it() -> None:
+def test_shared_judgements_are_stored_with_every_metric() -> None:
     outcome = run_plan(plan(["Rain falls. Dogs bark.", "Cats sit. Rain falls. Dogs bark."]))
     assert outcome.results is not None
     values = {result.name: result.value for result in outcome.results}
@@ -109,7 +109,7 @@ def test_what_one_metric_asked_is_stored_with_all_that_stand_on_it() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_failed_judgement_is_stored_with_all_that_it_fails() -> None:
+def test_failed_shared_judgement_is_stored_with_every_metric() -> None:
     with pytest.warns(AueporaWarning, match="content_filter"):
         outcome = run_plan(plan(["Rain falls.", "A broken one."]))
     assert outcome.results is not None
@@ -121,7 +121,7 @@ def test_a_failed_judgement_is_stored_with_all_that_it_fails() -> None:
 
 
 @pytest.mark.part("models")
-def test_a_model_of_entailment_is_a_resource(folder: Path) -> None:
+def test_nli_model_is_a_resource(folder: Path) -> None:
     model = made("nli")
     (folder / "models").symlink_to(Path(model).parent)
     resources = f"{{checks: {{nli: {{model: models/{Path(model).name}, threshold: 0.01}}}}}}"
@@ -136,7 +136,7 @@ def test_a_model_of_entailment_is_a_resource(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_an_option_of_it_that_cannot_be_meant_is_a_mistake_in_the_plan() -> None:
+def test_invalid_option_of_an_nli_model_is_a_plan_error() -> None:
     with pytest.raises(PlanError, match=r"resources.checks.nli.*did you mean 'threshold'"):
         run_plan(
             plan(["x"], "{checks: {nli: {model: m, treshold: 1}}}", "{claims: sentences, verifier: {use: checks}}")

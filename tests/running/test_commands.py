@@ -30,12 +30,12 @@ def environment() -> dict[str, str]:
 
 
 class TestSignals:
-    def test_where_nothing_is_asked_the_first_one_interrupts(self) -> None:
+    def test_first_signal_interrupts_while_no_system_is_called(self) -> None:
         with pytest.raises(KeyboardInterrupt), stop_on_signals(Stop()):  # noqa: PT012
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(5)  # the signal comes first
 
-    def test_while_asking_the_first_finishes_and_the_second_leaves(self, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_first_signal_waits_for_calls_and_second_stops(self, capfd: pytest.CaptureFixture[str]) -> None:
         stop = Stop()
         with stop_on_signals(stop), stop.waking(SimpleQueue()):
             os.kill(os.getpid(), signal.SIGTERM)
@@ -45,7 +45,7 @@ class TestSignals:
         assert "Ctrl-C again" in capfd.readouterr().err
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
-    def test_a_constructor_that_takes_long_is_interrupted(self, project: Projects) -> None:
+    def test_slow_constructor_is_interrupted(self, project: Projects) -> None:
         mine = project(3)
         (mine.folder / "slow_rag.py").write_text(
             "import time\nprint('loading', flush=True)\nclass Rag:\n"
@@ -69,7 +69,7 @@ class TestSignals:
 
 
 class TestStreams:
-    def test_a_reader_of_stderr_that_left_does_not_end_the_run(self, project: Projects) -> None:
+    def test_closed_stderr_does_not_end_the_run(self, project: Projects) -> None:
         mine = project(20)
         reading, writing = os.pipe()
         os.close(reading)
@@ -89,7 +89,7 @@ class TestStreams:
         with RunStore.open(mine.folder / "runs.sqlite") as store:
             assert store.find("latest").status == "finished"
 
-    def test_what_a_model_wrote_does_not_command_the_terminal(self, project: Projects, auepora: Run) -> None:
+    def test_control_characters_of_a_model_are_escaped(self, project: Projects, auepora: Run) -> None:
         mine = project(4)
         source = (mine.folder / "my_rag.py").read_text()
         evil = source.replace("the answer is {n}", "\\x1b]0;owned\\x07\\x1b[2J\\x9b31m\\u202eanswer {n}")
@@ -97,18 +97,18 @@ class TestStreams:
         (mine.folder / "evil_rag.py").write_text(evil)
         plan = Path(mine.plan(args="{broken: ['3']}")).read_text().replace("my_rag:Rag", "evil_rag:Rag")
         (mine.folder / "plan.yaml").write_text(plan)
-        said = [auepora("run", "plan.yaml"), auepora("show", "--sample", "1"), auepora("show", "--failures")]
-        said += [auepora("show", "--sample", "1", "--json"), auepora("runs")]
-        for code, out, err in said:
+        calls = [auepora("run", "plan.yaml"), auepora("show", "--sample", "1"), auepora("show", "--failures")]
+        calls += [auepora("show", "--sample", "1", "--json"), auepora("runs")]
+        for code, out, err in calls:
             assert code == 0
             assert not set("\x1b\x07\x9b\u202e") & set(out + err)
-        assert "\\u001b]0;owned" in said[1][1]
-        answer = json.loads(said[3][1])["outputs"][0]["response"]
+        assert "\\u001b]0;owned" in calls[1][1]
+        answer = json.loads(calls[3][1])["outputs"][0]["response"]
         assert "\x9b31m" in (answer if isinstance(answer, str) else answer["text"])
 
 
-class TestHints:
-    def test_the_command_that_is_told_goes_on_with_the_run(self, project: Projects, auepora: Run) -> None:
+class TestResumeHints:
+    def test_printed_command_resumes_the_run(self, project: Projects, auepora: Run) -> None:
         mine = project(10)
         mine.plan(args="{broken: ['0', '1', '2']}", run="{concurrency: 1, max_failures: 1}")
         options = [
@@ -125,15 +125,15 @@ class TestHints:
         ]
         code, _, err = auepora("run", "plan.yaml", *options)
         assert code == 3
-        told = shlex.split(err.partition("To go on: ")[2])
+        command = shlex.split(err.partition("To resume: ")[2])
         (mine.folder / "mended").touch()
-        code, out, err = auepora(*told[1:], "--retry-failed", "--json")
+        code, out, err = auepora(*command[1:], "--retry-failed", "--json")
         assert code == 0, err
         assert json.loads(out)["results"][0]["details"]["num_samples"] == 8
         assert "auepora show run_" in err
         assert "--store other.sqlite" in err
 
-    def test_a_limit_is_checked_before_anything_is_asked(self, project: Projects, auepora: Run) -> None:
+    def test_limit_is_checked_before_the_system_is_called(self, project: Projects, auepora: Run) -> None:
         mine = project(10)
         data = mine.folder / "data.jsonl"
         rows = [json.loads(line) for line in data.read_text().splitlines()]
@@ -145,7 +145,7 @@ class TestHints:
         assert "reference_answer" in err
         assert mine.calls() == []
 
-    def test_quiet_means_quiet(self, project: Projects, auepora: Run) -> None:
+    def test_quiet_prints_no_messages(self, project: Projects, auepora: Run) -> None:
         mine = project(4)
         mine.plan(run="{top_k: 2}")
         assert auepora("run", "plan.yaml", "--quiet")[2] == ""
@@ -153,7 +153,7 @@ class TestHints:
 
 class TestDemoInitCompare:
     @pytest.mark.part("models")
-    def test_the_demo_ends_with_its_comparison(self, project: Projects, auepora: Run) -> None:
+    def test_demo_prints_its_comparison(self, project: Projects, auepora: Run) -> None:
         mine = project(1)
         # Fewer questions than the demo has: a model looks at each answer. A file that is there is kept.
         bundled = files("auepora_eval.examples.quickstart").joinpath("questions.jsonl").read_text(encoding="utf-8")
@@ -187,7 +187,7 @@ class TestDemoInitCompare:
         parts = split["retrieval"]["value"] + split["generation"]["value"]
         assert parts == pytest.approx(split["delta"]["value"], abs=1e-12)
 
-    def test_what_init_writes_can_be_run(self, project: Projects, auepora: Run) -> None:
+    def test_starter_plan_can_be_run(self, project: Projects, auepora: Run) -> None:
         mine = project(6)
         code, _, err = auepora("init", "data.jsonl", "--system", "my_rag:Rag", "-o", "first.yaml")
         assert code == 0, err
@@ -196,7 +196,7 @@ class TestDemoInitCompare:
         assert auepora("run", "first.yaml")[0] == 0
         assert auepora("init", "data.jsonl", "-o", "first.yaml")[0] == 2
 
-    def test_comparing_says_what_is_wrong(self, project: Projects, auepora: Run) -> None:
+    def test_compare_errors(self, project: Projects, auepora: Run) -> None:
         project(100)
         auepora("run", "plan.yaml")
         auepora("run", "plan.yaml")
@@ -207,7 +207,7 @@ class TestDemoInitCompare:
         assert code == 0
         assert "= equal" in out
 
-    def test_three_runs_make_a_league(self, project: Projects, auepora: Run) -> None:
+    def test_three_runs_make_a_leaderboard(self, project: Projects, auepora: Run) -> None:
         mine = project(40)
         auepora("run", "plan.yaml", "--name", "one")
         auepora("run", "plan.yaml", "--name", "two")
@@ -222,7 +222,7 @@ class TestDemoInitCompare:
         assert page.startswith("# 3 runs against each other")
         assert "| token_f1 | C - A |" in page
 
-    def test_pages_say_why(self, project: Projects, auepora: Run) -> None:
+    def test_report_explains_changes(self, project: Projects, auepora: Run) -> None:
         mine = project(20)
         auepora("run", "plan.yaml", "--name", "one")
         mine.plan(args="{broken: ['0', '1']}")
@@ -239,9 +239,9 @@ class TestDemoInitCompare:
         assert "## Why" not in (mine.folder / "page.md").read_text()
 
 
-class TestCare:
+class TestRobustness:
     @pytest.mark.parametrize("target", ["plan.yaml", "data.jsonl", "runs.sqlite"])
-    def test_results_do_not_overwrite_what_is_read_or_kept(self, project: Projects, auepora: Run, target: str) -> None:
+    def test_results_do_not_overwrite_inputs_or_the_store(self, project: Projects, auepora: Run, target: str) -> None:
         mine = project(3)
         before = (mine.folder / target).read_bytes() if target != "runs.sqlite" else b""
         code, _, err = auepora("run", "plan.yaml", "-o", target)
@@ -255,7 +255,7 @@ class TestCare:
         assert code == 2
         assert auepora("show")[0] == 0
 
-    def test_a_system_that_changes_its_sample_does_not_change_the_gold(self, project: Projects, auepora: Run) -> None:
+    def test_system_cannot_change_the_gold(self, project: Projects, auepora: Run) -> None:
         mine = project(6)
         source = (mine.folder / "my_rag.py").read_text()
         (mine.folder / "mad_rag.py").write_text(source.replace("n = int(", "sample.relevant_docs = []; n = int("))
@@ -264,7 +264,7 @@ class TestCare:
         _, out, _ = auepora("run", "plan.yaml", "-m", "recall@5", "--json")
         assert json.loads(out)["results"][0]["details"]["num_samples"] == 6
 
-    def test_a_system_that_cannot_be_closed_costs_no_result(self, project: Projects, auepora: Run) -> None:
+    def test_error_in_close_is_a_warning(self, project: Projects, auepora: Run) -> None:
         mine = project(3)
         source = (mine.folder / "my_rag.py").read_text()
         (mine.folder / "stuck_rag.py").write_text(f"{source}\n    def close(self):\n        raise OSError('stuck')\n")
@@ -275,9 +275,7 @@ class TestCare:
         json.loads(out)
         assert "raised OSError when it was closed: stuck" in err
 
-    def test_a_plan_that_would_score_nothing_is_refused_before_anything_is_asked(
-        self, project: Projects, auepora: Run
-    ) -> None:
+    def test_plan_that_would_score_nothing_is_refused_before_any_call(self, project: Projects, auepora: Run) -> None:
         mine = project(3)
         code, _, err = auepora("run", "plan.yaml", "-m", "label_accuracy", "-m", "negative_rejection_rate")
         assert code == 2
@@ -287,7 +285,7 @@ class TestCare:
         assert "no sample has anything for label_accuracy" in err
         assert len(mine.calls()) == 3
 
-    def test_a_dataset_without_questions_cannot_be_asked(self, project: Projects, auepora: Run) -> None:
+    def test_dataset_without_questions_is_refused(self, project: Projects, auepora: Run) -> None:
         mine = project(3)
         (mine.folder / "qrels.txt").write_text("q1 0 d1 1\nq2 0 d2 1\n")
         plan = mine.folder / "plan.yaml"
@@ -301,15 +299,15 @@ class TestCare:
         assert code == 2
         assert "no query" in err
 
-    def test_what_changed_in_the_dataset_is_named(self, project: Projects, auepora: Run) -> None:
+    def test_change_of_the_dataset_is_named(self, project: Projects, auepora: Run) -> None:
         mine = project(4)
         auepora("run", "plan.yaml")
         data = mine.folder / "data.jsonl"
         data.write_text(data.read_text().replace("what is 2?", "what was 2?"))
         _, _, err = auepora("run", "plan.yaml", "--resume", "--retry-failed")
-        assert "sample '2' is not as it was" in err
+        assert "sample '2' has changed" in err
 
-    def test_reserved_names_and_stores_that_cannot_be(self, project: Projects, auepora: Run) -> None:
+    def test_reserved_names_and_invalid_stores(self, project: Projects, auepora: Run) -> None:
         mine = project(3)
         assert auepora("run", "plan.yaml", "--name", "latest~1")[0] == 2
         for store in ("nowhere/runs.sqlite", "mysql://host/runs"):
@@ -320,14 +318,14 @@ class TestCare:
             assert "store: " in out
             plan.write_text(plan.read_text().replace(f"store: {store}", "store: runs.sqlite"))
 
-    def test_scores_are_exported_by_sample(self, project: Projects, auepora: Run) -> None:
+    def test_export_has_scores_per_sample(self, project: Projects, auepora: Run) -> None:
         mine = project(3)
         auepora("run", "plan.yaml", "-m", "recall@5", "-m", "mrr")
         auepora("export", "latest", "out")
         rows = (mine.folder / "out" / "scores.csv").read_text().splitlines()
         assert rows == ["sample_id,recall@5,mrr", "0,1.0,1.0", "1,0.0,0.0", "2,0.0,0.0"]
 
-    def test_quiet_says_nothing_but_results_and_errors(self, project: Projects, auepora: Run) -> None:
+    def test_quiet_prints_only_results_and_errors(self, project: Projects, auepora: Run) -> None:
         project(4)
         assert auepora("run", "plan.yaml", "--quiet")[2] == ""
         for arguments in (["rescore", "latest", "-m", "chrf"], ["export", "latest", "out"], ["show"], ["runs"]):
@@ -338,7 +336,7 @@ class TestCare:
         assert auepora("init", "data.jsonl", "-o", "first.yaml", "--quiet")[2] == ""
         assert "no run" in auepora("show", "nobody", "--quiet")[2]
 
-    def test_the_spread_of_repeats_is_in_the_table(self, project: Projects, auepora: Run) -> None:
+    def test_table_shows_the_spread_of_repeats(self, project: Projects, auepora: Run) -> None:
         mine = project(5)
         mine.plan(run="{concurrency: 1, repeats: 3}")
         assert "3 repeats, sd 0.0000" in auepora("run", "plan.yaml", "-m", "recall@5")[1]

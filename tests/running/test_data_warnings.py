@@ -81,7 +81,7 @@ def test_some_ids_differ(auepora: Run) -> None:
         assert only.startswith("3 of 10 samples have a hit only if upper and lower case are ignored, such as 'd0' for ")
 
 
-def test_a_system_that_finds_nothing_is_no_mapping(auepora: Run) -> None:
+def test_empty_rankings_are_not_an_id_mismatch(auepora: Run) -> None:
     write("data.jsonl", [{"sample_id": str(n), "query": "?", "relevant_docs": [f"{n}"]} for n in range(10)])
     write("out.jsonl", [{"sample_id": str(n), "retrieved": [str(n * 7 + 31), str(n * 13 + 17)]} for n in range(10)])
     write("fine.jsonl", [{"sample_id": str(n), "retrieved": [str(n)]} for n in range(10)])
@@ -107,11 +107,11 @@ class TestEmptyAnswers:
         write("data.jsonl", [{"sample_id": str(n), "query": "?", "labels": one} for n, one in enumerate(labels)])
         write("out.jsonl", [{"sample_id": str(n), "response": " " if n < empty else "x"} for n in range(total)])
 
-    def test_more_than_a_tenth(self, auepora: Run) -> None:
+    def test_warning_above_a_tenth_of_empty_answers(self, auepora: Run) -> None:
         self.rows(3)
-        said = "3 of 20 answers are empty; abstention metrics count an empty answer as a refusal"
+        warning_text = "3 of 20 answers are empty; abstention metrics count an empty answer as a refusal"
         for warnings, document in both(auepora, "negative_rejection_rate", "distinct_n"):
-            assert warnings == [said]
+            assert warnings == [warning_text]
             abstention, other = document["results"]
             assert (abstention["details"]["num_empty_answers"], abstention["details"]["num_answers"]) == (3, 20)
             assert "num_empty_answers" not in other["details"]
@@ -120,23 +120,23 @@ class TestEmptyAnswers:
             assert warnings == []
             assert "num_empty_answers" not in document["results"][0]["details"]
 
-    def test_every_table_says_so(self, auepora: Run) -> None:
+    def test_warning_is_in_every_table(self, auepora: Run) -> None:
         self.rows(3)
         both(auepora, "over_refusal_rate")
         write("out.jsonl", [{"sample_id": str(n), "response": "x"} for n in range(20)])
         both(auepora, "over_refusal_rate")
-        said = "3 of 20 answers are empty"
+        warning_text = "3 of 20 answers are empty"
         self.rows(3)
-        assert said in auepora("score", "data.jsonl", "out.jsonl", "-m", "over_refusal_rate")[1]
+        assert warning_text in auepora("score", "data.jsonl", "out.jsonl", "-m", "over_refusal_rate")[1]
         auepora("score", "data.jsonl", "out.jsonl", "-m", "over_refusal_rate", "-o", "r.md")
-        assert said in Path("r.md").read_text()
-        assert said in auepora("show", "latest~1")[1]
-        assert said not in auepora("show", "latest")[1]
-        assert f"A: {said}; abstention metrics count" in auepora("compare", "latest~1", "latest")[1]
+        assert warning_text in Path("r.md").read_text()
+        assert warning_text in auepora("show", "latest~1")[1]
+        assert warning_text not in auepora("show", "latest")[1]
+        assert f"A: {warning_text}; abstention metrics count" in auepora("compare", "latest~1", "latest")[1]
         both(auepora, "over_refusal_rate")
-        assert f"C: {said}; abstention metrics count" in auepora("compare", "latest~2", "latest~1", "latest")[1]
+        assert f"C: {warning_text}; abstention metrics count" in auepora("compare", "latest~2", "latest~1", "latest")[1]
         auepora("report", "latest", "-o", "report.html")
-        assert said in Path("report.html").read_text()
+        assert warning_text in Path("report.html").read_text()
         samples = [EvaluationSample(str(n), "?", labels={"answerable": True}) for n in range(4)]
         outputs = [SystemOutputs([], Response("" if n else "x")) for n in range(4)]
         results = evaluate(samples, outputs, ["over_refusal_rate"])
@@ -174,7 +174,7 @@ class TestJudges:
         assert json.loads(out).get("warnings", []) == ([] if warning is None else [warning])
 
 
-def test_in_python() -> None:
+def test_warnings_of_evaluate() -> None:
     def retrieved(doc_id: str) -> list[RetrievedDocument]:
         return [RetrievedDocument(Document(doc_id, ""), 1.0, 1)]
 

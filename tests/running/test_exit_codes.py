@@ -26,7 +26,7 @@ def errors_in(err: str) -> list[str]:
 
 
 class TestMassFailures:
-    def test_more_than_half_of_the_samples(self, project: Projects, auepora: Run) -> None:
+    def test_more_than_half_of_the_samples_fail(self, project: Projects, auepora: Run) -> None:
         mine = project(10)
         mine.plan(args=broken(5))
         assert auepora("run", "plan.yaml")[0] == 0, "half is not more than half"
@@ -38,7 +38,7 @@ class TestMassFailures:
         assert line.startswith(f"Error: {reason}")
         assert json.loads(out)["failure"].startswith(reason)
 
-    def test_the_reason_stays_on_one_line(self, project: Projects, auepora: Run) -> None:
+    def test_reason_is_one_line(self, project: Projects, auepora: Run) -> None:
         mine = project(4)
         source = (mine.folder / "my_rag.py").read_text()
         (mine.folder / "wordy_rag.py").write_text(source.replace("cannot answer", "first\\nsecond" + "x" * 5000))
@@ -90,7 +90,7 @@ class TestMassFailures:
         assert auepora(*scored)[0] == 0, "these conventions skip missing outputs"
         assert auepora(*scored, "--conventions", "auepora")[0] == 3
 
-    def test_a_judge_that_judged_nothing(self, project: Projects, auepora: Run) -> None:
+    def test_judge_without_a_judgement(self, project: Projects, auepora: Run) -> None:
         mine = project(3)
         (mine.folder / "judge_rag.py").write_text(
             "from auepora_eval.judge.critic import LLMCritic\n"
@@ -124,16 +124,16 @@ class TestConnectionErrors:
         plan = Path(mine.plan(run=run))
         plan.write_text(plan.read_text().replace("my_rag:Rag", "down_rag:Rag"))
 
-    def test_twenty_in_a_row_stop_the_run_which_can_be_resumed(self, down: Project, auepora: Run) -> None:
+    def test_twenty_connection_errors_in_a_row_stop_the_run(self, down: Project, auepora: Run) -> None:
         self.plan(down)
         code, out, err = auepora("run", "plan.yaml")
         assert (code, out) == (3, "")
         assert len(down.calls()) == 25
-        said = "stopped after 20 connection errors in a row; the last one: raised: ConnectionRefusedError: "
+        message = "stopped after 20 connection errors in a row; the last one: raised: ConnectionRefusedError: "
         (line,) = errors_in(err)
-        assert line.startswith(f"Error: {said}")
+        assert line.startswith(f"Error: {message}")
         assert "--keep-going" in err
-        again = err.partition("To go on: ")[2].splitlines()[0].split()
+        again = err.partition("To resume: ")[2].splitlines()[0].split()
         (down.folder / "mended").touch()
         code, out, err = auepora(*again[1:], "--json")
         assert code == 0, err
@@ -141,7 +141,7 @@ class TestConnectionErrors:
         assert (first["details"]["num_samples"], first["details"]["num_failed"]) == (60, 0)
         assert len(down.calls()) == 25 + 20 + 35, "what was answered is not asked again"
 
-    def test_who_asks_for_it_goes_on(self, down: Project, auepora: Run) -> None:
+    def test_keep_going_does_not_stop(self, down: Project, auepora: Run) -> None:
         self.plan(down)
         code, _, err = auepora("run", "plan.yaml", "--keep-going")
         assert (code, len(down.calls())) == (3, 60)
@@ -151,14 +151,14 @@ class TestConnectionErrors:
         assert auepora("run", "plan.yaml")[0] == 3
         assert len(down.calls()) == 120
 
-    def test_other_outcomes_in_between_start_the_count_again(self, down: Project, auepora: Run) -> None:
+    def test_other_outcomes_reset_the_count(self, down: Project, auepora: Run) -> None:
         source = (down.folder / "down_rag.py").read_text()
         (down.folder / "down_rag.py").write_text(source.replace(">= 5", "% 20 > 0"))
         self.plan(down)
         assert auepora("run", "plan.yaml")[0] == 3
         assert len(down.calls()) == 60
 
-    def test_an_endpoint_that_is_not_there(self, project: Projects, auepora: Run) -> None:
+    def test_missing_endpoint(self, project: Projects, auepora: Run) -> None:
         mine = project(60)
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
@@ -171,16 +171,16 @@ class TestConnectionErrors:
         assert "Error: stopped after 20 connection errors in a row; the last one: connection_error: " in err
 
 
-class TestReadersThatLeave:
+class TestClosedPipes:
     @pytest.mark.parametrize("reader", ["true", "head -c 1"])
-    def test_a_failed_gate_stays_a_failed_gate(self, project: Projects, auepora: Run, reader: str) -> None:
+    def test_closed_pipe_does_not_hide_a_failed_gate(self, project: Projects, auepora: Run, reader: str) -> None:
         project(6)
         assert auepora("run", "plan.yaml")[0] == 0
         done = piped("gate latest -g 'recall@5 >= 0.99' --junit gates.xml", reader)
         assert done.returncode == 1, done.stderr
         assert ElementTree.parse("gates.xml").getroot().get("failures") == "1"
 
-    def test_every_exit_code_stands(self, project: Projects, auepora: Run) -> None:
+    def test_closed_pipe_keeps_every_exit_code(self, project: Projects, auepora: Run) -> None:
         mine = project(6)
         mine.plan(more="gates: ['recall@5 >= 0.99']\n")
         done = piped("run plan.yaml --junit run.xml --json", "true")

@@ -29,10 +29,10 @@ class Reader(StructuredCritic):
         with (Path(__file__).parent / "judged.log").open("a") as log:
             log.write(f"{request.sample_id}\n")
         evidence, verdicts = " ".join(framed(request.prompt, "evidence")).lower(), []
-        for number, said in enumerate(framed(request.prompt, "statement"), 1):
-            said = said.rstrip(".").lower()
-            some = any(word in evidence for word in said.split())
-            verdict = "full" if said in evidence else "partial" if some else "none"
+        for number, statement in enumerate(framed(request.prompt, "statement"), 1):
+            statement = statement.rstrip(".").lower()
+            some = any(word in evidence for word in statement.split())
+            verdict = "full" if statement in evidence else "partial" if some else "none"
             verdicts.append({"number": number, "why": "read", "verdict": verdict})
         return Judgement({"verdicts": verdicts}, Usage(50, 5))
 
@@ -99,7 +99,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_plan_has_citations_and_nuggets_judged(folder: Path) -> None:
+def test_plan_judges_citations_and_nuggets(folder: Path) -> None:
     outcome = run_plan("plan.yaml")
     assert outcome.results is not None
     assert {one.name: one.value for one in outcome.results} == pytest.approx(WANT)
@@ -119,7 +119,7 @@ def test_a_plan_has_citations_and_nuggets_judged(folder: Path) -> None:
     assert [name for name, position in kept if position == 1] == ["nugget_recall"]
 
 
-def test_scoring_again_asks_nobody(folder: Path) -> None:
+def test_rescoring_calls_no_judge(folder: Path) -> None:
     outcome = run_plan("plan.yaml")
     before = (folder / "judged.log").read_text()
     with RunStore.open("runs.sqlite") as store:
@@ -129,7 +129,7 @@ def test_scoring_again_asks_nobody(folder: Path) -> None:
     assert (folder / "judged.log").read_text() == before
 
 
-def test_files_are_judged_on_the_command_line(folder: Path, auepora: Callable[..., tuple[int, str, str]]) -> None:
+def test_score_judges_files(folder: Path, auepora: Callable[..., tuple[int, str, str]]) -> None:
     auepora("convert", "data.jsonl", "with.jsonl", "--nuggets", "nuggets.jsonl")
     arguments = ("score", "with.jsonl", "answers.jsonl", "--plan", "plan.yaml", "-m", "nugget_recall", "--json")
     code, out, _ = auepora(*arguments)
@@ -138,5 +138,5 @@ def test_files_are_judged_on_the_command_line(folder: Path, auepora: Callable[..
     assert result["value"] == pytest.approx(1 / 2)
     code, out, _ = auepora("run", "plan.yaml", "--preview", "--json")
     assert code == 0
-    told = json.loads(out)
-    assert told["lower_bound_for"] == ["citation_support_precision", "citation_support_f1"]
+    summary = json.loads(out)
+    assert summary["lower_bound_for"] == ["citation_support_precision", "citation_support_f1"]

@@ -40,7 +40,7 @@ def judged(store: str = "runs.sqlite") -> MetricResult:
         return opened.result(opened.find("latest").run_id, "llm_faithfulness")
 
 
-def test_a_rerun_a_rescoring_and_a_preview_ask_nobody_twice(project: Make, auepora: Cli) -> None:
+def test_rerun_rescore_and_preview_use_the_cache(project: Make, auepora: Cli) -> None:
     with JudgeServer(parity) as server:
         judged_by_endpoint(project, server.base_url, 8)
         code, out, _ = auepora("run", "plan.yaml", "--preview")
@@ -58,8 +58,8 @@ def test_a_rerun_a_rescoring_and_a_preview_ask_nobody_twice(project: Make, auepo
         assert auepora("rescore", "latest", "-q")[0] == 0
         assert auepora("rescore", "latest", "-q", "--judge-cache-only")[0] == 0
         code, out, _ = auepora("rescore", "latest", "--preview", "--json")
-        told = json.loads(out)["metrics"]["llm_faithfulness"]
-        assert (code, told["judgements"], told["cached"], told["calls"]) == (0, 8, 8, 0)
+        preview = json.loads(out)["metrics"]["llm_faithfulness"]
+        assert (code, preview["judgements"], preview["cached"], preview["calls"]) == (0, 8, 8, 0)
         assert len(server.asked) == 8
         again = judged()
         assert (again.value, again.signature) == (first.value, first.signature)
@@ -68,7 +68,7 @@ def test_a_rerun_a_rescoring_and_a_preview_ask_nobody_twice(project: Make, auepo
         assert Path("judgements.sqlite").exists()
 
 
-def test_without_a_cache_everything_is_asked_again(project: Make, auepora: Cli) -> None:
+def test_without_a_cache_every_judgement_is_requested_again(project: Make, auepora: Cli) -> None:
     with JudgeServer(parity) as server:
         judged_by_endpoint(project, server.base_url, 3, more="judge: {cache: false}\n")
         for _ in range(2):
@@ -93,7 +93,7 @@ def test_cache_only_needs_neither_key_nor_server(project: Make, auepora: Cli, mo
     assert judged().details["failed_not_cached"] == 2
 
 
-def test_limits_hold_and_what_is_beyond_is_not_measured(project: Make, auepora: Cli) -> None:
+def test_limits_hold_and_further_samples_are_not_measured(project: Make, auepora: Cli) -> None:
     with JudgeServer(parity) as server:
         judged_by_endpoint(
             project, server.base_url, 6, more="judge: {prices: {tiny: {prompt: 1000000, completion: 1000000}}}\n"
@@ -102,7 +102,7 @@ def test_limits_hold_and_what_is_beyond_is_not_measured(project: Make, auepora: 
         assert code == 0
         assert "budget" in err
         paid = len(server.asked)
-        assert 1 <= paid <= 4  # a call is held back where an answer may have to be asked for again
+        assert 1 <= paid <= 4  # a reservation for a repair may hold back a call
         result = judged()
         assert result.details["failed_budget_exhausted"] == 6 - paid
         low, high = result.details["bounds"]
@@ -116,7 +116,7 @@ def test_limits_hold_and_what_is_beyond_is_not_measured(project: Make, auepora: 
         assert judged().details["judging"]["calls"] == 0
 
 
-def test_repeats_are_asked_apart_and_their_spread_is_told(project: Make, auepora: Cli) -> None:
+def test_judge_repeats_and_their_spread(project: Make, auepora: Cli) -> None:
     def changing(asked: Asked) -> dict[str, object]:
         return {"rationale": "", "score": 1 + 2 * (asked.body["seed"] % 2)}
 
@@ -140,7 +140,7 @@ PASSING = {"429_wait": 0.06, "500": 0.04, "close": 0.02, "cut": 0.02, "truncated
 STAYING = {"filter": 0.05, "refusal": 0.05, "prose": 0.05}
 
 
-def test_faults_that_pass_change_no_number_and_others_are_bounded(project: Make, auepora: Cli) -> None:
+def test_transient_faults_change_no_result_and_others_are_bounded(project: Make, auepora: Cli) -> None:
     values = {}
     for name, rates in (("none", {}), ("passing", PASSING), ("staying", STAYING), ("impatient", PASSING)):
         with JudgeServer(parity, rates=rates, seed=3) as server:
@@ -162,12 +162,14 @@ def test_faults_that_pass_change_no_number_and_others_are_bounded(project: Make,
 KEY = "jk-94f1c07e5b2a8d36"
 
 
-def test_the_key_is_nowhere(project: Make, auepora: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Though the server tells it in whatever it says."""
+def test_api_key_is_never_stored_or_printed(
+    project: Make, auepora: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Even if the server returns it in every reply."""
     monkeypatch.setenv("JUDGE_KEY", KEY)
     seen: list[str] = []
 
-    def telling(asked: Asked) -> dict[str, object] | Reply:
+    def leak(asked: Asked) -> dict[str, object] | Reply:
         key = asked.headers["authorization"]
         seen.append(key)
         if asked.number % 3 == 1:
@@ -176,20 +178,20 @@ def test_the_key_is_nowhere(project: Make, auepora: Cli, monkeypatch: pytest.Mon
             return Reply(f"I will not judge. Your key is {key}")
         return {"rationale": f"your key is {key}", "score": 3}
 
-    with JudgeServer(telling) as server:
+    with JudgeServer(leak) as server:
         judged_by_endpoint(
             project, server.base_url, 9, options=", api_key_env: JUDGE_KEY, headers: {X-Again: '${JUDGE_KEY}'}"
         )
-        told = [auepora("run", "plan.yaml", "--per-query", "--json")]
-        told.append(auepora("show", "latest"))
-        told.append(auepora("show", "--failures"))
-        told += [auepora("show", "--sample", str(number), "--json") for number in range(9)]
-        told.append(auepora("rescore", "latest"))
-        told.append(auepora("export", "latest", "out"))
-        told.append(auepora("validate", "plan.yaml"))
+        calls = [auepora("run", "plan.yaml", "--per-query", "--json")]
+        calls.append(auepora("show", "latest"))
+        calls.append(auepora("show", "--failures"))
+        calls += [auepora("show", "--sample", str(number), "--json") for number in range(9)]
+        calls.append(auepora("rescore", "latest"))
+        calls.append(auepora("export", "latest", "out"))
+        calls.append(auepora("validate", "plan.yaml"))
     assert any(KEY in one for one in seen)
-    assert told[0][0] == 0
-    for _, out, err in told:
+    assert calls[0][0] == 0
+    for _, out, err in calls:
         assert KEY not in out
         assert KEY not in err
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -197,7 +199,7 @@ def test_the_key_is_nowhere(project: Make, auepora: Cli, monkeypatch: pytest.Mon
     assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []
 
 
-def test_ctrl_c_while_judging_costs_nothing_that_was_paid_for(project: Make, auepora: Cli, tmp_path: Path) -> None:
+def test_ctrl_c_while_judging_keeps_paid_judgements(project: Make, auepora: Cli, tmp_path: Path) -> None:
     with JudgeServer(parity, latency=0.1, capacity=4) as server:
         judged_by_endpoint(project, server.base_url, 40, more="judge: {concurrency: 4}\n")
         command = [sys.executable, "-m", "auepora_eval", "run", "plan.yaml"]
@@ -212,7 +214,7 @@ def test_ctrl_c_while_judging_costs_nothing_that_was_paid_for(project: Make, aue
         finally:
             process.kill()
         assert process.returncode == 130
-        assert "To go on: auepora run plan.yaml --resume --run run_" in err
+        assert "To resume: auepora run plan.yaml --resume --run run_" in err
         before = len(server.asked)
         assert 12 <= before < 40
         assert auepora("run", "plan.yaml", "--resume", "-q")[0] == 0
@@ -221,7 +223,7 @@ def test_ctrl_c_while_judging_costs_nothing_that_was_paid_for(project: Make, aue
         assert judged().value == pytest.approx(truth(40))
 
 
-def test_prefer_asks_about_two_stored_runs(project: Make, auepora: Cli) -> None:
+def test_prefer_compares_two_stored_runs(project: Make, auepora: Cli) -> None:
     def sure(asked: Asked) -> dict[str, object]:
         text = asked.prompt
         return {"rationale": "", "verdict": "first" if text.index("surely") < text.index("the answer is") else "second"}
@@ -248,7 +250,7 @@ def test_prefer_asks_about_two_stored_runs(project: Make, auepora: Cli) -> None:
         assert (code, "there is no resource 'nobody'" in err) == (2, True)
 
 
-def test_score_takes_a_judge_from_the_command_line_or_a_plan(project: Make, auepora: Cli) -> None:
+def test_score_with_a_judge_from_the_command_line_or_a_plan(project: Make, auepora: Cli) -> None:
     with JudgeServer(parity) as server:
         judged_by_endpoint(project, server.base_url, 4)
         auepora("run", "plan.yaml", "-q", "-m", "recall@5")
@@ -268,14 +270,14 @@ def test_score_takes_a_judge_from_the_command_line_or_a_plan(project: Make, auep
         assert (code, "needs a critic" in err, "--judge-model" in err) == (2, True, True)
 
 
-def test_a_server_that_is_down_is_a_failed_measurement(project: Make, auepora: Cli) -> None:
+def test_server_that_is_down_is_a_failed_measurement(project: Make, auepora: Cli) -> None:
     with JudgeServer(parity) as server:
         url = server.base_url
     judged_by_endpoint(project, url, 3, more="judge: {retries: 1, backoff: 0.01}\n")
     code, _, err = auepora("run", "plan.yaml")
     assert code == 3
     assert "gave no judgement (unreachable)" in err
-    assert re.search(r"auepora show \S+ --failures .*tells why", err)
+    assert re.search(r"auepora show \S+ --failures .*shows why", err)
     result = judged()
     assert not result.defined
     assert result.details["failed_unreachable"] == 3

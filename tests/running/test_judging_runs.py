@@ -70,7 +70,7 @@ def asked(project: Project) -> list[str]:
     return log.read_text().splitlines() if log.exists() else []
 
 
-def test_a_plan_names_a_judge_and_what_it_said_is_stored(judged: Callable[..., Project]) -> None:
+def test_judgements_of_a_plan_are_stored(judged: Callable[..., Project]) -> None:
     made = judged()
     outcome = run_plan("plan.yaml")
     assert outcome.results is not None
@@ -88,7 +88,7 @@ def test_a_plan_names_a_judge_and_what_it_said_is_stored(judged: Callable[..., P
     assert len(asked(made)) == 6
 
 
-def test_a_judge_that_fails_is_kept_with_its_reason_and_words(judged: Callable[..., Project]) -> None:
+def test_failed_judgement_is_stored_with_reason_and_raw_reply(judged: Callable[..., Project]) -> None:
     judged(broken='["2"]')
     with pytest.warns(AueporaWarning, match="unparseable"):
         outcome = run_plan("plan.yaml")
@@ -106,7 +106,7 @@ def test_a_judge_that_fails_is_kept_with_its_reason_and_words(judged: Callable[.
             assert connection.exec_driver_sql("SELECT count(*) FROM eval_judgements").scalar_one() == 0
 
 
-def test_each_repeat_of_a_run_has_judgements_of_its_own(judged: Callable[..., Project]) -> None:
+def test_each_repeat_has_its_own_judgements(judged: Callable[..., Project]) -> None:
     judged(3, run="{repeats: 2}")
     outcome = run_plan("plan.yaml")
     with RunStore.open("runs.sqlite") as store:
@@ -114,7 +114,7 @@ def test_each_repeat_of_a_run_has_judgements_of_its_own(judged: Callable[..., Pr
     assert places == [(repeat, position) for repeat in range(2) for position in range(3)]
 
 
-def test_scoring_again_finds_the_judge_in_the_stored_plan(judged: Callable[..., Project]) -> None:
+def test_rescore_finds_the_judge_in_the_stored_plan(judged: Callable[..., Project]) -> None:
     judged(4)
     outcome = run_plan("plan.yaml")
     Path("plan.yaml").unlink()
@@ -135,7 +135,7 @@ def test_scoring_again_finds_the_judge_in_the_stored_plan(judged: Callable[..., 
             rescore(store, store.find("latest"), [{"llm_faithfulness": {"critic": {"use": "jugde"}}}])
 
 
-def test_what_no_metric_refers_to_is_neither_built_nor_asked(judged: Callable[..., Project]) -> None:
+def test_unused_resource_is_neither_built_nor_called(judged: Callable[..., Project]) -> None:
     made = judged(2)
     (made.folder / "a_judge_rag.py").write_text("raise RuntimeError('not me')")
     with pytest.warns(AueporaWarning, match="no metric refers to judge"):
@@ -167,7 +167,7 @@ MISTAKES = [
         "python: 'a_judge_rag:nobody'",
         8,
         "resources.judge.python",
-        "gave an object of type int, which is no judge",
+        "gave an object of type int, which is neither a judge nor an embedder",
     ),
     (
         "python: 'a_judge_rag:Judge', args: {broken: []}",
@@ -186,13 +186,13 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "line", "key", "said"), MISTAKES, ids=[row[1] for row in MISTAKES])
-def test_a_mistake_is_told_before_the_system_is_called(
+@pytest.mark.parametrize(("old", "new", "line", "key", "message"), MISTAKES, ids=[row[1] for row in MISTAKES])
+def test_plan_error_is_raised_before_the_system_is_called(
     old: str,
     new: str,
     line: int,
     key: str,
-    said: str,
+    message: str,
     judged: Callable[..., Project],
     auepora: Callable[..., tuple[int, str, str]],
 ) -> None:
@@ -204,14 +204,14 @@ def test_a_mistake_is_told_before_the_system_is_called(
     code, _, err = auepora("run", "plan.yaml")
     assert code == 2
     assert f"plan.yaml:{line}: {key}: " in err
-    assert said in err
+    assert message in err
     assert made.calls() == []
     code, out, _ = auepora("validate", "plan.yaml", "--json")
     assert code == 2
     assert [one["key"] for one in json.loads(out)["problems"]] == [key]
 
 
-def test_show_tells_rationales_failures_and_the_raw_text(
+def test_show_prints_rationales_failures_and_raw_replies(
     judged: Callable[..., Project], auepora: Callable[..., tuple[int, str, str]]
 ) -> None:
     judged(3, broken='["2"]')
@@ -220,9 +220,9 @@ def test_show_tells_rationales_failures_and_the_raw_text(
     assert code == 0
     assert "judged     llm_faithfulness by toy: score 3\n           because of 1" in out
     assert "failed, unparseable: no number in it; it said: I like it" in auepora("show", "--sample", "2")[1]
-    (told,) = json.loads(auepora("show", "--sample", "1", "--json")[1])["judgements"]
-    assert told["answer"] == {"score": 3, "rationale": "because of 1"}
-    assert told["usage"] == [100, 10]
+    (judgement,) = json.loads(auepora("show", "--sample", "1", "--json")[1])["judgements"]
+    assert judgement["answer"] == {"score": 3, "rationale": "because of 1"}
+    assert judgement["usage"] == [100, 10]
     out = auepora("show", "--failures")[1]
     assert (
         out == "1 not judged: unparseable 1\n\n2: llm_faithfulness: unparseable: no number in it; it said: I like it\n"
@@ -264,9 +264,7 @@ def test_exported_judgements_are_replayed_by_a_plan(
         )
 
 
-def test_a_resource_may_make_vectors(
-    judged: Callable[..., Project], auepora: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_embedder_is_a_resource(judged: Callable[..., Project], auepora: Callable[..., tuple[int, str, str]]) -> None:
     judged(3)
     path = Path("plan.yaml")
     text = path.read_text().replace("python: 'a_judge_rag:Judge', args: {broken: []}", "python: 'a_judge_rag:embed'")
@@ -313,7 +311,7 @@ def build(prefix=""):
 """
 
 
-def test_a_replay_asks_the_judge_of_the_run(
+def test_replay_uses_the_judge_of_the_run(
     judged: Callable[..., Project], auepora: Callable[..., tuple[int, str, str]]
 ) -> None:
     made = judged(4)

@@ -8,7 +8,7 @@ from helpers.user_project import Project
 Auepora = Callable[..., tuple[int, str, str]]
 
 
-def test_a_plan_writes_its_report(project: Callable[[int], Project], auepora: Auepora) -> None:
+def test_plan_writes_its_report(project: Callable[[int], Project], auepora: Auepora) -> None:
     mine = project(6)
     code, _, err = auepora("run", mine.plan(more="report: told.html\n"))
     assert code == 0
@@ -18,7 +18,7 @@ def test_a_plan_writes_its_report(project: Callable[[int], Project], auepora: Au
     assert page.headings[0] == (1, "nightly")
 
 
-def test_a_report_that_cannot_be_written_costs_no_run(project: Callable[[int], Project], auepora: Auepora) -> None:
+def test_report_that_cannot_be_written_is_a_warning(project: Callable[[int], Project], auepora: Auepora) -> None:
     code, out, err = auepora("run", project(3).plan(more="report: not/there.html\n"))
     assert code == 0
     assert "recall@5" in out

@@ -14,7 +14,7 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_commit_and_whether_files_differ_from_it(tmp_path: Path) -> None:
+def test_commit_and_uncommitted_changes(tmp_path: Path) -> None:
     if shutil.which("git") is None:
         missing("git")
     assert git_commit(tmp_path) is None
@@ -31,5 +31,5 @@ def test_the_commit_and_whether_files_differ_from_it(tmp_path: Path) -> None:
     assert git_commit(tmp_path) == f"{commit}+changes"
 
 
-def test_a_folder_that_is_not_there_has_no_commit(tmp_path: Path) -> None:
+def test_missing_folder_has_no_commit(tmp_path: Path) -> None:
     assert git_commit(tmp_path / "nowhere") is None

@@ -37,7 +37,7 @@ class Sayer:
         self.prefix = prefix
 
     def generate(self, query, documents):
-        with (HERE / "said.log").open("a") as log:
+        with (HERE / "calls.log").open("a") as log:
             log.write(f"{query}\\n")
         return Response(f"{self.prefix}{documents[0].text}")
 
@@ -65,40 +65,40 @@ def mine(project: Projects, auepora: Run, monkeypatch: pytest.MonkeyPatch) -> Pr
     return made
 
 
-def said(mine: Project) -> int:
-    return len((mine.folder / "said.log").read_text().splitlines())
+def count_calls(mine: Project) -> int:
+    return len((mine.folder / "calls.log").read_text().splitlines())
 
 
-def test_a_pair_says_what_it_is_made_of_and_is_closed(mine: Project) -> None:
+def test_config_of_a_pair_is_stored_and_the_pair_is_closed(mine: Project) -> None:
     with RunStore.open("runs.sqlite") as store:
         assert store.find("b").config == {"chunker_version": "c1", "model": "parrot"}
     assert (mine.folder / "closed.log").read_text().splitlines() == ["closed"] * 2
 
 
-def test_the_difference_is_split(mine: Project, auepora: Run) -> None:
+def test_difference_is_split(mine: Project, auepora: Run) -> None:
     code, out, err = auepora("replay", "a", "b", "b.yaml", "--json")
     assert code == 0, err
     split = json.loads(out)["metrics"]["exact_match"]
     assert (split["delta"]["value"], split["generation"]["value"], split["retrieval"]["value"]) == (1.0, 1.0, 0.0)
-    assert said(mine) == 12
+    assert count_calls(mine) == 12
 
 
-def test_the_plan_of_another_run_is_refused_before_anything_is_asked(mine: Project, auepora: Run) -> None:
+def test_plan_of_another_run_is_refused_before_any_call(mine: Project, auepora: Run) -> None:
     code, _, err = auepora("replay", "a", "b", "a.yaml")
     assert code == 2
     assert "(b)" in err
     assert "system.args.prefix:  -> no, " in err
     assert "s3cr3t" not in err
-    assert said(mine) == 8
+    assert count_calls(mine) == 8
 
 
-def test_stored_answers_are_used_again(mine: Project, auepora: Run) -> None:
+def test_stored_answers_are_reused(mine: Project, auepora: Run) -> None:
     for _ in range(2):
         assert auepora("replay", "a", "b", "b.yaml")[0] == 0
-    assert said(mine) == 12
+    assert count_calls(mine) == 12
 
 
-def test_a_report_shows_the_split_once_it_is_stored(mine: Project, auepora: Run) -> None:
+def test_report_shows_a_stored_split(mine: Project, auepora: Run) -> None:
     def page() -> str:
         assert auepora("report", "a", "b", "-o", "report.html")[0] == 0
         made = Page((mine.folder / "report.html").read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 class TestRunAndShow:
-    def test_a_plan_is_asked_stored_and_scored(self, project: Projects, auepora: Run) -> None:
+    def test_plan_is_run_stored_and_scored(self, project: Projects, auepora: Run) -> None:
         mine = project(30)
         code, out, err = auepora("run", "plan.yaml")
         assert code == 0, err
@@ -37,7 +37,7 @@ class TestRunAndShow:
             assert results.by_name["mean_latency[end_to_end]"].value > 0
             assert [row.position for row in store.outputs(record.run_id)] == list(range(30))
 
-    def test_show_tells_the_same_as_run(self, project: Projects, auepora: Run) -> None:
+    def test_show_prints_the_results_of_run(self, project: Projects, auepora: Run) -> None:
         project(12)
         _, out, _ = auepora("run", "plan.yaml", "--json", "--per-query")
         first = json.loads(out)
@@ -57,7 +57,7 @@ class TestRunAndShow:
         assert out.splitlines()[0] == "2 failed: raised 2"
         assert "3: raised: ValueError: cannot answer 3" in out
 
-    def test_a_sample_is_shown_with_what_came_back(self, project: Projects, auepora: Run) -> None:
+    def test_show_one_sample_with_its_output(self, project: Projects, auepora: Run) -> None:
         project(4)
         auepora("run", "plan.yaml")
         code, out, _ = auepora("show", "nightly", "--sample", "3")
@@ -69,7 +69,7 @@ class TestRunAndShow:
         assert code == 2
         assert "has no sample '33'" in err
 
-    def test_what_the_system_prints_does_not_reach_stdout(self, project: Projects, auepora: Run) -> None:
+    def test_output_of_the_system_does_not_reach_stdout(self, project: Projects, auepora: Run) -> None:
         mine = project(3)
         source = (mine.folder / "my_rag.py").read_text()
         (mine.folder / "noisy_rag.py").write_text(source.replace("n = int(", "print('noise'); n = int("))
@@ -85,7 +85,7 @@ class TestRunAndShow:
         assert [one["name"] for one in json.loads(out)["results"]] == ["hit_rate@1"]
         assert len(mine.calls()) == 5
 
-    def test_without_metrics_everything_that_fits(self, project: Projects, auepora: Run) -> None:
+    def test_default_metrics_are_all_that_the_data_supports(self, project: Projects, auepora: Run) -> None:
         mine = project(6)
         text = Path(mine.plan()).read_text()
         (mine.folder / "plan.yaml").write_text(
@@ -121,7 +121,7 @@ class TestRunAndShow:
 
 
 class TestResume:
-    def test_only_what_is_missing_is_asked(self, project: Projects, auepora: Run) -> None:
+    def test_resume_calls_only_missing_samples(self, project: Projects, auepora: Run) -> None:
         mine = project(10)
         mine.plan(args="{broken: ['0', '1', '2']}", run="{concurrency: 1, max_failures: 1}")
         code, out, err = auepora("run", "plan.yaml")
@@ -136,7 +136,7 @@ class TestResume:
         assert before < 10
         assert json.loads(out)["results"][0]["details"]["num_failed"] == 3
 
-    def test_what_failed_is_asked_again_on_demand(self, project: Projects, auepora: Run) -> None:
+    def test_retry_failed(self, project: Projects, auepora: Run) -> None:
         mine = project(10)
         mine.plan(args="{broken: ['3', '4']}")
         auepora("run", "plan.yaml")
@@ -152,7 +152,7 @@ class TestResume:
             assert len(store.runs()) == 1
 
     @pytest.mark.parametrize(
-        ("change", "told"),
+        ("change", "message"),
         [
             (("concurrency: 4", "concurrency: 4, top_k: 3"), "run.top_k: 10 -> 3"),
             (("token_f1", "exact_match"), "metrics"),
@@ -160,8 +160,8 @@ class TestResume:
         ],
         ids=["another depth", "other metrics", "another model"],
     )
-    def test_a_changed_plan_is_refused(
-        self, project: Projects, auepora: Run, change: tuple[str, str], told: str
+    def test_changed_plan_is_refused(
+        self, project: Projects, auepora: Run, change: tuple[str, str], message: str
     ) -> None:
         mine = project(4)
         auepora("run", "plan.yaml")
@@ -170,10 +170,10 @@ class TestResume:
         code, _, err = auepora("run", "plan.yaml", "--resume", "--retry-failed")
         assert code == 2
         assert "the plan has changed" in err
-        assert told in err
+        assert message in err
         assert len(mine.calls()) == 4
 
-    def test_a_changed_dataset_is_refused(self, project: Projects, auepora: Run) -> None:
+    def test_changed_dataset_is_refused(self, project: Projects, auepora: Run) -> None:
         mine = project(4)
         auepora("run", "plan.yaml")
         data = mine.folder / "data.jsonl"
@@ -190,7 +190,7 @@ class TestResume:
         with pytest.raises(UnknownRunError):
             run_plan("plan.yaml", resume=True, run="run_none")
 
-    def test_a_run_that_is_still_being_made_is_left_alone(self, project: Projects) -> None:
+    def test_running_run_is_not_resumed(self, project: Projects) -> None:
         project(4)
         outcome = run_plan("plan.yaml")
         first = f"{outcome.record.process.partition(':')[0]}:1"  # a process that is there and not this one
@@ -200,7 +200,7 @@ class TestResume:
             run_plan("plan.yaml", resume=True)
 
     @pytest.mark.skipif(not Path("/proc/1/stat").exists(), reason="nobody tells when a process began")
-    def test_another_process_with_its_number_does_not_lock_it(self, project: Projects, auepora: Run) -> None:
+    def test_reused_process_id_does_not_lock_a_run(self, project: Projects, auepora: Run) -> None:
         project(4)
         outcome = run_plan("plan.yaml")
         reused = f"{outcome.record.process.partition(':')[0]}:1:123456789"  # number 1 is there, and began earlier
@@ -211,7 +211,7 @@ class TestResume:
             raw.execute("UPDATE eval_runs SET status = 'running', process = ?", (reused,))
         assert auepora("runs", "delete", "nightly", "--yes")[0] == 0
 
-    def test_of_two_who_take_up_a_run_one_is_refused(self, project: Projects) -> None:
+    def test_second_of_two_concurrent_resumes_is_refused(self, project: Projects) -> None:
         project(4)
         record = run_plan("plan.yaml").record
         with RunStore.open("runs.sqlite") as store:
@@ -225,7 +225,7 @@ class TestResume:
 
 
 class TestRescore:
-    def test_new_metrics_are_stored_beside_the_old(self, project: Projects, auepora: Run) -> None:
+    def test_rescore_keeps_earlier_metrics(self, project: Projects, auepora: Run) -> None:
         mine = project(8)
         auepora("run", "plan.yaml")
         code, out, err = auepora("rescore", "latest", "-m", "chrf", "-m", "map@10:conventions=trec", "--json")
@@ -236,7 +236,7 @@ class TestRescore:
         assert names == ["recall@5", "mrr", "token_f1", "bleu", "mean_latency[end_to_end]", "chrf", "map@10"]
         assert len(mine.calls()) == 8
 
-    def test_a_changed_definition_keeps_the_old_value(self, project: Projects, auepora: Run) -> None:
+    def test_rescore_with_another_definition_keeps_the_old_value(self, project: Projects, auepora: Run) -> None:
         project(8)
         auepora("run", "plan.yaml", "-m", "map@10")
         auepora("rescore", "latest", "-m", "map@10", "--conventions", "trec")
@@ -244,7 +244,7 @@ class TestRescore:
         signatures = [one["signature"] for one in json.loads(out)["results"]]
         assert len(signatures) == len(set(signatures)) == 2
 
-    def test_the_same_metrics_again_give_the_same(self, project: Projects) -> None:
+    def test_rescore_reproduces_the_results(self, project: Projects) -> None:
         project(20)
         outcome = run_plan("plan.yaml")
         assert outcome.results is not None
@@ -253,7 +253,7 @@ class TestRescore:
             assert again.to_dict(per_query=True) == outcome.results.to_dict(per_query=True)
             assert len(store.results("latest" and outcome.record.run_id, every_signature=True)) == 5
 
-    def test_a_run_that_lacks_outputs_is_refused_unless_told(self, project: Projects, auepora: Run) -> None:
+    def test_incomplete_run_is_refused_unless_allowed(self, project: Projects, auepora: Run) -> None:
         mine = project(10)
         mine.plan(args="{broken: ['0', '1', '2']}", run="{concurrency: 1, max_failures: 1}")
         auepora("run", "plan.yaml")
@@ -284,7 +284,7 @@ class TestRuns:
         _, out, _ = auepora("runs", "--json")
         assert [one["name"] for one in json.loads(out)] == ["other"]
 
-    def test_no_store_is_said(self, project: Projects, auepora: Run) -> None:
+    def test_missing_store_is_an_error(self, project: Projects, auepora: Run) -> None:
         project(1)
         for arguments in (["runs"], ["show"], ["rescore", "latest"], ["export", "latest"]):
             code, _, err = auepora(*arguments)
@@ -293,7 +293,7 @@ class TestRuns:
 
 
 class TestScripts:
-    def test_a_live_object_is_run_and_stored(self, project: Projects) -> None:
+    def test_live_system_is_run_and_stored(self, project: Projects) -> None:
         project(1)
 
         class Parrot:
@@ -312,7 +312,7 @@ class TestScripts:
             assert store.samples(record.run_id) == samples
             assert rescore(store, record)[0].value == 1.0
 
-    def test_what_cannot_be_written_down_is_a_failure_of_its_own(self, project: Projects) -> None:
+    def test_output_that_cannot_be_encoded_is_a_failure(self, project: Projects) -> None:
         project(1)
 
         class Odd:

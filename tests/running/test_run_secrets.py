@@ -37,9 +37,7 @@ class Rag:
 """
 
 
-def test_no_part_of_a_secret_is_stored_where_a_message_was_cut(
-    project: Projects, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_truncated_message_contains_no_part_of_a_secret(project: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", KEY)
     with_system(project(1), CUT_SHORT, "{token: '${MY_TOKEN}'}")
     outcome = run_plan("plan.yaml")
@@ -69,7 +67,7 @@ def rows(mine: Project, samples: str) -> None:
     (mine.folder / "data.jsonl").write_text(samples)
 
 
-def test_a_variable_that_is_no_secret_changes_nothing(project: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_that_is_not_secret_is_not_masked(project: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INDEX", "wiki")
     mine = project(1)
     rows(mine, '{"sample_id": "d1", "query": "?", "relevant_docs": ["wiki/d1"], "reference_answer": "of wiki"}\n')
@@ -82,7 +80,7 @@ def test_a_variable_that_is_no_secret_changes_nothing(project: Projects, monkeyp
     assert outcome.record.plan["system"]["args"] == {"index": "${INDEX}"}
 
 
-def test_ids_are_kept_as_they_are(project: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_are_not_masked(project: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEY", KEY)
     mine = project(1)
     with_system(mine, INDEXED, "{api_key: '${KEY}'}")
@@ -97,7 +95,7 @@ def test_ids_are_kept_as_they_are(project: Projects, monkeypatch: pytest.MonkeyP
     assert row.output.response.sentences == [{"text": "a", "citations": [name]}]
 
 
-HELD = [  # a sample, why
+WITH_SECRETS = [  # a sample, why
     ('{"sample_id": "1", "query": "what is %s?"}', "the question"),
     ('{"sample_id": "%s", "query": "?"}', "the id"),
     ('{"sample_id": "1", "query": "?", "relevant_docs": ["a/%s"]}', "a document"),
@@ -105,8 +103,8 @@ HELD = [  # a sample, why
 ]
 
 
-@pytest.mark.parametrize(("sample", "why"), HELD, ids=[row[1] for row in HELD])
-def test_a_dataset_that_holds_a_secret_is_refused(
+@pytest.mark.parametrize(("sample", "why"), WITH_SECRETS, ids=[row[1] for row in WITH_SECRETS])
+def test_dataset_with_a_secret_is_refused(
     sample: str, why: str, project: Projects, auepora: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KEY", KEY)
@@ -148,7 +146,7 @@ class Configured:
         return ["a"]
 
 
-def test_secrets_deep_within_a_config_are_hidden(project: Projects, auepora: Run) -> None:
+def test_nested_secrets_of_a_config_are_masked(project: Projects, auepora: Run) -> None:
     project(1)
     samples = [EvaluationSample("1", "?")]
     outcome = run_system(Configured(), samples, store="runs.sqlite", config={"mine": {"client_secret": KEY}})
@@ -204,7 +202,7 @@ class Rag:
 
 
 @pytest.mark.parametrize("trouble", ["answer", "config", "close"])
-def test_what_is_shown_of_a_run_tells_no_secret(
+def test_output_of_run_contains_no_secret(
     trouble: str, project: Projects, auepora: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KEY", KEY)
@@ -216,9 +214,7 @@ def test_what_is_shown_of_a_run_tells_no_secret(
     assert KEY not in out + err
 
 
-def test_what_is_shown_of_a_replay_tells_no_secret(
-    project: Projects, auepora: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_of_replay_contains_no_secret(project: Projects, auepora: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEY", KEY)
     mine = project(40)
     with_system(mine, TALKATIVE, "{api_key: '${KEY}', trouble: none}", run="{max_failures: 1, concurrency: 1}")
@@ -231,12 +227,12 @@ def test_what_is_shown_of_a_replay_tells_no_secret(
         assert KEY not in out + err
 
 
-def test_no_error_behind_an_error_tells_a_secret(project: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chained_errors_contain_no_secret(project: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEY", KEY)
     with_system(project(1), TALKATIVE, "{api_key: '${KEY}', trouble: config!}")
     with pytest.raises(RuntimeError) as raised:
         run_plan("plan.yaml")
-    told = "".join(traceback.format_exception(raised.value))
-    assert "config: the key *** is refused" in told
-    assert "KeyError: '***'" in told
-    assert KEY not in told
+    text = "".join(traceback.format_exception(raised.value))
+    assert "config: the key *** is refused" in text
+    assert "KeyError: '***'" in text
+    assert KEY not in text

@@ -48,7 +48,7 @@ def forget(project: Path) -> None:
             store.set_aggregate(record.run_id, None)
 
 
-def test_a_run_stores_its_aggregate_and_rescoring_stores_it_again(project: Path, auepora: Command) -> None:
+def test_run_and_rescore_store_the_aggregate(project: Path, auepora: Command) -> None:
     assert auepora("run", "plan.yaml")[0] == 0
     (stored,) = aggregates(project)
     assert (stored["hit_at_k"]["1"], stored["mrr"], stored["citation_coverage"]) == (0.5, 0.75, 0.5)
@@ -57,7 +57,7 @@ def test_a_run_stores_its_aggregate_and_rescoring_stores_it_again(project: Path,
     assert aggregates(project) == [stored]
 
 
-def test_a_comparison_stores_aggregates_that_are_missing(project: Path, auepora: Command) -> None:
+def test_comparison_stores_missing_aggregates(project: Path, auepora: Command) -> None:
     assert auepora("run", "plan.yaml")[0] == auepora("run", "plan.yaml")[0] == 0
     before = aggregates(project)
     forget(project)
@@ -65,14 +65,14 @@ def test_a_comparison_stores_aggregates_that_are_missing(project: Path, auepora:
     assert aggregates(project) == before
 
 
-def test_a_run_without_expected_chunks_has_none(project: Path, auepora: Command) -> None:
+def test_run_without_expected_chunks_has_no_aggregate(project: Path, auepora: Command) -> None:
     Path("data.jsonl").write_text('{"sample_id": "q1", "query": "Who?"}\n{"sample_id": "q2", "query": "When?"}\n')
     Path("plan.yaml").write_text((PLAN % "").replace("recall@5, ", ""))
     assert auepora("run", "plan.yaml")[0] == 0
     assert aggregates(project) == [None]
 
 
-def test_citations_may_name_any_document_of_the_corpus(project: Path, auepora: Command) -> None:
+def test_any_document_of_the_corpus_may_be_cited(project: Path, auepora: Command) -> None:
     def coverage(*arguments: str) -> float:
         code, out, err = auepora(*arguments, "--json")
         assert code == 0, err

@@ -1,18 +1,18 @@
-"""Plan files: an evaluation written down, checked in full before anything is called.
+"""Plan files: the description of an evaluation in YAML, TOML or JSON, checked before the system is called.
 
 ============== ===========================================================================================
-module         what it holds
+module         contents
 ============== ===========================================================================================
-read           ``read_plan``, ``plan_problems``: a file as a ``Plan``, or what is wrong with it
+read           ``read_plan``, ``plan_problems``: read a file as a ``Plan``, or list its errors
 plan           ``Plan`` and its parts
-prepare        ``prepare``: data read, metrics resolved, system built; all checked, nothing called
-check          ``check_plan``: everything wrong with a plan and what it names, and what would run
-changes        ``plan_key``, ``plan_changes``: whether two plans ask for the same run
-starter        ``starter_plan``: a first plan for data at hand
-source         YAML, TOML and JSON as values that know their lines; ``looks_like_plan``
-sections       the sections of a plan; ``system_section``: those that may refer to variables
-gates_section  what a run must reach
-secrets        ``${NAME}`` from the environment; secrets that are written out
-findings       what is wrong, gathered; questions asked of every value
+prepare        ``prepare``: read the data, resolve the metrics, build the system; nothing is called
+check          ``check_plan``: every problem in a plan and the files it names, and what would run
+changes        ``plan_key``, ``plan_changes``: whether two plans describe the same run
+starter        ``starter_plan``: a starter plan for a dataset
+source         YAML, TOML and JSON as values with line numbers; ``looks_like_plan``
+sections       the sections of a plan; ``system_section``: those with environment variables
+gates_section  the gates of a plan
+secrets        ``${NAME}`` from the environment; detection of literal secrets
+findings       collection of errors; checks of single values
 ============== ===========================================================================================
 """

@@ -1,4 +1,4 @@
-"""Resources of a plan, built: what ``{use: NAME}`` stands for when metrics are scored."""
+"""Build the resources of a plan, to which metrics refer by ``{use: NAME}``."""
 
 from __future__ import annotations
 
@@ -27,40 +27,39 @@ def build_resources(
     timeout: float,
     need_key: bool = True,
 ) -> dict[str, Any]:
-    """The named resources, built and checked as far as it goes without asking anybody; all others by name alone.
+    """Build and check the named resources, without calling a server; the others are ``None``.
 
-    ``timeout`` is how many seconds a request may take. ``need_key`` is false where nobody will be asked: then a key
-    that is not set is no mistake.
+    ``timeout`` is that of a request, in seconds. With ``need_key`` false, a missing API key is no error.
     """
     built: dict[str, Any] = dict.fromkeys(sources)
     for name in dict.fromkeys(names):
         source = sources.get(name)
         if source is None:
-            continue  # whoever resolves the metrics says so
+            continue  # reported when the metrics are resolved
         key = f"resources.{name}.{source.kind}"
         try:
-            built[name] = made = build_resource(source, folder, timeout=timeout)
+            built[name] = resource = build_resource(source, folder, timeout=timeout)
         except AueporaError as error:
             findings.add_error(key, error)
             continue
         try:
-            if need_key and hasattr(made, "require_key"):
-                made.require_key()
+            if need_key and hasattr(resource, "require_key"):
+                resource.require_key()
         except JudgeError as error:
             findings.add(f"{key}.api_key_env", error.message, error)
     return built
 
 
 def build_resource(source: ResourceSource, folder: Path, *, timeout: float) -> Any:
-    """One resource; modules are looked for in ``folder`` too."""
+    """Build one resource; modules are also imported from ``folder``."""
     return _BUILDERS[source.kind](source.options, folder, timeout)
 
 
 def _openai(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
     from ..judge.openai_compat import OpenAICritic
 
-    given = dict(options)
-    return OpenAICritic(given.pop("model"), timeout=timeout, **given)
+    arguments = dict(options)
+    return OpenAICritic(arguments.pop("model"), timeout=timeout, **arguments)
 
 
 def _python(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
@@ -68,24 +67,24 @@ def _python(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
 
     path, args = options["path"], options["args"]
 
-    def is_meant(found: Any) -> bool:
+    def is_resource(found: Any) -> bool:
         return _is_usable(found) and (not callable(found) or (not args and _needs_arguments(found)))
 
-    made, _ = load_or_build(path, args, folder=folder, as_is=is_meant)
+    made, _ = load_or_build(path, args, folder=folder, as_is=is_resource)
     if inspect.iscoroutine(made):
         made.close()
-        raise BadValueError(f"{path} is an async function that makes a resource; make it in a plain function")
+        raise BadValueError(f"{path} is an async function; build the resource in a plain function")
     if not _is_usable(made):
         what = "None" if made is None else f"an object of type {type(made).__name__}"
         raise BadValueError(
-            f"{path} gave {what}, which is no judge and makes no vectors: derive from LLMCritic (a prompt in, a number "
-            "out) or StructuredCritic, or give a function from texts to vectors"
+            f"{path} gave {what}, which is neither a judge nor an embedder: derive from LLMCritic (from a prompt to a "
+            "number) or StructuredCritic, or give a function from texts to vectors"
         )
     return made
 
 
 def _is_usable(found: Any) -> bool:
-    """Whether metrics can do something with it; which metric needs what, they say themselves."""
+    """Whether an object can be a resource: a judge, a function or an embedder."""
     return (
         isinstance(found, (LLMCritic, StructuredCritic))
         or callable(found)
@@ -94,7 +93,7 @@ def _is_usable(found: Any) -> bool:
 
 
 def _needs_arguments(found: Callable[..., Any]) -> bool:
-    """Whether it cannot be called as it is, and so makes nothing: a function from texts to vectors."""
+    """Whether it needs arguments, and so is an embedding function and not a factory."""
     try:
         inspect.signature(found).bind()
     except TypeError:

@@ -1,4 +1,4 @@
-"""Whether two plans ask for the same run, and in what they differ: a run goes on only under the plan it began with."""
+"""Differences between two plans: a run can be resumed only with the plan it started with."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from .findings import join_key
 __all__ = ["plan_changes", "plan_key"]
 
 IGNORED_SECTIONS = ("store", "scoring", "report", "gates")
-"""Where a run is kept, who computes its numbers, what is made of them: that changes nothing of what is asked."""
+"""Sections that do not affect the outputs of a run."""
 RETRY_KEYS = ("retries", "backoff", "max_failures", "keep_going")
-"""How patiently a system is asked. Who goes on with a run that stopped early may have to change just that."""
+"""Keys of ``run`` that may change when a run is resumed."""
 _ABSENT = "nothing"
 
 
 def plan_key(resolved: Mapping[str, Any]) -> str:
-    """A short text that two plans share if and only if ``plan_changes`` finds nothing between them."""
+    """A hash that two plans share if and only if ``plan_changes`` finds no difference."""
     canonical = json.dumps(_relevant_values(resolved), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def plan_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs between two plans as they are stored, such as ``run.top_k: 5 -> 10``; empty where nothing counts.
+    """The differences between two stored plans, such as ``run.top_k: 5 -> 10``; empty if there is none that matters.
 
-    Where runs are kept (``store``), who scores (``scoring``), reports, gates and how patiently a system is asked
-    (``retries``, ``backoff``, ``max_failures``, ``keep_going``) do not count, and of ``judge`` its ``repeats`` alone
-    do.
+    ``store``, ``scoring``, ``report``, ``gates`` and the retry keys of ``run`` (``retries``, ``backoff``,
+    ``max_failures``, ``keep_going``) do not matter; of ``judge`` only ``repeats`` does.
     """
     found: list[str] = []
     _compare("", _relevant_values(old), _relevant_values(new), found)
@@ -37,14 +36,14 @@ def plan_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def _relevant_values(resolved: Mapping[str, Any]) -> dict[str, Any]:
-    counted = {key: value for key, value in resolved.items() if key not in IGNORED_SECTIONS and value is not None}
-    run = counted.get("run")
+    relevant = {key: value for key, value in resolved.items() if key not in IGNORED_SECTIONS and value is not None}
+    run = relevant.get("run")
     if isinstance(run, Mapping):
-        counted["run"] = {key: value for key, value in run.items() if key not in RETRY_KEYS}
-    judge = counted.pop("judge", None)
-    if isinstance(judge, Mapping) and judge.get("repeats", 1) != 1:  # the rest is patience, prices and limits
-        counted["judge"] = {"repeats": judge["repeats"]}
-    return counted
+        relevant["run"] = {key: value for key, value in run.items() if key not in RETRY_KEYS}
+    judge = relevant.pop("judge", None)
+    if isinstance(judge, Mapping) and judge.get("repeats", 1) != 1:  # the rest are retries, prices and limits
+        relevant["judge"] = {"repeats": judge["repeats"]}
+    return relevant
 
 
 def _compare(key: str, old: Any, new: Any, found: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""A plan looked at as a whole, for ``auepora validate plan.yaml``: everything wrong, and what would run."""
+"""Check a whole plan for ``auepora validate plan.yaml``: every problem, and what would run."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class PlanCheck:
-    """What there is to say about a plan."""
+    """The problems and notes of a plan."""
 
     problems: list[AueporaError]
-    """What keeps it from running: with the plan's lines, or with those of the data."""
+    """Errors that prevent a run, with lines of the plan or of the data."""
     notes: list[str] = field(default_factory=list)
-    """What does not, but may not be meant; and what would run."""
+    """Warnings, and a summary of what would run."""
     plan: Plan | None = None
-    """The plan, where it could be read."""
+    """The plan, if it could be read."""
 
     @property
     def fine(self) -> bool:
-        """Whether it would run."""
+        """Whether the plan would run."""
         return not self.problems
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON (schema 1)."""
+        """As a JSON-compatible dict (schema 1)."""
         return {
             "schema": SCHEMA,
             "fine": self.fine,
@@ -60,7 +60,7 @@ def _error_dict(error: AueporaError) -> dict[str, Any]:
 def check_plan(
     path: str | Path, *, need_system: bool = True, environment: Mapping[str, str] | None = None
 ) -> PlanCheck:
-    """Everything that is wrong with a plan and what it names, and what would run. The system is built, not called."""
+    """Find every problem in a plan and the files it names, and what would run. The system is built, not called."""
     try:
         plan, findings = plan_findings(path, environment=environment)
     except PlanError as error:
@@ -69,15 +69,15 @@ def check_plan(
         return PlanCheck(findings.errors)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", AueporaWarning)
-        _check_store_folder(plan, findings)  # a run would say so too, unless another store is named
+        _check_store_folder(plan, findings)  # a run also reports it, unless another store is given
         made = prepare_with_findings(plan, findings, need_system=need_system)
-    told = [str(one.message) for one in caught if issubclass(one.category, AueporaWarning)]
+    messages = [str(one.message) for one in caught if issubclass(one.category, AueporaWarning)]
     if made is None:
-        return PlanCheck(_add_data_errors(plan, findings.errors), told, plan)
+        return PlanCheck(_add_data_errors(plan, findings.errors), messages, plan)
     close = getattr(made.system, "close", None)
     if callable(close):
         close()
-    return PlanCheck([], [*told, *made.remarks, *_describe_run(made)], plan)
+    return PlanCheck([], [*messages, *made.warnings, *_describe_run(made)], plan)
 
 
 def _check_store_folder(plan: Plan, findings: Findings) -> None:
@@ -86,7 +86,7 @@ def _check_store_folder(plan: Plan, findings: Findings) -> None:
 
 
 def _add_data_errors(plan: Plan, errors: list[AueporaError]) -> list[AueporaError]:
-    """The errors, with everything that is wrong with data of which the first was found."""
+    """The errors, with all errors of the data files if one of them has an error."""
     if not any(isinstance(one, DataFileError) and not isinstance(one, PlanError) for one in errors):
         return errors
     outputs = plan.outputs
@@ -109,17 +109,17 @@ def _describe_run(made: PreparedPlan) -> list[str]:
     else:
         metrics = f"{len(made.metrics)} metric{'s' * (len(made.metrics) != 1)}"
         metrics += f": {', '.join(one.name for one in made.metrics)}"
-    said = [samples, metrics]
+    lines = [samples, metrics]
     if plan.gates:
-        said.append(
+        lines.append(
             f"{len(plan.gates)} gate{'s' * (len(plan.gates) != 1)}: {'; '.join(one.text for one in plan.gates)}"
         )
     if plan.system is not None:
         times = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""
-        said.append(
+        lines.append(
             f"{made.calls} call{'s' * (made.calls != 1)} to the system ({n} sample{'s' * (n != 1)}{times}), "
             f"{plan.policy.concurrency} at a time"
         )
     elif made.outputs is not None:
-        said.append(f"{len(made.outputs.outputs)} saved outputs; no system is called")
-    return said
+        lines.append(f"{len(made.outputs.outputs)} saved outputs; no system is called")
+    return lines

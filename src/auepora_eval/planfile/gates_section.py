@@ -1,4 +1,4 @@
-"""The ``gates`` of a plan: texts, or a metric with its condition, as gates that name metrics of the plan."""
+"""The ``gates`` section of a plan: strings, or mappings from a metric to its condition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["gates_section"]
 def gates_section(
     findings: Findings, built: list[Metric] | None, slices: tuple[str | Mapping[str, str], ...]
 ) -> tuple[Gate, ...]:
-    """``gates``: what a run must reach."""
+    """Read ``gates``, the conditions that a run must satisfy."""
     listed = (
         PlanSection(findings, "", findings.source.values).nonempty_list("gates", example='["recall@5 >= 0.80"]') or []
     )
@@ -43,13 +43,13 @@ def gates_section(
 
 
 def _check_names(gate: Gate, names: list[str] | None, slices: list[str]) -> list[Gate]:
-    if names is None:  # all that the data supports; nobody knows yet what that is
+    if names is None:  # all metrics that the data supports, which are not known yet
         names = [] if gate.metric is None else [metric(gate.metric).name]
     return require_known_names([gate], names, slices=slices)
 
 
 def _gate_text(written: object, in_file: str | None) -> tuple[str | None, str | None]:
-    """The text of a gate, or what is wrong with it."""
+    """The text of a gate, or the error in it."""
     if isinstance(written, Mapping):
         if len(written) != 1:
             return None, f"must be one metric with its condition, not {len(written)} keys"

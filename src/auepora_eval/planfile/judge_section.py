@@ -1,4 +1,4 @@
-"""The ``judge`` section of a plan: how judges are asked, what it may cost, where judgements are kept."""
+"""The ``judge`` section of a plan: policy, limits, prices and cache of judge calls."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ Stored = dict[str, Any]
 
 
 def judge_section(findings: Findings, folder: Path) -> tuple[JudgeSettings, Stored]:
-    """``judge``: the rules for asking judges, and what is stored of them."""
+    """Read ``judge``: the settings for judge calls, and the part that is stored."""
     section = optional_section(findings, "judge", JUDGE_KEYS)
-    usual = JudgePolicy()
+    default = JudgePolicy()
     cache = _cache(section)
     prices = _prices(section)
     stored: Stored = {
-        "concurrency": section.integer("concurrency", usual.concurrency, least=1),
-        "timeout": section.seconds("timeout", usual.timeout) or usual.timeout,
-        "retries": section.integer("retries", usual.retries, least=0),
-        "backoff": section.seconds("backoff", usual.backoff, zero=True),
-        "repeats": section.integer("repeats", usual.repeats, least=1),
+        "concurrency": section.integer("concurrency", default.concurrency, least=1),
+        "timeout": section.seconds("timeout", default.timeout) or default.timeout,
+        "retries": section.integer("retries", default.retries, least=0),
+        "backoff": section.seconds("backoff", default.backoff, zero=True),
+        "repeats": section.integer("repeats", default.repeats, least=1),
         "max_calls": section.integer("max_calls", None, least=0),
         "max_tokens": section.integer("max_tokens", None, least=0),
         "max_cost": section.number("max_cost", None),
     }
-    # Not kept with the run: it says how this once judges are asked.
+    # Not stored with the run: it applies to this call only.
     only = section.flag("cache_only")
     if only and cache is False:
         section.add("cache_only", "there is no cache to answer from: 'cache' is false")
     if stored["max_cost"] is not None and not prices:
-        section.add("max_cost", "nobody knows what a judge costs; write 'prices: {MODEL: {prompt: 1, completion: 2}}'")
+        section.add("max_cost", "the cost of the judge is unknown; write 'prices: {MODEL: {prompt: 1, completion: 2}}'")
     path = resolve_path(cache, folder) if isinstance(cache, str) else None
     policy = JudgePolicy(
         **stored,
         cache=path,
         prices={model: Price(**price) for model, price in prices.items()},
     )
-    rules = JudgeSettings(policy, cache=cache is not False, cache_only=only and cache is not False)
-    return rules, {"cache": cache, **stored, "prices": prices or None}
+    settings = JudgeSettings(policy, cache=cache is not False, cache_only=only and cache is not False)
+    return settings, {"cache": cache, **stored, "prices": prices or None}
 
 
 def _cache(section: PlanSection) -> str | bool | None:
-    """A path as it is written, ``False`` for none, ``None`` for the usual one."""
+    """The path as written, ``False`` for no cache, ``None`` for the default."""
     value = section.values.get("cache")
     if value is None or value is True:
         return None
@@ -70,7 +70,7 @@ def _cache(section: PlanSection) -> str | bool | None:
 def _prices(section: PlanSection) -> dict[str, dict[str, float]]:
     prices: dict[str, dict[str, float]] = {}
     for model, value in section.mapping("prices").items():
-        key = f"{section.name('prices')}.{model}"
+        key = f"{section.key_path('prices')}.{model}"
         if not isinstance(value, Mapping):
             section.findings.add(
                 key, f"must be what a million tokens cost, {{prompt: 1, completion: 2}}, not {describe_value(value)}"

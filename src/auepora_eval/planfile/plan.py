@@ -1,4 +1,4 @@
-"""What a plan says, checked and with every default in place."""
+"""The ``Plan`` dataclass and its parts: a checked plan with all defaults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .source import PlanSource
 __all__ = ["DataSource", "JudgeSettings", "Plan", "ResourceSource", "Scoring", "SystemKind", "SystemSource"]
 
 DEFAULT_CACHE = "judgements.sqlite"
-"""Where judgements are kept, unless a plan says otherwise."""
+"""Default file name of the judgement cache."""
 
 SystemKind = Literal["python", "http", "command"]
 
@@ -31,11 +31,11 @@ class DataSource:
 
     path: Path
     format: str | None = None
-    """The name of its format; ``None`` has it guessed."""
+    """The name of its format; ``None`` detects it."""
     corpus: Path | None = None
-    """JSONL with the texts of documents that the file names by their ids."""
+    """JSONL file with the texts of documents given by id."""
     nuggets: Path | None = None
-    """JSONL with the nuggets of the samples."""
+    """JSONL file with the nuggets of the samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,69 +44,69 @@ class SystemSource:
 
     kind: SystemKind
     options: Mapping[str, Any] = field(repr=False)
-    """What it is built from, variables filled in: ``path`` and ``args``; ``url``, ``method``, ``headers``, ``request``
-    and ``response``; or ``command``, ``cwd`` and ``env``. Not shown, since there may be secrets in it."""
+    """Its arguments, with variables replaced: ``path`` and ``args``; ``url``, ``method``, ``headers``, ``request`` and
+    ``response``; or ``command``, ``cwd`` and ``env``. Not in the repr, because it may contain secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceSource:
-    """Something that metrics refer to by ``{use: NAME}``, such as a judge, and how it is built."""
+    """A resource that metrics refer to by ``{use: NAME}``, such as a judge, and how it is built."""
 
     kind: str
     options: Mapping[str, Any] = field(repr=False)
-    """What it is built from, variables filled in. Not shown, since there may be secrets in it."""
+    """Its arguments, with variables replaced. Not in the repr, because it may contain secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """How a plan has judges asked."""
+    """The settings of a plan for judge calls."""
 
     policy: JudgePolicy = field(default_factory=JudgePolicy)
-    """All but where judgements are kept, unless the plan names a file."""
+    """The policy; without a cache file, unless the plan names one."""
     cache: bool = True
-    """Whether judgements are kept. Where the plan names no file, they lie beside the store."""
+    """Whether judgements are cached. The default file is in the folder of the store."""
     cache_only: bool = False
-    """Ask nobody, this once."""
+    """Use the cache only, for this call."""
 
     def policy_for(self, store: str | Path | None, folder: Path) -> JudgePolicy:
-        """The policy with a file for judgements: beside the store where that is a file, else in ``folder``."""
+        """The policy with a cache file: in the folder of the store if that is a file, else in ``folder``."""
         if not self.cache:
             return self.policy
-        beside = folder if store is None or "://" in str(store) else Path(os.path.abspath(store)).parent
-        return replace(self.policy, cache=self.policy.cache or beside / DEFAULT_CACHE, cache_only=self.cache_only)
+        cache_folder = folder if store is None or "://" in str(store) else Path(os.path.abspath(store)).parent
+        return replace(self.policy, cache=self.policy.cache or cache_folder / DEFAULT_CACHE, cache_only=self.cache_only)
 
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Who computes the metrics."""
+    """The executor that computes the metrics."""
 
     executor: ExecutorName = "serial"
     workers: int | None = None
-    """How many processes; ``None`` takes one per processor."""
+    """Number of processes; ``None`` uses one per CPU."""
     batch_size: int = BATCH_SIZE
     address: str | None = None
-    """Where the cluster is, for ``ray``; ``None`` starts one on this machine."""
+    """Address of the Ray cluster; ``None`` starts one on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An evaluation, written down. ``read_plan`` gives it."""
+    """A plan, as returned by ``read_plan``."""
 
     path: Path
     folder: Path
-    """Where it lies: relative paths start here."""
+    """The folder of the plan, in which relative paths start."""
     name: str
     dataset: DataSource
     outputs: DataSource | None
-    """Saved outputs; ``None`` where a system is called."""
+    """Saved outputs; ``None`` if a system is called."""
     system: SystemSource | None
     conventions: Mapping[str, Any]
-    """``name``: ``auto`` or that of a preset; and choices that replace some of it."""
+    """``name``: ``auto`` or the name of a preset; other keys override single conventions."""
     primary: tuple[str, ...]
     resources: Mapping[str, ResourceSource]
-    """What metrics may refer to, by name."""
+    """The resources by name."""
     metrics: tuple[Spec, ...] | None
-    """Specs as they are written; ``None`` stands for all that the data supports."""
+    """Specs as written; ``None`` stands for all that the data supports."""
     slices: tuple[str | Mapping[str, str], ...]
     policy: CallPolicy
     repeats: int
@@ -114,22 +114,22 @@ class Plan:
     scoring: Scoring
     judge: JudgeSettings
     store: str | None = field(repr=False)
-    """A file (with its folder) or an address, variables filled in."""
+    """A path or an address, with variables replaced."""
     report: Path | None
-    """The file that is written about the run."""
+    """Path of the report."""
     gates: tuple[Gate, ...]
-    """What a run must reach."""
+    """The conditions that a run must satisfy."""
     config: Mapping[str, Any]
-    """What the user says about the system: versions of chunker, embedding, model, prompt."""
+    """The user's description of the system: versions of chunker, embedding, model, prompt."""
     resolved: Mapping[str, Any] = field(repr=False)
-    """The plan as it is stored: itself a plan, with every default written out, paths as written, and references to
-    variables in place of their values. Plans that mean the same have the same."""
+    """The plan as it is stored: a plan with all defaults, paths as written, and references to variables instead of
+    their values. Equivalent plans have equal ones."""
     secrets: frozenset[str] = field(repr=False, compare=False)
-    """What variables held and counts as secret: not to be shown or stored."""
+    """Values of variables that count as secrets; never shown or stored."""
     source: PlanSource = field(repr=False, compare=False)
 
-    def rules(self, *, judged_pool: bool) -> Conventions:
-        """The conventions, given whether the dataset is judgements as trec_eval would be given them."""
+    def resolve_conventions(self, *, judged_pool: bool) -> Conventions:
+        """The conventions; ``auto`` depends on whether the dataset is a judged pool, such as TREC qrels."""
         choices = {key: value for key, value in self.conventions.items() if key != "name"}
         name = self.conventions["name"]
         return Conventions.of(auto_conventions(judged_pool=judged_pool) if name == "auto" else name, **choices)

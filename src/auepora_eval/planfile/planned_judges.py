@@ -1,4 +1,4 @@
-"""The judges of a plan apart from the rest of it: what scoring again needs, from a plan file or a stored plan."""
+"""The judges of a plan file or of a stored plan, read without the rest of the plan."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ __all__ = ["PlannedJudges", "judges_in_file", "judges_in_plan"]
 
 @dataclass(frozen=True, slots=True)
 class PlannedJudges:
-    """What a plan says of judges: who they are, and how they are asked."""
+    """The judges of a plan and their settings."""
 
     resources: Mapping[str, ResourceSource]
     settings: JudgeSettings
     folder: Path
-    """Where relative paths start, and modules are looked for."""
+    """The folder in which relative paths start and modules are searched."""
     secrets: frozenset[str] = field(repr=False)
     others: tuple[str, ...]
-    """Resources that the plan has as well, and that were not looked at."""
+    """Names of other resources of the plan, which were not read."""
     source: PlanSource = field(repr=False)
     store: str | None = field(default=None, repr=False)
-    """The plan's store, where it names one."""
+    """The store of the plan, if it names one."""
 
     @property
     def names(self) -> list[str]:
-        """What all resources of the plan are called."""
+        """The names of all resources of the plan."""
         return list(dict.fromkeys([*self.resources, *self.others]))
 
     def build(self, names: Collection[str], *, need_key: bool = True) -> dict[str, Any]:
-        """The named resources; the first that cannot be built is an error. All others are there by name alone."""
+        """Build the named resources; the others are ``None``. Raises the first error."""
         findings = Findings(self.source)
-        made = build_resources(
+        built = build_resources(
             findings,
             self.resources,
             names,
@@ -51,11 +51,11 @@ class PlannedJudges:
             need_key=need_key and not self.settings.cache_only,
         )
         findings.raise_first()
-        return {**dict.fromkeys(self.others), **made}
+        return {**dict.fromkeys(self.others), **built}
 
 
 def judges_in_file(path: str | Path, *, changes: Mapping[str, Any] | None = None) -> PlannedJudges:
-    """The judges of a plan file, whatever else is in it."""
+    """The judges of a plan file; the rest of the plan is not checked."""
     source = read_source(Path(path))
     return _judges(source.with_changes(changes or {}), source.path.parent)
 
@@ -68,10 +68,10 @@ def judges_in_plan(
     names: Collection[str],
     changes: Mapping[str, Any] | None = None,
 ) -> PlannedJudges:
-    """The judges of a plan as it is stored with a run, of resources only the named ones; ``label`` is for errors."""
-    held = plan.get("resources") or {}
-    values = {"resources": {name: one for name, one in held.items() if name in names}, "judge": plan.get("judge")}
-    return _judges(PlanSource(Path(label), values).with_changes(changes or {}), folder, tuple(held))
+    """The named judges of a stored plan; ``label`` names the plan in errors."""
+    stored = plan.get("resources") or {}
+    values = {"resources": {name: one for name, one in stored.items() if name in names}, "judge": plan.get("judge")}
+    return _judges(PlanSource(Path(label), values).with_changes(changes or {}), folder, tuple(stored))
 
 
 def _judges(source: PlanSource, folder: Path, others: tuple[str, ...] = ()) -> PlannedJudges:
@@ -79,7 +79,7 @@ def _judges(source: PlanSource, folder: Path, others: tuple[str, ...] = ()) -> P
     environment = Environment(findings)
     find_literal_secrets(findings)
     resources, _ = resources_section(findings, folder, environment)
-    rules, _ = judge_section(findings, folder)
+    settings, _ = judge_section(findings, folder)
     store, _ = store_section(findings, folder, environment)
     findings.raise_first()
-    return PlannedJudges(resources, rules, folder, environment.secrets, others, source, store)
+    return PlannedJudges(resources, settings, folder, environment.secrets, others, source, store)

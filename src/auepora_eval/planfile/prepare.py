@@ -1,4 +1,4 @@
-"""Everything a plan needs, read, built and checked before the system is called once."""
+"""Prepare a plan: read its data, resolve its metrics, build its system, and check all of it before the first call."""
 
 from __future__ import annotations
 
@@ -34,36 +34,36 @@ from .resources_section import used_resources
 __all__ = ["PreparedPlan", "build_system", "prepare", "prepare_with_findings"]
 
 JUDGED_POOLS = ("trec", "beir")
-"""Formats of judgements: what trec_eval would be given."""
+"""Formats of judged pools."""
 
 T = TypeVar("T")
 SampleTransform = Callable[[list[EvaluationSample]], Sequence[EvaluationSample]]
-"""The samples as they will be asked and scored, where that is not as they are in the dataset."""
+"""Transforms the samples of the dataset into those that are run and scored."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedPlan:
-    """A plan and all that it names, ready to run."""
+    """A plan with its data, metrics and system, ready to run."""
 
     plan: Plan
     samples: list[EvaluationSample]
     dataset_format: str
-    """In which format the samples are."""
+    """Name of the format of the dataset."""
     conventions: Conventions
-    """What the plan's conventions come to for this dataset."""
+    """The resolved conventions of the plan."""
     metrics: list[Metric] | None
-    """Under these rules; ``None`` stands for all that the samples and what comes back support."""
+    """The metrics; ``None`` stands for all that the data supports."""
     slices: list[Slice]
     system: Any | None = None
-    """What is called; ``None`` where there are saved outputs, or where it was not asked for."""
+    """The system; ``None`` if there are saved outputs, or if it was not built."""
     outputs: OutputsFile | None = None
-    """Saved outputs, by sample id; ``None`` where a system is called."""
-    remarks: list[str] = field(default_factory=list)
-    """What does not keep the plan from running, but may not be meant."""
+    """Saved outputs by sample id; ``None`` if a system is called."""
+    warnings: list[str] = field(default_factory=list)
+    """Problems that do not prevent a run."""
 
     @property
     def calls(self) -> int:
-        """How often the system will be asked, repetitions for failures aside."""
+        """Number of calls of the system, without retries."""
         return 0 if self.plan.system is None else len(self.samples) * self.plan.repeats
 
 
@@ -75,11 +75,11 @@ def prepare(
     limit: int | None = None,
     variants: SampleTransform | None = None,
 ) -> PreparedPlan:
-    """Read what the plan names and check that it fits together; the first problem is raised.
+    """Prepare and check a plan; raises the first error.
 
-    With a ``limit`` only the first samples are taken, and checked. With ``need_system`` the system is imported or built
-    too, and checked that it can be called; it is not called. With ``need_keys`` the keys of judges must be there. What
-    ``variants`` makes of the samples is what metrics must find something to look at in.
+    ``limit`` takes only the first samples. With ``need_system`` the system is built and checked, but not called. With
+    ``need_keys`` the API keys of judges must be set. ``variants`` transforms the samples before the check that metrics
+    apply to them.
     """
     findings = Findings(plan.source)
     made = prepare_with_findings(
@@ -99,11 +99,11 @@ def prepare_with_findings(
     limit: int | None = None,
     variants: SampleTransform | None = None,
 ) -> PreparedPlan | None:
-    """The same, with everything that is wrong taken down; ``None`` where it keeps the plan from running."""
+    """Like ``prepare``, but adds all errors to ``findings``; returns ``None`` if there are any."""
     samples: list[EvaluationSample] = (_samples(plan, findings) or [])[:limit]
     chosen = _collect(findings, "dataset", lambda: resolve_format(plan.dataset.path, "samples", plan.dataset.format))
     format_name = "" if chosen is None else chosen.name
-    rules = plan.rules(judged_pool=format_name in JUDGED_POOLS)
+    rules = plan.resolve_conventions(judged_pool=format_name in JUDGED_POOLS)
     metrics = _metrics(plan, findings, rules, samples)
     slices = parse_slices(plan.slices)
     for place, one in enumerate(slices):
@@ -113,44 +113,44 @@ def prepare_with_findings(
     if outputs is not None and outputs.answers_only:
         _refuse_retrieval_metrics(findings, metrics, "no output has; write what was returned ([] where nothing was)")
     elif plan.system is not None and _never_retrieves(plan.system):
-        _refuse_retrieval_metrics(
-            findings, metrics, "system.http.response does not lead to; say where it is in the reply"
-        )
+        _refuse_retrieval_metrics(findings, metrics, "system.http.response has no path to; add its path in the reply")
     scored = samples if variants is None else _collect(findings, "dataset", lambda: variants(samples)) or samples
-    idle = _inapplicable_metrics(metrics, scored)
-    if metrics and len(idle) == len(metrics):  # it would ask everything for nothing
-        findings.add("metrics", f"no sample has anything for {', '.join(idle)}: every sample would be skipped")
+    inapplicable = _inapplicable_metrics(metrics, scored)
+    if metrics and len(inapplicable) == len(metrics):  # all calls would be wasted
+        findings.add("metrics", f"no sample has anything for {', '.join(inapplicable)}: every sample would be skipped")
     if plan.system is not None and samples and not any(sample.query.strip() for sample in samples):
-        findings.add("dataset", "its samples have no query, so there is nothing to ask a system; name its questions")
+        findings.add("dataset", "its samples have no query, so no system can be called; add the questions")
     if plan.resources and not findings.errors:
         metrics = _with_resources(plan, findings, rules, metrics, need_key=need_keys)
-    # Models are loaded here, so a plan with other mistakes does not get so far; what is missing is told all at once.
-    asked = [] if findings.errors else metrics or []
-    for place, chosen_metric in enumerate(asked):
+    # Models are loaded here, so only for a plan without other errors.
+    ready = [] if findings.errors else metrics or []
+    for place, chosen_metric in enumerate(ready):
         if isinstance(chosen_metric, BatchMetric):
             _collect(findings, f"metrics[{place}]", chosen_metric.require_ready)
     if plan.scoring.executor == "ray":
         _collect(findings, "scoring.executor", _require_ray)
     system = None
     if plan.system is not None and need_system and not findings.errors:
-        # Last, since it runs the user's code: a mistake elsewhere should not wait for a model to load.
+        # Last, because it runs code of the user, which may load a model.
         try:
             system = build_system(plan)
         except AueporaError as error:
             findings.add_error(f"system.{plan.system.kind}", error)
-    for found in findings.errors:  # a system that cannot be built may tell what it was given
+    for found in findings.errors:  # the error of a system may contain its arguments
         Secrets(plan.secrets).redact_error(found)
     if findings.errors:
         return None
-    remarks = [f"no sample has anything for {', '.join(idle)}: every sample will be skipped"] if idle else []
-    remarks += _warnings(plan, samples, metrics, rules, outputs)
-    return PreparedPlan(plan, samples, format_name, rules, metrics, slices, system, outputs, remarks)
+    warnings: list[str] = []
+    if inapplicable:
+        warnings.append(f"no sample has anything for {', '.join(inapplicable)}: every sample will be skipped")
+    warnings += _warnings(plan, samples, metrics, rules, outputs)
+    return PreparedPlan(plan, samples, format_name, rules, metrics, slices, system, outputs, warnings)
 
 
 def _with_resources(
     plan: Plan, findings: Findings, conventions: Conventions, metrics: list[Metric] | None, *, need_key: bool
 ) -> list[Metric] | None:
-    """The metrics once more, with the resources that they refer to."""
+    """Resolve the metrics again, with the resources that they refer to."""
     names = set(used_resources(plan.metrics))
     rules = plan.judge
     built = build_resources(
@@ -168,7 +168,7 @@ def _with_resources(
 
 
 def _inapplicable_metrics(metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]) -> list[str]:
-    """The metrics that would skip every sample, whatever a system returns."""
+    """The names of metrics that would skip every sample, whatever the system returns."""
     return [
         one.name
         for one in metrics or ()
@@ -180,23 +180,23 @@ def _inapplicable_metrics(metrics: Sequence[Metric] | None, samples: Sequence[Ev
 
 
 def _never_retrieves(source: SystemSource) -> bool:
-    """Whether it is known beforehand that nothing will be said of what was retrieved."""
+    """Whether the outputs of this system cannot contain ``retrieved``."""
     response = source.options.get("response") if source.kind == "http" else None
     return response is not None and "retrieved" not in response
 
 
 def _refuse_retrieval_metrics(findings: Findings, metrics: Sequence[Metric] | None, why: str) -> None:
-    """Take down every metric that reads what was retrieved."""
-    blind = metrics_needing_retrieved(metrics or ())
+    """Add an error for every metric that needs ``retrieved``."""
+    affected = metrics_needing_retrieved(metrics or ())
     for place, one in enumerate(metrics or ()):
-        if one.name in blind:
+        if one.name in affected:
             findings.add(
                 f"metrics[{place}]", f"'{one.name}' reads the field 'retrieved', which {why}, or leave the metric out"
             )
 
 
 def build_system(plan: Plan) -> Any:
-    """The system of a plan, imported or built, and checked that it can be called."""
+    """Import or build the system of a plan, and check that it can be called."""
     from ..calling.systems import as_system
     from ..systems.command import CommandSystem
     from ..systems.http import HttpSystem
@@ -217,11 +217,11 @@ def build_system(plan: Plan) -> Any:
 
 
 def _collect(findings: Findings, key: str, make: Callable[[], T]) -> T | None:
-    """What ``make`` gives, or a finding under ``key``."""
+    """The result of ``make``; an error is added under ``key``."""
     try:
         return make()
     except DataFileError as error:
-        if error.line is not None:  # it says where in the data; that is nearer than any line of the plan
+        if error.line is not None:  # it has the line of the data, which is more precise than the line of the plan
             findings.errors.append(error)
         elif not any(str(known.__cause__) == str(error) for known in findings.errors):
             findings.add_error(key, error)
@@ -231,7 +231,7 @@ def _collect(findings: Findings, key: str, make: Callable[[], T]) -> T | None:
 
 
 def _require_ray() -> None:
-    """Known before the system is called, not when all of its answers wait to be scored."""
+    """Raise before the system is called if Ray is not installed."""
     if find_spec("ray") is None:
         raise MissingDependencyError("ray", purpose="executor 'ray'", install="'auepora-eval[ray]'")
 
@@ -259,7 +259,7 @@ def _metrics(
         _collect(findings, f"metrics[{place}]", partial(EvaluationPlan([one]).validate_dataset, samples))
     names = [one.name for one in chosen]
     for place, name in enumerate(plan.primary):
-        if chosen and name not in names:  # a name may carry what the conventions choose
+        if chosen and name not in names:  # names may depend on the conventions
             findings.add(f"primary[{place}]", f"'{name}' is not among the metrics; they are {', '.join(names)}")
     for place, gate in enumerate(plan.gates if chosen else ()):
         _collect(findings, f"gates[{place}]", partial(require_known_names, [gate], names))
@@ -287,9 +287,9 @@ def _warnings(
     found: list[str] = []
     if unused := [name for name in plan.resources if name not in set(used_resources(plan.metrics))]:
         found.append(f"no metric refers to {', '.join(unused)} of the resources; write {{use: {unused[0]}}} in one")
-    silent = sum(not sample.query.strip() for sample in samples)
-    if silent and plan.system is not None:
-        found.append(f"{silent} of {len(samples)} samples have no query to ask")
+    without_query = sum(not sample.query.strip() for sample in samples)
+    if without_query and plan.system is not None:
+        found.append(f"{without_query} of {len(samples)} samples have no query")
     if outputs is not None:
         ids = [one.sample_id for one in samples]
         known = set(ids)
@@ -306,7 +306,7 @@ def _warnings(
     deep = [one.name for one in metrics or () if isinstance(k := getattr(one, "k", None), int) and k > top_k]
     if deep:
         found.append(
-            f"{', '.join(deep)}: the system is asked for run.top_k = {top_k} documents, fewer than the "
+            f"{', '.join(deep)}: the system returns run.top_k = {top_k} documents, fewer than the "
             "cut-off; the signature carries the depth. Raise run.top_k to measure as named."
         )
     return found

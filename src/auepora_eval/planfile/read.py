@@ -1,4 +1,4 @@
-"""Reading a plan: every key is looked at, and what is wrong is said with its file, line and key."""
+"""Read a plan file; every error has its file, line and key."""
 
 from __future__ import annotations
 
@@ -42,10 +42,9 @@ def read_plan(
     changes: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Plan:
-    """The plan in a file, checked as far as the file alone can tell; ``prepare`` checks the rest.
+    """Read a plan and check what the file alone allows; ``prepare`` checks the rest. Raises the first error.
 
-    The first problem is raised. ``changes`` take the place of what the file says: ``{"run.concurrency": 4}``.
-    ``environment`` takes the place of the process's variables.
+    ``changes`` replace keys of the file: ``{"run.concurrency": 4}``. ``environment`` replaces ``os.environ``.
     """
     plan, findings = plan_findings(path, changes=changes, environment=environment)
     findings.raise_first()
@@ -54,7 +53,7 @@ def read_plan(
 
 
 def plan_problems(path: str | Path, *, environment: Mapping[str, str] | None = None) -> list[AueporaError]:
-    """Everything that is wrong with a plan file, as far as the file alone can tell."""
+    """All errors of a plan file that can be found without its data."""
     try:
         return plan_findings(path, environment=environment)[1].errors
     except PlanError as error:
@@ -67,7 +66,7 @@ def plan_findings(
     changes: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> tuple[Plan | None, Findings]:
-    """The plan, unless something is wrong with it, and what that is, in the order of the file."""
+    """The plan, or ``None`` if it has errors, and its errors in the order of the file."""
     source = read_source(Path(path)).with_changes(changes or {})
     findings = Findings(source)
     try:
@@ -94,7 +93,7 @@ def _plan(
     find_literal_secrets(findings)
 
     folder = source.path.parent
-    name = top.text("name", plain_stem(source.path))
+    name = top.string("name", plain_stem(source.path))
     if name is not None and not name.isprintable():
         findings.add("name", "must be one line that can be printed")
     dataset = data_section(findings, "dataset", folder) if _is_given(top, "dataset") else None
@@ -106,14 +105,14 @@ def _plan(
     elif top.has("system"):
         system = system_section(findings, folder, environment)
     elif not top.is_misspelt("outputs", "system"):
-        findings.add("", "there is neither 'outputs' (saved answers) nor 'system' (what is asked); give one of them")
+        findings.add("", "there is neither 'outputs' (saved answers) nor 'system' (to call); give one of them")
     config = config_section(findings, "outputs" if outputs else "system")
     conventions = conventions_section(findings)
     resources, stored_resources = resources_section(findings, folder, environment)
     with (
         prompt_folder(folder),
         use_resources(dict.fromkeys(resources)),
-    ):  # by name alone: what they stand for is built later
+    ):  # only the names: the resources are built later
         metrics = metrics_section(findings)
     primary = primary_section(findings, None if metrics is None else metrics[1], other_metrics=other_metrics)
     slices = slices_section(findings)

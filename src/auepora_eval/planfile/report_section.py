@@ -1,4 +1,4 @@
-"""The ``report`` of a plan: the file that is written about a run when it has been scored."""
+"""The ``report`` key of a plan: the path of the report that is written after scoring."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SUFFIXES = (".html", ".htm", ".md", ".markdown")
 
 
 def report_section(findings: Findings, folder: Path) -> tuple[Path | None, str | None]:
-    """``report``: a file, with its folder, and how that is written."""
+    """Read ``report``: the resolved path, and the path as written."""
     value = findings.source.values.get("report")
     if value is None:
         return None, None

@@ -1,4 +1,4 @@
-"""The ``resources`` of a plan: judges and other things that metrics refer to by ``{use: NAME}``.
+"""The ``resources`` section of a plan: judges and models that metrics refer to by ``{use: NAME}``.
 
 A new kind is one entry of ``RESOURCE_KINDS`` here and its builder in ``build_resources``.
 """
@@ -28,13 +28,13 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Stored = dict[str, Any]
 ResourceReader = Callable[[PlanSection, Path, Environment], tuple[dict[str, Any], Stored] | None]
-"""From the section of one resource to what it is built from, and what is stored of that under its kind."""
+"""Reads the section of one resource; returns its arguments, and what is stored of them."""
 
 
 def resources_section(
     findings: Findings, folder: Path, environment: Environment
 ) -> tuple[dict[str, ResourceSource], Stored]:
-    """``resources``: by name, what each is built from, and what is stored of that."""
+    """Read ``resources``: the source of each resource by name, and what is stored."""
     section = PlanSection(findings, "", findings.source.values)
     made: dict[str, ResourceSource] = {}
     stored: Stored = {}
@@ -50,7 +50,7 @@ def resources_section(
 
 
 def used_resources(specs: Any) -> Iterator[str]:
-    """The names after ``use`` in specs of metrics, however deep one metric stands in another."""
+    """The names after ``use`` in specs of metrics, including nested metrics."""
     if isinstance(specs, Mapping):
         if set(specs) == {"use"} and isinstance(specs["use"], str):
             yield specs["use"]
@@ -91,28 +91,30 @@ def _resource(
 
 
 def _openai(section: PlanSection, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
-    """A judge behind an endpoint that speaks as OpenAI's does."""
+    """A judge behind an OpenAI-compatible endpoint."""
     value = section.values["openai"]
     inner = section.findings.section(
-        section.name("openai"), {"model": value} if isinstance(value, str) else value, known=(*OPENAI_KEYS, "api_key")
+        section.key_path("openai"),
+        {"model": value} if isinstance(value, str) else value,
+        known=(*OPENAI_KEYS, "api_key"),
     )
     if inner is None:
         return None
-    model = inner.text("model")
+    model = inner.string("model")
     if not inner.has("model") and not inner.is_misspelt("model"):
         inner.add("model", "is missing; it names the model that judges")
     if inner.has("api_key"):
         inner.add("api_key", f"a plan names the variable that holds a key: write api_key_env: {DEFAULT_KEY}")
-    key_variable = inner.text("api_key_env", DEFAULT_KEY) or DEFAULT_KEY
+    key_variable = inner.string("api_key_env", DEFAULT_KEY) or DEFAULT_KEY
     if not _VARIABLE.fullmatch(key_variable) or looks_like_secret(key_variable):
-        # Not shown: people put the key itself here.
+        # The value is not shown: it may be the key itself.
         inner.add("api_key_env", f"must be the name of a variable, such as {DEFAULT_KEY}, and never the key itself")
     schema = inner.choice("schema", "auto", SCHEMA_MODES)
     headers = inner.mapping("headers")
     for name, text in headers.items():
         if not isinstance(text, str):
-            inner.findings.add(f"{inner.name('headers')}.{name}", f"must be a text, not {describe_value(text)}")
-    url = inner.text("base_url")
+            inner.findings.add(f"{inner.key_path('headers')}.{name}", f"must be a text, not {describe_value(text)}")
+    url = inner.string("base_url")
     stored: Stored = {
         "model": model,
         "base_url": url,
@@ -127,9 +129,9 @@ def _openai(section: PlanSection, folder: Path, environment: Environment) -> tup
     }
     for key in ("temperature", "seed", "max_tokens"):
         if key in inner.values and inner.values[key] is None:
-            stored[key] = None  # written out: not sent at all
+            stored[key] = None  # an explicit null: the parameter is not sent
     before = len(inner.findings.errors)
-    filled = {key: environment.substitute(inner.name(key), stored[key]) for key in ("base_url", "headers", "extra")}
+    filled = {key: environment.substitute(inner.key_path(key), stored[key]) for key in ("base_url", "headers", "extra")}
     if url is not None and len(inner.findings.errors) == before and not is_web_address(str(filled["base_url"])):
         inner.add("base_url", "must begin with http:// or https:// and name a host")
     environment.mark_secret(key_variable)
@@ -143,18 +145,21 @@ OPENAI_KEYS = (
 
 
 def _python(section: PlanSection, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
-    """Whatever a class or function of the user's makes."""
-    path = section.text("python")
+    """A resource built by a class or function of the user."""
+    path = section.string("python")
     if path is None:
         return None
     if not is_import_path(path):
         section.add("python", f"must be 'module:name', such as 'my_app.judge:build', not {quote_text(path)}")
     args = section.mapping("args")
-    return {"path": path, "args": environment.substitute(section.name("args"), args)}, {"python": path, "args": args}
+    return {"path": path, "args": environment.substitute(section.key_path("args"), args)}, {
+        "python": path,
+        "args": args,
+    }
 
 
 def _recorded(section: PlanSection, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
-    """Judgements that were saved, replayed."""
+    """A critic that replays saved judgements."""
     path = section.values["recorded"]
     problem = path_problem(path)
     if problem is not None:
@@ -164,7 +169,7 @@ def _recorded(section: PlanSection, folder: Path, environment: Environment) -> t
 
 
 def _model(kind: str) -> ResourceReader:
-    """What makes vectors, or says what follows from what; its options are checked when it is built."""
+    """A reader for embedders and NLI models; their options are checked when they are built."""
 
     def read(section: PlanSection, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
         value = section.values[kind]
@@ -172,11 +177,11 @@ def _model(kind: str) -> ResourceReader:
         if not isinstance(stored, Mapping):
             section.add(kind, f"must be options such as {{model: NAME}}, not {describe_value(value)}")
             return None
-        options = environment.substitute(section.name(kind), dict(stored))
+        options = environment.substitute(section.key_path(kind), dict(stored))
         if kind == "openai_embeddings":
             variable = options.get("api_key_env", DEFAULT_KEY)
             environment.mark_secret(variable if isinstance(variable, str) else "")
-        # A model may go by a name; what is a path starts at the plan's folder, like all others.
+        # A model may be a name or a path; paths start in the folder of the plan.
         for key in ("cache",) if kind == "openai_embeddings" else ("cache", "model"):
             path = options.get(key)
             if path_problem(path) is None and (key == "cache" or resolve_path(str(path), folder).exists()):
@@ -193,4 +198,4 @@ RESOURCE_KINDS: dict[str, ResourceReader] = {
     "recorded": _recorded,
     **{kind: _model(kind) for kind in (*EMBEDDERS, "nli")},
 }
-"""What a resource may be, by the key that says so."""
+"""The readers of the kinds of resources."""

@@ -1,4 +1,4 @@
-"""Secrets stay out of plans: ``${NAME}`` is read from the environment, and what looks like a secret is refused."""
+"""Secrets in plans: ``${NAME}`` is replaced from the environment, and literal secrets are refused."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ __all__ = ["Environment", "find_literal_secrets"]
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^{}]*)(?P<end>\}?)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME_BEFORE_VALUE = re.compile(r"(?P<name>[\w-]+)\s*[=:]\s*[\"']?(?:(?i:basic|bearer)\s+)?\Z")
-"""What stands before a value that is named within a text: ``password=``, ``"Authorization: Bearer "``."""
+"""A name before a value inside a string: ``password=``, ``"Authorization: Bearer "``."""
 
 _NAMED_SECRETS = ("system", "outputs", "resources")
-"""Sections in which a secret goes by its name."""
+"""Sections in which secrets are detected by the name of their key."""
 _PLACEHOLDERS = {"", "dummy", "empty", "none", "unused"}
-"""What people write where a key is asked for and none is needed."""
+"""Placeholders for a key that is not needed."""
 
 
 class Environment:
-    """Puts variables in the place of references, and remembers which of what it put in is secret."""
+    """Replaces references by environment variables, and remembers which values are secret."""
 
     def __init__(self, findings: Findings, variables: Mapping[str, str] | None = None) -> None:
         self._findings = findings
@@ -43,22 +43,22 @@ class Environment:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """What was put in, counts as secret and is long enough to be looked for.
+        """The secret values that were substituted and are long enough to be searched for.
 
-        That is what goes by the name of a secret (its variable, or a key around it), what stands in a header of HTTP,
-        the password of an address, and a key of a kind that is widely known. Anything else a variable holds, such as
-        the name of an index, is data like what is written out.
+        A value is secret if its variable or a key around it has the name of a secret, in an HTTP header, as the
+        password of an address, or if it has the form of a well-known API key. Other values, such as the name of an
+        index, are ordinary data.
         """
         return frozenset(one for one in self._secrets if len(one) >= MIN_SECRET_LENGTH)
 
     def mark_secret(self, name: str) -> None:
-        """What the variable holds is secret, though the plan only names it; it need not be set."""
+        """Treat the value of a variable as secret that the plan only names; it need not be set."""
         self._secrets.add(self._variables.get(name, ""))
 
     def substitute(self, key: str, value: Any, *, in_template: bool = False) -> Any:
-        """The value with every reference in its texts replaced; a mapping and a list throughout.
+        """The value with every reference in its strings replaced, recursively.
 
-        Within a template braces mean something else, and are doubled in what is put in.
+        With ``in_template``, braces in substituted values are doubled.
         """
         return self._substitute(key, value, (key.rpartition(".")[2],), _double_braces if in_template else str)
 
@@ -104,7 +104,7 @@ class Environment:
 
 
 def _is_secret_place(around: tuple[str, ...], text: str, found: re.Match[str]) -> bool:
-    """Whether a reference stands where secrets do: by a name, in a header, or as the password of an address."""
+    """Whether a reference is in the place of a secret: by a name, in a header, or as the password of an address."""
     *outer, nearest = around
     return (
         any(map(may_name_secret, (*around, found["name"])))
@@ -119,7 +119,7 @@ def _double_braces(text: str) -> str:
 
 
 def find_literal_secrets(findings: Findings) -> None:
-    """Take down every secret that is written out in the plan. No message shows it."""
+    """Add an error for every literal secret in the plan. No message contains it."""
     for key, name, value in _scalars(findings.source.values, ""):
         if isinstance(value, str) and _has_password(value):
             findings.add(key, "there is a password in the address; write ${NAME} in its place and set that variable")
@@ -137,7 +137,7 @@ def find_literal_secrets(findings: Findings) -> None:
 
 
 def _scalars(value: Any, key: str, name: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Every single value with its path and the nearest key around it."""
+    """Every scalar value with its path and the nearest key around it."""
     if isinstance(value, Mapping):
         for inner, item in value.items():
             yield from _scalars(item, join_key(key, inner), inner)
@@ -149,8 +149,8 @@ def _scalars(value: Any, key: str, name: str = "") -> Iterator[tuple[str, str, A
 
 
 def _is_named_secret(key: str, name: str, value: Any) -> bool:
-    told_elsewhere = key.startswith("resources.") and key.endswith(".openai.api_key")  # not by ${NAME}
-    return is_secret_name(name) and _is_literal(value) and not told_elsewhere
+    has_own_error = key.startswith("resources.") and key.endswith(".openai.api_key")  # see resources_section
+    return is_secret_name(name) and _is_literal(value) and not has_own_error
 
 
 def _is_literal(value: Any) -> bool:
@@ -164,18 +164,18 @@ def _has_password(text: str) -> bool:
 
 
 def _secret_parameter(text: str) -> str | None:
-    """The parameter of an address that carries a secret, if one does."""
+    """The query parameter of an address that contains a secret, if there is one."""
     if "://" not in text or "?" not in text:
         return None
     try:
         pairs = parse_qsl(urlsplit(text).query)
     except ValueError:
-        return None  # no address after all
+        return None  # not an address
     return next((name for name, value in pairs if is_secret_name(name) and _is_literal(value)), None)
 
 
 def _find_in_command(findings: Findings) -> None:
-    """Secrets among the words of a command, which everybody on the machine can read."""
+    """Find secrets among the arguments of a command, which are visible to other processes."""
     system = findings.source.values.get("system")
     command = system.get("command") if isinstance(system, Mapping) else None
     key = "system.command"
@@ -187,8 +187,8 @@ def _find_in_command(findings: Findings) -> None:
             continue
         option, equals, value = word.partition("=")
         following = words[place + 1] if place + 1 < len(words) else "--"
-        given = value if equals else "" if str(following).startswith("-") else str(following)
-        if is_secret_name(option) and _is_literal(given):
+        secret = value if equals else "" if str(following).startswith("-") else str(following)
+        if is_secret_name(option) and _is_literal(secret):
             findings.add(
                 key,
                 f"'{option}' looks like a secret; hand it over as a variable instead: "

@@ -1,7 +1,7 @@
-"""The sections of a plan, one function each: what is written becomes values, and what is wrong a finding.
+"""The sections of a plan, one function per section, which checks its values and collects errors.
 
-Each gives what the engine needs, and what is stored: the same, with every default written out and references to
-variables as they are.
+Each function returns the values for a run, and the values that are stored: with all defaults, and with references to
+variables as written.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Stored = dict[str, Any]
 
 
 def data_section(findings: Findings, key: str, folder: Path) -> tuple[DataSource, Stored] | None:
-    """``dataset`` or ``outputs``: a path, or a path under the name of its format."""
+    """Read ``dataset`` or ``outputs``: a path, or a path under the name of its format."""
     role: Role = "samples" if key == "dataset" else "outputs"
     value = findings.source.values[key]
     if not isinstance(value, (str, Mapping)):
@@ -74,20 +74,20 @@ def data_section(findings: Findings, key: str, folder: Path) -> tuple[DataSource
         findings.add(key, f"needs the path under exactly one format, such as {{jsonl: data.jsonl}}; there is {found}")
         return None
     (name,) = named
-    # A path that stands alone has no key of its own.
-    path = _path(findings, key if isinstance(value, str) else section.name(name), section.values[name])
-    beside: dict[str, str] = {}
+    # A bare path has no key of its own.
+    path = _path(findings, key if isinstance(value, str) else section.key_path(name), section.values[name])
+    extra: dict[str, str] = {}
     for other in ("corpus", "nuggets"):
         if other in others and section.has(other):
-            file = _path(findings, section.name(other), section.values[other])
+            file = _path(findings, section.key_path(other), section.values[other])
             if file is None:
                 return None
-            beside[other] = file
+            extra[other] = file
     if path is None:
         return None
-    files = {other: resolve_path(one, folder) for other, one in beside.items()}
-    made = DataSource(resolve_path(path, folder), None if name == AUTO else name, **files)
-    return made, {name: path, **beside}
+    files = {other: resolve_path(one, folder) for other, one in extra.items()}
+    source = DataSource(resolve_path(path, folder), None if name == AUTO else name, **files)
+    return source, {name: path, **extra}
 
 
 def _path(findings: Findings, key: str, value: object) -> str | None:
@@ -99,7 +99,7 @@ def _path(findings: Findings, key: str, value: object) -> str | None:
 
 
 def path_problem(value: object) -> str | None:
-    """Why a value is no path, if it is none."""
+    """Why a value is not a path; ``None`` if it is one."""
     problem = string_problem(value)
     if problem is not None:
         return problem
@@ -110,12 +110,12 @@ def path_problem(value: object) -> str | None:
 
 
 def resolve_path(path: str, folder: Path) -> Path:
-    """A path as it is written in a plan that lies in ``folder``."""
+    """The path of a plan in ``folder``, with ``~`` expanded."""
     return folder / os.path.expanduser(path)
 
 
 def conventions_section(findings: Findings) -> Stored:
-    """``conventions``: a preset, ``auto``, or a mapping of choices over one."""
+    """Read ``conventions``: a preset, ``auto``, or a mapping that overrides conventions of a preset."""
     value = findings.source.values.get("conventions")
     stored: Stored = {"name": AUTO}
     if value is None:
@@ -140,8 +140,8 @@ def conventions_section(findings: Findings) -> Stored:
         try:
             Conventions.of(None, **{key: choice})
         except AueporaError as error:
-            findings.add_error(section.name(key), error)
-        except TypeError:  # a list or a mapping where a word is asked for
+            findings.add_error(section.key_path(key), error)
+        except TypeError:  # a list or a mapping instead of a string
             section.add(key, f"cannot be {describe_value(choice)}")
         else:
             stored[key] = choice
@@ -149,7 +149,7 @@ def conventions_section(findings: Findings) -> Stored:
 
 
 def metrics_section(findings: Findings) -> tuple[tuple[Spec, ...], list[Metric]] | None:
-    """``metrics``: specs that can be built, under names that differ; ``None`` stands for all the data supports."""
+    """Read ``metrics``: valid specs with distinct names; ``None`` stands for all that the data supports."""
     listed = PlanSection(findings, "", findings.source.values).nonempty_list(
         "metrics", example="[recall@5, {map: {k: 10}}]"
     )
@@ -161,7 +161,7 @@ def metrics_section(findings: Findings) -> tuple[tuple[Spec, ...], list[Metric]]
     for place, written in enumerate(listed):
         key = f"metrics[{place}]"
         bare = isinstance(written, Mapping) and len(written) == 1 and next(iter(written.values())) in (None, {})
-        spec = next(iter(written)) if bare else written  # a name with no options is a name
+        spec = next(iter(written)) if bare else written  # a name without options
         problem = _spec_problem(spec)
         if problem is not None:
             findings.add(key, problem)
@@ -171,7 +171,7 @@ def metrics_section(findings: Findings) -> tuple[tuple[Spec, ...], list[Metric]]
         except AueporaError as error:
             findings.add_error(key, error)
         except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
-            # A metric that trusts its options: what they are is wrong all the same.
+            # A metric that does not check its options.
             findings.add(key, f"cannot be built: {type(error).__name__}: {error}", error)
         else:
             specs.append(spec)
@@ -204,9 +204,9 @@ def _spec_problem(spec: object) -> str | None:
 
 
 def primary_section(findings: Findings, built: list[Metric] | None, *, other_metrics: bool = False) -> tuple[str, ...]:
-    """``primary``: names of metrics of the plan.
+    """Read ``primary``: names of metrics of the plan.
 
-    With ``other_metrics`` than the plan's, which the command line names, those that are not among them are left out.
+    With ``other_metrics``, given on the command line, names that are not among them are left out.
     """
     listed = PlanSection(findings, "", findings.source.values).nonempty_list("primary", example="[recall@5]") or []
     names: list[str] = []
@@ -234,7 +234,7 @@ def primary_section(findings: Findings, built: list[Metric] | None, *, other_met
 
 
 def slices_section(findings: Findings) -> tuple[str | Mapping[str, str], ...]:
-    """``slices``: paths of labels or metadata, or such under a name."""
+    """Read ``slices``: paths of labels or metadata, or mappings from a name to a path."""
     listed = PlanSection(findings, "", findings.source.values).nonempty_list("slices", example="[labels.lang]") or []
     good: list[str | Mapping[str, str]] = []
     for place, one in enumerate(listed):
@@ -253,14 +253,14 @@ def slices_section(findings: Findings) -> tuple[str | Mapping[str, str], ...]:
 
 
 def optional_section(findings: Findings, key: str, known: tuple[str, ...]) -> PlanSection:
-    """A section that may be left out."""
+    """An optional section; empty if it is missing."""
     value = findings.source.values.get(key)
     section = None if value is None else findings.section(key, value, known=known)
     return section or PlanSection(findings, key, {})
 
 
 def run_section(findings: Findings) -> tuple[CallPolicy, int, int, Stored]:
-    """``run``: how a system is called, how often each sample, and the seed."""
+    """Read ``run``: the policy for calls, the repeats, and the seed."""
     section = optional_section(findings, "run", RUN_KEYS)
     stored: Stored = {
         "top_k": section.integer("top_k", 10, least=1),
@@ -281,13 +281,13 @@ def run_section(findings: Findings) -> tuple[CallPolicy, int, int, Stored]:
 
 
 def scoring_section(findings: Findings) -> tuple[Scoring, Stored]:
-    """``scoring``: who computes the metrics."""
+    """Read ``scoring``: the executor of the metrics."""
     section = optional_section(findings, "scoring", SCORING_KEYS)
     stored = {
         "executor": section.choice("executor", "serial", ("serial", "processes", "ray")),
         "workers": section.integer("workers", None, least=1),
         "batch_size": section.integer("batch_size", BATCH_SIZE, least=1),
-        "address": section.text("address", None),
+        "address": section.string("address", None),
     }
     if stored["workers"] is not None and stored["executor"] == "serial":
         section.add("workers", "goes with 'executor: processes' or 'ray'")

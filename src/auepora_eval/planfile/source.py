@@ -1,4 +1,4 @@
-"""A plan file as plain values that know their lines, whichever syntax it is in: YAML, TOML or JSON."""
+"""Parse a plan file in YAML, TOML or JSON into values with line numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLAN_KEYS = (
 )  # fmt: skip
 SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 MAX_VALUES = 100_000
-"""So many values may a plan have, with what its aliases repeat."""
+"""Maximum number of values of a plan, including those repeated by aliases."""
 MAX_INTEGER = 2**63 - 1
 
 _DATA_KEYS = frozenset({"queries", "data", "query", "sample_id"})
@@ -34,14 +34,14 @@ _TOML_KEY = re.compile(r"\s*((?:[\w-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[\w-]+|\
 
 @dataclass(frozen=True, slots=True)
 class PlanSource:
-    """What stands in a plan file, and where."""
+    """The values of a plan file and their lines."""
 
     path: Path
     values: dict[str, Any]
     lines: Mapping[str, int] = field(default_factory=dict, repr=False)
-    """The line of each key, by its path (``run.top_k``, ``metrics[2]``), as far as it is known."""
+    """The line of each key by its path (``run.top_k``, ``metrics[2]``), if known."""
     written: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """How a YAML value is written that is read as something else than text: ``no``, ``1e3``, ``~``."""
+    """The literal of a YAML value that is not a string: ``no``, ``1e3``, ``~``."""
 
     def line(self, key: str) -> int | None:
         """The line of a key, or of the nearest one around it."""
@@ -52,32 +52,32 @@ class PlanSource:
         return None
 
     def with_changes(self, changes: Mapping[str, Any]) -> PlanSource:
-        """The same with other values under some keys (``run.top_k``, ``system.args.k``), which then have no line."""
+        """A copy with new values for some keys (``run.top_k``, ``system.args.k``), which then have no line."""
         values = dict(self.values)
         for key, value in changes.items():
             *sections, name = key.split(".")
-            held = values
+            target = values
             for depth, section in enumerate(sections, start=1):
-                inner = held.get(section)
+                inner = target.get(section)
                 if inner is not None and not isinstance(inner, dict):
                     around = ".".join(sections[:depth])
                     raise self.error(around, f"has no keys here, so {key!r} cannot be set; set {around!r} as a whole")
-                held[section] = held = dict(inner or {})
-            held[name] = value
+                target[section] = target = dict(inner or {})
+            target[name] = value
         kept = {key: line for key, line in self.lines.items() if key not in changes}
         return replace(self, values=values, lines=kept)
 
     def error(self, key: str, problem: str) -> PlanError:
-        """The error that something is wrong with a key."""
+        """A ``PlanError`` about a key."""
         return PlanError(self.path, self.line(key), key, problem)
 
 
 def read_source(path: Path) -> PlanSource:
-    """The values of a plan file; a file that is not one is a ``PlanError``."""
+    """Read the values of a plan file; raises ``PlanError`` if it is none."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         hint = did_you_mean(suffix, SUFFIXES) if suffix else ""
-        raise PlanError(path, None, "", f"a plan is YAML, TOML or JSON, told by its name: {', '.join(SUFFIXES)}{hint}")
+        raise PlanError(path, None, "", f"a plan is YAML, TOML or JSON, by suffix: {', '.join(SUFFIXES)}{hint}")
     try:
         data = read_bytes(path)
     except DataFileError as error:
@@ -89,7 +89,7 @@ def read_source(path: Path) -> PlanSource:
     except RecursionError as error:
         raise PlanError(path, None, "", TOO_DEEP) from error
     if not isinstance(source.values, dict):
-        raise PlanError(path, 1, "", f"a plan is an object of keys such as 'dataset', not {_kind(source.values)}")
+        raise PlanError(path, 1, "", f"a plan is a mapping of keys such as 'dataset', not {_kind(source.values)}")
     odd = first_invalid_value(source.values)
     if odd is not None:
         raise PlanError(path, None, "", odd)
@@ -114,11 +114,11 @@ def _from_yaml(path: Path, data: bytes) -> PlanSource:
         values = None if root is None else walk.value(root, "")
     except YamlError as error:
         raise PlanError(path, error.line, "", error.message) from error
-    return PlanSource(path, values, walk.lines, walk.written)  # type: ignore[arg-type]  # the caller checks
+    return PlanSource(path, values, walk.lines, walk.written)  # type: ignore[arg-type]  # checked by the caller
 
 
 class _YamlWalker:
-    """Goes through the nodes of a YAML document, taking down where each stands."""
+    """Converts the nodes of a YAML document to values, and records their lines."""
 
     def __init__(self, size: int) -> None:
         from ..io.yaml_values import YamlValues
@@ -129,7 +129,7 @@ class _YamlWalker:
         self._left = MAX_VALUES
 
     def value(self, node: Any, path: str) -> Any:
-        """What a node stands for."""
+        """The value of a node."""
         import yaml
 
         from ..io.yaml_values import YamlError, node_line, scalar_text
@@ -139,12 +139,12 @@ class _YamlWalker:
             raise YamlError(node_line(node), "there are too many values; do aliases repeat too much?")
         self.lines.setdefault(path, node_line(node))
         if isinstance(node, yaml.MappingNode) and node.tag.endswith(":map"):
-            held = {}
+            mapping = {}
             for key, key_node, item in self._values.pairs(node):
                 inner = f"{path}.{key}" if path else key
                 self.lines.setdefault(inner, node_line(key_node))
-                held[key] = self.value(item, inner)
-            return held
+                mapping[key] = self.value(item, inner)
+            return mapping
         if isinstance(node, yaml.SequenceNode) and node.tag.endswith(":seq"):
             return [self.value(item, f"{path}[{place}]") for place, item in enumerate(node.value)]
         value = self._values.value(node, path)
@@ -164,16 +164,16 @@ def _from_toml(path: Path, data: bytes) -> PlanSource:
     text = data.decode()
     try:
         values = tomllib.loads(text)
-    except ValueError as error:  # what is no TOML, and a number with too many digits
+    except ValueError as error:  # invalid TOML, or a number with too many digits
         found = re.search(r" ?\(at line (\d+), column (\d+)\)", str(error))
         line = None if found is None else int(found[1])
-        told = str(error) if found is None else str(error).replace(found[0], f" in column {found[2]}")
-        raise PlanError(path, line, "", f"not valid TOML: {told}") from error
+        message = str(error) if found is None else str(error).replace(found[0], f" in column {found[2]}")
+        raise PlanError(path, line, "", f"not valid TOML: {message}") from error
     return PlanSource(path, _json_value(values, path), _toml_lines(text))
 
 
 def _json_value(value: Any, path: Path) -> Any:
-    """The value as JSON has it: a date stays as it is written."""
+    """The value with JSON types only; a date becomes a string."""
     if isinstance(value, dict):
         return {key: _json_value(item, path) for key, item in value.items()}
     if isinstance(value, list):
@@ -186,7 +186,7 @@ def _json_value(value: Any, path: Path) -> Any:
 
 
 def _toml_lines(text: str) -> dict[str, int]:
-    """The lines of tables and keys, as far as they can be told without a parser: a help to the eye."""
+    """The lines of tables and keys, found without a parser; some may be missing."""
     lines: dict[str, int] = {}
     table = ""
     for number, line in enumerate(text.splitlines(), start=1):
@@ -218,7 +218,7 @@ def _from_json(path: Path, data: bytes) -> PlanSource:
         raise PlanError(path, None, "", f"not valid JSON: {error}") from error
     values = _json_value(values, path)
     try:
-        # JSON is nearly always YAML as well, and nodes know their lines; where it is not, lines are not told.
+        # JSON is nearly always valid YAML, whose nodes have lines; otherwise there are no lines.
         root = parse_yaml(data)
         walk = _YamlWalker(len(data))
         walk.value(root, "")
@@ -244,7 +244,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def looks_like_plan(path: str | Path) -> bool:
-    """Whether a file is a plan rather than data, from its name and its beginning; nothing is checked."""
+    """Whether a file is a plan and not data, judged by its suffix and its first keys."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES or not path.is_file():
@@ -257,13 +257,13 @@ def looks_like_plan(path: str | Path) -> bool:
         return False
     keys = _top_keys(text.lstrip())
     ours = keys.intersection(PLAN_KEYS)
-    # Golden queries have a version too, SQuAD a version and data; a plan has what nothing else has, or much in common.
+    # Golden queries have a version, SQuAD a version and data; a plan has keys of its own, or mostly keys of plans.
     is_data = bool(keys & _DATA_KEYS) or 2 * len(ours) < len(keys)
     return not is_data and (bool(ours & {"dataset", "system"}) or len(ours) > 1)
 
 
 def _top_keys(start: str) -> set[str]:
-    """The keys of the first object in a text, as far as they can be told."""
+    """The keys of the first object in a text, if they can be found."""
     if start.startswith("["):
         return set()
     if not start.startswith("{"):
@@ -271,6 +271,6 @@ def _top_keys(start: str) -> set[str]:
     try:
         first, _ = json.JSONDecoder().raw_decode(start)
     except (ValueError, RecursionError):
-        # Not JSON, or cut off: inner keys are among these, so only those that tell something count.
+        # Not JSON, or truncated: these include inner keys, so only known keys count.
         return {*_DATA_KEYS, *PLAN_KEYS}.intersection(_FLOW_KEY.findall(start))
     return set(first)

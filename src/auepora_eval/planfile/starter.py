@@ -1,4 +1,4 @@
-"""A first plan for data at hand, with comments that say what can be changed: what ``auepora init`` writes."""
+"""The commented starter plan that ``auepora init`` writes for a dataset."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .system_section import is_import_path
 __all__ = ["starter_plan"]
 
 MAX_GROUPS = 20
-"""A label with more values than this is no group to look at apart."""
+"""A label with more values than this is not used as a slice."""
 MAX_SLICES = 3
 DEFAULT_K = 5
-"""Of a metric that would be computed at several cut-offs, the one that is written."""
+"""The cut-off in the starter plan."""
 
 _PRIMARY = {
     TargetCategory.RETRIEVAL_RELEVANCE: ("recall", "recall_doc", "span_recall"),
@@ -37,7 +37,7 @@ _PRIMARY = {
     TargetCategory.NOISE_ROBUSTNESS: ("noise_robustness",),
     TargetCategory.COUNTERFACTUAL_ROBUSTNESS: ("counterfactual_consistency",),
 }
-"""Of each target, the metrics a comparison may decide by: the first that the data supports."""
+"""Candidates for the primary metric of each target; the first that the data supports is used."""
 
 _PLAIN = re.compile(r"[A-Za-z_./][\w./@-]*")
 _WORDS = {"yes", "no", "on", "off", "y", "n", "true", "false", "null"}
@@ -58,11 +58,11 @@ def starter_plan(
     folder: str | Path | None = None,
     name: str | None = None,
 ) -> str:
-    """YAML for a plan on this dataset, with comments; ``read_plan`` accepts it as it is.
+    """A commented plan for this dataset in YAML, which ``read_plan`` accepts.
 
     It evaluates saved ``outputs``, or a ``system``: ``python``, ``http`` or ``command`` for a placeholder of that kind,
-    or an import path (``my_app.rag:build``), an address, or a command line. ``folder`` is where the plan will lie
-    (default: the current folder); paths are written as seen from there.
+    or an import path (``my_app.rag:build``), an address, or a command line. ``folder`` is the folder of the plan
+    (default: the current folder); paths are relative to it.
     """
     if outputs is not None and system is not None:
         raise BadValueError("a plan has saved outputs or a system, not both")
@@ -70,12 +70,12 @@ def starter_plan(
     chosen = resolve_format(dataset, "samples")
     samples = list(load_dataset(dataset, chosen.name))
     if outputs is None and system is None and chosen.one_file:
-        outputs = dataset  # what came back stands beside the questions
+        outputs = dataset  # the file has samples and outputs
     place = Path(os.getcwd() if folder is None else folder)
     if outputs is None:
         if not any(sample.query.strip() for sample in samples):
             raise BadValueError(
-                f"{dataset} has no query, so there is nothing to ask a system; name its questions, or saved outputs"
+                f"{dataset} has no query, so no system can be called; add the questions, or give saved outputs"
             )
         subject = _system(system or "python")
         targets = supported_targets(samples, None)
@@ -129,11 +129,11 @@ _CONFIG = """\
   # config: {chunker_version: v1, embedding: my-model, model: my-llm, prompt_version: 3}"""
 
 
-def _system(asked: str) -> str:
-    """The section of a system; what is a placeholder says so."""
-    note = "   # EDIT ME" if asked in ("python", "http", "command") else ""
-    if asked == "http" or "://" in asked:
-        url = "http://127.0.0.1:8000/ask" if asked == "http" else asked
+def _system(system: str) -> str:
+    """The ``system`` section; a placeholder is marked with EDIT ME."""
+    note = "   # EDIT ME" if system in ("python", "http", "command") else ""
+    if system == "http" or "://" in system:
+        url = "http://127.0.0.1:8000/ask" if system == "http" else system
         return f"""\
 # The endpoint to evaluate: it is sent the question and replies with what it found and answered.
 system:
@@ -143,19 +143,19 @@ system:
     # request: {{question: "{{query}}", k: "{{top_k}}"}}   # what is sent; by default query, top_k, sample_id
     # response: {{answer: data.text, retrieved: data.hits, doc_id: id}}   # where things are in the reply
 {_CONFIG}"""
-    if asked == "command" or (not is_import_path(asked) and re.search(r"[\s/]", asked)):
-        words = "[python, my_app.py]" if asked == "command" else _scalar(asked)
+    if system == "command" or (not is_import_path(system) and re.search(r"[\s/]", system)):
+        words = "[python, my_app.py]" if system == "command" else _scalar(system)
         return f"""\
 # The command to evaluate: it reads a question per line of JSON, and writes an answer per line of JSON.
 system:
   command: {words}{note}
 {_CONFIG}"""
-    if asked != "python" and not is_import_path(asked):
+    if system != "python" and not is_import_path(system):
         raise BadValueError(
-            f"cannot tell what system {asked!r} is; give python, http or command, an import path such as "
+            f"cannot tell what system {system!r} is; give python, http or command, an import path such as "
             "my_app.rag:build, an address or a command line"
         )
-    path = "my_app.rag:build" if asked == "python" else asked
+    path = "my_app.rag:build" if system == "python" else system
     return f"""\
 # The system to evaluate: module:name of an object, a class or a function that builds one. The module is looked for
 # in this file's folder too. Importing it runs its code.
@@ -175,9 +175,9 @@ outputs:
 
 def _describe_samples(samples: Sequence[EvaluationSample]) -> str:
     counts = count_samples(samples)
-    held = [f"{counts[key]} with {what}" for key, what in _ANNOTATIONS.items() if counts[key]]
+    annotations = [f"{counts[key]} with {what}" for key, what in _ANNOTATIONS.items() if counts[key]]
     n = len(samples)
-    return f"{n} sample{'s' * (n != 1)}{': ' if held else ', without any annotation'}{', '.join(held)}"
+    return f"{n} sample{'s' * (n != 1)}{': ' if annotations else ', without any annotation'}{', '.join(annotations)}"
 
 
 def _metrics(targets: Sequence[TargetSupport], *, cites: bool) -> str:
@@ -196,7 +196,7 @@ def _metrics(targets: Sequence[TargetSupport], *, cites: bool) -> str:
 
 
 def _primary(targets: Sequence[TargetSupport]) -> str:
-    """One metric per target, which share one 5 % in a comparison: the fewer they are, the more a comparison finds."""
+    """One primary metric per target; they share the error rate of 5 %, so fewer of them give more power."""
     found = []
     for target in targets:
         written = {spec.partition("@")[0]: spec for spec in _usual_specs(target.metrics)}
@@ -215,11 +215,11 @@ def _metric_line(spec: str, *, cites: bool) -> str:
 
 
 def _usual_specs(specs: Sequence[str]) -> list[str]:
-    """The specs, of each metric with several cut-offs only the usual one."""
+    """The specs; of a metric with several cut-offs, only the default one."""
     by_name: dict[str, list[str]] = {}
     for spec in specs:
         by_name.setdefault(spec.partition("@")[0], []).append(spec)
-    # Beside one without a cut-off there is one with: a system is only asked for so many documents.
+    # Prefer a cut-off to none: a system returns a limited number of documents.
     return [one if (one := f"{name}@{DEFAULT_K}") in ones else ones[-1] for name, ones in by_name.items()]
 
 
@@ -229,7 +229,7 @@ def _slices(samples: Sequence[EvaluationSample]) -> str:
         for key, value in sample.labels.items():
             if isinstance(key, str) and key.strip() and key != "variant_of" and not isinstance(value, dict):
                 values.setdefault(key, []).extend(group_names(value))
-    found = [key for key, held in values.items() if _makes_groups(held)][:MAX_SLICES]
+    found = [key for key, texts in values.items() if _makes_groups(texts)][:MAX_SLICES]
     head = "# Groups for which every number is told apart: labels.<key> or metadata.<key>."
     if not found:
         return f"{head}\n# slices: [labels.lang]"
@@ -237,20 +237,20 @@ def _slices(samples: Sequence[EvaluationSample]) -> str:
 
 
 def _makes_groups(values: Sequence[str]) -> bool:
-    """Whether these values of a label tell groups apart: several, and not one for every sample."""
-    several = set(values)
-    return 2 <= len(several) <= MAX_GROUPS and len(several) < len(values)
+    """Whether the values of a label form groups: several values, and not one per sample."""
+    distinct = set(values)
+    return 2 <= len(distinct) <= MAX_GROUPS and len(distinct) < len(values)
 
 
 def _relative_path(folder: Path, path: Path) -> str:
-    """The path as a plan in ``folder`` writes it."""
+    """The path relative to ``folder``, or absolute if it is far away."""
     absolute, base = os.path.abspath(path), os.path.abspath(folder)
     near = os.path.relpath(absolute, base) if os.path.splitdrive(absolute)[0] == os.path.splitdrive(base)[0] else ""
-    # A few steps up are a neighbour; more are another place, better named in full.
+    # At most two steps up; otherwise the absolute path is clearer.
     return Path(near).as_posix() if near and not near.startswith(os.path.join("..", "..", "..")) else absolute
 
 
 def _scalar(text: str) -> str:
-    """A text as YAML writes it, in quotes where it might be taken for something else."""
+    """A string as a YAML scalar, quoted if needed."""
     plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS and not re.fullmatch(r"[.\d_eE+-]*", text)
     return text if plain else json.dumps(text, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The ``system`` and ``store`` of a plan: what may hold references to variables."""
+"""The ``system`` and ``store`` sections of a plan, which may contain environment variables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS: tuple[str, ...] = get_args(SystemKind)
 HTTP_KEYS = ("url", "method", "headers", "request", "response")
 METHODS = ("POST", "GET", "PUT", "PATCH")
 _IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-_REFERENCE = re.compile(r"[^\s${}]*\$\{\w+\}\S*")  # one word; with blanks in it, it may be a script for a shell
+_REFERENCE = re.compile(r"[^\s${}]*\$\{\w+\}\S*")  # one word; with spaces it may be a shell script
 _SQLITE = re.compile(r"sqlite(\+\w+)?:///")
 _SERVERS = ("postgresql", "postgres", "postgresql+psycopg")
 _MEMORY = (":memory:", "sqlite://", "sqlite:///", "sqlite:///:memory:")
@@ -32,7 +32,7 @@ Stored = dict[str, Any]
 def system_section(
     findings: Findings, folder: Path, environment: Environment
 ) -> tuple[SystemSource, dict[str, Any]] | None:
-    """``system``: what is called, how it is built, and what is stored of that."""
+    """Read ``system``: how the system is built, and what is stored of it."""
     value = findings.source.values["system"]
     if isinstance(value, str):
         findings.add("system", f"must say what kind it is: {_suggestion(value)}")
@@ -61,13 +61,13 @@ def system_section(
 
 
 def config_section(findings: Findings, key: str) -> Stored:
-    """``config`` within ``system`` or ``outputs``: what the user says about the system."""
+    """Read ``config`` within ``system`` or ``outputs``: the user's description of the system."""
     value = findings.source.values.get(key)
     return PlanSection(findings, key, value).mapping("config") if isinstance(value, Mapping) else {}
 
 
 def is_import_path(text: str) -> bool:
-    """Whether a text is of the form ``module:name``."""
+    """Whether a string has the form ``module:name``."""
     return _IMPORT_PATH.fullmatch(text) is not None
 
 
@@ -78,13 +78,13 @@ def _suggestion(text: str) -> str:
 
 
 def _python(section: PlanSection, environment: Environment) -> tuple[SystemSource, Stored] | None:
-    path = section.text("python")
+    path = section.string("python")
     if path is None:
         return None
     if not is_import_path(path):
         section.add("python", f"must be 'module:name', such as 'my_app.rag:build', not {quote_text(path)}")
     args = section.mapping("args")
-    filled = environment.substitute(section.name("args"), args)
+    filled = environment.substitute(section.key_path("args"), args)
     return SystemSource("python", {"path": path, "args": filled}), {"python": path, "args": args}
 
 
@@ -95,12 +95,12 @@ def _http(section: PlanSection, environment: Environment) -> tuple[SystemSource,
     )
     if inner is None:
         return None
-    url = inner.text("url")
+    url = inner.string("url")
     if url is None:
         if not inner.has("url") and not inner.is_misspelt("url"):
             inner.add("url", "is missing; it is where the system is asked")
         return None
-    method = inner.text("method", "POST") or "POST"
+    method = inner.string("method", "POST") or "POST"
     if method.upper() not in METHODS:
         inner.add("method", f"must be one of {', '.join(METHODS)}, not {quote_text(method)}")
     headers = inner.mapping("headers")
@@ -118,20 +118,20 @@ def _http(section: PlanSection, environment: Environment) -> tuple[SystemSource,
     before = len(inner.findings.errors)
     options = {
         **stored,
-        "url": environment.substitute(inner.name("url"), url),
-        "headers": environment.substitute(inner.name("headers"), headers),
-        "request": environment.substitute(inner.name("request"), stored["request"], in_template=True),
+        "url": environment.substitute(inner.key_path("url"), url),
+        "headers": environment.substitute(inner.key_path("headers"), headers),
+        "request": environment.substitute(inner.key_path("request"), stored["request"], in_template=True),
     }
     if len(inner.findings.errors) == before and not is_web_address(options["url"]):
         inner.add("url", "must begin with http:// or https:// and name a host")
     for name, text in options["headers"].items():
         if isinstance(text, str) and ("\n" in text or "\r" in text):
-            inner.findings.add(f"{inner.name('headers')}.{name}", "a header cannot hold a line break")
+            inner.findings.add(f"{inner.key_path('headers')}.{name}", "a header cannot hold a line break")
     return SystemSource("http", options), {"http": stored}
 
 
 def is_web_address(text: str) -> bool:
-    """Whether a text is an address of the web, with a host."""
+    """Whether a string is an HTTP URL with a host."""
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -142,18 +142,18 @@ def is_web_address(text: str) -> bool:
 def _command(section: PlanSection, folder: Path, environment: Environment) -> tuple[SystemSource, Stored] | None:
     value = section.values["command"]
     key = "system.command" if not isinstance(value, Mapping) else "system.command.run"
-    given = dict(value) if isinstance(value, Mapping) else {"run": value}
-    inner = PlanSection(section.findings, "system.command", given)
+    values = dict(value) if isinstance(value, Mapping) else {"run": value}
+    inner = PlanSection(section.findings, "system.command", values)
     inner.refuse_unknown(("run", "cwd", "env"))
     if not inner.has("run") and inner.is_misspelt("run"):
         return None
-    words = _words(section.findings, key, given.get("run"))
-    cwd = inner.text("cwd", ".")
+    words = _words(section.findings, key, values.get("run"))
+    cwd = inner.string("cwd", ".")
     env = inner.mapping("env")
     _require_texts(inner, "env", env)
     if words is None or cwd is None:
         return None
-    filled = environment.substitute(inner.name("env"), env)
+    filled = environment.substitute(inner.key_path("env"), env)
     place = os.path.abspath(folder / os.path.expanduser(cwd)) if "\0" not in cwd else cwd
     if not os.path.isdir(place):
         inner.add("cwd", f"there is no folder {quote_text(cwd)}")
@@ -188,9 +188,9 @@ def _words(findings: Findings, key: str, value: object) -> list[str] | None:
 
 
 def _require_texts(section: PlanSection, key: str, values: Mapping[str, Any]) -> None:
-    """Take down every value that is no text; a header and a variable may be empty."""
+    """Add an error for every value that is not a string; a header or a variable may be empty."""
     for name, value in values.items():
-        here = f"{section.name(key)}.{name}"
+        here = f"{section.key_path(key)}.{name}"
         if not isinstance(value, str):
             section.findings.add(here, str(string_problem(value, section.findings.source.written.get(here))))
         elif "\0" in value or "\0" in name:
@@ -198,8 +198,8 @@ def _require_texts(section: PlanSection, key: str, values: Mapping[str, Any]) ->
 
 
 def store_section(findings: Findings, folder: Path, environment: Environment) -> tuple[str | None, str | None]:
-    """``store``: where runs are kept (a file, with its folder, or an address), and how that is written."""
-    written = PlanSection(findings, "", findings.source.values).text("store")
+    """Read ``store``: the resolved path or address, and the value as written."""
+    written = PlanSection(findings, "", findings.source.values).string("store")
     if written is None:
         return None, None
     before = len(findings.errors)

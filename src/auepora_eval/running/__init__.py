@@ -1,1 +1,1 @@
-"""A plan carried out: the system asked, its outputs stored, scored, resumed, scored again."""
+"""Running plans: call the system, store its outputs, score them, resume, rescore."""

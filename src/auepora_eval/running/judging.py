@@ -1,4 +1,4 @@
-"""Judges asked for a stored run: what they say is stored with it as it comes, and so is what asking took."""
+"""Judge sessions of stored runs: judgements are stored as they arrive, and so is the judge usage."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ if TYPE_CHECKING:
 __all__ = ["JudgeProgress", "RunJudgeSession", "ignore_progress", "judged_signatures", "judges_of_run", "record_usage"]
 
 JUDGEMENTS_PER_WRITE = 200
-"""So many judgements are stored together."""
+"""Number of judgements per write to the store."""
 JudgeProgress = Callable[[int, int, int], None]
-"""Called after every judgement: how many there are, how many were asked for so far, how many failed."""
+"""Called after every judgement with the number of judgements done, requested so far, and failed."""
 
 
 def ignore_progress() -> JudgeProgress:
-    """What to call where nobody watches."""
-    return lambda _done, _asked, _failed: None
+    """A callback that does nothing."""
+    return lambda _done, _requested, _failed: None
 
 
 def judged_signatures(metrics: Sequence[Metric], run: RunInfo) -> dict[str, str]:
-    """The signatures of the metrics that ask a judge, by their names, those inside of others included."""
+    """The signatures of judge metrics by name, including those wrapped by other metrics."""
     found: dict[str, str] = {}
     for outer in metrics:
         if isinstance(outer, BatchMetric):
             for one in judged_parts(outer):
-                of_run = one.for_run(run)
-                found.setdefault(one.name, str(run_signature(of_run, run)))
+                bound = one.for_run(run)
+                found.setdefault(one.name, str(run_signature(bound, run)))
     return found
 
 
 def judges_of_run(
     store: RunStore, record: RunRecord, specs: Any, *, changes: Mapping[str, Any] | None = None
 ) -> PlannedJudges:
-    """The judges that a run's plan has for these metrics.
+    """The judges of the plan of a run, for these metrics.
 
-    A stored plan does not know where it lay: its relative paths start beside the store where that is a file, else at
-    the current folder.
+    A stored plan has no folder: its relative paths start in the folder of the store if that is a file, else in the
+    current folder.
     """
     folder = Path.cwd() if store.file is None else store.file.parent
     label = f"the plan of {record.run_id}"
@@ -66,11 +66,11 @@ def judges_of_run(
 
 
 def record_usage(results: Results, accounts: UsageLog) -> None:
-    """Tell in each result what judging it took."""
+    """Add the judge usage to each result, as ``details["judging"]``."""
     for result in results:
-        taken = accounts.metrics.get(result.name)
-        if taken is not None:
-            result.details["judging"] = taken.to_dict()
+        usage = accounts.metrics.get(result.name)
+        if usage is not None:
+            result.details["judging"] = usage.to_dict()
 
 
 class RunJudgeSession(JudgeSession):
@@ -85,19 +85,19 @@ class RunJudgeSession(JudgeSession):
         signatures: Mapping[str, str],
         samples: Sequence[EvaluationSample],
         repeat: Callable[[], int],
-        judged: JudgeProgress,
+        progress: JudgeProgress,
         secrets: Iterable[str] = (),
     ) -> None:
-        super().__init__(policy, on_progress=self._progressed, secrets=Secrets(secrets))
+        super().__init__(policy, on_progress=self._on_progress, secrets=Secrets(secrets))
         self._store, self._run_id = store, record.run_id
         self._signatures = signatures
         self._positions = {sample.sample_id: position for position, sample in enumerate(samples)}
-        self._repeat, self._judged, self._num_failed = repeat, judged, 0
+        self._repeat, self._callback, self._num_failed = repeat, progress, 0
         self._rows: list[StoredJudgement] = []
         self._store_error: StoreError | None = None
 
     async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
-        """The critic's judgement, which is kept; so is why there is none."""
+        """Request a judgement and store it, or the error."""
         try:
             judgement = await super().ask(critic, request)
         except JudgeError as error:
@@ -107,13 +107,13 @@ class RunJudgeSession(JudgeSession):
         return judgement
 
     def record_reuse(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
-        """Keep what a metric learned from another one's question."""
+        """Store a judgement that a metric shares with another one."""
         super().record_reuse(critic, request, outcome)
         self._add_row(critic, request, outcome)
 
     @contextmanager
     def store_judgements(self) -> Iterator[None]:
-        """Within it judgements are stored, in place of those of earlier times; at the end, what they took."""
+        """Store the judgements made inside, replacing earlier ones; at the end, store the judge usage."""
         self._store.clear_judgements(self._run_id, list(self._signatures.items()))
         try:
             yield
@@ -128,7 +128,7 @@ class RunJudgeSession(JudgeSession):
         self._num_failed += reason is not None
         position = self._positions.get(request.sample_id)
         if position is None:
-            return  # asked about no sample of the run, or about several at once
+            return  # not about a single sample of the run
         self._rows.append(
             StoredJudgement(
                 request.metric,
@@ -153,15 +153,15 @@ class RunJudgeSession(JudgeSession):
         if len(self._rows) >= JUDGEMENTS_PER_WRITE:
             self._flush()
 
-    def _progressed(self, done: int, asked: int) -> None:
-        self._judged(done, asked, self._num_failed)
+    def _on_progress(self, done: int, requested: int) -> None:
+        self._callback(done, requested, self._num_failed)
 
     def _flush(self) -> None:
         rows, self._rows = self._rows, []
         try:
             if rows and self._store_error is None:
                 self._store.put_judgements(self._run_id, rows)
-        except StoreError as error:  # raised at the end: a judgement that was paid for is still counted, and cached
+        except StoreError as error:  # raised at the end, so that paid judgements are still counted and cached
             self._store_error = error
 
 

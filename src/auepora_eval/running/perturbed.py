@@ -1,4 +1,4 @@
-"""A live system perturbed step by step: a stored run at each rate, and the curve that they make."""
+"""Perturbed runs of a live system: a stored run at each rate, and the curve over the rates."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ PerturbSpec = str | Mapping[str, Sequence[Level]] | Sweep
 
 @dataclass(frozen=True, slots=True)
 class PerturbedRuns:
-    """What came of a sweep: a run for each level, and the curve where all of them came to their end."""
+    """The result of a sweep: a run per level, and the curve if all of them finished."""
 
     sweep: Sweep
     outcomes: dict[Level, RunOutcome]
-    """How the run of each level ended, by level; one that ended early is the last."""
+    """The outcome of the run of each level; one that ended early is the last."""
     curve: Curve | None = None
     together: RunOutcome | None = None
-    """The answers of all arms as one run."""
+    """The outputs of all arms as one run."""
     store: str | None = field(repr=False, default=None)
-    """Where the runs are kept, where that is known by name."""
+    """Path or address of the store, if known."""
 
     @property
     def last(self) -> RunOutcome:
-        """The run that was made last."""
+        """The outcome of the last run."""
         return list(self.outcomes.values())[-1]
 
     @property
     def finished(self) -> bool:
-        """Whether every level came to its end."""
+        """Whether the run of every level finished."""
         return self.curve is not None
 
 
@@ -80,16 +80,18 @@ def run_perturbed(
 ) -> PerturbedRuns:
     """Run the system of a plan at each rate of ``perturb`` (``noise=0,0.2,0.4``, ``arms=none,original,edited``).
 
-    Noise is drawn from ``corpus``, else from the plan's corpus, else from the samples' documents, else from what the
-    run at rate 0 found for other samples. The seed is the plan's. With ``resume`` the latest such sweep of the plan
-    goes on: what is finished is kept. The plan's gates are not checked.
+    Noise is drawn from ``corpus``, else from the corpus of the plan, else from the documents of the samples, else from
+    what the run at rate 0 retrieved for other samples. The seed is that of the plan. ``resume`` resumes the latest such
+    sweep of the plan and keeps its finished runs. The gates of the plan are not checked.
     """
     sweep = perturb if isinstance(perturb, Sweep) else Sweep.parse(perturb)
-    plan = read_plan(path, changes={**(changes or {}), "gates": None})  # they are about the system as it is
+    plan = read_plan(path, changes={**(changes or {}), "gates": None})  # gates apply to the unperturbed system
     if read_source(Path(path)).values.get("gates") and "gates" not in (changes or {}):
         _warn(f"the gates of {path} are not checked on perturbed runs")
     if plan.system is None:
-        raise BadValueError(f"{path} has saved outputs and no system; to perturb what is retrieved, name the system")
+        raise BadValueError(
+            f"{path} has saved outputs and no system; give a system whose retrieved documents can be perturbed"
+        )
 
     def variants(samples: list[EvaluationSample]) -> list[EvaluationSample]:
         require_annotations(samples, sweep, edit)
@@ -98,8 +100,8 @@ def run_perturbed(
     prepared = prepare(plan, limit=limit, variants=variants)
     secrets = Secrets(plan.secrets)
     with secrets.redact_errors(), closing_system(prepared.system, secrets):
-        for remark in prepared.remarks:
-            _warn(secrets.message(remark))
+        for warning in prepared.warnings:
+            _warn(secrets.message(warning))
         pool = corpus_pool(plan.dataset.corpus if corpus is None else corpus)
         where = default_store(store, plan.store)
         with RunStore.open(where, secrets=plan.secrets) as opened:
@@ -138,7 +140,7 @@ def noise_curve(
 ) -> PerturbedRuns:
     """Run a live system at each rate of ``perturb``: ``run_perturbed`` without a plan file.
 
-    The system must have its retriever in reach; what is stored and scored is as with ``run_system``.
+    The retriever of the system must be accessible. Storing and scoring are as in ``run_system``.
     """
     sweep = perturb if isinstance(perturb, Sweep) else Sweep.parse(perturb)
     request = system_request(
@@ -155,12 +157,12 @@ def noise_curve(
     )
     require_annotations(request.samples, sweep, edit)
     pool = corpus_pool(corpus)
-    given: dict[str, Any] = {"resume": resume, "retry_failed": retry_failed, "stop": stop, "watcher": watcher}
+    options: dict[str, Any] = {"resume": resume, "retry_failed": retry_failed, "stop": stop, "watcher": watcher}
     if isinstance(store, RunStore):
-        return _run_sweep(request, sweep, store, pool, edit, seed, where=None, **given)
+        return _run_sweep(request, sweep, store, pool, edit, seed, where=None, **options)
     where = default_store(store)
     with RunStore.open(where) as opened:
-        return _run_sweep(request, sweep, opened, pool, edit, seed, where=where, **given)
+        return _run_sweep(request, sweep, opened, pool, edit, seed, where=where, **options)
 
 
 def _run_sweep(
@@ -179,13 +181,15 @@ def _run_sweep(
 ) -> PerturbedRuns:
     require_retriever(request.system)
     if "duplicate" in sweep.perturbs and request.conventions.duplicates == "error":
-        raise BadValueError(f"{sweep}: to the conventions '{request.conventions.name}' a document twice is an error")
+        raise BadValueError(
+            f"{sweep}: duplicate documents are an error in the conventions '{request.conventions.name}'"
+        )
     pool = initial_noise(request, sweep, corpus, seed)
     token = sweep_token(store, request, sweep, seed, resume=resume)
     levels = LevelRunner(request, sweep, store, edit, seed, token, retry_failed, stop, watcher)
     outcomes: dict[Level, RunOutcome] = {}
     notes = equal_rate_notes(sweep, request.policy.top_k)
-    # The base first: where there is no other noise, what it found is what the others are given.
+    # The base first: without another source, noise is drawn from what it retrieved.
     for level in sorted(sweep.levels, key=lambda one: one != sweep.base):
         if pool is None and sweep.perturbation(level).noise:
             pool = noise_of_run(store, outcomes[sweep.base].record, request, sweep, seed)
@@ -196,13 +200,13 @@ def _run_sweep(
     together = None
     if sweep.kind == ARMS_KIND and "edited" in sweep.levels and len(sweep.levels) > 1:
         together = levels.together() or merge_arms(request, sweep, outcomes, store, levels.plan_entry())
-    seen = arm_results(None if together is None else together.results)
-    curve = build_curve(store, sweep, outcomes, seed=seed, notes=notes, together=seen)
+    arms = arm_results(None if together is None else together.results)
+    curve = build_curve(store, sweep, outcomes, seed=seed, notes=notes, together=arms)
     return PerturbedRuns(sweep, outcomes, curve, together, where)
 
 
 def _every_variant(samples: Sequence[EvaluationSample], sweep: Sweep, seed: int) -> list[EvaluationSample]:
-    """All samples as they will be scored: what metrics may find something to look at in."""
+    """The samples of all levels as they will be scored, to check which metrics apply."""
     found = [label_sample(sample, sweep, level, seed) for level in sweep.levels for sample in samples]
     if sweep.kind != ARMS_KIND:
         return found
@@ -212,7 +216,7 @@ def _every_variant(samples: Sequence[EvaluationSample], sweep: Sweep, seed: int)
     ]
 
 
-def _warn(remark: str) -> None:
+def _warn(message: str) -> None:
     import warnings
 
-    warnings.warn(remark, AueporaWarning, stacklevel=3)
+    warnings.warn(message, AueporaWarning, stacklevel=3)

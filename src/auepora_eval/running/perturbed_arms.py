@@ -1,4 +1,4 @@
-"""The arms of one sweep as one run: what metrics need that hold an answer against that to the same question."""
+"""Merge the arms of a sweep into one run, for metrics that compare the answers of arms to one question."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from .run import RunOutcome, RunRequest, start_run
 __all__ = ["ARM_METRICS", "arm_results", "merge_arms"]
 
 ARM_METRICS = ("error_detection_rate", "misleading_rate", "mistake_reappearance_rate")
-"""The metrics of false documents that need no option; computed whether or not the plan names them."""
+"""Metrics of false documents that need no option; always computed."""
 
 
 def merge_arms(
     request: RunRequest, sweep: Sweep, outcomes: Mapping[Level, RunOutcome], store: RunStore, made_of: Mapping[str, Any]
 ) -> RunOutcome:
-    """The answers of all arms, copied into one run and scored; none is asked for again.
+    """Copy the outputs of all arms into one run and score it; the system is not called.
 
-    Each question of a later arm is a variant of that in the first. Documents count as false where one was edited. Of
-    repeated questions the first answer is taken.
+    Each question of a later arm is a variant of the question in the first arm. Documents count as false if one was
+    edited. Of repeats, the first output is used.
     """
     samples: list[EvaluationSample] = []
     outputs: dict[str, SystemOutputs] = {}
     for arm in sweep.levels:
         record = outcomes[arm].record
-        asked = store.samples(record.run_id)
-        answered = {row.position: row.output for row in store.outputs(record.run_id, repeat=0)}
-        for position, sample in enumerate(asked):
-            output = answered.get(position)
+        arm_samples = store.samples(record.run_id)
+        arm_outputs = {row.position: row.output for row in store.outputs(record.run_id, repeat=0)}
+        for position, sample in enumerate(arm_samples):
+            output = arm_outputs.get(position)
             false = arm == "edited" and output is not None and _was_edited(sample, output)
             samples.append(arm_variant(sample, of_base=arm == sweep.base, is_false=false))
             if output is not None:
@@ -63,13 +63,13 @@ def merge_arms(
 
 def _was_edited(sample: EvaluationSample, output: SystemOutputs) -> bool:
     if output.error is not None:
-        return wrong_answer(sample) is not None  # what it was given is not known; it failed on being given false ones
+        return wrong_answer(sample) is not None  # the documents of a failed output are unknown; assume false ones
     done = output.extra.get(PERTURBATION)
     return isinstance(done, Mapping) and bool(done.get("edited"))
 
 
 def _metrics(request: RunRequest) -> list[Metric] | None:
-    """The plan's metrics and those over arms; ``None`` finds them by itself."""
+    """The metrics of the plan and ``ARM_METRICS``; ``None`` selects all that the data supports."""
     if request.metrics is None:
         return None
     known = {getattr(type(one), "registered_as", one.name) for one in request.metrics}
@@ -78,7 +78,7 @@ def _metrics(request: RunRequest) -> list[Metric] | None:
 
 
 def arm_results(results: Results | None) -> Results | None:
-    """Of the results over all arms, those that only all arms together have."""
+    """The results of metrics that need all arms."""
     if results is None:
         return None
     chosen = [

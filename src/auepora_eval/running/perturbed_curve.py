@@ -1,4 +1,4 @@
-"""Stored runs of one system, perturbed more and more, made into a curve: every run held against the base."""
+"""The curve of a sweep: every perturbed run compared with the base run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def build_curve(
     notes: Sequence[str] = (),
     together: Results | None = None,
 ) -> Curve:
-    """The curve of finished runs, one for each level of the sweep."""
+    """Build the curve from the finished runs of a sweep."""
     base = outcomes[sweep.base]
     results = {level: _results(outcomes[level]) for level in sweep.levels}
     refused: dict[str, str] = {}
@@ -39,7 +39,7 @@ def build_curve(
     for level in sweep.levels:
         if level == sweep.base or not results[level] or not results[sweep.base]:
             continue
-        # What is asked is the same; only what samples say of their documents differs.
+        # The questions are the same; only the annotations of documents differ.
         found = compare_metrics(store, base.record, outcomes[level].record, other_dataset=True)
         others = _unanswerable_differ(store, base.record, outcomes[level].record)
         kept = {name: one for name, one in found.by_name.items() if not (others and one.target == _REJECTION)}
@@ -68,7 +68,7 @@ def build_curve(
 
 
 def _unanswerable_differ(store: RunStore, base: RunRecord, record: RunRecord) -> bool:
-    """Whether it is for other questions that declining is right: then the two rates are of different things."""
+    """Whether the unanswerable questions differ, so that rejection metrics cannot be compared."""
     if base.fingerprint == record.fingerprint:
         return False
     marks = [
@@ -85,9 +85,9 @@ def _results(outcome: RunOutcome) -> dict[str, MetricResult]:
 def _point(level: Level, result: MetricResult | None, change: MetricComparison | None) -> CurvePoint:
     if result is None or not result.defined:
         return CurvePoint(level, None, n=0 if result is None else int(result.details.get("num_samples", 0)))
-    held: dict[str, Any] = {}
+    difference: dict[str, Any] = {}
     if change is not None:
-        held = {
+        difference = {
             "delta": change.delta,
             "delta_interval": change.interval,
             "p_value": change.p_value,
@@ -96,4 +96,6 @@ def _point(level: Level, result: MetricResult | None, change: MetricComparison |
         }
     interval = None if result.interval is None else (float(result.interval[0]), float(result.interval[1]))
     flags = tuple((result.details.get("interval") or {}).get("flags") or ())
-    return CurvePoint(level, result.value, interval, int(result.details.get("num_samples", 0)), flags=flags, **held)
+    return CurvePoint(
+        level, result.value, interval, int(result.details.get("num_samples", 0)), flags=flags, **difference
+    )

@@ -1,4 +1,4 @@
-"""One level of a sweep as a stored run: made anew, gone on with, or read back where it is finished."""
+"""The run of one level of a sweep: started, resumed, or loaded if it is finished."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ __all__ = ["LevelRunner", "sweep_token"]
 
 
 def sweep_token(store: RunStore, request: RunRequest, sweep: Sweep, seed: int, *, resume: bool) -> str:
-    """What the runs of one sweep have in common: a new name, or that of the latest one that can be gone on with."""
+    """The token shared by the runs of a sweep: a new one, or that of the latest sweep that can be resumed."""
     if not resume:
         return new_run_id().removeprefix(RUN_PREFIX)
-    wanted = store.as_stored({"kind": sweep.kind, "levels": list(sweep.levels), "seed": seed})
+    expected = store.as_stored({"kind": sweep.kind, "levels": list(sweep.levels), "seed": seed})
     changed: list[str] = []
     for record in store.runs(tag=PERTURBED_TAG):
-        held = record.plan.get(PERTURBATION) or {}
-        if not record.name.startswith(f"{request.name} [") or any(held.get(key) != wanted[key] for key in wanted):
+        entry = record.plan.get(PERTURBATION) or {}
+        if not record.name.startswith(f"{request.name} [") or any(entry.get(key) != expected[key] for key in expected):
             continue
         now = plan_changes(_without_perturbation(record.plan), store.as_stored(_without_perturbation(request.plan)))
         if not now:
-            return str(held["sweep"])
+            return str(entry["sweep"])
         changed = changed or [record.run_id, *now[:5]]
     if changed:
         raise BadValueError(
-            f"cannot resume {changed[0]}: the plan has changed since ({'; '.join(changed[1:])}); begin anew without "
-            "--resume, or undo the change"
+            f"cannot resume {changed[0]}: the plan has changed since ({'; '.join(changed[1:])}); start a new sweep "
+            "without --resume, or undo the change"
         )
     raise UnknownRunError(
-        f"there is no run of '{request.name}' with {sweep} and seed {seed} to resume; leave out --resume to begin one"
+        f"there is no run of '{request.name}' with {sweep} and seed {seed} to resume; leave out --resume to start one"
     )
 
 
@@ -57,22 +57,22 @@ def _without_perturbation(plan: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class LevelRunner:
-    """Makes the runs of a sweep, one for each level."""
+    """Runs the levels of a sweep."""
 
     request: RunRequest
-    """The run without any perturbation."""
+    """The request of the unperturbed run."""
     sweep: Sweep
     store: RunStore
     edit: DocumentEdit | None
     seed: int
     token: str
-    """What tells the runs of this sweep from those of another."""
+    """Identifies the runs of this sweep."""
     retry_failed: bool
     stop: Stop | None
     watcher: RunCallbacks
 
     def plan_entry(self, level: Level | None = None, pool: NoisePool | None = None) -> dict[str, Any]:
-        """What a run's plan says of the perturbation."""
+        """The entry on the perturbation in the plan of a run."""
         return {
             "kind": self.sweep.kind,
             "levels": list(self.sweep.levels),
@@ -83,15 +83,15 @@ class LevelRunner:
         }
 
     def run(self, level: Level, pool: NoisePool | None) -> RunOutcome:
-        """The run of a level, from its beginning or from where it stopped."""
+        """Start or resume the run of a level."""
         perturbation, label = self.sweep.perturbation(level, self.seed), self.sweep.label(level)
-        drawn = pool if perturbation.noise else None
+        noise = pool if perturbation.noise else None
         request = replace(
             self.request,
             name=f"{self.request.name} [{label}]",
             samples=[label_sample(one, self.sweep, level, self.seed) for one in self.request.samples],
-            system=perturbed_system(self.request.system, Perturber(perturbation, drawn, self.edit)),
-            plan={**self.request.plan, PERTURBATION: self.plan_entry(level, drawn)},
+            system=perturbed_system(self.request.system, Perturber(perturbation, noise, self.edit)),
+            plan={**self.request.plan, PERTURBATION: self.plan_entry(level, noise)},
             config={**self.request.config, PERTURBATION: label},
             tags=(*self.request.tags, PERTURBED_TAG, label),
         )
@@ -100,8 +100,8 @@ class LevelRunner:
             return start_run(request, self.store, stop=self.stop, watcher=self.watcher)
         if dataset_fingerprint(request.samples) != earlier.fingerprint:
             raise BadValueError(
-                f"cannot resume {earlier.run_id}: the dataset has changed since; begin anew without --resume, or bring "
-                "the old samples back"
+                f"cannot resume {earlier.run_id}: the dataset has changed since; start a new sweep without "
+                "--resume, or restore the old samples"
             )
         if earlier.status is RunStatus.FINISHED and not self.retry_failed:
             return self._load_outcome(earlier)
@@ -110,7 +110,7 @@ class LevelRunner:
         )
 
     def together(self) -> RunOutcome | None:
-        """The run of all arms at once, where it is there and nothing was asked again since."""
+        """The finished run of all arms; ``None`` if there is none, or if failures are retried."""
         earlier = self._find_earlier(f"{self.request.name} [{self.sweep}]")
         if earlier is None or earlier.status is not RunStatus.FINISHED or self.retry_failed:
             return None
@@ -120,20 +120,20 @@ class LevelRunner:
         return RunOutcome(record, "finished", self.store.results(record.run_id))
 
     def _find_earlier(self, name: str) -> RunRecord | None:
-        held = self.store.runs(name=name)
-        return next((one for one in held if (one.plan.get(PERTURBATION) or {}).get("sweep") == self.token), None)
+        records = self.store.runs(name=name)
+        return next((one for one in records if (one.plan.get(PERTURBATION) or {}).get("sweep") == self.token), None)
 
     def notes(self, level: Level, record: RunRecord) -> list[str]:
-        """What the outputs of a level say that a reader should know; an error where nothing was perturbed at all."""
+        """Notes on the outputs of a level; raises if nothing was perturbed."""
         outputs = [row.output for row in self.store.outputs(record.run_id, texts=False) if row.output.error is None]
         unasked = sum(RETRIEVER_NOT_CALLED in one.extra for one in outputs)
         if outputs and unasked == len(outputs):
             raise BadValueError(
-                f"the system answered every sample without asking its 'retriever' for documents, so nothing is "
+                f"the system answered every sample without calling its 'retriever', so nothing is "
                 f"perturbed in {record.run_id}; give its parts as a pair (retriever, generator)"
             )
         label = self.sweep.label(level)
-        found = [f"{label}: {unasked} of {len(outputs)} answers were given without asking for documents"] * bool(
+        found = [f"{label}: {unasked} of {len(outputs)} answers were given without calling the retriever"] * bool(
             unasked
         )
         if few := _count(outputs, lambda done: bool(done.get("too_few"))):
@@ -141,8 +141,8 @@ class LevelRunner:
         if self.sweep.perturbation(level).counterfactual:
             false = _count(outputs, lambda done: bool(done.get("edited")))
             true = _count(outputs, lambda done: bool(done.get("unedited")))
-            held = f"; in relevant documents of {true} the right answer was not found" if true else ""
-            found.append(f"{label}: {false} of {len(outputs)} answers were given false documents{held}")
+            unedited = f"; in relevant documents of {true} the right answer was not found" if true else ""
+            found.append(f"{label}: {false} of {len(outputs)} answers were given false documents{unedited}")
         return found
 
 

@@ -1,4 +1,4 @@
-"""Where the noise of a perturbed run comes from: a corpus, the samples' documents, or what was found for others."""
+"""Sources of noise documents: a corpus, the documents of the samples, or what a run retrieved for other samples."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .run import RunRequest
 __all__ = ["NoiseSource", "corpus_pool", "equal_rate_notes", "initial_noise", "noise_of_run"]
 
 NoiseSource = str | Path | CorpusLike | Iterable[Document]
-"""A corpus of JSONL, an open one, or documents."""
+"""Path of a JSONL corpus, an open corpus, or documents."""
 
 
 def corpus_pool(source: NoiseSource | None) -> NoisePool | None:
-    """The documents to draw noise from, where the user names them."""
+    """The noise documents that the user gives; ``None`` if there are none."""
     if source is None:
         return None
     if isinstance(source, (str, Path)):
@@ -31,10 +31,10 @@ def corpus_pool(source: NoiseSource | None) -> NoisePool | None:
 
 
 def initial_noise(request: RunRequest, sweep: Sweep, given: NoisePool | None, seed: int) -> NoisePool | None:
-    """What noise is drawn from: the corpus given, else the samples' documents.
+    """The source of noise before the first run: ``given``, else the documents of the samples.
 
-    ``None`` where these are too few, or where there is no noise: then ``noise_of_run`` has some, once the system was
-    asked at rate 0. ``BadValueError`` where it will not be.
+    ``None`` if the sweep has no noise, or if there are too few documents; then ``noise_of_run`` gives noise after the
+    run at rate 0. Raises ``BadValueError`` if rate 0 is not among the levels.
     """
     if "noise" not in sweep.perturbs:
         return None
@@ -47,34 +47,34 @@ def initial_noise(request: RunRequest, sweep: Sweep, given: NoisePool | None, se
     except BadValueError as error:
         if 0.0 in sweep.levels:
             return None
-        why = "no sample has documents with a text" if not pool else f"the samples' documents will not do ({error})"
+        why = "no sample has documents with a text" if not pool else f"those of the samples are not enough ({error})"
         raise BadValueError(
-            f"noise must come from somewhere, and {why}; name a corpus (--perturb-corpus, corpus=), or run at rate 0 "
-            "too: then what is found for other samples is noise"
+            f"there is no source of noise: {why}; give a corpus (--perturb-corpus, corpus=), or add rate 0, whose "
+            "retrieved documents serve as noise for other samples"
         ) from None
     return pool
 
 
 def noise_of_run(store: RunStore, record: RunRecord, request: RunRequest, sweep: Sweep, seed: int) -> NoisePool:
-    """Everything that a run found: for each sample, what was found for the others is noise."""
+    """Noise from the documents that a run retrieved: for each sample, those of the other samples."""
     found = (item.doc for row in store.outputs(record.run_id) for item in row.output.retrieved)
     pool = NoisePool.from_documents(found, f"what {record.run_id} found")
     for row in store.outputs(record.run_id, repeat=0, texts=False):
         ids = {item.doc.doc_id for item in row.output.retrieved}
-        wanted = count_for_rate(_highest_rate(sweep), len(row.output.retrieved))
-        pool.require(request.samples[row.position], wanted, seed, ids, hint="name a corpus (--perturb-corpus, corpus=)")
+        needed = count_for_rate(_highest_rate(sweep), len(row.output.retrieved))
+        pool.require(request.samples[row.position], needed, seed, ids, hint="name a corpus (--perturb-corpus, corpus=)")
     return pool
 
 
 def equal_rate_notes(sweep: Sweep, top_k: int) -> list[str]:
-    """Which rates come to the same number of documents in a list this short, in words."""
+    """Notes on rates that give the same number of noise documents in a list of ``top_k``."""
     if sweep.kind != "noise":
         return []
     by_share: dict[int, list[str]] = {}
     for level in sweep.levels:
         by_share.setdefault(count_for_rate(sweep.perturbation(level).noise, top_k), []).append(sweep.label(level))
     return [
-        f"{' and '.join(labels)} are the same in a list of {top_k} ({share} of noise); a larger top_k tells them apart"
+        f"{' and '.join(labels)} are the same in a list of {top_k} ({share} of noise); a larger top_k separates them"
         for share, labels in by_share.items()
         if len(labels) > 1
     ]

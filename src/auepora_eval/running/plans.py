@@ -1,4 +1,4 @@
-"""Plan files and live objects as runs: what ``auepora run`` calls, and what a script would."""
+"""Run plan files and live systems: ``run_plan`` and ``run_system``."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ DEFAULT_STORE = "runs.sqlite"
 
 
 def default_store(given: str | Path | None = None, planned: str | None = None) -> str:
-    """Which store is meant: the one given, else the plan's, else ``$AUEPORA_STORE``, else ``runs.sqlite`` here.
+    """The store to use: ``given``, else that of the plan, else ``$AUEPORA_STORE``, else ``runs.sqlite``.
 
-    In an address that is given or set, ``${NAME}`` stands for a variable, as it does in plans.
+    ``${NAME}`` in an address is replaced by an environment variable, as in plans.
     """
     if given is None and planned is not None:
         return planned
@@ -83,12 +83,12 @@ def run_plan(
     stop: Stop | None = None,
     watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
 ) -> RunOutcome:
-    """Carry out the plan in a file, or go on with a run of it.
+    """Run the plan in a file, or resume a run of it.
 
-    ``changes`` replace keys of the plan (``{"run.concurrency": 4}``), ``limit`` takes the first samples only. With
-    ``resume`` the latest run of the plan that did not end goes on, or the one named by ``run``; with ``retry_failed``
-    what failed is asked again. A plan or dataset that changed since is refused. The plan's gates are checked at the
-    end; ``against`` names the run that they compare with, by default the latest of the same name and samples before it.
+    ``changes`` replace keys of the plan (``{"run.concurrency": 4}``), ``limit`` takes only the first samples.
+    ``resume`` resumes the latest unfinished run of the plan, or the one named by ``run``; with ``retry_failed`` failed
+    samples are called again. A plan or dataset that has changed since is refused. The gates of the plan are checked at
+    the end; ``against`` names their baseline, by default the latest earlier run with the same name and samples.
     """
     plan = read_plan(path, changes=changes)
     if against is not None and not any(map(needs_baseline, plan.gates)):
@@ -96,11 +96,11 @@ def run_plan(
     prepared = prepare(plan, limit=limit)
     secrets = Secrets(plan.secrets)
     with secrets.redact_errors(), closing_system(prepared.system, secrets):
-        for remark in prepared.remarks:
-            _warn(secrets.message(remark))
+        for warning in prepared.warnings:
+            _warn(secrets.message(warning))
         where = default_store(store, plan.store)
         with RunStore.open(where, secrets=plan.secrets) as opened:
-            baseline = None if against is None else get_baseline(opened, against)  # a slip here must not cost a run
+            baseline = None if against is None else get_baseline(opened, against)  # checked before the run starts
             request = plan_request(prepared, tags, store=where)
             if resume:
                 record = _find_resumable(opened, request, run, retry_failed=retry_failed)
@@ -133,12 +133,11 @@ def run_system(
     stop: Stop | None = None,
     watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
 ) -> RunOutcome:
-    """Run a live system over a dataset, store what it answers, score it: ``auepora run`` without a plan file.
+    """Run a live system on a dataset, store its outputs and score them: ``auepora run`` without a plan file.
 
-    One call at a time, waiting as long as it takes, unless told otherwise: a plan's defaults are for systems that are
-    served. After 20 connection errors in a row the run stops, unless ``keep_going`` is set. Without ``metrics``,
-    everything the data supports is computed. ``judging`` says how judges are asked, where a metric needs one.
-    ``config`` says what the system is made of, beside what its own ``config`` says.
+    By default there is one call at a time and no timeout. After 20 connection errors in a row the run stops, unless
+    ``keep_going`` is set. Without ``metrics``, all that the data supports are computed. ``judging`` is the policy for
+    judge calls. ``config`` describes the system, in addition to its own attribute ``config``.
     """
     request = system_request(
         system,
@@ -174,10 +173,10 @@ def system_request(
     config: Mapping[str, Any] | None = None,
     tags: Sequence[str] = (),
 ) -> RunRequest:
-    """The run of a live system over a dataset, checked; nothing is called yet."""
+    """Check the arguments and build the request of a run of a live system; nothing is called yet."""
     samples = list(dataset)
     if not samples:
-        raise BadValueError("there are no samples to ask the system for")
+        raise BadValueError("there are no samples")
     check_samples(samples)
     require_distinct_ids(samples)
     rules = Conventions.of(conventions)
@@ -186,15 +185,15 @@ def system_request(
     EvaluationPlan(chosen or []).validate_dataset(samples)
     require_slice_values(groups, samples)
     require_ready(chosen or [])
-    called = name or type(system).__name__
-    system = adapt(system)  # here, so that the run is told which framework it was
+    run_name = name or type(system).__name__
+    system = adapt(system)  # before it is described, so that the stored plan names the framework
     as_system(system)
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-        raise BadValueError(f"repeats must be a whole number of at least 1, not {repeats!r}")
+        raise BadValueError(f"repeats must be an integer >= 1, not {repeats!r}")
     dataset_name = dataset.name if isinstance(dataset, EvaluationDataset) else "dataset"
     plan = {
         "version": 1,
-        "name": called,
+        "name": run_name,
         "dataset": {"name": dataset_name},
         "system": describe_system(system),
         "conventions": _conventions_dict(rules),
@@ -203,7 +202,7 @@ def system_request(
         "run": {**policy.stored(), "repeats": repeats},
     }
     return RunRequest(
-        name=called,
+        name=run_name,
         dataset_name=dataset_name,
         samples=samples,
         metrics=chosen,
@@ -221,7 +220,7 @@ def system_request(
 
 
 def plan_request(prepared: PreparedPlan, tags: Sequence[str] = (), *, store: str | None = None) -> RunRequest:
-    """The run that a plan asks for. ``store`` is where it is kept: judgements lie beside it."""
+    """The request of a run of a plan. ``store`` is its store; the cache of judgements lies in the same folder."""
     plan = prepared.plan
     scoring = plan.scoring
     return RunRequest(
@@ -239,7 +238,7 @@ def plan_request(prepared: PreparedPlan, tags: Sequence[str] = (), *, store: str
         judging=plan.judge.policy_for(store, plan.folder),
         secrets=plan.secrets,
         corpus=plan.dataset.corpus,
-        # What 'auto' came to belongs to the run: who scores it again must not have to guess.
+        # The stored plan has the conventions that 'auto' resolved to, for rescoring.
         plan={**plan.resolved, "conventions": _conventions_dict(prepared.conventions)},
         config=_config(plan.config, prepared.system, {}),
         commit=git_commit(plan.folder),
@@ -248,14 +247,14 @@ def plan_request(prepared: PreparedPlan, tags: Sequence[str] = (), *, store: str
 
 
 def _mark_unknown_rankings(saved: OutputsFile) -> Mapping[str, SystemOutputs]:
-    """Saved outputs; where none of them says what was retrieved, that is kept apart from nothing."""
+    """Saved outputs; if none has ``retrieved``, the rankings are marked as unknown instead of empty."""
     if not saved.answers_only:
         return saved.outputs
     return {name: replace(output, retrieved=UnknownRanking()) for name, output in saved.outputs.items()}
 
 
 def _with_gates(outcome: RunOutcome, plan: Plan, store: RunStore, baseline: RunRecord | None) -> RunOutcome:
-    """The outcome, with how the plan's gates went if it came to scoring; the run is tagged with that."""
+    """Check the gates of the plan if the run was scored, and tag the run with their outcome."""
     if not plan.gates or outcome.results is None:
         return outcome
     report = check_run(store, outcome.record, outcome.results, plan.gates, baseline=baseline)
@@ -263,7 +262,7 @@ def _with_gates(outcome: RunOutcome, plan: Plan, store: RunStore, baseline: RunR
 
 
 def _with_report(outcome: RunOutcome, plan: Plan, store: RunStore) -> RunOutcome:
-    """The outcome, with the report that the plan asks for; one that cannot be written costs no result."""
+    """Write the report of the plan; failing to write it is only a warning."""
     if plan.report is None or outcome.results is None:
         return outcome
     from ..reporting.html.page import write_report
@@ -276,43 +275,43 @@ def _with_report(outcome: RunOutcome, plan: Plan, store: RunStore) -> RunOutcome
 
 
 def _find_resumable(store: RunStore, request: RunRequest, run: str | None, *, retry_failed: bool) -> RunRecord:
-    """The run to go on with; one whose plan or dataset is another now is refused."""
+    """Find the run to resume; raises if its plan or dataset has changed."""
     if run is not None:
         record = store.find(run)
     else:
         records = store.runs(name=request.name)
         unfinished = [one for one in records if one.status is not RunStatus.FINISHED]
         if not records:
-            raise UnknownRunError(f"there is no run called '{request.name}' to resume; leave out --resume to begin one")
+            raise UnknownRunError(f"there is no run called '{request.name}' to resume; leave out --resume to start one")
         if not unfinished and not retry_failed:
             raise UnknownRunError(
                 f"every run called '{request.name}' is finished, the latest being {records[0].run_id}; "
-                "--retry-failed asks again what failed in it"
+                "--retry-failed retries its failures"
             )
         record = (unfinished or records)[0]
-    changed = plan_changes(record.plan, store.as_stored(dict(request.plan)))  # secrets are masked in what is stored
+    changed = plan_changes(record.plan, store.as_stored(dict(request.plan)))  # secrets are masked in stored plans
     if changed:
         raise BadValueError(
             f"cannot resume {record.run_id}: the plan has changed since ({'; '.join(changed[:5])}); "
-            "begin a new run without --resume, or undo the change"
+            "start a new run without --resume, or undo the change"
         )
     if dataset_fingerprint(request.samples) != record.fingerprint:
         raise BadValueError(
             f"cannot resume {record.run_id}: the dataset has changed since ({_first_change(store, record, request)}); "
-            "begin a new run without --resume, or bring the old samples back"
+            "start a new run without --resume, or restore the old samples"
         )
     return record
 
 
 def _first_change(store: RunStore, record: RunRecord, request: RunRequest) -> str:
-    """What is different first, in words."""
+    """The first difference between the stored samples and those of the request."""
     before = store.samples(record.run_id)
     if len(before) != len(request.samples):
         return f"it had {len(before)} samples, now {len(request.samples)}"
     for old, new in zip(before, request.samples, strict=True):
         if dataset_fingerprint([old]) != dataset_fingerprint([new]):
-            return f"sample '{new.sample_id}' is not as it was"
-    return "some sample is not as it was"
+            return f"sample '{new.sample_id}' has changed"
+    return "a sample has changed"
 
 
 def _conventions_dict(rules: Conventions) -> dict[str, Any]:
@@ -320,7 +319,7 @@ def _conventions_dict(rules: Conventions) -> dict[str, Any]:
 
 
 def metric_specs(metrics: Sequence[Metric]) -> list[Spec] | None:
-    """Specs that build the metrics again; ``None`` where one is not registered and has none."""
+    """Specs from which the metrics can be built again; ``None`` if one of them is not registered."""
     try:
         return [to_json_value(spec_of(one)) for one in metrics]
     except MetricDefinitionError:
@@ -328,7 +327,7 @@ def metric_specs(metrics: Sequence[Metric]) -> list[Spec] | None:
 
 
 def describe_system(system: object) -> dict[str, Any]:
-    """A live system as a plan has it: what its class is called and what it says it is made of; of a pair, each part."""
+    """A live system as an entry of a stored plan: its class and ``config``; for a pair, those of each part."""
     parts = _parts(system)
     if len(parts) == 2:
         retriever, generator = parts
@@ -342,14 +341,14 @@ def describe_system(system: object) -> dict[str, Any]:
 
 
 def _parts(system: object) -> Sequence[object]:
-    """A retriever and a generator where they are apart, else the system itself."""
+    """Retriever and generator if they are separate, else the system itself."""
     if type(system) is SimpleRAGSystem:
         return system.retriever, system.generator
     return system if isinstance(system, (tuple, list)) and len(system) == 2 else (system,)
 
 
 def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the system is made of, by the plan, by its own account and by the caller's; without secrets."""
+    """The configuration of the system, from its attribute ``config``, the plan and the caller; without secrets."""
     merged: dict[Any, Any] = {}
     for part in _parts(system):
         own = getattr(part, "config", None)
@@ -362,7 +361,7 @@ def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]
 
 @contextmanager
 def closing_system(system: object, secrets: Secrets) -> Iterator[None]:
-    """Close the system afterwards, where there is anything to close. One that cannot be closed costs no result."""
+    """Close the system afterwards if it has ``close``; an error in it is only a warning."""
     try:
         yield
     finally:
@@ -374,7 +373,7 @@ def closing_system(system: object, secrets: Secrets) -> Iterator[None]:
                 _warn(secrets.message(f"the system raised {type(error).__name__} when it was closed: {error}"))
 
 
-def _warn(remark: str) -> None:
+def _warn(message: str) -> None:
     import warnings
 
-    warnings.warn(remark, AueporaWarning, stacklevel=3)
+    warnings.warn(message, AueporaWarning, stacklevel=3)

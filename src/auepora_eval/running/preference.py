@@ -1,4 +1,4 @@
-"""Two stored runs put before a judge, answer against answer."""
+"""Compare the answers of two stored runs with a judge, and select the judge of a plan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def prefer_runs(
     judging: JudgeSession | JudgePolicy | None = None,
     prompt: object = None,
 ) -> PreferenceReport:
-    """Which run's answers a judge prefers, on the samples that both have. Of repeats, the first answers are judged."""
+    """Let a judge compare the answers of two runs on their common samples. Of repeats, the first is judged."""
     samples = store.samples(record_b.run_id)
     if record_a.fingerprint != record_b.fingerprint:
         known = set(store.sample_ids(record_a.run_id))
@@ -49,14 +49,14 @@ def prefer_runs(
 
 
 def select_judge(judges: PlannedJudges, name: str | None, *, need_key: bool = True) -> Any:
-    """The judge that is meant: the one named, else the one called ``judge``, else the only one."""
+    """Build the judge: the named resource, else the one called ``judge``, else the only one."""
     names = judges.names
     if not names:
-        raise BadValueError("there is nobody to ask: name a plan with 'resources' (--plan), or a model (--judge-model)")
+        raise BadValueError("there is no judge: give a plan with 'resources' (--plan), or a model (--judge-model)")
     if name is None:
         name = "judge" if "judge" in names else names[0]
         if len(names) > 1 and name != "judge":
-            raise BadValueError(f"there are several resources ({', '.join(names)}); say which one judges with --judge")
+            raise BadValueError(f"there are several resources ({', '.join(names)}); select the judge with --judge")
     if name not in names:
         hint = did_you_mean(name, names, otherwise=f"; there are {', '.join(names)}")
         raise BadValueError(f"there is no resource '{name}'{hint}")

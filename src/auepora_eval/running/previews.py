@@ -1,4 +1,4 @@
-"""What judging would ask and cost, told before anybody is asked."""
+"""Estimates of judge calls and cost, before a judge is called."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["ESTIMATE_NOTE", "preview_plan", "preview_stored"]
 
 ESTIMATE_NOTE = (
-    "the system has not answered yet: reference answers and relevant documents stand in for what it will return, so "
-    "that tokens and cost are a guess"
+    "the system has not answered yet: tokens and cost are estimated from reference answers and relevant documents"
 )
 _FILLER = "word " * 80
 _FILLER_DOCUMENT = "word " * 200
@@ -40,29 +39,29 @@ def preview_plan(
     resume: bool = False,
     run: str | None = None,
 ) -> tuple[Preview, list[str]]:
-    """What judging a run of the plan would take, and remarks on that. Neither the system nor a judge is called.
+    """Estimate the judging of a run of the plan, with notes. Neither the system nor a judge is called.
 
-    With ``resume`` the outputs of the run named by ``run`` are looked at, or of the latest of the plan's name. Else
-    saved outputs are, or stand-ins for what the system may return.
+    With ``resume``, uses the outputs of the run named by ``run``, or of the latest run with the name of the plan.
+    Otherwise uses saved outputs, or placeholders for the outputs of the system.
     """
     plan = read_plan(path, changes=changes)
     prepared = prepare(plan, need_system=False, need_keys=False, limit=limit)
     where = default_store(store, plan.store)
     policy = plan.judge.policy_for(where, plan.folder)
-    samples, outputs, remarks = prepared.samples, _placeholder_outputs(prepared), [ESTIMATE_NOTE]
+    samples, outputs, notes = prepared.samples, _placeholder_outputs(prepared), [ESTIMATE_NOTE]
     if prepared.outputs is not None:
-        outputs, remarks = [prepared.outputs.outputs.get(one.sample_id) for one in samples], []
+        outputs, notes = [prepared.outputs.outputs.get(one.sample_id) for one in samples], []
     elif resume:
         with RunStore.open(where, create=False) as opened:
             record = opened.find(run or plan.name)
             samples, outputs = _stored(opened, record)
-            remarks = [ESTIMATE_NOTE] if None in outputs else []
-            if remarks:
+            notes = [ESTIMATE_NOTE] if None in outputs else []
+            if notes:
                 known = _placeholder_outputs(prepared)
                 outputs = [one or known[place % len(known)] for place, one in enumerate(outputs)]
     elif plan.repeats > 1:
         samples, outputs = samples * plan.repeats, outputs * plan.repeats
-    return preview(samples, outputs, prepared.metrics or [], policy), remarks
+    return preview(samples, outputs, prepared.metrics or [], policy), notes
 
 
 def preview_stored(
@@ -73,14 +72,14 @@ def preview_stored(
     conventions: str | Conventions | None = None,
     judges: PlannedJudges | None = None,
 ) -> Preview:
-    """What scoring a stored run again would take."""
+    """Estimate the judging for rescoring a stored run."""
     chosen, judges = rescoring_metrics(store, record, metrics, conventions=conventions, judges=judges, need_key=False)
     samples, outputs = _stored(store, record)
     return preview(samples, outputs, chosen or [], judges.settings.policy_for(store.file, judges.folder))
 
 
 def _stored(store: RunStore, record: RunRecord) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
-    """The samples of a run, once per repeat, and what it has of their outputs."""
+    """The samples of a run, once per repeat, and their stored outputs."""
     samples = store.samples(record.run_id)
     outputs = [
         output

@@ -1,4 +1,4 @@
-"""Where a run comes from: the commit of the user's repository."""
+"""The git commit of the user's repository, stored with a run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 __all__ = ["git_commit"]
 
 TIMEOUT_S = 5.0
-"""A repository on a slow disk may take its time; nobody should wait longer for a note."""
+"""Timeout of a git command."""
 
 
 def git_commit(folder: Path) -> str | None:
-    """The commit a folder is at, with ``+changes`` where files differ from it; ``None`` outside a repository."""
+    """The commit of a folder, with ``+changes`` if files differ from it; ``None`` outside a repository."""
     commit = _git(folder, "rev-parse", "HEAD")
     if not commit:
         return None

@@ -1,4 +1,4 @@
-"""Swap replay: run B's generator answers from run A's documents, and so tells retrieval from generation."""
+"""Swap replay: the generator of run B answers from the documents of run A, to separate retrieval from generation."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ LEFT_OUT_NOTE = (
     "left out: samples without a score in one of the three runs; where the answer decides whether a metric applies, "
     "B - A over the others is not the difference of the two runs' own values"
 )
-"""What a reader should know where samples were left out."""
+"""Note on samples that were left out."""
 
 _RETRIEVAL_KEYS = ("chunker_version", "embedding", "embedding_version")
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """What a replay tells: per metric the difference between two runs, and how much of it each part made."""
+    """The result of a replay: per metric, the difference between two runs and its retrieval and generation parts."""
 
     run_a: str
     run_b: str
     outcome: RunOutcome
-    """The replay as a run of its own."""
+    """The outcome of the replay run."""
     splits: list[MetricSplit] = field(default_factory=list)
-    """Empty where the replay did not come to its end."""
+    """Empty if the replay did not finish."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Metrics that were not split, and why."""
+    """Reasons of the metrics that were not split."""
     notes: list[str] = field(default_factory=list)
-    """What one should know when reading it."""
+    """Notes on the data of the replay."""
 
     @property
     def by_name(self) -> dict[str, MetricSplit]:
@@ -68,7 +68,7 @@ class ReplayReport:
         return {split.name: split for split in self.splits}
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """As a JSON-compatible dict."""
         return {
             "schema": 1,
             "run_a": self.run_a,
@@ -82,12 +82,12 @@ class ReplayReport:
 
     @property
     def all_notes(self) -> list[str]:
-        """The notes, what the samples left out mean where there are any, and what was not split."""
+        """All notes, with those on samples that were left out and on metrics that were not split."""
         left_out = [LEFT_OUT_NOTE] if any(one.left_out for one in self.splits) else []
         return [*self.notes, *left_out, *(f"not split: {name} ({why})" for name, why in self.refused.items())]
 
     def to_markdown(self) -> str:
-        """A table, each difference and its two parts with their intervals; then the remarks."""
+        """A table of the differences and their parts with intervals, then the notes."""
         rows = [
             [
                 escape_markdown(one.name),
@@ -102,8 +102,8 @@ class ReplayReport:
         headers = ["Metric", "A", "B", "B − A", "from retrieval", "from generation", "Samples", "Left out"]
         shown = 8 if any(one.left_out for one in self.splits) else 7
         table = markdown_table(headers[:shown], [row[:shown] for row in rows], right=(1, 2, 6, 7))
-        remarks = "\n".join(f"- {escape_markdown(line)}" for line in self.all_notes)
-        return "\n\n".join(filter(None, [table, remarks]))
+        notes = "\n".join(f"- {escape_markdown(line)}" for line in self.all_notes)
+        return "\n\n".join(filter(None, [table, notes]))
 
 
 def swap_replay(
@@ -120,19 +120,19 @@ def swap_replay(
     stop: Stop | None = None,
     watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
 ) -> ReplayReport:
-    """Ask run B's generator to answer from run A's documents, and split the difference between the runs by it.
+    """Let the generator of run B answer from the documents of run A, and split the difference between the runs.
 
-    ``system_b`` is the system of run B in two parts, or its generator (``replay_system.replaying`` says which shapes
-    do). It must be the one that run B was made by: ``planned``, the ``system`` of the plan that built it, is held
-    against that of run B; of a live object its class and its ``config`` are. The answers are a run of their own in the
-    store, with the tag ``replay``: one of the same system that did not end goes on, and one that did is not asked again
-    unless ``fresh`` says so. ``metrics`` are those of run B unless given. Samples are those that both runs have.
+    ``system_b`` is the system of run B in two parts, or its generator (see ``replay_system.make_replay_system``). It
+    must be the system of run B: ``planned``, the ``system`` of the plan that built it, is compared with that of run B;
+    for a live object, its class and ``config`` are compared. The answers are stored as a run with the tag ``replay``.
+    An unfinished replay of the same system is resumed, and a finished one is reused unless ``fresh`` is set.
+    ``metrics`` are those of run B unless given. The samples are those that both runs have.
 
-    Where run A failed before it had any documents, the replay fails too: what that cost counts as retrieval.
+    If run A failed before it had any documents, the replay fails too: that loss counts as retrieval.
     """
     for record in (record_a, record_b):
         if record.status is not RunStatus.FINISHED:
-            raise BadValueError(f"{record.run_id} ({record.name}) is {record.status.value}; let it end, or resume it")
+            raise BadValueError(f"{record.run_id} ({record.name}) is {record.status.value}; wait for it, or resume it")
     refused: dict[str, str] = {}
     specs: Any = metrics or record_b.plan.get("metrics") or ()
     judges = judges_of_run(store, record_b, specs)
@@ -141,8 +141,8 @@ def swap_replay(
     samples = _common_samples(store, record_a, record_b)
     contexts, notes = stored_contexts(store, record_a, samples)
     system = make_replay_system(system_b, contexts)
-    origin, doubts = check_replay_system(system_b, planned, store, record_b)
-    notes += doubts
+    origin, origin_notes = check_replay_system(system_b, planned, store, record_b)
+    notes += origin_notes
     request = _request(system, origin, record_a, record_b, samples, chosen, policy)
     request = replace(request, judging=judges.settings.policy_for(store.file, judges.folder))
     earlier = None if fresh else _find_earlier(store, request)
@@ -158,20 +158,20 @@ def swap_replay(
 
 
 def _select_metrics(metrics: Metrics, store: RunStore, record: RunRecord, refused: dict[str, str]) -> list[BatchMetric]:
-    """The metrics to split by: those given, else those of the run's plan, else those of its results."""
+    """The metrics to split: those given, else those of the plan of the run, else those of its results."""
     rules = plan_conventions(record)
     found = resolve_metrics(metrics, rules)
     for result in () if found else store.results(record.run_id):
         try:
             found += resolve_metrics([result.name], rules)
         except AueporaError:
-            refused[result.name] = "not known by that name in this process: give it among the metrics"
+            refused[result.name] = "not registered in this process: give it among the metrics"
     kept = []
     for one in found:
         if not isinstance(one, BatchMetric):
             refused[one.name] = "has no score per sample"
         elif one.target is TargetCategory.LATENCY:
-            refused[one.name] = "the time a replay takes is neither run's"
+            refused[one.name] = "the latency of a replay is that of neither run"
         else:
             kept.append(one)
     if not kept:
@@ -200,7 +200,7 @@ def _request(
     policy: CallPolicy,
 ) -> RunRequest:
     name = f"{record_a.name}|{record_b.name}-generator"
-    depth = run_info(record_a).top_k  # metrics look as deep as the replayed documents go
+    depth = run_info(record_a).top_k  # metrics use the depth of the replayed documents
     config = {key: value for key, value in record_b.config.items() if key not in _RETRIEVAL_KEYS}
     config |= {key: record_a.config[key] for key in _RETRIEVAL_KEYS if key in record_a.config}
     return RunRequest(
@@ -230,23 +230,23 @@ def _request(
 
 def _find_earlier(store: RunStore, request: RunRequest) -> RunRecord | None:
     """The latest replay of the same two runs by the same system."""
-    wanted = store.as_stored(request.plan["system"])
+    expected = store.as_stored(request.plan["system"])
     for record in store.runs(name=request.name, tag=REPLAY_TAG):
-        if record.plan.get("system") == wanted:
+        if record.plan.get("system") == expected:
             return record
     return None
 
 
 def _unasked_notes(store: RunStore, record: RunRecord) -> list[str]:
-    """A note on answers that were given without asking for documents; an error where all were."""
+    """A note on answers given without calling the retriever; raises if all were."""
     rows = [row.output for row in store.outputs(record.run_id, texts=False) if row.output.error is None]
     unasked = sum(RETRIEVER_NOT_CALLED in output.extra for output in rows)
     if rows and unasked == len(rows):
         raise BadValueError(
-            f"the system answered every sample without asking its 'retriever' for documents, so {record.run_id} "
+            f"the system answered every sample without calling its 'retriever', so {record.run_id} "
             "replays nothing; give its parts as a pair (retriever, generator)"
         )
-    return [f"{unasked} of {len(rows)} answers were given without asking for documents"] if unasked else []
+    return [f"{unasked} of {len(rows)} answers were given without calling the retriever"] if unasked else []
 
 
 def _splits(
@@ -264,15 +264,18 @@ def _splits(
     clusters = sample_clusters(samples)
     replayed = outcome.results.by_name
     signatures = {one.name: replayed[one.name].signature or "" for one in metrics}
-    of_a = _scores_by_metric(store, record_a, outcome.record, request, signatures)
-    of_b = _scores_by_metric(store, record_b, outcome.record, request, signatures)
+    scores_a = _scores_by_metric(store, record_a, outcome.record, request, signatures)
+    scores_b = _scores_by_metric(store, record_b, outcome.record, request, signatures)
     splits = []
     for one in metrics:
-        scores, (first, rules_a), (second, rules_b) = replayed[one.name].scores, of_a[one.name], of_b[one.name]
-        rules = Signature.parse(signatures[one.name])
-        fields = rules.differences(Signature.parse(rules_a)) or rules.differences(Signature.parse(rules_b))
+        scores = replayed[one.name].scores
+        (first, signature_a), (second, signature_b) = scores_a[one.name], scores_b[one.name]
+        signature = Signature.parse(signatures[one.name])
+        fields = signature.differences(Signature.parse(signature_a)) or signature.differences(
+            Signature.parse(signature_b)
+        )
         if fields:
-            refused[one.name] = f"not measured alike in both runs (in: {', '.join(fields)})"
+            refused[one.name] = f"signatures of the runs differ (in: {', '.join(fields)})"
         elif not (isinstance(scores, Scores) and first is not None and second is not None):
             refused[one.name] = "has no score per sample"
         else:
@@ -288,25 +291,25 @@ def _scores_by_metric(
     request: RunRequest,
     signatures: Mapping[str, str],
 ) -> dict[str, tuple[Scores | None, str]]:
-    """A run's outcomes by metric, with their signature: as stored where they follow the same rules, else computed."""
+    """The scores of a run and their signature, by metric: stored ones with the same signature, else computed."""
     found: dict[str, tuple[Scores | None, str]] = {}
     if record.fingerprint == replay.fingerprint:
         for result in store.results(record.run_id, every_signature=True):
             if result.signature == signatures.get(result.name) and isinstance(result.scores, Scores):
                 found[result.name] = (result.scores, result.signature or "")
-    lacking = [one for one in request.metrics or () if one.name not in found]
-    for result in _compute(store, record, request, lacking) if lacking else ():
+    missing = [one for one in request.metrics or () if one.name not in found]
+    for result in _compute(store, record, request, missing) if missing else ():
         found[result.name] = (result.scores if isinstance(result.scores, Scores) else None, result.signature or "")
     return found
 
 
 def _compute(store: RunStore, record: RunRecord, request: RunRequest, metrics: Sequence[Metric]) -> Results:
     samples = request.samples
-    wanted = {sample.sample_id: row for row, sample in enumerate(samples)}
+    rows = {sample.sample_id: row for row, sample in enumerate(samples)}
     repeats: list[list[SystemOutputs | None]] = [[None] * len(samples) for _ in range(record.repeats)]
     for row in store.outputs(record.run_id):
-        if row.sample_id in wanted:
-            repeats[row.repeat][wanted[row.sample_id]] = row.output
+        if row.sample_id in rows:
+            repeats[row.repeat][rows[row.sample_id]] = row.output
     common: dict[str, Any] = {"run": run_info(record), "judging": request.judging}
     if len(repeats) == 1:
         return evaluate(samples, repeats[0], metrics, **common)

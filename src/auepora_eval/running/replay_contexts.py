@@ -1,4 +1,4 @@
-"""The documents a run had for each sample, read back from the store so that somebody else can answer from them."""
+"""The documents that a run retrieved for each sample, loaded from the store for a replay."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ __all__ = ["stored_contexts"]
 def stored_contexts(
     store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample]
 ) -> tuple[dict[str, ReplayContext], list[str]]:
-    """The documents that a run had for each sample, of the first repeat that had any, and what is odd about them."""
+    """The documents of each sample, from the first repeat that has any, and notes on them."""
     missing = f"{record.run_id} has no output for this sample"
     found = {sample.sample_id: ReplayContext((), missing) for sample in samples}
     differing: set[str] = set()
     for row in store.outputs(record.run_id):
-        held = found.get(row.sample_id)
-        if held is None:
+        known = found.get(row.sample_id)
+        if known is None:
             continue
         if isinstance(row.output.retrieved, UnknownRanking) and row.output.error is None:
             raise BadValueError(
-                f"{record.run_id} ({record.name}) does not say what was retrieved for sample '{row.sample_id}', so "
-                "nobody can answer from it; let its system return its documents, and run it again"
+                f"{record.run_id} ({record.name}) has no 'retrieved' for sample '{row.sample_id}', so it cannot be "
+                "replayed; let its system return its documents, and run it again"
             )
-        if held.missing is not None:
+        if known.missing is not None:
             failed = row.output.error is not None and not row.output.retrieved
             why = f"{record.run_id} failed before it had documents: {row.output.error}" if failed else None
             found[row.sample_id] = ReplayContext(row.output.retrieved, why)
-        elif row.output.error is None and _ids(row.output.retrieved) != _ids(held.retrieved):
+        elif row.output.error is None and _ids(row.output.retrieved) != _ids(known.retrieved):
             differing.add(row.sample_id)
     _require_texts(record, found)
     notes = []
@@ -54,11 +54,11 @@ def _ids(retrieved: Sequence[RetrievedDocument]) -> list[str]:
 
 
 def _require_texts(record: RunRecord, contexts: Mapping[str, ReplayContext]) -> None:
-    """Raise where a sample has documents and none of them a text: nobody could answer from them."""
+    """Raise if a sample has documents and none of them has text."""
     for name, context in contexts.items():
         if context.retrieved and not any(item.doc.text for item in context.retrieved):
             raise BadValueError(
                 f"{record.run_id} ({record.name}) has documents without their texts (sample '{name}': "
-                f"'{context.retrieved[0].doc.doc_id}'), so nobody can answer from them; run its system again so that "
+                f"'{context.retrieved[0].doc.doc_id}'), so it cannot be replayed; run its system again so that "
                 "it returns documents with 'text'"
             )

@@ -1,4 +1,4 @@
-"""Whether the system of a replay is the one that made the run it stands for, as far as that can be told."""
+"""Check that the system of a replay is the system of the run it replays."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from .plans import describe_system
 __all__ = ["check_replay_system"]
 
 _PAIRS = ("builtins.tuple", "builtins.list")
-"""What runs of earlier versions say of a pair."""
+"""Classes under which earlier versions stored a pair."""
 _SYSTEM_METHODS = ("run", "arun", "retrieve")
 
 
 def check_replay_system(
     system: object, planned: Mapping[str, Any] | None, store: RunStore, record: RunRecord
 ) -> tuple[dict[str, Any], list[str]]:
-    """What the system is by its plan, or by its looks, and doubts; ``BadValueError`` where the run had another one."""
+    """The system as a plan entry, and notes; raises ``BadValueError`` if the run used another system."""
     stored = dict(record.plan.get("system") or {})
     if planned is not None:
-        made_by = store.as_stored(dict(planned))
-        _require_same(record, stored, made_by, "its plan builds another system")
-        return made_by, []
-    seen = store.as_stored(describe_system(system))
-    # Only the generator is asked, so that only the generator must be the same; a whole is held against a whole.
-    whole = "generator" not in seen and any(callable(getattr(system, name, None)) for name in _SYSTEM_METHODS)
-    given, asked = (one.get("generator") or one for one in (seen, stored))
-    if whole is not (asked is stored) or asked.get("object", _PAIRS[0]) in _PAIRS:
-        return seen, [f"whether this is the generator of {record.run_id} cannot be told from what is stored of it"]
-    _require_same(record, asked, given, "it was made by another one")
-    return seen, []
+        entry = store.as_stored(dict(planned))
+        _require_same(record, stored, entry, "its plan builds another system")
+        return entry, []
+    live = store.as_stored(describe_system(system))
+    # Only the generator is called, so only the generator must be the same; a whole system is compared as a whole.
+    whole = "generator" not in live and any(callable(getattr(system, name, None)) for name in _SYSTEM_METHODS)
+    live_part, stored_part = (one.get("generator") or one for one in (live, stored))
+    if whole is not (stored_part is stored) or stored_part.get("object", _PAIRS[0]) in _PAIRS:
+        return live, [f"whether this is the generator of {record.run_id} is unknown: its plan does not describe it"]
+    _require_same(record, stored_part, live_part, "it was made by another one")
+    return live, []
 
 
 def _require_same(record: RunRecord, stored: Mapping[str, Any], given: Mapping[str, Any], problem: str) -> None:
@@ -42,5 +42,5 @@ def _require_same(record: RunRecord, stored: Mapping[str, Any], given: Mapping[s
     if changed:
         raise BadValueError(
             f"this is not the system of {record.run_id} ({record.name}): {problem} ({'; '.join(changed[:5])}); "
-            "a replay asks the very system that run B was made by"
+            "a replay needs the system of run B"
         )

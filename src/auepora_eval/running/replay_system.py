@@ -1,4 +1,4 @@
-"""A system whose retriever is replaced: it answers from documents that another run has stored."""
+"""A system with a replaced retriever: it answers from stored documents of another run."""
 
 from __future__ import annotations
 
@@ -22,71 +22,71 @@ _REQUIREMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class ReplayContext:
-    """The documents that a run had for a sample, in their order, or why it had none."""
+    """The documents that a run retrieved for a sample, in order, or why there are none."""
 
     retrieved: Sequence[RetrievedDocument]
     missing: str | None = None
 
 
 class _FixedRetriever:
-    """A retriever that has one thing to give, whatever it is asked."""
+    """A retriever that returns the same documents for every query."""
 
     def __init__(self, retrieved: Sequence[RetrievedDocument]) -> None:
         self.retrieved = list(retrieved)
-        self.asked = False
+        self.called = False
 
     def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
-        """All of them: another run was asked for so many, and that is what is replayed."""
-        self.asked = True
+        """All documents, whatever ``top_k`` is: a replay uses what the other run retrieved."""
+        self.called = True
         return list(self.retrieved)
 
 
 class _AsyncFixedRetriever(_FixedRetriever):
-    """The same for a system that awaits its retriever."""
+    """``_FixedRetriever`` for a system that awaits its retriever."""
 
     async def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:  # type: ignore[override]
-        """All of them."""
+        """All documents."""
         return super().retrieve(query, top_k=top_k)
 
 
 def make_replay_system(system: object, contexts: Mapping[str, ReplayContext]) -> System:
-    """The system, given for each sample the documents of ``contexts``; ``BadTypeError`` where it has no retriever.
+    """The system with the documents of ``contexts`` for each sample; raises ``BadTypeError`` if it has no retriever.
 
-    Its outputs hold these documents, whatever else the system does with them.
+    Its outputs contain these documents, whatever else the system does with them.
     """
-    build, later = _system_builder(system)
-    kind = _AsyncFixedRetriever if later else _FixedRetriever
+    build, awaits = _system_builder(system)
+    kind = _AsyncFixedRetriever if awaits else _FixedRetriever
     probe = as_system(build(kind([])))
 
     def begin(sample: EvaluationSample, top_k: int) -> tuple[_FixedRetriever, Any]:
         context = contexts[sample.sample_id]
         if context.missing is not None:
             raise SystemCallError("no_context", context.missing)
-        given = kind(context.retrieved)
-        return given, as_system(build(given)).call(sample, top_k)
+        retriever = kind(context.retrieved)
+        return retriever, as_system(build(retriever)).call(sample, top_k)
 
     def call(sample: EvaluationSample, top_k: int) -> Any:
         return _with_documents(*begin(sample, top_k))
 
     async def acall(sample: EvaluationSample, top_k: int) -> Any:
-        given, waiting = begin(sample, top_k)
-        return _with_documents(given, await waiting)
+        retriever, pending = begin(sample, top_k)
+        return _with_documents(retriever, await pending)
 
     return System(probe.called, probe.is_async, acall if probe.is_async else call)
 
 
-def _with_documents(given: _FixedRetriever, output: Any) -> Any:
+def _with_documents(retriever: _FixedRetriever, output: Any) -> Any:
     if not isinstance(output, SystemOutputs):
-        return output  # whoever called says what is wrong with it
-    extra = dict(output.extra) if given.asked else {**output.extra, RETRIEVER_NOT_CALLED: True}
-    return replace(output, retrieved=given.retrieved, extra=extra)
+        return output  # the caller reports the error
+    extra = dict(output.extra) if retriever.called else {**output.extra, RETRIEVER_NOT_CALLED: True}
+    return replace(output, retrieved=retriever.retrieved, extra=extra)
 
 
 def _system_builder(system: object) -> tuple[Callable[[object], object], bool]:
-    """How the system is put together with another retriever, and whether it awaits its retriever."""
+    """A function that builds the system with another retriever, and whether the system awaits its retriever."""
     parts = split_system(system, _REQUIREMENTS)
     if not parts.answers:
         raise BadTypeError(f"{_REQUIREMENTS}; not a {type(system).__name__}")
-    # In a pair it is asked here; a system that asks by itself must be given what it expects.
-    later = parts.whole and inspect.iscoroutinefunction(getattr(parts.retriever, "retrieve", None))
-    return parts.build, later
+    # The retriever of a pair is called here; a system that calls it itself may expect a coroutine.
+    awaits = parts.whole and inspect.iscoroutinefunction(getattr(parts.retriever, "retrieve", None))
+    return parts.build, awaits

@@ -1,4 +1,4 @@
-"""A run from beginning to end: asked, stored as it arrives, scored from what is stored."""
+"""One run: call the system, store outputs as they arrive, score the stored outputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .scoring import ScoringOptions, score_run
 __all__ = ["RunCallbacks", "RunOutcome", "RunRequest", "resume_run", "start_run"]
 
 CHUNK = 1000
-"""So many saved outputs are stored together."""
+"""Number of saved outputs per write to the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,63 +40,63 @@ class RunRequest:
     dataset_name: str
     samples: Sequence[EvaluationSample]
     metrics: Sequence[Metric] | None
-    """``None``: all that the data supports."""
+    """``None`` selects all that the data supports."""
     conventions: Conventions
     system: object | None = None
-    """What is asked; ``None`` where ``outputs`` are given."""
+    """The system to call; ``None`` if ``outputs`` are given."""
     outputs: Mapping[str, SystemOutputs] | None = None
     policy: CallPolicy = field(default_factory=CallPolicy)
     repeats: int = 1
     slices: Sequence[SliceSpec] = ()
     options: ScoringOptions = field(default_factory=ScoringOptions)
     judging: JudgePolicy = field(default_factory=JudgePolicy)
-    """How judges are asked, where a metric needs one."""
+    """The policy for judge calls."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    """What judges may know and must not tell."""
+    """Secrets that must not appear in stored judgements."""
     corpus: Path | None = None
-    """The corpus of the dataset, whose ids citations may name."""
+    """The corpus of the dataset, with the ids that answers may cite."""
     plan: Mapping[str, Any] = field(default_factory=dict)
-    """The resolved plan, as it is stored."""
+    """The resolved plan that is stored."""
     config: Mapping[str, Any] = field(default_factory=dict)
-    """What the system is made of: versions of chunker, embedding, model, prompt."""
+    """Configuration of the system: versions of chunker, embedding, model, prompt."""
     commit: str | None = None
     tags: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RunCallbacks:
-    """Who is told how a run goes: as it starts, after every answer that is stored, while scoring."""
+    """Callbacks of a run: at its start, after stored outputs, while scoring and judging."""
 
     started: Callable[[RunRecord, int], None] = lambda _record, _to_do: None
-    """The run, and how many calls there are to make."""
+    """Called with the run and the number of calls to make."""
     answered: Callable[[Sequence[TaskOutput]], None] = lambda _answers: None
     scoring: Callable[[int], Callable[[int], None]] = lambda _total: lambda _more: None
-    """Given how many outputs there are, what is to be called with how many more were scored."""
+    """Called with the number of outputs; returns a function to call with the number of newly scored outputs."""
     judging: Callable[[], JudgeProgress] = ignore_progress
-    """Asked before a judge is, for what is to be called after each judgement."""
+    """Called before the first judge call; returns a function to call after each judgement."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """How a run ended."""
+    """The outcome of a run."""
 
     record: RunRecord
     ended: Literal["finished", "stopped", "failed"]
     results: Results | None = field(repr=False, default=None)
-    """``None`` where it did not come to scoring."""
+    """``None`` if the run was not scored."""
     asked: int = 0
-    """How many answers were stored by this call."""
+    """Number of outputs stored by this call."""
     failed: int = 0
-    """How many of them were failures."""
+    """Number of failures among them."""
     message: str = ""
     unreachable: bool = False
-    """Whether it stopped because the system could not be reached; ``retry_failed`` asks those samples again."""
+    """Whether it stopped because the system could not be reached; ``retry_failed`` retries those samples."""
     gates: GateReport | None = None
-    """How the plan's gates went; ``None`` where it has none, or where it did not come to scoring."""
+    """The outcome of the gates; ``None`` if the plan has none, or if the run was not scored."""
     report: Path | None = None
-    """The file that was written about it, where the plan asks for one."""
+    """Path of the report, if the plan names one."""
     store: str | None = field(repr=False, default=None)
-    """Where the run is kept, where that is known by name. Not shown, since an address may hold a password."""
+    """Path or address of the store, if known. Not in the repr, because it may contain a password."""
 
 
 def start_run(
@@ -106,9 +106,9 @@ def start_run(
     stop: Stop | None = None,
     watcher: RunCallbacks = RunCallbacks(),  # noqa: B008
 ) -> RunOutcome:
-    """Ask, store, score: a new run."""
+    """Start a new run: call the system, store, score."""
     if request.name.partition("~")[0] == "latest":
-        raise BadValueError(f"a run cannot be called '{request.name}': that names whichever is the latest")
+        raise BadValueError(f"a run cannot be called '{request.name}': that name refers to the latest run")
     record = store.create_run(
         request.name,
         request.samples,
@@ -131,7 +131,7 @@ def resume_run(
     stop: Stop | None = None,
     watcher: RunCallbacks = RunCallbacks(),  # noqa: B008
 ) -> RunOutcome:
-    """Go on with a run where it ended: what is missing is asked and, if wanted, what failed is asked again."""
+    """Resume a run: call the system for missing outputs and, with ``retry_failed``, for failed ones."""
     if is_alive(record.process) and record.status is RunStatus.RUNNING:
         raise BadValueError(f"{record.run_id} is still being made by process {record.process}; wait for it, or stop it")
     store.reopen(record.run_id, expected_process=record.process)
@@ -149,11 +149,11 @@ def _execute(
     stop: Stop | None,
     watcher: RunCallbacks,
 ) -> RunOutcome:
-    kept = _OutputCounter(watcher)
+    counter = _OutputCounter(watcher)
     try:
-        asked = _collect_outputs(request, store, record, done, stop, kept)
-        if asked.ended != "done":
-            return _finish_early(store, record, asked, kept)
+        summary = _collect_outputs(request, store, record, done, stop, counter)
+        if summary.ended != "done":
+            return _finish_early(store, record, summary, counter)
         advance = watcher.scoring(len(request.samples) * request.repeats)
         results = score_run(
             store,
@@ -164,7 +164,7 @@ def _execute(
             options=request.options,
             judging=request.judging,
             progress=advance,
-            judged=watcher.judging,
+            judge_progress=watcher.judging,
             secrets=request.secrets,
             corpus=request.corpus,
         )
@@ -173,44 +173,44 @@ def _execute(
         _mark(store, record, RunStatus.STOPPED, "interrupted")
         raise
     except StoreError as error:
-        # What was acknowledged is kept; when the store is well again the run can go on.
+        # Stored outputs are kept; the run can be resumed when the store works again.
         _mark(store, record, RunStatus.FAILED, str(error))
-        return RunOutcome(record, "failed", None, kept.stored, kept.failed, str(error))
+        return RunOutcome(record, "failed", None, counter.stored, counter.failed, str(error))
     except Exception as error:
         _mark(store, record, RunStatus.FAILED, f"{type(error).__name__}: {error}")
         raise
-    return RunOutcome(store.find(record.run_id), "finished", results, kept.stored, kept.failed)
+    return RunOutcome(store.find(record.run_id), "finished", results, counter.stored, counter.failed)
 
 
 class _OutputCounter:
-    """Counts what is stored, and passes it on to whoever watches."""
+    """Counts stored outputs and passes them to the callbacks."""
 
     def __init__(self, watcher: RunCallbacks) -> None:
         self.callbacks, self.stored, self.failed = watcher, 0, 0
 
     def add(self, rows: Sequence[StoredOutput], answers: Sequence[TaskOutput]) -> None:
-        """These rows were stored for these answers; an answer that could not be written down has become a failure."""
+        """Count rows stored for these answers; an answer that could not be encoded is stored as a failure."""
         self.stored += len(rows)
         self.failed += sum(row.output.error is not None for row in rows)
         self.callbacks.answered([TaskOutput(one.task, row.output) for one, row in zip(answers, rows, strict=True)])
 
 
 def _mark(store: RunStore, record: RunRecord, status: RunStatus, message: str) -> None:
-    """Note why the run ended, if the store still takes notes; the reason itself is what the user must see."""
-    with suppress(Exception):  # most likely it would be the same trouble again
+    """Store why the run ended, if the store still works; the caller raises the original error."""
+    with suppress(Exception):  # most likely the same error again
         store.finish(record.run_id, status, message=message)
 
 
-def _finish_early(store: RunStore, record: RunRecord, asked: CallSummary, kept: _OutputCounter) -> RunOutcome:
-    stopped = asked.ended == "stopped"
+def _finish_early(store: RunStore, record: RunRecord, summary: CallSummary, counter: _OutputCounter) -> RunOutcome:
+    stopped = summary.ended == "stopped"
     status = RunStatus.STOPPED if stopped else RunStatus.FAILED
-    store.finish(record.run_id, status, message=asked.message or asked.ended)
+    store.finish(record.run_id, status, message=summary.message or summary.ended)
     record = store.find(record.run_id)
-    # The message as it is stored: without secrets that the system told.
+    # The stored message, without secrets that the system may have returned.
     message = record.message or ""
     ended: Literal["stopped", "failed"] = "stopped" if stopped else "failed"
-    unreachable = asked.ended == "connection_errors"
-    return RunOutcome(record, ended, None, kept.stored, kept.failed, message, unreachable=unreachable)
+    unreachable = summary.ended == "connection_errors"
+    return RunOutcome(record, ended, None, counter.stored, counter.failed, message, unreachable=unreachable)
 
 
 def _collect_outputs(
@@ -219,17 +219,17 @@ def _collect_outputs(
     record: RunRecord,
     done: set[tuple[int, int]],
     stop: Stop | None,
-    kept: _OutputCounter,
+    counter: _OutputCounter,
 ) -> CallSummary:
-    """All that was to be asked is asked and stored, unless it ends early."""
+    """Call the system and store its outputs, or copy saved outputs; may end early."""
     if request.outputs is not None:
-        return _copy_saved(request.outputs, request.samples, store, record, kept)
+        return _copy_saved(request.outputs, request.samples, store, record, counter)
     to_do = len(request.samples) * request.repeats - len(done)
-    kept.callbacks.started(record, to_do)
+    counter.callbacks.started(record, to_do)
 
     def deliver(answers: list[TaskOutput]) -> None:
         rows = _append(store, record.run_id, [_row(answer.task, answer.output) for answer in answers])
-        kept.add(rows, answers)
+        counter.add(rows, answers)
 
     assert request.system is not None
     return call_system(request.system, _tasks(request, done), request.policy, deliver, stop=stop, total=to_do)
@@ -247,20 +247,20 @@ def _copy_saved(
     samples: Sequence[EvaluationSample],
     store: RunStore,
     record: RunRecord,
-    kept: _OutputCounter,
+    counter: _OutputCounter,
 ) -> CallSummary:
-    """Saved outputs, stored as if the system had just given them."""
+    """Store saved outputs like outputs of a system."""
     rows = [
         StoredOutput(position, 0, sample.sample_id, outputs[sample.sample_id])
         for position, sample in enumerate(samples)
         if sample.sample_id in outputs
     ]
-    kept.callbacks.started(record, len(rows))
+    counter.callbacks.started(record, len(rows))
     for start in range(0, len(rows), CHUNK):
-        part = rows[start : start + CHUNK]
-        answers = [TaskOutput(Task(row.position, samples[row.position]), row.output) for row in part]
-        kept.add(_append(store, record.run_id, part), answers)
-    return CallSummary(kept.stored, kept.failed, "done")
+        chunk = rows[start : start + CHUNK]
+        answers = [TaskOutput(Task(row.position, samples[row.position]), row.output) for row in chunk]
+        counter.add(_append(store, record.run_id, chunk), answers)
+    return CallSummary(counter.stored, counter.failed, "done")
 
 
 def _row(task: Task, output: SystemOutputs) -> StoredOutput:
@@ -268,7 +268,7 @@ def _row(task: Task, output: SystemOutputs) -> StoredOutput:
 
 
 def _append(store: RunStore, run_id: str, rows: list[StoredOutput]) -> list[StoredOutput]:
-    """Store the rows; one that cannot be written down is a failure of its own and costs the others nothing."""
+    """Store the rows; a row that cannot be encoded is stored as a failure, without affecting the others."""
     try:
         store.append(run_id, rows, replace=True)
     except LineError as error:

@@ -1,4 +1,4 @@
-"""Stored outputs to stored results: what a run does at its end, and what scoring again does."""
+"""Score the stored outputs of a run and store the results; also for rescoring."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ _CHUNK = 1024
 
 @dataclass(frozen=True, slots=True)
 class ScoringOptions:
-    """Who scores, and how much at once; no number depends on it."""
+    """The executor and batch size; results do not depend on them."""
 
     executor: ExecutorName = "serial"
     workers: int | None = None
     batch_size: int = BATCH_SIZE
     address: str | None = None
-    """Of a cluster."""
+    """Address of a Ray cluster."""
 
 
 def score_run(
@@ -68,26 +68,26 @@ def score_run(
     samples: Sequence[EvaluationSample] | None = None,
     judging: JudgePolicy | None = None,
     progress: Progress | None = None,
-    judged: Callable[[], JudgeProgress] = ignore_progress,
+    judge_progress: Callable[[], JudgeProgress] = ignore_progress,
     secrets: Iterable[str] = (),
     gold: str | None = None,
     corpus: Path | None = None,
 ) -> Results:
-    """Score the stored outputs of a run and store the results; what was stored by other signatures stays.
+    """Score the stored outputs of a run and store the results; results with other signatures are kept.
 
-    Where ``metrics`` is None, by all that the data supports. ``judging`` says how judges are asked, where a metric
-    needs one; ``judged`` is asked, before the first is, for what to call after each judgement. ``gold`` names what took
-    the place of the run's own gold in ``samples``. ``corpus`` is the file of the documents that citations may name. The
-    golden-query metrics of a run with expected chunks are stored as well. Where samples say who gave their gold, every
-    retrieval metric says how much of what it looks at is judged.
+    ``metrics`` of None selects all that the data supports. ``judging`` is the policy for judge calls.
+    ``judge_progress`` is called before the first judge call and returns a function to call after each judgement.
+    ``gold`` names the gold that replaces that of the run in ``samples``. ``corpus`` is the file of the documents that
+    answers may cite. The golden-query metrics of a run with expected chunks are stored too. If gold has provenance,
+    every retrieval metric reports how much of its ranking is judged.
     """
     rows = store.samples(record.run_id) if samples is None else samples
-    said = _RetrievedCheck()
-    each = [_reader(store, record, rows, repeat, said) for repeat in range(record.repeats)]
+    retrieved = _RetrievedCheck()
+    each = [_reader(store, record, rows, repeat, retrieved) for repeat in range(record.repeats)]
     if metrics is None:
         chosen = resolve_metrics(_supported_specs(rows, each, conventions), conventions)
-        blind = metrics_needing_retrieved(chosen) if said.none_known else ()
-        chosen = [one for one in chosen if one.name not in blind and (gold is None or _reads_gold(one))]
+        affected = metrics_needing_retrieved(chosen) if retrieved.none_known else ()
+        chosen = [one for one in chosen if one.name not in affected and (gold is None or _reads_gold(one))]
     else:
         chosen = list(metrics)
     if corpus is not None:
@@ -96,8 +96,8 @@ def score_run(
     EvaluationPlan(chosen).validate_dataset(rows)
     require_slice_values(groups, rows)
     facts = replace(run_info(record), gold=gold)
-    beside = JudgedCoverage(chosen) if has_gold_provenance(rows) else None
-    every = chosen if beside is None else [*chosen, *beside.metrics]
+    coverage = JudgedCoverage(chosen) if has_gold_provenance(rows) else None
+    every = chosen if coverage is None else [*chosen, *coverage.metrics]
     signatures = judged_signatures(chosen, facts)
     session: RunJudgeSession | None = None
     if signatures:
@@ -107,8 +107,8 @@ def score_run(
             record,
             signatures=signatures,
             samples=rows,
-            repeat=lambda: said.repeat,
-            judged=judged(),
+            repeat=lambda: retrieved.repeat,
+            progress=judge_progress(),
             secrets=secrets,
         )
     common: dict[str, Any] = {
@@ -127,13 +127,13 @@ def score_run(
             results = evaluate_repeats(rows, each, every, **common)
         elif all(isinstance(one, BatchMetric) for one in chosen):
             results = evaluate_stream(zip(rows, each[0](), strict=True), every, **common)
-        else:  # a metric that only computes needs all of them at once
+        else:  # a metric that is not a BatchMetric needs all samples at once
             results = evaluate(rows, list(each[0]()), every, **common)
-    if beside is not None:
-        results = beside.annotate(results)
+    if coverage is not None:
+        results = coverage.annotate(results)
     if session is not None:
         record_usage(results, session.usage_log)
-    said.check(chosen, record)
+    retrieved.check(chosen, record)
     results.run_id = record.run_id
     results.failure = mass_failure(results, _errors(store, record))
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
@@ -144,7 +144,7 @@ def score_run(
 
 
 def _mark_lower_is_better(results: Results, metrics: Sequence[Metric]) -> None:
-    """Who reads the results later knows a registered metric by its name; of another, the results must say it."""
+    """Mark results of unregistered metrics where lower is better; readers know the direction of registered ones."""
     lower = {
         one.name
         for one in metrics
@@ -166,18 +166,17 @@ def rescore(
     incomplete: bool = False,
     judges: PlannedJudges | None = None,
     progress: Progress | None = None,
-    judged: Callable[[], JudgeProgress] = ignore_progress,
+    judge_progress: Callable[[], JudgeProgress] = ignore_progress,
     qrels: str | Path | None = None,
     corpus: str | Path | None = None,
 ) -> Results:
-    """Compute new or changed metrics on stored outputs. The system is not called; old values stay, by signature.
+    """Compute metrics on stored outputs. The system is not called; results with other signatures are kept.
 
-    Conventions and slices are those of the run's plan unless given. Without ``metrics``, what the plan names is
-    computed again, or all the data supports where it names none. A run that lacks outputs is refused unless
-    ``incomplete`` says that the missing ones shall count as failures. ``judges`` are those of the run's plan unless
-    given (``judges_of_run``). With ``qrels`` their grades are the gold; without ``metrics``, only what reads gold and
-    asks no judge is computed then. Signatures tell such numbers from those by the run's own gold. ``corpus`` is the
-    file of the documents that citations may name; by default the plan's, if it is still there.
+    Conventions, slices, metrics and judges (``judges_of_run``) are those of the plan of the run unless given; without
+    metrics in the plan, all that the data supports are computed. An incomplete run is refused unless ``incomplete`` is
+    set; missing outputs then count as failures. ``qrels`` replace the gold of the run; without ``metrics``, only
+    metrics that need gold and no judge are computed then. Their signatures differ from those with the gold of the run.
+    ``corpus`` is the file of the documents that answers may cite; by default that of the plan, if it still exists.
     """
     done, _ = store.counts(record.run_id)
     expected = record.num_samples * record.repeats
@@ -186,11 +185,11 @@ def rescore(
             f"{record.run_id} has only {done} of {expected} outputs; resume it first, or score it as it is with "
             "--incomplete (missing outputs count as failures)"
         )
-    by_gold_alone = qrels is not None and not metrics
+    gold_metrics_only = qrels is not None and not metrics
     chosen, judges = rescoring_metrics(
-        store, record, metrics, conventions=conventions, judges=judges, need_key=not by_gold_alone
+        store, record, metrics, conventions=conventions, judges=judges, need_key=not gold_metrics_only
     )
-    if by_gold_alone and chosen is not None:
+    if gold_metrics_only and chosen is not None:
         chosen = [one for one in chosen if _reads_gold(one)] or None
     store.hide(judges.secrets)
     return score_run(
@@ -204,17 +203,17 @@ def rescore(
         gold=None if qrels is None else gold_signature(qrels),
         judging=judges.settings.policy_for(store.file, judges.folder),
         progress=progress,
-        judged=judged,
+        judge_progress=judge_progress,
         secrets=judges.secrets,
         corpus=_planned_corpus(record, judges.folder) if corpus is None else Path(corpus),
     )
 
 
 def _planned_corpus(record: RunRecord, folder: Path) -> Path | None:
-    """The corpus of a run's plan, unless the file is gone."""
+    """The corpus of the plan of a run, if the file still exists."""
     written = (record.plan.get("dataset") or {}).get("corpus")
-    place = None if written is None else resolve_path(written, folder)
-    return place if place is not None and place.exists() else None
+    path = None if written is None else resolve_path(written, folder)
+    return path if path is not None and path.exists() else None
 
 
 def rescoring_metrics(
@@ -226,9 +225,9 @@ def rescoring_metrics(
     judges: PlannedJudges | None = None,
     need_key: bool = True,
 ) -> tuple[list[Metric] | None, PlannedJudges]:
-    """The metrics to score a run by again, and the judges they ask: by default those of its plan.
+    """The metrics for rescoring a run and their judges; by default those of its plan.
 
-    ``None`` for the metrics stands for all that the data supports.
+    Metrics of ``None`` stand for all that the data supports.
     """
     specs = list(metrics) or record.plan.get("metrics") or None
     judges = judges or judges_of_run(store, record, specs)
@@ -238,9 +237,9 @@ def rescoring_metrics(
 
 
 def _reads_gold(metric: Metric) -> bool:
-    """Whether a metric needs gold documents, and nobody to ask."""
-    asks = isinstance(metric, BatchMetric) and any(judged_parts(metric))
-    return "relevant_docs" in metric.required_fields() and not asks
+    """Whether a metric needs gold documents and no judge."""
+    judged = isinstance(metric, BatchMetric) and any(judged_parts(metric))
+    return "relevant_docs" in metric.required_fields() and not judged
 
 
 def _conventions(record: RunRecord, conventions: str | Conventions | None) -> Conventions:
@@ -248,7 +247,7 @@ def _conventions(record: RunRecord, conventions: str | Conventions | None) -> Co
 
 
 def stored_outputs(store: RunStore, run_id: str, total: int, repeat: int = 0) -> Iterator[SystemOutputs | None]:
-    """One output per sample of the run, in dataset order; ``None`` where there is none."""
+    """One output per sample of the run, in dataset order; ``None`` if it is missing."""
     expected = 0
     for row in store.outputs(run_id, repeat=repeat):
         yield from (None for _ in range(expected, row.position))
@@ -258,7 +257,7 @@ def stored_outputs(store: RunStore, run_id: str, total: int, repeat: int = 0) ->
 
 
 def _errors(store: RunStore, record: RunRecord) -> Iterator[str]:
-    """The error texts of the run's outputs."""
+    """The error messages of the outputs of a run."""
     for repeat in range(record.repeats):
         for row in store.outputs(record.run_id, repeat=repeat):
             if row.output.error is not None:
@@ -266,56 +265,55 @@ def _errors(store: RunStore, record: RunRecord) -> Iterator[str]:
 
 
 def _reader(
-    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], repeat: int, said: _RetrievedCheck
+    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], repeat: int, check: _RetrievedCheck
 ) -> Callable[[], Iterator[SystemOutputs | None]]:
-    return lambda: said.count(repeat, stored_outputs(store, record.run_id, len(samples), repeat))
+    return lambda: check.count(repeat, stored_outputs(store, record.run_id, len(samples), repeat))
 
 
 class _RetrievedCheck:
-    """Takes down, as outputs pass, how many of the answers say what was retrieved."""
+    """Counts, while outputs are read, how many answers have an unknown ranking."""
 
     def __init__(self) -> None:
         self.repeat = 0
-        """Which repeat is being read."""
+        """The repeat that is being read."""
         self._counts: dict[int, tuple[int, int]] = {}
 
     def count(self, repeat: int, outputs: Iterator[SystemOutputs | None]) -> Iterator[SystemOutputs | None]:
-        """The same outputs; a repeat that is read again is counted anew."""
+        """Yield the outputs and count them; a repeat that is read again replaces its count."""
         self.repeat = repeat
-        answered = unsaid = 0
+        answered = unknown = 0
         for output in outputs:
             if output is not None and output.error is None:
                 answered += 1
-                unsaid += isinstance(output.retrieved, UnknownRanking)
+                unknown += isinstance(output.retrieved, UnknownRanking)
             yield output
-        self._counts[repeat] = answered, unsaid
+        self._counts[repeat] = answered, unknown
 
     @property
     def _totals(self) -> tuple[int, int]:
-        answered, unsaid = (sum(counts) for counts in zip(*self._counts.values(), strict=True))
-        return answered, unsaid
+        answered, unknown = (sum(counts) for counts in zip(*self._counts.values(), strict=True))
+        return answered, unknown
 
     @property
     def none_known(self) -> bool:
-        """Whether there are answers, and none of them says it."""
-        answered, unsaid = self._totals
-        return 0 < unsaid == answered
+        """Whether there are answers and all their rankings are unknown."""
+        answered, unknown = self._totals
+        return 0 < unknown == answered
 
     def check(self, metrics: Sequence[Metric], record: RunRecord) -> None:
-        """Raise where metrics read what no answer says; warn where some answers do not say it."""
-        blind = metrics_needing_retrieved(metrics)
-        answered, unsaid = self._totals
-        if not unsaid or not blind:
+        """Raise if a metric needs rankings and all are unknown; warn if some are."""
+        affected = metrics_needing_retrieved(metrics)
+        answered, unknown = self._totals
+        if not unknown or not affected:
             return
         if self.none_known:
             raise BadValueError(
-                f"'{blind[0]}' reads the field 'retrieved', which no output of {record.run_id} has; let the system say "
-                "what it returned ([] where that is nothing), or leave the metric out: what it answered is stored, and "
-                "`auepora rescore` takes other metrics"
+                f"'{affected[0]}' reads the field 'retrieved', which no output of {record.run_id} has; let the system "
+                "return it ([] if it retrieved nothing), or leave the metric out: the answers are stored, and "
+                "`auepora rescore` computes other metrics"
             )
         warnings.warn(
-            f"{unsaid} of {answered} answers do not say what was retrieved; to metrics of retrieval that is nothing "
-            "found",
+            f"{unknown} of {answered} answers have no 'retrieved'; retrieval metrics score them as empty rankings",
             AueporaWarning,
             stacklevel=3,
         )

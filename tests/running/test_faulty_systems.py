@@ -92,7 +92,7 @@ store: runs.sqlite
     return str(path)
 
 
-def test_a_faulty_endpoint_leaves_no_sample_without_an_outcome(
+def test_faulty_endpoint_leaves_no_sample_without_an_outcome(
     project: Projects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAG_TOKEN", "very-secret-token")
@@ -121,7 +121,7 @@ def test_a_faulty_endpoint_leaves_no_sample_without_an_outcome(
     assert b"very-secret-token" not in (mine.folder / "runs.sqlite").read_bytes()
 
 
-def test_an_endpoint_that_is_down_is_a_failure_per_sample_or_an_early_end(project: Projects, auepora: Run) -> None:
+def test_endpoint_that_is_down_fails_samples_or_stops_the_run(project: Projects, auepora: Run) -> None:
     mine = project(40)
     os.environ["RAG_TOKEN"] = "x" * 8
     try:
@@ -148,7 +148,7 @@ for number, line in enumerate(sys.stdin):
 """
 
 
-def test_a_command_that_dies_half_way_is_started_again(project: Projects) -> None:
+def test_command_that_dies_is_restarted(project: Projects) -> None:
     mine = project(20)
     (mine.folder / "rag.py").write_text(COMMAND)
     (mine.folder / "command.yaml").write_text(
@@ -164,7 +164,7 @@ run: {{concurrency: 2, retries: 1, backoff: 0.01, timeout: 30}}
     assert (mine.folder / "revived").exists()
 
 
-def test_a_full_disk_ends_the_run_clearly_and_it_can_be_resumed(project: Projects, auepora: Run) -> None:
+def test_full_disk_ends_the_run_which_can_be_resumed(project: Projects, auepora: Run) -> None:
     mine = project(2000)
     mine.plan(run="{concurrency: 4}")
 
@@ -186,7 +186,7 @@ def test_a_full_disk_ends_the_run_clearly_and_it_can_be_resumed(project: Project
     assert full.returncode == 3
     assert b"Traceback" not in full.stderr
     assert b"runs.sqlite" in full.stderr
-    assert b"To go on: auepora run plan.yaml --resume" in full.stderr
+    assert b"To resume: auepora run plan.yaml --resume" in full.stderr
     before = len(mine.calls())
     assert 0 < before < 2000
     code, out, err = auepora("run", "plan.yaml", "--resume", "--json")
@@ -195,7 +195,7 @@ def test_a_full_disk_ends_the_run_clearly_and_it_can_be_resumed(project: Project
     assert len(mine.calls()) <= 2000 + 4
 
 
-def test_a_store_that_is_no_store_is_said_before_anything_is_asked(project: Projects, auepora: Run) -> None:
+def test_invalid_store_is_reported_before_any_call(project: Projects, auepora: Run) -> None:
     mine = project(5)
     (mine.folder / "runs.sqlite").write_bytes(b"this is not a database, whatever its name says" * 40)
     code, _, err = auepora("run", "plan.yaml")
@@ -204,7 +204,7 @@ def test_a_store_that_is_no_store_is_said_before_anything_is_asked(project: Proj
     assert mine.calls() == []
 
 
-def test_the_store_holds_no_secret_of_an_exception(project: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_contains_no_secret_of_an_exception(project: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "sk-abcdef-123456")
     mine = project(3)
     source = (mine.folder / "my_rag.py").read_text()

@@ -21,16 +21,16 @@ ANSWERER = """
 import json, sys
 for line in sys.stdin:
     asked = json.loads(line)
-    said = {"sample_id": asked["sample_id"], "response": "it is " + asked["sample_id"]}
-    if int(asked["sample_id"]) < SAYING:
-        said["retrieved"] = []
-    print(json.dumps(said), flush=True)
+    reply = {"sample_id": asked["sample_id"], "response": "it is " + asked["sample_id"]}
+    if int(asked["sample_id"]) < WITH_RETRIEVED:
+        reply["retrieved"] = []
+    print(json.dumps(reply), flush=True)
 """
 
 
-def planned(mine: Project, metrics: str | None, *, saying: int = 0) -> str:
+def planned(mine: Project, metrics: str | None, *, with_retrieved: int = 0) -> str:
     """A plan for a command that tells of the first so many samples what was retrieved, and never of the others."""
-    (mine.folder / "answerer.py").write_text(ANSWERER.replace("SAYING", str(saying)))
+    (mine.folder / "answerer.py").write_text(ANSWERER.replace("WITH_RETRIEVED", str(with_retrieved)))
     plan = {
         "name": "silent",
         "dataset": "data.jsonl",
@@ -43,7 +43,7 @@ def planned(mine: Project, metrics: str | None, *, saying: int = 0) -> str:
     return str(path)
 
 
-def test_a_metric_of_retrieval_is_refused_where_no_answer_tells(project: Projects, auepora: Run) -> None:
+def test_retrieval_metric_is_refused_if_no_output_has_retrieved(project: Projects, auepora: Run) -> None:
     mine = project(4)
     code, out, err = auepora("run", planned(mine, "recall@5 token_f1"))
     assert (code, out) == (2, "")
@@ -57,7 +57,7 @@ def test_a_metric_of_retrieval_is_refused_where_no_answer_tells(project: Project
     assert "'empty_result_rate' reads" in err
 
 
-def test_it_is_not_suggested_either(project: Projects, auepora: Run) -> None:
+def test_retrieval_metrics_are_not_suggested(project: Projects, auepora: Run) -> None:
     mine = project(4)
     code, out, err = auepora("run", planned(mine, None), "--json")
     assert code == 0, err
@@ -66,15 +66,15 @@ def test_it_is_not_suggested_either(project: Projects, auepora: Run) -> None:
     assert not names & {"recall@5", "recall@10", "empty_result_rate", "mrr"}
 
 
-def test_some_answers_that_do_not_tell_are_a_warning(project: Projects) -> None:
+def test_some_outputs_without_retrieved_are_a_warning(project: Projects) -> None:
     mine = project(4)
-    with pytest.warns(AueporaWarning, match="3 of 4 answers do not say what was retrieved"):
-        outcome = run_plan(planned(mine, "empty_result_rate", saying=1))
+    with pytest.warns(AueporaWarning, match="3 of 4 answers have no 'retrieved'"):
+        outcome = run_plan(planned(mine, "empty_result_rate", with_retrieved=1))
     assert outcome.results is not None
     assert outcome.results[0].value == 1.0
 
 
-def test_export_does_not_say_it_either_and_saved_outputs_are_kept_alike(project: Projects, auepora: Run) -> None:
+def test_export_and_saved_outputs_keep_unknown_rankings(project: Projects, auepora: Run) -> None:
     mine = project(3)
     auepora("run", planned(mine, "token_f1"))
     auepora("export", "silent", "exported")
@@ -89,11 +89,11 @@ def test_export_does_not_say_it_either_and_saved_outputs_are_kept_alike(project:
         for name in ("silent", "saved"):
             record = store.find(name)
             assert all(isinstance(row.output.retrieved, UnknownRanking) for row in store.outputs(record.run_id))
-            with pytest.raises(BadValueError, match="does not say what was retrieved"):
+            with pytest.raises(BadValueError, match="has no 'retrieved' for sample"):
                 stored_contexts(store, record, store.samples(record.run_id))
 
 
-def test_an_endpoint_that_leads_to_no_documents_is_known_before_it_is_asked(project: Projects, auepora: Run) -> None:
+def test_endpoint_without_retrieved_is_refused_before_any_call(project: Projects, auepora: Run) -> None:
     mine = project(2)
     (mine.folder / "http.yaml").write_text(
         "dataset: data.jsonl\nsystem: {http: {url: 'http://127.0.0.1:9/', response: {answer: a}}}\n"
@@ -101,4 +101,4 @@ def test_an_endpoint_that_leads_to_no_documents_is_known_before_it_is_asked(proj
     )
     code, _, err = auepora("run", "http.yaml")
     assert code == 2
-    assert "metrics[1]: 'recall@5' reads the field 'retrieved', which system.http.response does not lead to" in err
+    assert "metrics[1]: 'recall@5' reads the field 'retrieved', which system.http.response has no path to" in err

@@ -1,4 +1,4 @@
-"""Mistakes in plans: each is said with its line and key, and what to do; and all of them at once."""
+"""Errors in plans: each has its line, its key and a hint; and all of them are found at once."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -13,12 +13,12 @@ ASKED = "dataset: data.jsonl\n"
 
 
 class Row(NamedTuple):
-    """A plan that is wrong in one thing: where, and words that say what."""
+    """A plan with one error, its line and key, and a part of the message."""
 
     text: str
     line: int | None
     key: str
-    said: str
+    message: str
     why: str
 
 
@@ -62,11 +62,11 @@ ROWS = [
     Row(GOOD + "judge: {cahce: c}", 3, "judge.cahce", "did you mean 'cache'?", "misspelt cache"),
     Row(GOOD + "judge: {cache: 5}", 3, "judge.cache", "write a path, or false", "number as cache"),
     Row(GOOD + "judge: {cache: false, cache_only: true}", 3, "judge.cache_only", "no cache to answer from", "no cache to judge from"),
-    Row(GOOD + "judge: {repeats: 0}", 3, "judge.repeats", "whole number of at least 1", "judged never"),
-    Row(GOOD + "judge: {concurrency: 0}", 3, "judge.concurrency", "whole number of at least 1", "nobody at once"),
+    Row(GOOD + "judge: {repeats: 0}", 3, "judge.repeats", "integer >= 1", "judged never"),
+    Row(GOOD + "judge: {concurrency: 0}", 3, "judge.concurrency", "integer >= 1", "nobody at once"),
     Row(GOOD + "judge: {timeout: soon}", 3, "judge.timeout", "number of seconds", "timeout as text"),
-    Row(GOOD + "judge: {max_calls: -1}", 3, "judge.max_calls", "whole number of at least 0", "calls below none"),
-    Row(GOOD + "judge: {max_cost: 5}", 3, "judge.max_cost", "nobody knows what a judge costs", "a limit without prices"),
+    Row(GOOD + "judge: {max_calls: -1}", 3, "judge.max_calls", "integer >= 0", "calls below none"),
+    Row(GOOD + "judge: {max_cost: 5}", 3, "judge.max_cost", "the cost of the judge is unknown", "a limit without prices"),
     Row(GOOD + "judge: {prices: {m: 5}}", 3, "judge.prices.m", "what a million tokens cost", "price as number"),
     Row(GOOD + "judge: {prices: {m: {promt: 5}}}", 3, "judge.prices.m.promt", "did you mean 'prompt'?", "misspelt price"),
     Row(GOOD + "judge: {prices: {m: {prompt: -5}}}", 3, "judge.prices.m.prompt", "at least 0", "price below nothing"),
@@ -158,40 +158,40 @@ ROWS = [
     Row(GOOD + "scoring: no", 3, "scoring", "not false", "false as scoring"),
     Row(GOOD + "run:\n  top_k: 5\n  concurency: 8", 5, "run.concurency", "did you mean 'concurrency'?", "misspelt in run"),
     Row(GOOD + "run: {concurrency: '8'}", 3, "run.concurrency", "not the text '8'; leave out the quotes", "quoted"),
-    Row(GOOD + "run: {top_k: 0}", 3, "run.top_k", "at least 1, not the number 0", "nothing asked for"),
-    Row(GOOD + "run: {top_k: 2.5}", 3, "run.top_k", "a whole number", "half a document"),
+    Row(GOOD + "run: {top_k: 0}", 3, "run.top_k", "integer >= 1, not the number 0", "nothing asked for"),
+    Row(GOOD + "run: {top_k: 2.5}", 3, "run.top_k", "an integer", "half a document"),
     Row(GOOD + "run: {repeats: true}", 3, "run.repeats", "not true", "true is no number"),
     Row(GOOD + "run: {timeout: 0}", 3, "run.timeout", "above 0, not the number 0; write null to wait", "no time"),
     Row(GOOD + "run: {timeout: -1}", 3, "run.timeout", "above 0, not the number -1", "negative time"),
     Row(GOOD + "run: {timeout: 30s}", 3, "run.timeout", "write the bare number of seconds", "time with its unit"),
-    Row(GOOD + "run: {retries: -1}", 3, "run.retries", "at least 0", "negative retries"),
+    Row(GOOD + "run: {retries: -1}", 3, "run.retries", "integer >= 0", "negative retries"),
     Row(GOOD + "run: {backoff: no}", 3, "run.backoff", "of at least 0, not false", "false backoff"),
-    Row(GOOD + "run: {max_failures: 10%}", 3, "run.max_failures", "whole number", "share of failures"),
+    Row(GOOD + "run: {max_failures: 10%}", 3, "run.max_failures", "integer", "share of failures"),
     Row(GOOD + "scoring: {executor: threads}", 3, "scoring.executor", "'serial', 'processes' or 'ray'", "executor"),
     Row(GOOD + "scoring: {address: auto}", 3, "scoring.address", "goes with 'executor: ray'", "address of nobody"),
     Row(GOOD + "scoring: {executor: ray, address: 7}", 3, "scoring.address", "must be", "an address that is a number"),
     Row(GOOD + "scoring: {workers: 2}", 3, "scoring.workers", "goes with 'executor: processes'", "workers of one"),
-    Row(GOOD + "scoring: {batch_size: 0}", 3, "scoring.batch_size", "at least 1", "empty batches"),
+    Row(GOOD + "scoring: {batch_size: 0}", 3, "scoring.batch_size", "integer >= 1", "empty batches"),
     Row(GOOD + "store: 5", 3, "store", "must be a text", "number as store"),
     Row(GOOD + "store: ':memory:'", 3, "store", "would be gone with the process", "store in memory"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.why)
-def test_a_mistake_is_said_with_its_line_and_key(row: Row, tmp_path: Path) -> None:
+def test_error_has_line_and_key(row: Row, tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(row.text + "\n", encoding="utf-8")
     with pytest.raises(PlanError) as raised:
         read_plan(path)
     error = raised.value
     assert (error.line, error.key) == (row.line, row.key)
-    assert row.said in error.problem
+    assert row.message in error.problem
     where = f"{path}:{row.line}: " if row.line else f"{path}: "
     assert str(error).startswith(where + (f"{row.key}: " if row.key else ""))
     assert [str(one) for one in plan_problems(path)] == [str(error)], "one mistake is one problem"
 
 
-def test_all_mistakes_are_found_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_all_errors_are_found_in_the_order_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(
         "nam: x\ndataset: {josnl: d}\nsystem: {command: ls}\nmetrics: [recal@5, recall@0]\nrun: {top_k: 0, tiemout: 1}\n"
@@ -204,7 +204,7 @@ def test_all_mistakes_are_found_in_the_order_of_the_file(tmp_path: Path) -> None
         read_plan(path)
 
 
-def test_a_good_plan_has_no_problems(tmp_path: Path) -> None:
+def test_valid_plan_has_no_problems(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(GOOD)
     assert plan_problems(path) == []

@@ -140,7 +140,7 @@ WRONG = [
     (["a", "b", "c", "--labels", "ann.jsonl"], "give one run, or two to compare"),
     (["new", "new", "--labels", "ann.jsonl", "-m", "token_f1"], "are the same run"),
     (["--labels", "none.jsonl", "-m", "token_f1"], "none.jsonl"),
-    (["--labels", "ann.jsonl", "-m", "token_f1", "-o", "x.csv"], "has no CSV"),
+    (["--labels", "ann.jsonl", "-m", "token_f1", "-o", "x.csv"], "cannot be written as CSV"),
     (["--labels", "ann.jsonl", "-m", "token_f1", "-o", "ann.jsonl"], "is the input"),
     (["--labels", "ann.jsonl", "-m", "token_f1", "--scores", "s.jsonl"], "--scores takes the place of -m"),
     (["--labels", "ann.jsonl", "-m", "token_f1", "--threshold", "nan"], "must be a finite number"),

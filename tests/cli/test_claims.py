@@ -1,4 +1,4 @@
-"""What the command line tells of claims and nuggets: statements with verdicts, failed measurements, nugget files."""
+"""Claims and nuggets on the command line: statements with verdicts, failed measurements, nugget files."""
 
 import json
 import sys
@@ -26,14 +26,14 @@ class Words(StructuredCritic):
         if "claims" in request.schema["properties"]:
             return Judgement({"claims": frames(request.prompt, "text")[0].strip(".").split(". ")})
         known = " ".join(frames(request.prompt, "evidence"))
-        told = [
+        verdicts = [
             {"number": number, "why": "by its words", "verdict": "full" if one.strip(".") in known else "none"}
             for number, one in enumerate(frames(request.prompt, "statement"), 1)
         ]
-        return Judgement({"verdicts": told})
+        return Judgement({"verdicts": verdicts})
 """
 PLAN = """
-name: told
+name: claims
 dataset: data.jsonl
 outputs: answers.jsonl
 resources: {judge: {python: "words_judge:Words"}}
@@ -78,12 +78,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("words_judge", None)
 
 
-def test_each_claim_stands_beside_its_verdict_and_what_metrics_share_is_told_once(folder: Path, auepora: Run) -> None:
+def test_claims_are_shown_with_verdicts_and_shared_judgements_once(folder: Path, auepora: Run) -> None:
     code, _, err = auepora("run", "plan.yaml", "-q")
     assert code == 0, err
-    _, out, _ = auepora("show", "told", "--sample", "q1")
-    told = out[out.index("judged ") :].splitlines()
-    assert told == [
+    _, out, _ = auepora("show", "claims", "--sample", "q1")
+    lines = out[out.index("judged ") :].splitlines()
+    assert lines == [
         'judged     claim_precision, claim_hallucination by words, of the answer: claims ["Cats sleep", "Cats sing"]',
         "judged     claim_precision, claim_hallucination by words, against the reference:",
         "             full: Cats sleep (by its words)",
@@ -94,27 +94,27 @@ def test_each_claim_stands_beside_its_verdict_and_what_metrics_share_is_told_onc
         "judged     nugget_recall by words, against the answer:",
         "             full: Cats sleep (by its words)",
     ]
-    _, out, _ = auepora("show", "told", "--sample", "q1", "--json")
+    _, out, _ = auepora("show", "claims", "--sample", "q1", "--json")
     about = [one["about"] for one in json.loads(out)["judgements"] if one["metric"] == "nugget_recall"]
     assert about == [{"of": "the answer", "statements": ["Cats sleep"]}]
-    code, _, _ = auepora("export", "told", "saved")
+    code, _, _ = auepora("export", "claims", "saved")
     assert code == 0
     rows = [json.loads(line) for line in (folder / "saved" / "judgements.jsonl").read_text().splitlines()]
     assert {"of": "the reference", "statements": ["Cats sleep", "Cats sing"]} in [row.get("about") for row in rows]
 
 
-def test_nuggets_that_cannot_be_read_are_a_failure_with_its_reason(folder: Path, auepora: Run) -> None:
+def test_invalid_nuggets_are_a_failure_with_a_reason(folder: Path, auepora: Run) -> None:
     _, _, err = auepora("run", "plan.yaml")
     assert "metadata.nuggets[0] has 'high' as 'importance', which must be one of vital, okay" in err
-    _, out, _ = auepora("show", "told", "--failures")
+    _, out, _ = auepora("show", "claims", "--failures")
     assert "q2: nugget_recall: bad_nuggets" in out
-    _, out, _ = auepora("explain", "told", "nugget_recall", "--query", "q2")
+    _, out, _ = auepora("explain", "claims", "nugget_recall", "--query", "q2")
     assert "metadata.nuggets[0] has 'high'" in out
     _, out, _ = auepora("validate", "data.jsonl", "answers.jsonl")
     assert "data.jsonl:2: metadata.nuggets[0] has 'high' as 'importance'" in out
 
 
-def test_nuggets_of_a_file_are_scored(folder: Path, auepora: Run) -> None:
+def test_score_with_a_nuggets_file(folder: Path, auepora: Run) -> None:
     command = ["score", "data.jsonl", "answers.jsonl", "-m", "nugget_recall", "--plan", "plan.yaml"]
     code, out, err = auepora(*command, "--nuggets", "nuggets.jsonl", "--json")
     assert code == 0, err
@@ -129,7 +129,7 @@ def test_nuggets_of_a_file_are_scored(folder: Path, auepora: Run) -> None:
     assert (code, "leave out --corpus and --nuggets" in err) == (2, True)
 
 
-def test_and_validated(folder: Path, auepora: Run) -> None:
+def test_validate_with_a_nuggets_file(folder: Path, auepora: Run) -> None:
     code, out, _ = auepora("validate", "data.jsonl", "--nuggets", "nuggets.jsonl")
     assert code == 0
     assert "warning: nuggets.jsonl: no sample has the qid 'q7'" in out

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: tables, JSON, files, mistakes, exit codes."""
+"""The command line: tables, JSON, files, user errors, exit codes."""
 
 import io
 import json
@@ -25,7 +25,7 @@ class TestScore:
         assert "mean of" in out
         assert err == "Warning: 1 of 3 samples has no output and counts as a failure: '3'\n"
 
-    def test_without_metrics_it_scores_what_the_data_supports(self, files: Path, run: Run) -> None:
+    def test_default_metrics_are_those_the_data_supports(self, files: Path, run: Run) -> None:
         code, out, _ = run("score", "data.jsonl", "out.jsonl", "--json")
         names = [result["name"] for result in json.loads(out)["results"]]
         assert code == 3, "of three samples one failed and one has no output"
@@ -35,7 +35,7 @@ class TestScore:
         assert {"mean_latency[end_to_end]", "empty_result_rate"} <= set(names)
         assert "aqwv" not in names
 
-    def test_what_the_data_lacks_is_not_suggested(self, files: Path, run: Run) -> None:
+    def test_unsupported_metrics_are_not_suggested(self, files: Path, run: Run) -> None:
         Path("ids.jsonl").write_text('{"sample_id": "1", "query": "?", "relevant_docs": ["a"]}\n')
         Path("ranked.jsonl").write_text('{"sample_id": "1", "retrieved": ["a"]}\n')
         _, out, _ = run("score", "ids.jsonl", "ranked.jsonl", "--json")
@@ -85,9 +85,7 @@ class TestScore:
             (("--conventions", "trec", "-M", "5"), "trec, depth 5"),
         ],
     )
-    def test_the_table_names_its_conventions(
-        self, files: Path, arguments: tuple[str, ...], want: str, run: Run
-    ) -> None:
+    def test_table_names_its_conventions(self, files: Path, arguments: tuple[str, ...], want: str, run: Run) -> None:
         _, out, err = run("score", "--qrels", "qrels.txt", "--run", "run.txt", "-m", "mrr", *arguments)
         assert out.endswith(f"\n\nconventions: {want}\n")
         assert "conventions" not in err
@@ -108,7 +106,7 @@ class TestScore:
             "Warning: 1 output belongs to no sample and is left out: 'q9'\n"
         )
 
-    def test_trec_evals_own_figures(self, run: Run) -> None:
+    def test_results_of_trec_eval(self, run: Run) -> None:
         folder = need_data("trec_eval")
         specs = ["-m", "map", "-m", "mrr", "-m", "precision@10", "-m", "ndcg@10", "-m", "recall@100"]
         _, out, _ = run("score", "--qrels", f"{folder}/qrels.test", "--run", f"{folder}/results.test", *specs)
@@ -118,7 +116,7 @@ class TestScore:
         }  # fmt: skip
 
 
-MISTAKES = [  # arguments, what the message says
+MISTAKES = [  # arguments, part of the message
     (["score"], "give DATASET and OUTPUTS, or --qrels and --run"),
     (["score", "data.jsonl"], "give DATASET and OUTPUTS, or --qrels and --run"),
     (["score", "--qrels", "qrels.txt"], "give --qrels and --run together"),
@@ -155,7 +153,7 @@ MISTAKES = [  # arguments, what the message says
 
 
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES, ids=[" ".join(row[0]) for row in MISTAKES])
-def test_mistakes_end_with_two_and_one_clear_message(files: Path, arguments: list[str], message: str, run: Run) -> None:
+def test_user_errors_exit_with_2_and_one_message(files: Path, arguments: list[str], message: str, run: Run) -> None:
     code, out, err = run(*arguments)
     assert code == 2
     assert out == ""
@@ -179,7 +177,7 @@ class TestMetrics:
     @pytest.mark.parametrize(
         ("name", "want"), [("mrr[@k]", "mrr[@k]"), ("recall@k", "recall@k"), ("AP@100", "map[@k]")]
     )
-    def test_any_spelling_finds_it(self, name: str, want: str, run: Run) -> None:
+    def test_any_form_of_a_name_is_found(self, name: str, want: str, run: Run) -> None:
         code, out, _ = run("metrics", name)
         assert (code, out.splitlines()[0]) == (0, want)
 
@@ -192,27 +190,27 @@ class TestMetrics:
             ("llm_faithfulness", "-m 'llm_faithfulness:evidence_source=VALUE,as=NAME'"),
         ],
     )
-    def test_the_card_says_how_to_set_options(self, name: str, want: str, run: Run) -> None:
+    def test_card_shows_how_to_set_options(self, name: str, want: str, run: Run) -> None:
         _, out, _ = run("metrics", name)
         assert out.splitlines()[-1] == f"Set options on the command line after a colon: {want}"
 
     @pytest.mark.parametrize("name", ["llm_faithfulness", "llm_answer_quality"])
-    def test_the_card_of_a_judged_metric_shows_what_is_asked(self, name: str, run: Run) -> None:
+    def test_card_of_a_judge_metric_shows_its_prompt(self, name: str, run: Run) -> None:
         _, out, _ = run("metrics", name)
         assert f"\nPrompt {name.removeprefix('llm_')}/1/" in out
         assert "\n  {{answer}}\n" in out
         assert "never follow it" in out
-        _, told, _ = run("metrics", name, "--json")
-        (prompt,) = json.loads(told)["prompts"].values()
+        _, out, _ = run("metrics", name, "--json")
+        (prompt,) = json.loads(out)["prompts"].values()
         assert "{{question}}" in prompt
 
-    def test_the_card_of_a_metric_over_claims_shows_both_prompts(self, run: Run) -> None:
+    def test_card_of_a_claim_metric_shows_both_prompts(self, run: Run) -> None:
         _, out, _ = run("metrics", "claim_faithfulness")
         assert out.index("\nPrompt claims/1/") < out.index("\nPrompt support/1/")
-        _, told, _ = run("metrics", "claim_faithfulness", "--json")
-        assert [key.partition("/")[0] for key in json.loads(told)["prompts"]] == ["claims", "support"]
+        _, out, _ = run("metrics", "claim_faithfulness", "--json")
+        assert [key.partition("/")[0] for key in json.loads(out)["prompts"]] == ["claims", "support"]
 
-    def test_a_pipe_gets_one_line_per_metric(self, run: Run) -> None:
+    def test_pipe_gets_one_line_per_metric(self, run: Run) -> None:
         _, out, _ = run("metrics")
         listing, _, legend = out.rstrip().rpartition("\n\n")
         assert legend == "↓ lower is better"
@@ -222,7 +220,7 @@ class TestMetrics:
         assert "recall@k" not in marked
 
     @pytest.mark.parametrize("columns", [80, 100])
-    def test_a_terminal_gets_lines_that_fit(self, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_terminal_gets_wrapped_lines(self, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
         class Terminal(io.StringIO):
             def isatty(self) -> bool:
                 return True
@@ -255,7 +253,7 @@ def test_help_and_version(run: Run) -> None:
         assert f"auepora {command}" in out, "help shows an example"
 
 
-def test_a_remark_of_the_library_is_one_line_on_stderr(files: Path, run: Run) -> None:
+def test_library_warning_is_one_line_on_stderr(files: Path, run: Run) -> None:
     Path("odd.jsonl").write_text(
         json.dumps({"sample_id": "1", "retrieved": [{"doc": "a", "rank": 2}, {"doc": "b", "rank": 1}]}) + "\n"
     )
@@ -263,7 +261,7 @@ def test_a_remark_of_the_library_is_one_line_on_stderr(files: Path, run: Run) ->
     assert "Warning: 'rank' contradicts the order of 'retrieved'; the list order is what counts (sample '1')\n" in err
 
 
-def test_the_reference_page_is_what_the_commands_say() -> None:
+def test_reference_page_is_up_to_date() -> None:
     from auepora_eval.cli.reference import reference_page
     from helpers.requirements import REPO
 
@@ -271,7 +269,7 @@ def test_the_reference_page_is_what_the_commands_say() -> None:
     assert page == reference_page(), "run `make docs`"
 
 
-def test_every_command_has_an_example_and_reads_well() -> None:
+def test_every_command_has_an_example_and_proper_help() -> None:
     from auepora_eval.cli.reference import reference_page
 
     for section in reference_page().split("## `")[1:]:

@@ -20,7 +20,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_two_run_files_are_scored_and_compared(files: Path, auepora: Command) -> None:
+def test_compare_two_trec_runs(files: Path, auepora: Command) -> None:
     code, out, err = auepora("compare", "--qrels", "qrels.txt", "weak.run", "strong.run", "-m", "map", "-m", "ndcg@10")
     assert code == 0, err
     assert "weak" in out
@@ -33,7 +33,7 @@ def test_two_run_files_are_scored_and_compared(files: Path, auepora: Command) ->
     assert not list(files.glob("*.sqlite"))  # nothing is stored
 
 
-def test_the_usual_metrics_and_more_than_two_runs(files: Path, auepora: Command) -> None:
+def test_default_metrics_and_leaderboard(files: Path, auepora: Command) -> None:
     code, out, err = auepora("compare", "--qrels", "qrels.txt", "weak.run", "strong.run")
     assert code == 0, err
     for name in ("map", "ndcg@10", "mrr", "precision@10", "recall@100"):
@@ -42,7 +42,7 @@ def test_the_usual_metrics_and_more_than_two_runs(files: Path, auepora: Command)
     assert code == 0, err
 
 
-def test_topics_without_a_line_are_named(files: Path, auepora: Command) -> None:
+def test_missing_topics_are_named(files: Path, auepora: Command) -> None:
     lines = Path("strong.run").read_text().splitlines(keepends=True)
     Path("strong.run").write_text("".join(lines[4:]) + "t99 Q0 x 1 1.0 me\n")
     code, _, err = auepora("compare", "--qrels", "qrels.txt", "weak.run", "strong.run", "-m", "map")

@@ -1,4 +1,4 @@
-"""``auepora validate`` and ``auepora convert`` as a user meets them."""
+"""The commands ``auepora validate`` and ``auepora convert``."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class TestValidate:
         assert "\n  - Noise robustness: no sample has labels.variant_of and a noise scenario" in out
         assert out.endswith("\n\nno problems\n")
 
-    def test_problems_are_two(self, files: Path, run: Run) -> None:
+    def test_problems_exit_with_2(self, files: Path, run: Run) -> None:
         code, out, err = run("validate", "data.jsonl", "out.jsonl")
         assert (code, err) == (2, "")
         assert out.startswith("data.jsonl:3: sample '3' has no output in out.jsonl\n\n3 samples in data.jsonl")
@@ -30,14 +30,14 @@ class TestValidate:
         assert "timings       end_to_end 1\n" in out
         assert out.endswith("\n1 problem\n")
 
-    def test_warnings_are_fine(self, files: Path, run: Run) -> None:
+    def test_warnings_exit_with_0(self, files: Path, run: Run) -> None:
         Path("odd.jsonl").write_text('{"sample_id": "1", "query": ""}\n')
         code, out, _ = run("validate", "odd.jsonl")
         assert code == 0
         assert out.startswith("warning: odd.jsonl:1: the query of sample '1' is empty\n")
         assert out.endswith("\nno problems, 1 warning\n")
 
-    def test_the_first_hundred(self, files: Path, run: Run) -> None:
+    def test_first_hundred_problems_are_printed(self, files: Path, run: Run) -> None:
         Path("bad.jsonl").write_text("[]\n" * 103)
         code, out, _ = run("validate", "bad.jsonl")
         assert code == 2
@@ -73,7 +73,7 @@ class TestValidate:
         assert {"RETRIEVAL_RELEVANCE", "LATENCY"} <= supported
         assert "NOISE_ROBUSTNESS" not in supported
 
-    def test_documents_that_the_corpus_lacks(self, files: Path, run: Run) -> None:
+    def test_documents_missing_from_the_corpus(self, files: Path, run: Run) -> None:
         Path("corpus.jsonl").write_text('{"doc_id": "b", "text": "B."}\n{"doc_id": "x", "text": "X."}\n')
         Path("both.jsonl").write_text(
             '{"sample_id": "1", "retrieved": ["a", "x"], "response": "Ada"}\n'
@@ -91,7 +91,7 @@ class TestValidate:
         document = json.loads(run("validate", "data.jsonl", "both.jsonl", "--corpus", "corpus.jsonl", "--json")[1])
         assert (document["documents"], document["files"]["corpus"]["path"]) == (2, "corpus.jsonl")
 
-    def test_a_corpus_that_cannot_be_read(self, files: Path, run: Run) -> None:
+    def test_invalid_corpus(self, files: Path, run: Run) -> None:
         Path("corpus.jsonl").write_text('{"doc_id": "b"}\n{"doc_id": 3, "text": 4}\n{"doc_id": "d", "text": "D"}\n')
         code, out, _ = run("validate", "data.jsonl", "--corpus", "corpus.jsonl")
         assert code == 2
@@ -103,7 +103,7 @@ class TestValidate:
         code, out, _ = run("validate", "data.jsonl", "--corpus", "nope.jsonl")
         assert (code, out.splitlines()[0]) == (2, "nope.jsonl: no such file")
 
-    def test_outputs_that_cannot_be_read_can_tell_nothing(self, files: Path, run: Run) -> None:
+    def test_invalid_outputs_support_no_metric(self, files: Path, run: Run) -> None:
         Path("bad.jsonl").write_text("{nonsense\n")
         Path("other.jsonl").write_text('{"sample_id": "x", "retrieved": []}\n')
         for name, why in (("bad.jsonl", "no output could be read"), ("other.jsonl", "no output belongs to a sample")):
@@ -114,7 +114,7 @@ class TestValidate:
             document = json.loads(run("validate", "data.jsonl", name, "--json")[1])
             assert {(one["supported"], one["missing"]) for one in document["targets"]} == {(False, why)}
 
-    def test_a_broken_first_line_is_named(self, files: Path, run: Run) -> None:
+    def test_broken_first_line_is_reported(self, files: Path, run: Run) -> None:
         for name, text, want in (
             ("a.jsonl", '{"sample_id": oops}\n', "a.jsonl:1: not valid JSON: invalid character near column 15"),
             ("a.json", '{"sample": oops}\n', "a.json:1: not valid JSON: invalid character near column 12"),
@@ -135,7 +135,7 @@ class TestValidate:
             assert code == 2
             assert want in err
 
-    def test_what_follows_a_broken_first_line_tells_the_format(self, files: Path, run: Run) -> None:
+    def test_format_is_detected_after_a_broken_first_line(self, files: Path, run: Run) -> None:
         Path("a.jsonl").write_text('{user_input: "q"}\n{"user_input": "q", "response": "x"}\n')
         Path("a.json").write_text('[\n{user_input: "q"},\n{"user_input": "q", "response": "x"}\n]\n')
         for name, line in (("a.jsonl", 1), ("a.json", 2)):
@@ -153,7 +153,7 @@ class TestConvert:
         assert run("convert", "answers.jsonl", "y.jsonl") == (0, "", "wrote y.jsonl: 1 output\n")
         assert load_jsonl_outputs("y.jsonl") == load_jsonl_outputs("answers.jsonl")
 
-    def test_what_is_dropped_is_said(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_dropped_fields_are_reported(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         known = formats.formats()
         narrow = Format(
             "narrow",
@@ -197,7 +197,7 @@ MISTAKES = [  # arguments, what the message says
 
 
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES, ids=[" ".join(row[0]) for row in MISTAKES])
-def test_mistakes_end_with_two_and_one_clear_message(files: Path, arguments: list[str], message: str, run: Run) -> None:
+def test_user_errors_exit_with_2_and_one_message(files: Path, arguments: list[str], message: str, run: Run) -> None:
     before = Path("data.jsonl").read_bytes()
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
@@ -206,7 +206,7 @@ def test_mistakes_end_with_two_and_one_clear_message(files: Path, arguments: lis
     assert Path("data.jsonl").read_bytes() == before
 
 
-def test_a_file_that_is_not_there_is_a_problem(files: Path, run: Run) -> None:
+def test_missing_file_is_a_problem(files: Path, run: Run) -> None:
     code, out, _ = run("validate", "nope.jsonl", "out.jsonl")
     assert code == 2
     assert out.startswith("nope.jsonl: no such file\n\n2 outputs in out.jsonl (jsonl)\n")

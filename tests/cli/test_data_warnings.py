@@ -1,4 +1,4 @@
-"""What is said about the data besides the numbers."""
+"""Warnings about the data."""
 
 import json
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from auepora_eval.core.conventions import Conventions
 
 Run = Callable[..., tuple[int, str, str]]
 
-STRAYS = [  # conventions, missing, unknown, what is said
+UNMATCHED = [  # conventions, missing, unknown, message
     ("auepora", "", "", ""),
     ("auepora", "a", "", "Warning: 1 of 9 samples has no output and counts as a failure: 'a'\n"),
     ("auepora", "ab", "", "Warning: 2 of 9 samples have no output and count as failures: 'a', 'b'\n"),
@@ -23,14 +23,18 @@ STRAYS = [  # conventions, missing, unknown, what is said
 ]
 
 
-@pytest.mark.parametrize(("preset", "missing", "unknown", "said"), STRAYS, ids=[row[-1][9:60] for row in STRAYS])
-def test_strays(preset: str, missing: str, unknown: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("preset", "missing", "unknown", "message"), UNMATCHED, ids=[row[-1][9:60] for row in UNMATCHED]
+)
+def test_unmatched_ids(
+    preset: str, missing: str, unknown: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     rules = Conventions.of("trec", missing="zero") if preset == "zero" else Conventions.of(preset)
     warn_unmatched_ids(list(missing), list(unknown), total=9, conventions=rules)
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == message
 
 
-def test_an_answer_only_system_gets_no_retrieval_metrics(files: Path, run: Run) -> None:
+def test_answer_only_system_gets_no_retrieval_metrics(files: Path, run: Run) -> None:
     code, out, _ = run("score", "data.jsonl", "answers.jsonl", "--json")
     names = [result["name"] for result in json.loads(out)["results"]]
     assert code == 3, "two of three samples have no output"
@@ -38,14 +42,14 @@ def test_an_answer_only_system_gets_no_retrieval_metrics(files: Path, run: Run) 
     assert not [name for name in names if name.startswith(("recall", "mrr", "empty_result"))]
 
 
-def test_a_total_outage_is_scored(files: Path, run: Run) -> None:
+def test_outputs_with_only_errors_are_scored(files: Path, run: Run) -> None:
     Path("down.jsonl").write_text('{"sample_id": "1", "error": "timeout"}\n')
     code, out, _ = run("score", "data.jsonl", "down.jsonl", "-m", "mrr", "--json")
     assert code == 3
     assert json.loads(out)["results"][0]["value"] == 0.0
 
 
-def test_that_nothing_was_found_is_said(files: Path, run: Run) -> None:
+def test_no_hit_at_all_is_a_warning(files: Path, run: Run) -> None:
     surprise = "Warning: no relevant document stands where these metrics look"
     Path("other.txt").write_text("q1 Q0 docs/a 1 2.0 me\nq2 Q0 docs/c 1 1.0 me\n")
     assert surprise in run("score", "--qrels", "qrels.txt", "--run", "other.txt", "-m", "map", "-m", "recall@5")[2]
@@ -57,7 +61,7 @@ def test_that_nothing_was_found_is_said(files: Path, run: Run) -> None:
     assert surprise not in run("score", "data.jsonl", "down.jsonl", "-m", "mrr")[2]
 
 
-def test_a_document_twice_in_a_run(files: Path, run: Run) -> None:
+def test_duplicate_document_in_a_run(files: Path, run: Run) -> None:
     Path("run.txt").write_text("q9 Q0 a 1 9 me\nq9 Q0 a 1 9 me\nq1 Q0 a 1 3.0 me\nq1 Q0 b 2 2.0 me\nq1 Q0 a 3 1.0 me\n")
     scored = ("score", "--qrels", "qrels.txt", "--run", "run.txt", "-m", "precision@3", "-m", "map", "--json")
     code, _, err = run(*scored)

@@ -1,4 +1,4 @@
-"""Gold given as passages: whatever the ids of the chunks that cover them, commands and metrics find the hits."""
+"""Gold given as passages: commands and metrics find hits in chunks with any id that cover them."""
 
 import json
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def scored(auepora: Call, *arguments: str) -> dict[str, Any]:
     return document
 
 
-def test_score_validate_and_init_offer_span_metrics(files: Path, auepora: Call) -> None:
+def test_score_validate_and_init_suggest_span_metrics(files: Path, auepora: Call) -> None:
     by_name = {one["name"]: one["value"] for one in scored(auepora)["results"]}
     assert by_name["recall@5"] == 0.0
     assert by_name["recall_doc@5"] == 1.0
@@ -64,14 +64,14 @@ def test_score_validate_and_init_offer_span_metrics(files: Path, auepora: Call) 
     assert "- recall_doc@5" in plan
 
 
-def test_without_spans_nothing_more_is_offered(files: Path, auepora: Call) -> None:
+def test_no_span_metrics_without_spans(files: Path, auepora: Call) -> None:
     text = Path("data.jsonl").read_text().replace(', "span": [100, 200]', "")
     Path("data.jsonl").write_text(text)
     names = {one["name"] for one in scored(auepora)["results"]}
     assert not any(name.startswith(("span_", "recall_doc")) for name in names)
 
 
-def test_documents_without_spans_are_offered_documents_alone(files: Path, auepora: Call) -> None:
+def test_parent_ids_without_spans_suggest_document_metrics(files: Path, auepora: Call) -> None:
     rows = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
     for row in rows:
         for item in row["retrieved"]:
@@ -82,7 +82,7 @@ def test_documents_without_spans_are_offered_documents_alone(files: Path, auepor
     assert not any(name.startswith("span_") for name in names)
 
 
-def test_quality_and_causes_go_by_span(files: Path, auepora: Call) -> None:
+def test_quality_and_causes_use_spans(files: Path, auepora: Call) -> None:
     document = scored(auepora, "-m", "quality_given_hit@5", "-m", "failure_attribution@5", "-m", "hit_rate@5")
     rows = {row["sample_id"]: row for row in document["per_query"]}
     given = {name: row["scores"].get("quality_given_hit@5") for name, row in rows.items()}

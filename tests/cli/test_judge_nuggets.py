@@ -1,4 +1,4 @@
-"""``auepora judge nuggets``: files of nuggets made from documents, answers held against them, what is told."""
+"""``auepora judge nuggets``: nuggets generated from documents, and assigned to answers."""
 
 import json
 import sys
@@ -70,7 +70,7 @@ def made(path: str) -> dict[str, list[tuple[str, str, str | None]]]:
     return {one.qid: [(n.text, n.importance, n.assignment) for n in one.nuggets] for one in topics}
 
 
-def test_nuggets_are_gathered_and_answers_held_against_them(folder: Path, auepora: Run) -> None:
+def test_generate_and_assign_nuggets(folder: Path, auepora: Run) -> None:
     making = (
         "judge",
         "nuggets",
@@ -98,7 +98,7 @@ def test_nuggets_are_gathered_and_answers_held_against_them(folder: Path, auepor
     assert read_nuggets("assigned.jsonl")[0].extra["run_id"] == "answers"
 
 
-def test_what_was_retrieved_can_be_read(folder: Path, auepora: Run) -> None:
+def test_generate_nuggets_from_retrieved_documents(folder: Path, auepora: Run) -> None:
     code, _, _ = auepora(
         "judge", "nuggets", "data.jsonl", "-o", "n.jsonl", "--retrieved", "answers.jsonl", "--plan", "plan.yaml"
     )
@@ -106,7 +106,7 @@ def test_what_was_retrieved_can_be_read(folder: Path, auepora: Run) -> None:
     assert made("n.jsonl") == {f"q{n}": [("found!", "vital", None)] for n in (1, 2, 3)}
 
 
-def test_questions_the_judge_fails_on_are_told(folder: Path, auepora: Run) -> None:
+def test_failed_questions_are_reported(folder: Path, auepora: Run) -> None:
     Path("plan.yaml").write_text(PLAN % "[q1]")
     code, _, err = auepora("judge", "nuggets", "data.jsonl", "-o", "n.jsonl", "--plan", "plan.yaml")
     assert (code, list(made("n.jsonl"))) == (0, ["q2"])
@@ -114,17 +114,17 @@ def test_questions_the_judge_fails_on_are_told(folder: Path, auepora: Run) -> No
 
 
 MISTAKES: list[tuple[str, list[str], str, str]] = [
-    ("[]", [], "say who judges", "nobody judges"),
+    ("[]", [], "no judge is given", "no judge"),
     ("[]", ["--plan", "plan.yaml", "--nuggets", "n.jsonl"], "goes with --assign", "nuggets to make"),
     ("[]", ["--plan", "plan.yaml", "--assign", "a", "--retrieved", "b"], "not both", "both at once"),
     ("[q1, q2]", ["--plan", "plan.yaml"], "failed on every question (refused 2)", "the judge fails on all"),
-    ("[]", ["--plan", "plan.yaml", "--assign", "answers.jsonl"], "name a file of them (--nuggets)", "no nuggets"),
+    ("[]", ["--plan", "plan.yaml", "--assign", "answers.jsonl"], "give a file of nuggets (--nuggets)", "no nuggets"),
     ("[]", ["--plan", "plan.yaml", "--judge", "nobody"], "there is no resource 'nobody'", "an unknown judge"),
 ]
 
 
 @pytest.mark.parametrize(("broken", "options", "words", "why"), MISTAKES, ids=[row[-1] for row in MISTAKES])
-def test_mistakes_are_told_and_nothing_is_written(
+def test_user_errors_write_nothing(
     broken: str, options: list[str], words: str, why: str, folder: Path, auepora: Run
 ) -> None:
     Path("plan.yaml").write_text(PLAN % broken)
@@ -133,7 +133,7 @@ def test_mistakes_are_told_and_nothing_is_written(
     assert words in err
 
 
-def test_without_a_text_there_is_nothing_to_gather(folder: Path, auepora: Run) -> None:
+def test_documents_without_text_are_an_error(folder: Path, auepora: Run) -> None:
     Path("bare.jsonl").write_text('{"sample_id": "q1", "query": "Who?", "relevant_docs": ["b"]}\n')
     code, _, err = auepora("judge", "nuggets", "bare.jsonl", "-o", "n.jsonl", "--plan", "plan.yaml")
-    assert (code, "name a corpus (--corpus)" in err) == (2, True)
+    assert (code, "give a corpus (--corpus)" in err) == (2, True)

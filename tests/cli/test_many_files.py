@@ -1,4 +1,4 @@
-"""``auepora score`` over directories and globs, into parts, by whoever scores: the numbers of one file."""
+"""``auepora score`` on directories and globs, with checkpoints and every executor: the results of one file."""
 
 import json
 from collections.abc import Callable
@@ -60,7 +60,7 @@ CASES = [(way, table) for way in WAYS for table in (False, True) if not (table a
         for way, table in CASES
     ],
 )
-def test_many_files_score_as_one(
+def test_many_files_score_like_one_file(
     request: pytest.FixtureRequest,
     tmp_path: Path,
     auepora: Auepora,
@@ -79,20 +79,20 @@ def test_many_files_score_as_one(
     assert "samples have no output" in err
 
 
-def test_the_same_command_goes_on(tmp_path: Path, auepora: Auepora, wanted: str) -> None:
+def test_same_command_resumes_from_checkpoint(tmp_path: Path, auepora: Auepora, wanted: str) -> None:
     data, out = write_files(tmp_path, TOTAL)
     command = ("score", str(data), str(out), *METRICS, "--batch-size", "10", "--parts", str(tmp_path / "scores"))
     auepora(*command)
     (tmp_path / "scores" / "part-000003.parquet").unlink()
     code, shown, err = auepora(*command, "--json", "--per-query")
     assert (code, shown) == (0, wanted)
-    assert "190 of 200 samples were scored before" in err
+    assert "190 of 200 samples were read from the checkpoint" in err
     code, _, err = auepora(*command, "-m", "mrr")
     assert code == 2
     assert "holds the scores of another evaluation: metrics mrr: nothing there, mrr|" in err
 
 
-def test_gold_that_says_who_gave_it_is_told_of_as_in_one_file(tmp_path: Path, auepora: Auepora) -> None:
+def test_gold_provenance_is_reported_as_for_one_file(tmp_path: Path, auepora: Auepora) -> None:
     data, answers = one_file(tmp_path)
     marked = [
         json.loads(line) | {"metadata": {"gold_by": {"model": 2}}} for line in Path(data).read_text().splitlines()
@@ -105,7 +105,7 @@ def test_gold_that_says_who_gave_it_is_told_of_as_in_one_file(tmp_path: Path, au
     assert (code, shown) == (0, alone), err
 
 
-def test_a_cluster_is_sent_ranges_where_files_have_them(tmp_path: Path) -> None:
+def test_cluster_receives_ranges_of_splittable_files(tmp_path: Path) -> None:
     from auepora_eval.cli.score_shards import wants_shards
 
     data, answers = one_file(tmp_path)
@@ -139,9 +139,9 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said", "why"), ROWS, ids=[row[-1] for row in ROWS])
-def test_what_is_wrong_is_said(
-    tmp_path: Path, auepora: Auepora, arguments: list[str], said: str, why: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("arguments", "message", "why"), ROWS, ids=[row[-1] for row in ROWS])
+def test_user_errors(
+    tmp_path: Path, auepora: Auepora, arguments: list[str], message: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_files(tmp_path, 10)
     one_file(tmp_path)
@@ -149,10 +149,10 @@ def test_what_is_wrong_is_said(
     monkeypatch.chdir(tmp_path)
     code, _, err = auepora("score", *arguments)
     assert code == 2, why
-    assert said in err
+    assert message in err
 
 
-def test_a_run_is_scored_by_a_cluster(
+def test_run_is_scored_by_a_cluster(
     ray_cluster: None, tmp_path: Path, auepora: Auepora, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Where the results go: files by suffix, stdout by any name, devices and pipes as they are."""
+"""Output of results: files by suffix, stdout under any name, devices and pipes."""
 
 import json
 import os
@@ -28,7 +28,7 @@ SUFFIXES = [  # name, format
 
 
 @pytest.mark.parametrize(("name", "want"), SUFFIXES, ids=[str(row[0]) for row in SUFFIXES])
-def test_the_suffix_chooses_the_format(name: str | None, want: str) -> None:
+def test_suffix_selects_the_format(name: str | None, want: str) -> None:
     assert output_format(name) == want
 
 
@@ -62,7 +62,7 @@ def test_stdout_by_name(files: Path, name: str, run: Run) -> None:
     assert not Path("-").exists()
 
 
-def test_an_input_is_left_alone(files: Path, run: Run) -> None:
+def test_input_is_not_overwritten(files: Path, run: Run) -> None:
     before = Path("data.jsonl").read_bytes()
     for name in ("data.jsonl", "link.jsonl"):
         assert run("score", "data.jsonl", "out.jsonl", "-m", "mrr", "-o", name)[0] == 2
@@ -70,7 +70,7 @@ def test_an_input_is_left_alone(files: Path, run: Run) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_pipe_is_written_to_and_not_replaced(files: Path, run: Run) -> None:
+def test_pipe_is_written_to_and_not_replaced(files: Path, run: Run) -> None:
     os.mkfifo("pipe")
     received: list[str] = []
     reader = threading.Thread(target=lambda: received.append(Path("pipe").read_text()))
@@ -83,7 +83,7 @@ def test_a_pipe_is_written_to_and_not_replaced(files: Path, run: Run) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_device_is_one_line(files: Path, run: Run) -> None:
+def test_full_device_is_a_one_line_error(files: Path, run: Run) -> None:
     code, out, err = run("score", "data.jsonl", "out.jsonl", "-m", "mrr", "-o", "/dev/full")
     assert (code, out) == (2, "")
     assert err.endswith("Error: /dev/full: cannot be written: No space left on device\n")

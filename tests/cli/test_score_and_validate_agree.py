@@ -1,4 +1,4 @@
-"""What ``auepora score`` refuses ``auepora validate`` refuses too, and the other way round, in every format."""
+"""``auepora score`` and ``auepora validate`` refuse the same files, in every format."""
 
 import gzip
 import json
@@ -40,8 +40,8 @@ ANSWER = {"topic_id": "1", "references": ["a"], "answer": [{"text": "x", "citati
 
 
 def squad(*questions: Any, **paragraph: Any) -> bytes:
-    held = {"context": "c", "qas": list(questions), **paragraph}
-    return json.dumps({"version": "2", "data": [{"title": "t", "paragraphs": [held]}]}).encode()
+    content = {"context": "c", "qas": list(questions), **paragraph}
+    return json.dumps({"version": "2", "data": [{"title": "t", "paragraphs": [content]}]}).encode()
 
 
 def beir(**changed: bytes) -> Files:
@@ -181,13 +181,13 @@ def test_score_and_validate_agree(
     for name, content in files.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_bytes(content)
-    scored, _, told = run("score", *arguments)
+    scored, _, err = run("score", *arguments)
     validated, out, _ = run("validate", *arguments)
-    assert (scored, validated) == ((2, 2) if refused else (0, 0)), (why, told, out)
-    assert "Traceback" not in told
+    assert (scored, validated) == ((2, 2) if refused else (0, 0)), (why, err, out)
+    assert "Traceback" not in err
 
 
-def test_what_only_some_metrics_refuse_is_a_problem_too(
+def test_problem_of_only_some_metrics_is_a_problem_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     monkeypatch.chdir(tmp_path)

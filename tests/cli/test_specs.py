@@ -1,4 +1,4 @@
-"""Metrics as they are written after -m."""
+"""Parsing of metrics after ``-m``."""
 
 import json
 from collections.abc import Callable
@@ -38,11 +38,11 @@ def test_specs(text: str, want: Spec, why: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["ndcg@10:gain_scheme=linear,as=lin", '{"ndcg@10": {"gain_scheme": "linear"}}'])
-def test_the_registry_builds_them(text: str) -> None:
+def test_registry_builds_specs(text: str) -> None:
     assert metric(parse_spec(text)).gain_scheme == "linear"  # type: ignore[attr-defined]
 
 
-BAD = [  # text, what the message says
+BAD = [  # text, part of the message
     ("mrr:", "cannot read the options of 'mrr:'"),
     ("mrr:depth", "write name:option=value,option=value"),
     ("mrr:=1", "cannot read the options"),
@@ -59,12 +59,12 @@ def test_bad_specs(text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_an_exact_repetition_is_one_metric() -> None:
+def test_duplicate_spec_is_one_metric() -> None:
     assert parse_specs(["mrr", "map", " mrr", "mrr:as=x", "mrr:as=x"]) == ["mrr", "map", {"mrr": {"as": "x"}}]
 
 
 BY_OTHER_RULES = "the conventions are 'auepora'; --conventions trec computes as trec_eval does"
-TRANSLATIONS: list[tuple[Any, str, list[str]]] = [  # spec, conventions, remarks
+TRANSLATIONS: list[tuple[Any, str, list[str]]] = [  # spec, conventions, notes
     ("ndcg@10", "auepora", []),
     ("nope", "auepora", []),
     ({}, "auepora", []),
@@ -77,9 +77,9 @@ TRANSLATIONS: list[tuple[Any, str, list[str]]] = [  # spec, conventions, remarks
 ]
 
 
-@pytest.mark.parametrize(("spec", "rules", "remarks"), TRANSLATIONS, ids=[str(row[:2]) for row in TRANSLATIONS])
-def test_foreign_names_get_a_remark(spec: Spec, rules: str, remarks: list[str]) -> None:
-    assert alias_notes([spec], Conventions.of(rules)) == remarks
+@pytest.mark.parametrize(("spec", "rules", "notes"), TRANSLATIONS, ids=[str(row[:2]) for row in TRANSLATIONS])
+def test_names_of_other_tools_get_a_note(spec: Spec, rules: str, notes: list[str]) -> None:
+    assert alias_notes([spec], Conventions.of(rules)) == notes
 
 
 def test_on_the_command_line(files: Path, run: Run) -> None:

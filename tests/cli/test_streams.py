@@ -1,4 +1,4 @@
-"""The command as a process: narrow encodings, full disks, readers that leave, python -m."""
+"""The command as a process: narrow encodings, full disks, closed pipes, python -m."""
 
 import os
 import shlex
@@ -38,9 +38,11 @@ def test_streams(encoding: str, arguments: str, code: int, out: str, err: str, w
         env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "LC_ALL": "C.UTF-8"},
         check=False,
     )
-    shown, said = (stream.decode("utf-8" if encoding == "ascii" else encoding) for stream in (done.stdout, done.stderr))
-    assert done.returncode == code, f"{why}: {said}"
+    shown, message = (
+        stream.decode("utf-8" if encoding == "ascii" else encoding) for stream in (done.stdout, done.stderr)
+    )
+    assert done.returncode == code, f"{why}: {message}"
     assert out in shown
-    assert err in said
-    assert "Traceback" not in said
-    assert "Exception ignored" not in said
+    assert err in message
+    assert "Traceback" not in message
+    assert "Exception ignored" not in message

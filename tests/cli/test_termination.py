@@ -1,4 +1,4 @@
-"""A command that is ended by a signal leaves no process, no semaphore and no folder behind."""
+"""A command ended by a signal leaves no process, semaphore or folder behind."""
 
 import json
 import os
@@ -98,7 +98,9 @@ def scoring(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGINT])
-def test_scoring_in_processes_leaves_nothing(scoring: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+def test_signal_while_scoring_in_processes_leaves_nothing(
+    scoring: "subprocess.Popen[bytes]", number: signal.Signals
+) -> None:
     started, semaphores = descendants(scoring.pid), semaphores_of(scoring.pid)
     assert semaphores
     scoring.send_signal(number)
@@ -110,8 +112,8 @@ def test_scoring_in_processes_leaves_nothing(scoring: "subprocess.Popen[bytes]",
     assert not folders_of(scoring.pid)
     assert not [one for one in semaphores if os.path.exists(one)]
     if number is not signal.SIGKILL:
-        said = {signal.SIGINT: "Interrupted."}.get(number, f"Stopped by {number.name}.")
-        assert err.strip() == said
+        message = {signal.SIGINT: "Interrupted."}.get(number, f"Stopped by {number.name}.")
+        assert err.strip() == message
 
 
 COMMAND = """
@@ -132,7 +134,7 @@ run: {concurrency: 2}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_what_a_command_system_started_ends_with_the_run(tmp_path: Path, number: signal.Signals) -> None:
+def test_signal_ends_processes_of_a_command_system(tmp_path: Path, number: signal.Signals) -> None:
     samples = [{"sample_id": str(n), "query": "?", "relevant_docs": ["a"]} for n in range(3000)]
     (tmp_path / "data.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in samples))
     (tmp_path / "command.py").write_text(COMMAND)
@@ -154,4 +156,4 @@ def test_what_a_command_system_started_ends_with_the_run(tmp_path: Path, number:
     assert "Traceback" not in err
     if number is not signal.SIGKILL:
         assert process.returncode == 130, err
-        assert "To go on: auepora run plan.yaml --resume" in err
+        assert "To resume: auepora run plan.yaml --resume" in err

@@ -325,6 +325,6 @@ def test_explain_command(
     assert auepora("explain", "one", "mrr", "--query", "half", "-o", str(page), *where)[0] == 0
     assert page.read_text().startswith("# mrr of one")
     code, _, err = auepora("explain", "one", "mrr", "-o", str(tmp_path / "x.csv"), *where)
-    assert (code, "has no CSV" in err) == (2, True)
+    assert (code, "cannot be written as CSV" in err) == (2, True)
     code, _, err = auepora("explain", "one", "mmr", *where)
     assert (code, "did you mean 'mrr'" in err) == (2, True)

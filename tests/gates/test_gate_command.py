@@ -213,7 +213,7 @@ class TestGate:
         code, out, err = auepora("gate", "good", "-g", "recall@5 >= 0.9")
         assert code == 1
         assert "1 gate: 1 failed" in out
-        assert f"Warning: how the gates went is not noted with {runs[0]}: store" in err
+        assert f"Warning: the outcome of the gates is not stored with {runs[0]}: store" in err
         assert "is read-only" in err
 
     def test_gates_from_plan_file(self, runs: tuple[str, str], project: Project, auepora: Run) -> None:

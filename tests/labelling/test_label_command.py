@@ -81,7 +81,7 @@ def test_line_by_line(auepora: Command, labelled_run: str, monkeypatch: pytest.M
     assert "Reference\n  yes" in out
     assert "--- 4 of 4, 2 labelled, 1 skipped" in out
     assert out.endswith("labels.jsonl: 2 of 4 labelled by ann: 1 right, 1 wrong\n")
-    assert "the same command goes on with the others" in err
+    assert "the same command continues with the others" in err
     first = read_labels("labels.jsonl")
     assert [(one.label, one.comment, one.run) for one in first] == [
         ("right", "", labelled_run),

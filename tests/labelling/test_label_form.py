@@ -159,7 +159,7 @@ def test_killed_in_the_middle_and_taken_up_again(shell: Tmux) -> None:
     shell.wait("3 of 5  2 labelled")
     shell.press("q")
     shell.wait("labels.jsonl: 2 of 5 labelled by ann: 2 right")
-    shell.wait("the same command goes on with the others")
+    shell.wait("the same command continues with the others")
     given_back(shell)
 
 

@@ -1,10 +1,9 @@
-"""The command line, ``auepora``: one module per command, loaded when it is called.
+"""The command line, ``auepora``: one module per command, imported when it is called.
 
-main        the group, and how errors end
-score       dataset and outputs, or qrels and a run, to numbers
-metrics     the metrics, listed and explained
-crosscheck  every metric computed twice, and against other tools
+main        the group of commands, and exit codes
+score       scores of saved outputs, or of a TREC run
+metrics     the list of metrics, and the card of one
+crosscheck  every metric compared with its plain definition and with other tools
 specs       metrics as they are written after ``-m``
-output      where results go
-remarks     what ``score`` says about the data besides the numbers
+output      where results are written
 """

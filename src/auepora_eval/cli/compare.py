@@ -1,4 +1,4 @@
-"""``auepora compare``: two or more stored runs held against each other."""
+"""``auepora compare``: compare two or more stored runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 MAX_SHOWN = 20
-"""So many queries are named with their cause."""
+"""Number of queries that are listed with their cause."""
 
 
 @click.command(name="compare")
@@ -34,31 +34,31 @@ MAX_SHOWN = 20
     "deltas",
     multiple=True,
     metavar="NUMBER|METRIC=NUMBER",
-    help="The largest difference that does not matter, for all metrics or one; repeatable.",
+    help="Largest difference that counts as equal, for all metrics or for one; repeatable.",
 )
 @click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; repeatable.")
 @click.option(
     "--primary",
     multiple=True,
     metavar="NAME",
-    help="A metric that the verdict is about; repeatable. By default those of the plan, else all.",
+    help="Metric that decides the verdict; repeatable. Default: the primary metrics of the plan, else all.",
 )
 @click.option(
     "--adjust",
     type=click.Choice(["max-t", "holm", "tukey"]),
     default="max-t",
     show_default=True,
-    help="How p-values allow for several metrics; tukey goes with three runs or more.",
+    help="Adjustment of p-values for several metrics; tukey needs three runs or more.",
 )
-@click.option("--qrels", type=click.Path(), help="RUNS are TREC run files: score them by these judgements and compare.")
-@click.option("--golden", type=click.Path(), help="The golden queries, where they are not the runs' own samples.")
+@click.option("--qrels", type=click.Path(), help="RUNS are TREC run files: score them with these qrels and compare.")
+@click.option("--golden", type=click.Path(), help="Golden queries to use instead of the samples of the runs.")
 @click.option("--corpus", type=click.Path(), help="JSONL with the documents that golden answers may cite.")
-@click.option("--strict-chunker-version", is_flag=True, help="Refuse runs whose chunks were cut differently.")
+@click.option("--strict-chunker-version", is_flag=True, help="Refuse runs with different chunker versions.")
 @click.option("--other-dataset", is_flag=True, help="Compare over the common ids of different datasets.")
-@click.option("--why", is_flag=True, help="Tell for each query that got worse what changed.")
-@click.option("--why-metric", metavar="NAME", help="With --why: the metric by which a query got worse.")
-@click.option("--report", "runs_dir", type=click.Path(), help="Write FOLDER/<run>/report.md as well.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the draws.")
+@click.option("--why", is_flag=True, help="Show for each query that got worse what changed.")
+@click.option("--why-metric", metavar="NAME", help="With --why: the metric that decides whether a query got worse.")
+@click.option("--report", "runs_dir", type=click.Path(), help="Also write FOLDER/<run>/report.md.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap and the permutation test.")
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -82,13 +82,13 @@ def command(
     as_json: bool,
     output: str | None,
 ) -> None:
-    """Hold RUNS against each other: first A, then B, on the samples that both have; differences are B - A.
+    """Compare RUNS on the samples they share. The first run is A, the second B; differences are B - A.
 
-    RUNS are stored runs or, with --qrels, TREC run files, which are scored as trec_eval scores them and not stored.
+    RUNS are stored runs or, with --qrels, TREC run files. TREC run files are scored like trec_eval and not stored.
 
-    Every metric has its difference with a 95 % interval, a p-value that allows for the number of metrics, and a
-    verdict: better, worse, inconclusive, or, where --delta says what does not matter, equal. Three runs or more make a
-    league. Exits with 0 whatever it finds; `auepora gate` is for builds.
+    Each metric gets its difference with a 95 % interval, an adjusted p-value and a verdict: better, worse,
+    inconclusive or, with --delta, equal. Three runs or more make a leaderboard. The exit code is 0 whatever the
+    verdict; use `auepora gate` in a build.
 
     \b
     auepora compare baseline latest
@@ -108,14 +108,14 @@ def command(
         raise click.UsageError("--why-metric goes with --why")
     form = "json" if as_json else output_format(output)
     if form == "csv" and why:
-        raise click.UsageError("a CSV has metrics alone; for --why write .json, .md or a table")
+        raise click.UsageError("a CSV contains only metrics; with --why write .json, .md or a table")
     if qrels is not None and (store or golden):
         raise click.UsageError(
             "with --qrels nothing is stored and the qrels are the gold: leave out --store and --golden"
         )
     chosen: dict[str, Any] = {
         "delta": _parse_margins(deltas),
-        "metrics": None if qrels is not None else metrics or None,  # those of TREC files are scored for this
+        "metrics": None if qrels is not None else metrics or None,  # TREC runs are scored with these metrics only
         "primary": primary or None,
         "other_dataset": other_dataset,
         "seed": seed,
@@ -154,7 +154,7 @@ def _open_runs(
     output: str | None,
     corpus: str | None,
 ) -> Iterator[tuple[RunStore, list[RunRecord]]]:
-    """The store and the runs to compare: those that are stored, or TREC files scored by qrels."""
+    """The store and the records of the runs to compare: stored runs, or TREC files scored with qrels."""
     if qrels is not None:
         from .compare_trec import scored_trec_runs
         from .output import refuse_input_as_output
@@ -170,10 +170,10 @@ def _open_runs(
 
 
 def _store_aggregates(store: RunStore, records: Sequence[RunRecord], corpus: str | None) -> None:
-    """Store the golden-query metrics of runs that lack them, if the store can be written."""
+    """Store the golden-query metrics of runs that lack them, if the store is writable."""
     from ..compare.aggregate import store_missing_aggregate
 
-    with suppress(StoreError):  # a comparison needs to read only
+    with suppress(StoreError):  # a read-only store is enough for a comparison
         for record in records:
             store_missing_aggregate(store, record, corpus=corpus)
 
@@ -224,7 +224,7 @@ def _render_leaderboard(made: Leaderboard, form: str) -> str:
 
 
 def _parse_margins(texts: tuple[str, ...]) -> float | dict[str, float] | None:
-    """One margin for all metrics, or one for each that is named."""
+    """One margin for all metrics, or a margin per metric."""
     named: dict[str, float] = {}
     for text in texts:
         name, equals, number = text.rpartition("=")

@@ -1,4 +1,4 @@
-"""TREC run files scored by qrels into a store of their own, so that ``auepora compare`` can compare them at once."""
+"""Score TREC run files with qrels into a temporary store, for ``auepora compare --qrels``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_METRICS", "scored_trec_runs"]
 
 DEFAULT_METRICS = ("map", "ndcg@10", "mrr", "precision@10", "recall@100")
-"""What TREC runs are compared by unless metrics are named."""
+"""Metrics of TREC runs when none are named."""
 
 
 @contextmanager
 def scored_trec_runs(
     qrels: str, files: Sequence[str], metrics: Sequence[str]
 ) -> Iterator[tuple[RunStore, list[RunRecord]]]:
-    """A temporary store with one scored run per file, in their order, under the conventions ``trec``."""
+    """A temporary store with one scored run per file, in the order of the files, with the conventions ``trec``."""
     from ..core.conventions import Conventions
     from ..core.engine import resolve_metrics
     from ..io.files import plain_stem
@@ -35,7 +35,7 @@ def scored_trec_runs(
 
     rules = Conventions.of("trec")
     specs = parse_specs(metrics or DEFAULT_METRICS)
-    chosen = resolve_metrics(specs, rules)  # a misspelt metric should not wait for the files to be read
+    chosen = resolve_metrics(specs, rules)  # report a misspelt metric before reading the files
     with tempfile.TemporaryDirectory(prefix="auepora-") as folder, RunStore.open(Path(folder) / "runs.sqlite") as store:
         with progress(f"reading {qrels}"):
             samples = list(load_dataset(qrels, "trec"))

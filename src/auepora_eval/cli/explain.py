@@ -15,10 +15,8 @@ __all__ = ["command"]
 @click.command(name="explain")
 @click.argument("run", shell_complete=complete_run)
 @click.argument("metric")
-@click.option("--query", "sample_id", metavar="ID", help="The derivation of this query's score, step by step.")
-@click.option(
-    "--models", is_flag=True, help="Let models that turn texts into numbers be asked again; judges never are."
-)
+@click.option("--query", "sample_id", metavar="ID", help="Show how the score of this query was computed, step by step.")
+@click.option("--models", is_flag=True, help="Allow calls to embedding and NLI models; judges are never called.")
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -26,10 +24,11 @@ __all__ = ["command"]
 def command(
     run: str, metric: str, sample_id: str | None, models: bool, store: str | None, as_json: bool, output: str | None
 ) -> None:
-    """Explain the number that METRIC has in the stored RUN: what it is, by which choices, on which samples.
+    """Explain the value of METRIC in the stored RUN: its definition, its options and its samples.
 
-    With --query, its derivation for one query, so that it can be checked by hand. All of it is computed again from what
-    is stored, and compared with the stored number. METRIC is a name as `auepora show` has it, or a whole signature.
+    With --query, show how the score of one query was computed, so that it can be checked by hand. Everything is
+    computed again from the stored outputs and compared with the stored value. METRIC is a name as shown by
+    `auepora show`, or a full signature.
 
     \b
     auepora explain latest ndcg@10
@@ -42,11 +41,11 @@ def command(
 
     form = "json" if as_json else output_format(output)
     if form == "csv":
-        raise click.UsageError("an explanation has no CSV; write .json, .md or text")
+        raise click.UsageError("explanations cannot be written as CSV; write .json, .md or text")
     with open_store(store, output=output) as found:
-        told = explain(found, run, metric, query=sample_id, models=models)
+        explanation = explain(found, run, metric, query=sample_id, models=models)
     if form == "json":
-        text = json.dumps(told.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(explanation.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
     else:
-        text = explanation_markdown(told) if form == "markdown" else explanation_text(told)
+        text = explanation_markdown(explanation) if form == "markdown" else explanation_text(explanation)
     write_out(text, output)

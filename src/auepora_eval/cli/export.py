@@ -24,19 +24,19 @@ JUDGEMENTS = "judgements.jsonl"
 @click.command(name="export")
 @click.argument("run", shell_complete=complete_run)
 @click.argument("folder", type=click.Path(), required=False)
-@click.option("--force", is_flag=True, help="Overwrite files that are there.")
-@click.option("--parquet", is_flag=True, help="Write results.parquet and scores.parquet as well; needs pyarrow.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
+@click.option("--parquet", is_flag=True, help="Also write results.parquet and scores.parquet; needs pyarrow.")
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print the names of the files as JSON.")
 def command(run: str, folder: str | None, force: bool, parquet: bool, store: str | None, as_json: bool) -> None:
-    """Write the stored RUN into FOLDER (by default one named after it) as files that other tools read.
+    """Write the stored RUN as plain files into FOLDER (default: a folder with the id of the run).
 
-    dataset.jsonl and outputs.jsonl can be scored again with `auepora score`; results.json has every number and every
-    score, results.csv one row per metric and group, scores.csv one row per sample, run.json what is known of the run.
-    Of repeats, each has a file of its own. Where judges were asked, judgements.jsonl has what they said; as a resource
-    of a plan ({recorded: judgements.jsonl}) it is replayed.
-    With --parquet both tables are there with types, and scores.parquet says of each sample what became of it.
+    dataset.jsonl and outputs.jsonl can be scored with `auepora score`. results.json has all values and scores,
+    results.csv one row per metric and slice, scores.csv one row per sample, run.json the metadata of the run. Each
+    repeat has its own outputs file. judgements.jsonl has the judgements, if there are any; a plan replays it as a
+    resource: {recorded: judgements.jsonl}. With --parquet, both tables are also written as Parquet; scores.parquet has
+    the outcome of each sample.
 
     \b
     auepora export latest
@@ -53,7 +53,7 @@ def command(run: str, folder: str | None, force: bool, parquet: bool, store: str
             names.append(JUDGEMENTS)
         there = [name for name in names if (target / name).exists()]
         if there and not force:
-            raise click.UsageError(f"{target / there[0]} is already there; --force overwrites it")
+            raise click.UsageError(f"{target / there[0]} exists; --force overwrites it")
         target.mkdir(parents=True, exist_ok=True)
         _write(found, record, target, parquet=parquet)
         if JUDGEMENTS in names:
@@ -77,7 +77,7 @@ def _write(store: RunStore, record: RunRecord, target: Path, *, parquet: bool) -
 
     with progress(f"writing {target}"):
         results = store.results(record.run_id)
-        if parquet:  # first, since it may turn out that the package is not there
+        if parquet:  # first, because pyarrow may be missing
             from ..reporting.results_parquet import save_results_parquet, save_scores_parquet
 
             save_results_parquet(results, target / "results.parquet")

@@ -1,4 +1,4 @@
-"""``auepora gate``: a stored run held against gates."""
+"""``auepora gate``: check a stored run against gates."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = ["command"]
 
 @click.command(name="gate")
 @click.argument("run", default="latest", shell_complete=complete_run)
-@click.option("-g", "--gate", "texts", multiple=True, metavar="GATE", help="What the run must reach; repeatable.")
-@click.option("--plan", type=click.Path(), help="Take the gates of this plan.")
+@click.option("-g", "--gate", "texts", multiple=True, metavar="GATE", help="Condition on the run; repeatable.")
+@click.option("--plan", type=click.Path(), help="Check the gates of this plan.")
 @click.option(
     "--against",
     metavar="RUN",
-    help="The run to compare with; by default the last one of its name and samples that did not fail its gates.",
+    help="Baseline run; default: the latest earlier run with the same name and samples that did not fail its gates.",
     shell_complete=complete_run,
 )
-@click.option("--other-dataset", is_flag=True, help="Compare on common samples where the datasets differ.")
+@click.option("--other-dataset", is_flag=True, help="Compare on the common samples if the datasets differ.")
 @junit_option
 @store_option
 @quiet_option
@@ -48,12 +48,11 @@ def command(
     as_json: bool,
     output: str | None,
 ) -> None:
-    """Hold the stored RUN against gates: those given, those of --plan, else those of the plan it was made by.
+    """Check the stored RUN against gates: those of -g and --plan, else those of the plan of the run.
 
-    Nothing is asked and nothing computed but the comparison with an earlier run where a gate speaks of one. How the
-    gates of a plan went is noted with the run (its tag gates-passed, gates-failed or gates-open), as are those given
-    where its own plan has none. Exits with 0 when every gate passed, 1 when one failed, 3 when none failed but one
-    cannot be told.
+    The system is not called and no metric is computed; a gate that compares runs computes that comparison. The run is
+    tagged gates-passed, gates-failed or gates-open with the outcome of the gates of its plan, or of -g if its plan has
+    none. The exit code is 0 if every gate passed, 1 if one failed, 3 if none failed and one is inconclusive.
 
     \b
     auepora gate latest -g 'recall@5 >= 0.80' -g 'mean_latency[end_to_end] < 2'
@@ -74,7 +73,7 @@ def command(
         report = _check(found, record, given, against, other_dataset=other_dataset)
         if plan is not None or not (given and record.plan.get("gates")):
             _store_outcome(found, record, report)
-    publish(report, record, junit=junit)  # before anything is printed: its reader may have left
+    publish(report, record, junit=junit)  # before printing: the reader of stdout may have closed the pipe
     write_out(_render(report, form), output)
     if report.exit_code:
         sys.exit(report.exit_code)
@@ -121,18 +120,18 @@ def _check(
 
 
 def _store_outcome(store: RunStore, record: RunRecord, report: GateReport) -> None:
-    """Tag the run with how its gates went; a store that cannot be written to does not change what they say."""
+    """Tag the run with the outcome of its gates. A read-only store only causes a warning."""
     from ..core.errors import StoreError
     from ..gates.baseline import tag_gate_outcome
 
     try:
         tag_gate_outcome(store, record.run_id, report)
     except StoreError as error:
-        echo_err(f"Warning: how the gates went is not noted with {record.run_id}: {error}")
+        echo_err(f"Warning: the outcome of the gates is not stored with {record.run_id}: {error}")
 
 
 def _results(store: RunStore, record: RunRecord) -> Results:
-    """The results of a run that can be held against something."""
+    """The results of a finished run; raises if there are none."""
     from ..core.errors import BadValueError
     from ..store.records import RunStatus
 
@@ -141,7 +140,7 @@ def _results(store: RunStore, record: RunRecord) -> Results:
     results = store.results(record.run_id)
     if not results:
         raise BadValueError(
-            f"{record.run_id} has no results: it did not come to scoring; resume it, or score it with auepora rescore"
+            f"{record.run_id} has no results because it was not scored; resume it, or score it with auepora rescore"
         )
     return results
 

@@ -1,4 +1,4 @@
-"""What commands that check gates share: where a report of them goes, besides the exit code."""
+"""Output of gate reports, shared by ``auepora gate`` and ``auepora run``: JUnit XML and the step summary."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["junit_option", "plan_files", "publish", "refuse_inputs_as_reports"]
 
 junit_option = click.option(
-    "--junit", type=click.Path(), metavar="FILE", help="Write the gates to this file as JUnit XML, a test case each."
+    "--junit",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write the gates to this file as JUnit XML, one test case per gate.",
 )
 
 
 def plan_files(path: str, changes: Mapping[str, Any], store: str | None) -> list[str]:
-    """Every file that a plan reads or writes, and itself."""
+    """The plan file itself and every file that the plan reads or writes."""
     from ..planfile.read import read_plan
     from ..running.plans import default_store
 
@@ -34,7 +37,7 @@ def plan_files(path: str, changes: Mapping[str, Any], store: str | None) -> list
 
 
 def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output: str | None) -> None:
-    """Raise where a report of gates would be written over what is read, or over another one."""
+    """Raise if a gate report would overwrite an input or another report."""
     from ..gates.rendering import SUMMARY_VARIABLE
     from .output import refuse_input_as_output
 
@@ -46,7 +49,7 @@ def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output
 
 
 def publish(report: GateReport, record: RunRecord, *, junit: str | None) -> None:
-    """Say what is worth a warning, write JUnit XML where asked, and append to ``$GITHUB_STEP_SUMMARY`` where set."""
+    """Print the warnings, write JUnit XML if requested, and append to ``$GITHUB_STEP_SUMMARY`` if it is set."""
     from ..core.errors import AueporaError
     from ..gates.rendering import append_step_summary
 
@@ -60,5 +63,5 @@ def publish(report: GateReport, record: RunRecord, *, junit: str | None) -> None
         echo_err(f"wrote {junit}")
     try:
         append_step_summary(report, heading=f"Gates of {record.name} ({record.run_id})")
-    except AueporaError as error:  # a page nobody could write must not change what the gates say
+    except AueporaError as error:  # a summary that cannot be written does not change the outcome
         echo_err(f"Warning: {error}")

@@ -1,4 +1,4 @@
-"""``auepora init``: a commented plan to start from, made for the data at hand."""
+"""``auepora init``: write a commented starter plan for a dataset."""
 
 from __future__ import annotations
 
@@ -17,17 +17,22 @@ __all__ = ["command"]
 @click.option(
     "--system",
     metavar="KIND",
-    help="What is to be asked: python, http, command, an import path (my_app.rag:build) or a URL.",
+    help="System to call: python, http, command, an import path (my_app.rag:build) or a URL.",
 )
 @quiet_option
 @click.option(
-    "-o", "--output", type=click.Path(), default="plan.yaml", show_default=True, help="Where to write; - prints."
+    "-o",
+    "--output",
+    type=click.Path(),
+    default="plan.yaml",
+    show_default=True,
+    help="File to write; - prints the plan.",
 )
-@click.option("--force", is_flag=True, help="Overwrite a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def command(dataset: str, outputs: str | None, system: str | None, output: str, force: bool) -> None:
-    """Write a commented starter plan for the DATASET, and for saved OUTPUTS or for a system to be asked.
+    """Write a commented starter plan for DATASET and saved OUTPUTS, or for DATASET and a system to call.
 
-    It looks at the data and names the metrics that it supports. Edit the plan, then run it.
+    The plan lists the metrics that the data supports. Edit it, then run it with `auepora run`.
 
     \b
     auepora init data.jsonl outputs.jsonl
@@ -42,7 +47,7 @@ def command(dataset: str, outputs: str | None, system: str | None, output: str, 
         raise click.UsageError("give OUTPUTS or --system, not both")
     target = Path(output)
     if output != "-" and target.exists() and not force:
-        raise click.UsageError(f"{output} is already there; --force overwrites it, -o writes elsewhere")
+        raise click.UsageError(f"{output} exists; --force overwrites it, -o writes elsewhere")
     with progress(f"looking through {dataset}"):
         text = starter_plan(
             Path(dataset),

@@ -1,4 +1,4 @@
-"""Signals that end a command, Ctrl-C while a system is being asked, and what the system prints in the meantime."""
+"""Handling of signals and Ctrl-C, and redirection of what the user's system prints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["TerminationSignal", "raise_on_signals", "stdout_to_stderr", "stop_on
 
 
 class TerminationSignal(KeyboardInterrupt):
-    """A signal asks the process to end. Code that handles Ctrl-C handles it too."""
+    """SIGTERM or SIGHUP. Code that handles Ctrl-C handles it too."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -26,20 +26,20 @@ class TerminationSignal(KeyboardInterrupt):
 
 
 def _terminating_signals() -> list[signal.Signals]:
-    """SIGTERM and SIGHUP, where there is one; not those that are ignored, as SIGHUP is under ``nohup``."""
+    """SIGTERM and, where it exists, SIGHUP; without ignored signals, as SIGHUP is under ``nohup``."""
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     return [one for one in numbers if signal.getsignal(one) is not signal.SIG_IGN]
 
 
 @contextmanager
 def raise_on_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the command as Ctrl-C does: processes, folders and semaphores are cleaned up."""
+    """Make SIGTERM and SIGHUP raise ``TerminationSignal``, so that processes, folders and semaphores are cleaned up."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals go elsewhere
+        yield  # only the main thread receives signals
         return
 
     def leave(number: int, frame: FrameType | None) -> None:
-        for one in before:  # once: cleaning up is not interrupted
+        for one in before:  # a second signal must not interrupt the clean-up
             signal.signal(one, signal.SIG_IGN)
         raise TerminationSignal(number)
 
@@ -54,12 +54,12 @@ def raise_on_signals() -> Iterator[None]:
 
 @contextmanager
 def stop_on_signals(stop: Stop) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM, SIGHUP) lets calls in flight finish, the second one leaves at once.
+    """Let the first Ctrl-C (or SIGTERM, SIGHUP) wait for calls in flight; the second one stops at once.
 
-    Where nothing is being asked, while a plan is read or outputs are scored, the first one ends it as it would anyway.
+    While no system is called, such as while a plan is read or outputs are scored, the first one stops at once.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals go elsewhere
+        yield  # only the main thread receives signals
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -68,7 +68,7 @@ def stop_on_signals(stop: Stop) -> Iterator[None]:
         if stop.finishing:
             stop.now()
             return
-        # A handler may have interrupted whoever holds the lock of a stream: it writes past them.
+        # os.write, because the interrupted code may hold the lock of the stream.
         with suppress(OSError):
             os.write(2, b"\nFinishing the calls in flight; Ctrl-C again stops at once.\n")
         stop.finish()
@@ -84,7 +84,7 @@ def stop_on_signals(stop: Stop) -> Iterator[None]:
 
 @contextmanager
 def stdout_to_stderr() -> Iterator[None]:
-    """What the user's system prints goes to stderr, whoever prints it: stdout is for results."""
+    """Send what the user's system prints to stderr, subprocesses included: stdout is for results."""
     with redirect_stdout(sys.stderr):
         try:
             own = sys.__stdout__ is not None and sys.__stdout__.fileno() == 1

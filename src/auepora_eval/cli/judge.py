@@ -1,4 +1,4 @@
-"""``auepora judge``: commands that ask a judge about more than a run, or hold one against people."""
+"""``auepora judge``: commands that label data with a judge, or compare a judge with human labels."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from .lazy import LazyGroup
 __all__ = ["command"]
 
 COMMANDS = {
-    "calibrate": ("judge_calibrate", "Hold a judge, or any metric, against labels of people."),
-    "nuggets": ("judge_nuggets", "Have a judge gather nuggets from documents, or find them in answers."),
-    "relevance": ("judge_relevance", "Grade pooled documents, into qrels with provenance."),
+    "calibrate": ("judge_calibrate", "Compare a judge, or any metric, with human labels."),
+    "nuggets": ("judge_nuggets", "Generate nuggets from documents, or assign them to answers."),
+    "relevance": ("judge_relevance", "Grade pooled documents and write qrels with provenance."),
 }
 
 
 @click.group(name="judge", cls=LazyGroup, table=COMMANDS)
 def command() -> None:
-    """Ask a judge for what people have not labelled, and find out how far it can be trusted.
+    """Label data with a judge, and compare a judge with human labels.
 
     \b
     auepora judge calibrate latest --labels human.jsonl

@@ -1,4 +1,4 @@
-"""``auepora judge calibrate``: a judge, or any other metric, held against labels of people."""
+"""``auepora judge calibrate``: compare a judge, or any metric, with human labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 MAX_SHOWN = 20
-"""So many disagreements are shown."""
+"""Default number of disagreements to show."""
 
 
 @click.command(name="calibrate")
@@ -32,34 +32,34 @@ MAX_SHOWN = 20
     multiple=True,
     required=True,
     type=click.Path(),
-    help="What people said: JSON lines as `auepora label` writes them; repeatable.",
+    help="Human labels: JSON lines as written by `auepora label`; repeatable.",
 )
-@click.option("-m", "--metric", metavar="NAME", help="The metric; by default the one that a judge gave.")
+@click.option("-m", "--metric", metavar="NAME", help="Metric to compare; default: the judge metric of the run.")
 @click.option(
     "--scores",
     type=click.Path(),
-    help='Scores of a file instead of a metric\'s: {"sample_id": ..., "score": ...} per line.',
+    help='File with scores to use instead of a metric: {"sample_id": ..., "score": ...} per line.',
 )
 @click.option(
     "--threshold",
     type=float,
     metavar="NUMBER",
-    help="The score from which on an answer counts as right; by default half way between worst and best.",
+    help="Lowest score that counts as right; default: the middle of the range.",
 )
-@click.option("--scale", metavar="1-5", help="The scale of labels that are numbers; by default 0-1.")
+@click.option("--scale", metavar="1-5", help="Scale of numeric labels; default: 0-1.")
 @click.option(
     "--tuned-on",
     multiple=True,
     type=click.Path(),
     metavar="FILE",
-    help="Samples that served to tune the prompt, whose labels are refused; repeatable.",
+    help="Samples used to tune the prompt; their labels are refused; repeatable.",
 )
-@click.option("--leave-out-tuned", is_flag=True, help="Leave such labels out instead.")
+@click.option("--leave-out-tuned", is_flag=True, help="Leave these labels out instead of refusing them.")
+@click.option("--these-samples", is_flag=True, help="Estimate the mean of these samples only, not of their population.")
 @click.option(
-    "--these-samples", is_flag=True, help="Corrected means about these samples alone, not about such samples."
+    "--show", type=click.IntRange(min=0), default=MAX_SHOWN, show_default=True, help="Number of disagreements to show."
 )
-@click.option("--show", type=click.IntRange(min=0), default=MAX_SHOWN, show_default=True, help="So many disagreements.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the draws.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap.")
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -80,12 +80,12 @@ def command(
     as_json: bool,
     output: str | None,
 ) -> None:
-    """Hold a metric of a stored RUN (by default the latest) against labels of people.
+    """Compare a metric of the stored RUN (default: the latest) with human labels.
 
-    First how far people agree with each other, where there are several; then how far the judge agrees with them, and
-    where it does not; then the mean that people would give to all answers, from the labels of some and the scores of
-    all. With two runs also the difference, second - first. Any metric will do, not only those that ask a judge. The
-    last line says whether the judge is usable, usable with correction, or not usable, and why.
+    Reports the agreement between annotators, the agreement of the judge with them, and the disagreements. Then
+    estimates the mean that annotators would give to all answers, from their labels and the scores of all answers. With
+    two runs, also estimates the difference, second - first. Any metric can be compared, not only judge metrics. The
+    last line gives the verdict: usable, usable with correction or not usable, with the reason.
 
     \b
     auepora judge calibrate latest --labels human.jsonl
@@ -102,15 +102,15 @@ def command(
     if len(runs) > 2:
         raise click.UsageError("give one run, or two to compare")
     if scores is not None and (metric is not None or len(runs) > 1):
-        raise click.UsageError("--scores takes the place of -m, and goes with one run or none")
+        raise click.UsageError("--scores replaces -m; use it with one run or none")
     form = "json" if as_json else output_format(output)
     if form == "csv":
-        raise click.UsageError("a calibration has no CSV; write .json, .md or text")
+        raise click.UsageError("calibrations cannot be written as CSV; write .json, .md or text")
     refuse_input_as_output(output, [*label_files, *tuned_on, *([] if scores is None else [scores])])
     labels = read_annotations(label_files)
     seen = {one for path in tuned_on for one in read_ids(path)}
 
-    def measured(scored: Sequence[SampleScores]) -> CalibrationReport:
+    def measure(scored: Sequence[SampleScores]) -> CalibrationReport:
         return calibrate(
             labels,
             *scored,
@@ -124,10 +124,10 @@ def command(
         )
 
     if scores is not None and not runs:
-        report = measured([read_score_file(scores)])
+        report = measure([read_score_file(scores)])
     else:
         with open_store(store, output=output) as found:
-            report = measured(_run_scores(found, runs or ("latest",), metric or _labelled_metric(labels), scores))
+            report = measure(_run_scores(found, runs or ("latest",), metric or _labelled_metric(labels), scores))
     if form == "json":
         write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)
     elif form == "markdown":
@@ -137,7 +137,7 @@ def command(
 
 
 def _labelled_metric(labels: Sequence[Label]) -> str | None:
-    """The metric that all labels are about, where they name one."""
+    """The metric that all labels name; ``None`` if they name none or several."""
     named = {label.metric for label in labels}
     return next(iter(named)) if len(named) == 1 else None
 

@@ -1,4 +1,4 @@
-"""``auepora judge nuggets``: have a judge gather nuggets from documents, or say which of them answers have."""
+"""``auepora judge nuggets``: generate nuggets from documents with a judge, or assign nuggets to answers."""
 
 from __future__ import annotations
 
@@ -28,19 +28,27 @@ __all__ = ["command"]
 @click.command(name="nuggets")
 @click.argument("dataset", type=click.Path())
 @click.option("-o", "--output", type=click.Path(), required=True, help="Write the nuggets to this file (JSONL).")
-@click.option("--retrieved", type=click.Path(), help="Read what these outputs retrieved, not the relevant documents.")
-@click.option("--assign", type=click.Path(), help="Make none: say which nuggets of DATASET these outputs have.")
-@click.option("--nuggets", type=click.Path(), help="With --assign: take the nuggets of this file (JSONL).")
-@click.option("--corpus", type=click.Path(), help="JSONL with the texts of documents that are named by id.")
-@click.option("--most", type=click.IntRange(min=1), default=30, show_default=True, help="Keep this many at most.")
+@click.option(
+    "--retrieved", type=click.Path(), help="Use the documents that these outputs retrieved, not the relevant documents."
+)
+@click.option(
+    "--assign", type=click.Path(), help="Generate no nuggets: judge which nuggets of DATASET these outputs support."
+)
+@click.option("--nuggets", type=click.Path(), help="With --assign: JSONL file with the nuggets.")
+@click.option("--corpus", type=click.Path(), help="JSONL file with the texts of documents given by id.")
+@click.option(
+    "--most", type=click.IntRange(min=1), default=30, show_default=True, help="Maximum number of nuggets per question."
+)
 @click.option(
     "--at-a-time",
     type=click.IntRange(min=1),
     default=10,
     show_default=True,
-    help="Documents, or nuggets, per question.",
+    help="Documents, or nuggets, per call of the judge.",
 )
-@click.option("--judge", "judge_name", metavar="NAME", help="Which resource of the plan judges, where it has several.")
+@click.option(
+    "--judge", "judge_name", metavar="NAME", help="Resource of the plan to use as judge, if there are several."
+)
 @judge_options
 @limit_options
 @quiet_option
@@ -57,10 +65,10 @@ def command(
     judge: JudgeOptions,
     judging: JudgingOptions,
 ) -> None:
-    """Have a judge gather the facts that a good answer to each question of DATASET holds, from relevant documents.
+    """Generate nuggets for each question of DATASET: facts of the relevant documents that a good answer contains.
 
-    Look the file over before you score with it (nugget_recall). With --assign, answers are held against nuggets that
-    are there, and the file says for each nugget whether the answer supports it.
+    Review the file before you use it for nugget_recall. With --assign, the judge compares answers with existing
+    nuggets, and the file says for each nugget whether the answer supports it.
 
     \b
     auepora judge nuggets data.jsonl -o nuggets.jsonl --plan plan.yaml
@@ -75,14 +83,16 @@ def command(
     from .output import refuse_input_as_output
 
     if assign is not None and retrieved is not None:
-        raise click.UsageError("give --retrieved to make nuggets or --assign to hold answers against them, not both")
+        raise click.UsageError(
+            "give --retrieved to generate nuggets or --assign to compare answers with nuggets, not both"
+        )
     if nuggets is not None and assign is None:
         raise click.UsageError("--nuggets goes with --assign")
-    given = (dataset, retrieved, assign, nuggets, corpus)
-    refuse_input_as_output(output, [path for path in given if path is not None])
+    inputs = (dataset, retrieved, assign, nuggets, corpus)
+    refuse_input_as_output(output, [path for path in inputs if path is not None])
     judges = judge.judges(judging.changes())
     if judges is None:
-        raise click.UsageError("say who judges: --plan, or --judge-model")
+        raise click.UsageError("no judge is given; use --plan or --judge-model")
     samples = list(load_dataset(dataset, corpus=corpus, nuggets=nuggets))
     answers = _outputs(samples, retrieved or assign, corpus)
     with ScoringProgress() as line:
@@ -121,9 +131,9 @@ def _require_some(found: NuggetReport, *, making: bool) -> None:
     if found.failed:
         raise BadValueError(f"the judge failed on every question ({_reasons(found)})")
     raise BadValueError(
-        "no question has a document with a text to read; name a corpus (--corpus), or outputs (--retrieved)"
+        "no question has a document with text; give a corpus (--corpus) or outputs (--retrieved)"
         if making
-        else "no question has nuggets to hold answers against; name a file of them (--nuggets)"
+        else "no question has nuggets; give a file of nuggets (--nuggets)"
     )
 
 

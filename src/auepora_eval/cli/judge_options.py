@@ -1,4 +1,4 @@
-"""Options of commands that may ask a judge: who it is, what it may cost, what it would cost; and its progress."""
+"""Options of commands that may call a judge: which judge, its limits, the preview; and the progress of scoring."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ __all__ = [
 ]
 
 JUDGE = "judge"
-"""What the judge is called that the command line names."""
+"""Resource name of the judge given on the command line."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgingOptions:
-    """How judges are asked, as the command line says."""
+    """Limits on judge calls, from the command line."""
 
     preview: bool = False
     cache_only: bool = False
@@ -54,7 +54,7 @@ class JudgingOptions:
     max_cost: float | None = None
 
     def changes(self) -> dict[str, Any]:
-        """What they change in a plan."""
+        """The same as changes of a plan."""
         given = {
             "judge.cache_only": self.cache_only or None,
             "judge.repeats": self.repeats,
@@ -64,36 +64,36 @@ class JudgingOptions:
         return {key: value for key, value in given.items() if value is not None}
 
 
-_PREVIEW = click.option("--preview", is_flag=True, help="Tell what judging would ask and cost; nobody is asked.")
+_PREVIEW = click.option("--preview", is_flag=True, help="Estimate judge calls and cost without calling a judge.")
 _LIMITS: dict[str, Callable[[Any], Any]] = {
     "judge_cache_only": click.option(
-        "--judge-cache-only", is_flag=True, help="Ask no judge: what the cache does not have fails."
+        "--judge-cache-only", is_flag=True, help="Call no judge: use the cache only; a judgement that it lacks fails."
     ),
     "judge_repeats": click.option(
-        "--judge-repeats", type=click.IntRange(min=1), metavar="N", help="Have each thing judged N times."
+        "--judge-repeats", type=click.IntRange(min=1), metavar="N", help="Request each judgement N times."
     ),
     "max_calls": click.option(
-        "--max-calls", type=click.IntRange(min=0), metavar="N", help="Ask judges at most N times."
+        "--max-calls", type=click.IntRange(min=0), metavar="N", help="Make at most N judge calls."
     ),
     "max_cost": click.option(
-        "--max-cost", type=click.FloatRange(min=0), metavar="X", help="Spend at most X, by the plan's prices."
+        "--max-cost", type=click.FloatRange(min=0), metavar="X", help="Spend at most X, with the prices of the plan."
     ),
 }
 
 
 def judging_options(function: FunctionT) -> FunctionT:
-    """``--preview``, ``--judge-cache-only`` and limits, handed over together as ``judging``."""
+    """``--preview``, ``--judge-cache-only`` and limits, passed to the command as one argument, ``judging``."""
     return grouped_options(function, "judging", JudgingOptions, {"preview": _PREVIEW, **_LIMITS})
 
 
 def limit_options(function: FunctionT) -> FunctionT:
-    """The same without ``--preview``."""
+    """``judging_options`` without ``--preview``."""
     return grouped_options(function, "judging", functools.partial(JudgingOptions, False), _LIMITS)
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeOptions:
-    """Who judges, as the command line says."""
+    """The judge, from the command line."""
 
     plan: str | None = None
     model: str | None = None
@@ -101,7 +101,7 @@ class JudgeOptions:
     key_env: str | None = None
 
     def judges(self, changes: dict[str, Any]) -> PlannedJudges | None:
-        """The judges of the plan, or the one named here; ``None`` where neither is."""
+        """The judges of the plan, or the one named here; ``None`` if neither is given."""
         from ..planfile.planned_judges import judges_in_file, judges_in_plan
 
         if self.model is None and (self.url is not None or self.key_env is not None):
@@ -116,33 +116,35 @@ class JudgeOptions:
 
 
 def judge_options(function: FunctionT) -> FunctionT:
-    """``--plan`` and ``--judge-model``, handed over together as ``judge``."""
+    """``--plan`` and ``--judge-model``, passed to the command as one argument, ``judge``."""
     return grouped_options(
         function,
         "judge",
         JudgeOptions,
         {
-            "plan": click.option("--plan", type=click.Path(), help="Take the judges of this plan."),
+            "plan": click.option("--plan", type=click.Path(), help="Use the judges of this plan."),
             "judge_model": click.option(
-                "--judge-model", metavar="MODEL", help="Have this model judge, behind an OpenAI-compatible endpoint."
+                "--judge-model", metavar="MODEL", help="Use this model as judge, with an OpenAI-compatible endpoint."
             ),
-            "judge_url": click.option("--judge-url", metavar="URL", help="Where that endpoint is."),
+            "judge_url": click.option("--judge-url", metavar="URL", help="Base URL of the endpoint."),
             "judge_key_env": click.option(
-                "--judge-key-env", metavar="NAME", help="The variable that holds its key; by default OPENAI_API_KEY."
+                "--judge-key-env",
+                metavar="NAME",
+                help="Environment variable with its API key; default: OPENAI_API_KEY.",
             ),
         },
     )
 
 
 def judge_policy(judges: PlannedJudges, store: Path | None = None) -> JudgePolicy:
-    """How they are asked; judgements are kept beside the store that is open, or that would be."""
+    """The policy for these judges; the cache of judgements lies in the folder of the store."""
     from ..running.plans import default_store
 
     return judges.settings.policy_for(store or default_store(None, judges.store), judges.folder)
 
 
 def attach_usage(results: Results, session: JudgeSession) -> None:
-    """Tell what judging took: in the results, and to whoever watches."""
+    """Add the judge usage to the results and print it."""
     from ..running.judging import record_usage
     from .judgements import usage_text
 
@@ -152,25 +154,25 @@ def attach_usage(results: Results, session: JudgeSession) -> None:
 
 
 def make_judge_session(judges: PlannedJudges, line: ScoringProgress, *, store: Path | None = None) -> JudgeSession:
-    """A session for these judges."""
+    """A session with these judges that shows its progress."""
     from ..core.secrets import Secrets
     from ..judge.session import JudgeSession
 
-    tell: list[Callable[[int, int, int], None]] = []
+    callbacks: list[Callable[[int, int, int], None]] = []
 
-    def progressed(done: int, asked: int) -> None:
-        if not tell:
-            tell.append(line.start_judging())
-        tell[0](done, asked, session.usage_log.total.failed.total())
+    def on_progress(done: int, requested: int) -> None:
+        if not callbacks:
+            callbacks.append(line.start_judging())
+        callbacks[0](done, requested, session.usage_log.total.failed.total())
 
-    session = JudgeSession(judge_policy(judges, store), on_progress=progressed, secrets=Secrets(judges.secrets))
+    session = JudgeSession(judge_policy(judges, store), on_progress=on_progress, secrets=Secrets(judges.secrets))
     return session
 
 
 def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
-    """Specs in which metrics that name no judge are given the one there is, or the one called ``judge``.
+    """The specs, with a judge added to every judge metric that names none.
 
-    ``names`` are those of the resources.
+    That is the resource called ``judge``, else the only one of ``names``, the names of the resources.
     """
     from ..core.judged_metric import JudgedMetric
     from ..core.registry import metric
@@ -191,7 +193,7 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
 
 @dataclass(frozen=True, slots=True)
 class _CountingExecutor:
-    """Another executor, with somebody told how many samples some metric could not measure."""
+    """An executor that counts samples with a failed measurement."""
 
     executor: Executor
     add_failed: Callable[[int], None]
@@ -208,11 +210,11 @@ class _CountingExecutor:
 
 
 class ScoringProgress:
-    """The line that tells how scoring goes and, from the first question to a judge on, how judging does."""
+    """The progress bar of scoring; from the first judge call on, the progress bar of judging."""
 
     def __init__(self) -> None:
         self._progress_bar = ExitStack()
-        self._done = self._asked = self._failed = self._unmeasured = 0
+        self._done = self._requested = self._failed = self._unmeasured = 0
 
     def __enter__(self) -> ScoringProgress:
         return self
@@ -221,14 +223,14 @@ class ScoringProgress:
         self._progress_bar.close()
 
     def start_scoring(self, total: int | None) -> Callable[[int], None]:
-        """What to call with how many more samples were scored."""
+        """Show the progress of scoring; returns the function to call with the number of newly scored samples."""
         from ..reporting.progress import progress
 
         self._progress_bar.close()
         return self._progress_bar.enter_context(progress("scoring", total, rate=True, suffix=self._unmeasured_note))
 
     def counting_executor(self, executor: Executor) -> Executor:
-        """The executor, of which the line tells how many samples could not be measured."""
+        """The executor, wrapped so that the progress bar shows how many samples could not be measured."""
         return _CountingExecutor(executor, self._add_unmeasured)
 
     def _add_unmeasured(self, more: int) -> None:
@@ -238,26 +240,26 @@ class ScoringProgress:
         return f"{self._unmeasured:,} could not be measured" if self._unmeasured else ""
 
     def start_judging(self) -> Callable[[int, int, int], None]:
-        """What to call with how many judgements there are, how many were asked for, and how many failed."""
+        """Show the progress of judging; returns the function to call with judgements done, requested, failed."""
         from ..reporting.progress import progress
 
         self._progress_bar.close()
-        line = progress("judging", lambda: self._asked, rate=True, suffix=self._failed_note)
+        line = progress("judging", lambda: self._requested, rate=True, suffix=self._failed_note)
         advance = self._progress_bar.enter_context(line)
 
-        def tell(done: int, asked: int, failed: int) -> None:
+        def update(done: int, requested: int, failed: int) -> None:
             more, self._done = done - self._done, done
-            self._asked, self._failed = asked, failed
+            self._requested, self._failed = requested, failed
             advance(more)
 
-        return tell
+        return update
 
     def _failed_note(self) -> str:
         return f"{self._failed} failed" if self._failed else ""
 
 
-def preview_text(found: Preview, *, as_json: bool, remarks: Sequence[str] = ()) -> str:
-    """What judging would take, as text or JSON."""
+def preview_text(found: Preview, *, as_json: bool, notes: Sequence[str] = ()) -> str:
+    """The estimate of judge calls and cost, as text or JSON."""
     if as_json:
-        return json.dumps({**found.to_dict(), "remarks": list(remarks)}, indent=2, ensure_ascii=False)
-    return "\n\n".join([found.to_text(), *remarks])
+        return json.dumps({**found.to_dict(), "remarks": list(notes)}, indent=2, ensure_ascii=False)
+    return "\n\n".join([found.to_text(), *notes])

@@ -1,4 +1,4 @@
-"""``auepora judge relevance``: pooled documents graded by a judge, into qrels that say where each grade comes from."""
+"""``auepora judge relevance``: grade pooled documents with a judge, and write qrels with provenance."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ __all__ = ["command"]
 
 @click.command(name="relevance")
 @click.argument("pool", type=click.Path())
-@click.option("-o", "--output", type=click.Path(), required=True, help="The qrels file; what it has is kept.")
+@click.option("-o", "--output", type=click.Path(), required=True, help="Qrels file to write; existing grades are kept.")
 @click.option(
     "--labels",
     "label_files",
     multiple=True,
     type=click.Path(),
-    help="Grades of people, which win: qrels, query<tab>document<tab>grade, or JSON lines; repeatable.",
+    help="Human grades, which take precedence: qrels, query<tab>document<tab>grade, or JSON lines; repeatable.",
 )
-@click.option("--again", is_flag=True, help="Forget what models said before, and have it graded anew.")
-@click.option("--judge", "judge_name", metavar="NAME", help="Which resource of the plan judges, where it has several.")
-@click.option("--prompt", type=click.Path(), help="Ask with this prompt instead of ours.")
+@click.option("--again", is_flag=True, help="Discard earlier grades of models and grade again.")
+@click.option(
+    "--judge", "judge_name", metavar="NAME", help="Resource of the plan to use as judge, if there are several."
+)
+@click.option("--prompt", type=click.Path(), help="Prompt file to use instead of the built-in prompt.")
 @judge_options
 @judging_options
 @quiet_option
@@ -56,14 +58,14 @@ def command(
     judging: JudgingOptions,
     as_json: bool,
 ) -> None:
-    """Have a judge grade the documents of a POOL: 0 has nothing to do with the question, 3 answers it fully.
+    """Grade the documents of a POOL with a judge, from 0 (unrelated to the question) to 3 (answers it fully).
 
-    Grades go to a qrels file that any tool reads; the file beside it (.provenance.jsonl) says of each whether a person
-    gave it, a model, or a person who changed a model's. What is graded already is not asked again: work that was cut
-    short goes on where it was, and what failed is tried anew. Grades of people win: those of --labels, and those edited
-    in the qrels by hand. Without a judge, labels alone are put in.
+    Grades are written as qrels. The file with the suffix .provenance.jsonl records for each grade whether it comes from
+    a person, a model, or a person who corrected a model. Existing grades are not requested again, so the same command
+    resumes an interrupted run and retries failures. Human grades take precedence: those of --labels, and those edited
+    in the qrels by hand. Without a judge, only labels are written.
 
-    Exits with 3 where documents are left without a grade.
+    The exit code is 3 if documents are left without a grade.
 
     \b
     auepora judge relevance pool.jsonl --judge-model small --judge-url http://127.0.0.1:8080/v1 -o qrels.txt
@@ -92,7 +94,7 @@ def command(
     judges = judge.judges(judging.changes())
     if judges is None:
         if judging.preview or not labels:
-            raise click.UsageError("there is nobody to ask: give --judge-model or --plan, or --labels alone")
+            raise click.UsageError("no judge is given; use --judge-model or --plan, or only --labels")
         report, session = write_known_grades(documents, known, output), None
     elif judging.preview:
         critic = select_judge(judges, judge_name, need_key=False)
@@ -116,18 +118,16 @@ def command(
     if session is not None and session.usage_log.total.judgements:
         echo_err(f"judging: {usage_text(session.usage_log.total.to_dict())}")
     if report.num_other_prompt:
-        echo_err(
-            f"{report.num_other_prompt:,} grades by another model or prompt were kept; --again has them graded anew"
-        )
+        echo_err(f"{report.num_other_prompt:,} grades by another model or prompt were kept; --again grades them again")
     if report.grades:
         echo_err(f"wrote {output} and {provenance_path(output)}")
     if report.num_failed and session is not None:
-        echo_err(f"{report.num_failed:,} documents have no grade; the same command tries them again", always=True)
+        echo_err(f"{report.num_failed:,} documents have no grade; the same command retries them", always=True)
         sys.exit(STOPPED_EARLY)
 
 
 def _labels(paths: tuple[str, ...]) -> dict[GradeKey, Grade]:
-    """What people say in all these files; of one document, the last file counts."""
+    """The human grades of all these files; for one document, the last file counts."""
     from ..pooling.human_grades import read_human_grades
 
     return {key: grade for path in paths for key, grade in read_human_grades(path).items()}

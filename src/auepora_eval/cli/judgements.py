@@ -1,4 +1,4 @@
-"""What judges said of a stored run, as the command line tells it: of one sample, where they failed, all for replay."""
+"""Stored judgements on the command line: those of one sample, the failed ones, and all of them for replay."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = [
 
 
 def sample_judgements(store: RunStore, record: RunRecord, position: int) -> list[dict[str, Any]]:
-    """What judges said of one sample, as JSON tells it."""
+    """The judgements of one sample, as JSON-compatible dicts."""
     return [_judgement_dict(one) for one in store.judgements(record.run_id, position=position)]
 
 
 def judge_failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
-    """Every judgement that failed, as JSON tells it."""
+    """Every failed judgement, as JSON-compatible dicts."""
     rows = list(store.judgements(record.run_id, failed=True))
     ids = store.sample_ids(record.run_id) if rows else []
     return [{"sample_id": ids[one.position], **_judgement_dict(one)} for one in rows]
@@ -38,32 +38,32 @@ def judge_failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
 
 def _judgement_dict(one: StoredJudgement) -> dict[str, Any]:
     body = one.body
-    told: dict[str, Any] = {"metric": one.metric, "repeat": one.repeat, "judge_repeat": one.judge_repeat}
-    told |= {"critic": one.critic, "prompt_id": one.prompt_id}
+    result: dict[str, Any] = {"metric": one.metric, "repeat": one.repeat, "judge_repeat": one.judge_repeat}
+    result |= {"critic": one.critic, "prompt_id": one.prompt_id}
     if body.get("about"):
-        told["about"] = body["about"]
+        result["about"] = body["about"]
     if one.reason is not None:
-        return {**told, "error": one.reason, "message": body.get("message"), "raw": body.get("raw")}
-    kept = ("answer", "weighted", "mass", "usage", "repaired", "cached", "raw")
-    return {**told, **{name: body[name] for name in kept if name in body}}
+        return {**result, "error": one.reason, "message": body.get("message"), "raw": body.get("raw")}
+    keys = ("answer", "weighted", "mass", "usage", "repaired", "cached", "raw")
+    return {**result, **{name: body[name] for name in keys if name in body}}
 
 
 def judgements_text(rows: Sequence[Mapping[str, Any]], width: int, metrics: Sequence[str] = ()) -> list[str]:
-    """What judges said of one sample, line by line; what several metrics learned is told once.
+    """The judgements of one sample as lines of text; a judgement shared by several metrics is shown once.
 
-    In the order of ``metrics``, of each of them lists of claims first.
+    They are in the order of ``metrics``, with the claims of a metric first.
     """
-    told: dict[str, list[Mapping[str, Any]]] = {}
+    shared: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        told.setdefault(json.dumps({**row, **_IGNORED_KEYS}, sort_keys=True, default=str), []).append(row)
-    places = {name: place for place, name in enumerate(metrics)}
-    groups = [sorted(group, key=lambda row: places.get(row["metric"], len(places))) for group in told.values()]
-    groups.sort(key=lambda group: (places.get(group[0]["metric"], len(places)), "claims" not in _answer(group[0])))
+        shared.setdefault(json.dumps({**row, **_IGNORED_KEYS}, sort_keys=True, default=str), []).append(row)
+    order = {name: position for position, name in enumerate(metrics)}
+    groups = [sorted(group, key=lambda row: order.get(row["metric"], len(order))) for group in shared.values()]
+    groups.sort(key=lambda group: (order.get(group[0]["metric"], len(order)), "claims" not in _answer(group[0])))
     return [line for group in groups for line in _judgement_text(group, width)]
 
 
 _IGNORED_KEYS = {"metric": None, "cached": None, "usage": None}
-"""In which rows differ that tell of one question."""
+"""Keys in which the rows of one shared judgement may differ."""
 
 
 def _answer(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -90,7 +90,7 @@ def _judgement_text(group: Sequence[Mapping[str, Any]], width: int) -> list[str]
 
 
 def judge_failures_text(rows: Sequence[Mapping[str, Any]], *, shown: int, width: int) -> list[str]:
-    """Where judges failed, and what they said."""
+    """The failed judgements with their reasons and raw replies, as lines of text."""
     if not rows:
         return []
     counts = Counter(str(row["error"]) for row in rows)
@@ -104,9 +104,9 @@ def judge_failures_text(rows: Sequence[Mapping[str, Any]], *, shown: int, width:
 
 
 def _failure(row: Mapping[str, Any], width: int) -> str:
-    told = f"{row['error']}: {row['message']}" if row["message"] else str(row["error"])
-    said = f"; it said: {_short(row['raw'], width)}" if row["raw"] else ""
-    return _short(told, width) + said
+    message = f"{row['error']}: {row['message']}" if row["message"] else str(row["error"])
+    reply = f"; it said: {_short(row['raw'], width)}" if row["raw"] else ""
+    return _short(message, width) + reply
 
 
 def _short(text: str, width: int) -> str:
@@ -138,7 +138,7 @@ def judgement_lines(store: RunStore, record: RunRecord) -> Iterator[bytes]:
 
 
 def usage_text(usage: Mapping[str, Any]) -> str:
-    """What judging a run took, in one line."""
+    """Judge usage in one line."""
     failed = sum((usage.get("failed") or {}).values())
     parts = [f"{usage.get('judgements', 0):,} judgements", f"{usage.get('calls', 0):,} calls"]
     if usage.get("cached"):

@@ -1,4 +1,4 @@
-"""``auepora label``: people judge answers of a stored run, agree or not, and settle what they do not agree about."""
+"""``auepora label``: label answers of a stored run, measure agreement between annotators, adjudicate."""
 
 from __future__ import annotations
 
@@ -25,37 +25,41 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 MAX_SHOWN = 20
-"""So many disagreements are told one by one."""
+"""Number of disagreements that are listed."""
 
 
 @click.command(name="label")
 @click.argument("run", required=False, shell_complete=complete_run)
 @click.argument("files", nargs=-1, type=click.Path())
-@click.option("--n", type=click.IntRange(min=1), default=100, show_default=True, help="Draw so many samples at random.")
-@click.option("--stratify", metavar="PATH", help="Draw in proportion from each group of labels.KEY or metadata.KEY.")
+@click.option(
+    "--n", type=click.IntRange(min=1), default=100, show_default=True, help="Number of samples to draw at random."
+)
+@click.option("--stratify", metavar="PATH", help="Draw a stratified sample by labels.KEY or metadata.KEY.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same samples.")
-@click.option("--annotator", metavar="NAME", help="Who labels; by default the name you are logged in by.")
+@click.option("--annotator", metavar="NAME", help="Name of the annotator; default: your login name.")
 @click.option(
     "--labels",
     type=click.Path(),
     default="labels.jsonl",
     show_default=True,
-    help="The file of labels; what is in it is not asked again.",
+    help="File of labels; samples labelled in it are not shown again.",
 )
-@click.option("--scale", metavar="LOW-HIGH", help="Give a number, such as 1-5, instead of right or wrong.")
-@click.option("-m", "--metric", metavar="NAME", help="The metric these labels are to be held against.")
-@click.option("--blind", is_flag=True, help="Show neither references, nor which documents are relevant, nor names.")
-@click.option("--tuning", is_flag=True, help="Mark the labels as used to tune a prompt: no judge is measured by them.")
+@click.option("--scale", metavar="LOW-HIGH", help="Numeric scale, such as 1-5, instead of right or wrong.")
+@click.option("-m", "--metric", metavar="NAME", help="Metric that the labels will be compared with.")
+@click.option("--blind", is_flag=True, help="Hide references, relevance of documents and names.")
+@click.option("--tuning", is_flag=True, help="Mark the labels as used to tune a prompt; calibration refuses them.")
 @click.option(
     "--provenance",
     type=click.Choice(["human", "model"]),
     default="human",
     show_default=True,
-    help="Who labels, a person or a model; labels of a model are marked, and no judge is measured by them.",
+    help="Whether a person or a model labels; labels of a model are marked, and calibration refuses them.",
 )
-@click.option("--plain", is_flag=True, help="Ask line by line, without a screen: the same keys, each with Enter.")
-@click.option("--agreement", is_flag=True, help="Say how far the annotators of FILES agree; no RUN is given.")
-@click.option("--adjudicate", is_flag=True, help="Show what the annotators of FILES disagree about, to be settled.")
+@click.option(
+    "--plain", is_flag=True, help="Use line mode instead of a full screen: the same keys, each followed by Enter."
+)
+@click.option("--agreement", is_flag=True, help="Report the agreement between the annotators of FILES; without RUN.")
+@click.option("--adjudicate", is_flag=True, help="Label the answers on which the annotators of FILES disagree.")
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="With --agreement: print JSON.")
@@ -80,10 +84,10 @@ def command(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Label answers of the stored RUN in the terminal, one key each; leave at any time, the same command goes on.
+    """Label answers of the stored RUN in the terminal, with one key per answer. The same command resumes.
 
-    Question, answer and evidence are shown, and r or w (or a number) is all there is to press; ? tells the other keys.
-    Every label is on the disk before the next answer is shown. Beside the labels stands what was drawn from what.
+    Shows question, answer and evidence. Press r (right), w (wrong) or a number; ? lists the other keys. Each label is
+    written to disk before the next answer is shown. A second file records how the samples were drawn.
 
     \b
     auepora label latest --n 100 --stratify labels.scenario --annotator ann
@@ -100,22 +104,20 @@ def command(
     if as_json:
         raise click.UsageError("--json goes with --agreement")
     if run is None:
-        raise click.UsageError("name the RUN whose answers are to be labelled; `auepora runs` lists them")
+        raise click.UsageError("give the RUN to label; `auepora runs` lists them")
     if adjudicate != bool(files):
         raise click.UsageError(
             "--adjudicate takes the labels files of the annotators after the RUN"
             if adjudicate
             else f"there is one RUN and no {files[0]!r} after it; labels files go with --adjudicate or --agreement"
         )
-    given = [f"--{name}" for name in ("n", "stratify", "seed") if _is_given(context, name)]
-    if adjudicate and given:
-        raise click.UsageError(f"{given[0]} draws samples; --adjudicate shows all that annotators disagree about")
+    draw_options = [f"--{name}" for name in ("n", "stratify", "seed") if _is_given(context, name)]
+    if adjudicate and draw_options:
+        raise click.UsageError(f"{draw_options[0]} draws samples; --adjudicate shows every disagreement")
     if provenance == "model" and annotator is None:
         raise click.UsageError("name the model that labels with --annotator NAME")
     if provenance == "model" and adjudicate:
-        raise click.UsageError(
-            "--adjudicate is for a person: what a model says does not settle what people disagree about"
-        )
+        raise click.UsageError("--adjudicate is for a person: a model cannot resolve disagreements between people")
 
     from ..labelling.label_file import LabelFile
     from ..labelling.session import LabelScale
@@ -123,7 +125,7 @@ def command(
     from ..running.plans import default_store
     from .output import refuse_input_as_output
 
-    asked = None if scale is None else LabelScale.of(scale)
+    label_scale = None if scale is None else LabelScale.of(scale)
     refuse_input_as_output(labels, [default_store(store)], option="--labels")
     with open_store(store) as found:
         record = found.find(run)
@@ -131,9 +133,9 @@ def command(
             require_terminal()
         sheet = LabelFile(Path(labels), annotator or _login(), record.run_id, metric, adjudicate, tuning, provenance)
         state = (
-            _adjudication_session(found, record, sheet, files, scale=asked, blind=blind)
+            _adjudication_session(found, record, sheet, files, scale=label_scale, blind=blind)
             if adjudicate
-            else _draw_session(found, record, sheet, n=n, stratify=stratify, seed=seed, scale=asked, blind=blind)
+            else _draw_session(found, record, sheet, n=n, stratify=stratify, seed=seed, scale=label_scale, blind=blind)
         )
     if state is not None:
         _run_session(
@@ -149,7 +151,7 @@ def _login() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError) as error:  # a user without a name
-        raise click.UsageError("say who labels: --annotator NAME") from error
+        raise click.UsageError("the annotator is unknown; use --annotator NAME") from error
 
 
 def _draw_session(
@@ -163,7 +165,7 @@ def _draw_session(
     scale: LabelScale | None,
     blind: bool,
 ) -> FormState:
-    """A session over a random draw, as far as it has come already."""
+    """A session over a random draw, with the labels that exist already."""
     from ..labelling.draw import draw_samples
     from ..labelling.draw_file import record_draw
     from ..labelling.items import load_population, read_items
@@ -173,9 +175,11 @@ def _draw_session(
     draw = draw_samples(
         population.strata, n, run=record.run_id, seed=seed, stratify=stratify, left_out=population.left_out
     )
-    said = sheet.said(scale)
+    existing = sheet.said(scale)
     record_draw(sheet.path, draw)
-    return restore_labels(new_form(read_items(store, record.run_id, draw.sample_ids), scale=scale, blind=blind), said)
+    return restore_labels(
+        new_form(read_items(store, record.run_id, draw.sample_ids), scale=scale, blind=blind), existing
+    )
 
 
 def _adjudication_session(
@@ -187,7 +191,7 @@ def _adjudication_session(
     scale: LabelScale | None,
     blind: bool,
 ) -> FormState | None:
-    """A session over what annotators disagree about; ``None`` where they agree."""
+    """A session over the disagreements between annotators; ``None`` if there are none."""
     from ..core.errors import BadValueError
     from ..labelling.annotators import find_disagreements, group_by_annotator, previous_labels
     from ..labelling.human_labels import read_annotations
@@ -198,18 +202,18 @@ def _adjudication_session(
     about = [one for one in read_annotations(files) if one.run in (None, run_id) and one.metric == sheet.metric]
     annotators = group_by_annotator(about)
     if len(annotators) < 2:
-        told = ", ".join(map(repr, annotators)) or "nobody"
+        names = ", ".join(map(repr, annotators)) or "nobody"
         metric = "" if sheet.metric is None else f" under metric '{sheet.metric}'"
-        raise BadValueError(f"answers of {run_id}{metric} were labelled by {told}; it takes two to disagree")
+        raise BadValueError(f"answers of {run_id}{metric} were labelled by {names}; adjudication needs two annotators")
     units = find_disagreements(annotators)
     if not units:
         click.echo("the annotators agree on every answer that two of them labelled")
         return None
-    said = previous_labels(annotators, units, blind=blind)
-    order = [one for one in store.sample_ids(run_id) if one in said]
-    items = read_items(store, run_id, order, said)
-    if len(items) < len(said):
-        missing = next(one for one in said if one not in {item.sample_id for item in items})
+    previous = previous_labels(annotators, units, blind=blind)
+    order = [one for one in store.sample_ids(run_id) if one in previous]
+    items = read_items(store, run_id, order, previous)
+    if len(items) < len(previous):
+        missing = next(one for one in previous if one not in {item.sample_id for item in items})
         raise BadValueError(f"{run_id} has no answer to sample '{missing}', which the labels are about")
     before = sheet.said(scale)
     return restore_labels(new_form(items, scale=scale, blind=blind), before)
@@ -225,13 +229,13 @@ def _run_session(state: FormState, sheet: LabelFile, *, plain: bool, title: str)
         end = run_line_form(state, sheet, lines=lines, tell=click.echo, title=title)
     else:
         end = run_form(state, sheet, title=title)
-    told = ", ".join(f"{count} {label}" for label, count in count_labels(end.given.values()).items())
+    counts = ", ".join(f"{count} {label}" for label, count in count_labels(end.given.values()).items())
     click.echo(
         f"{sheet.path}: {len(end.given)} of {len(end.items)} labelled by {sheet.display_name}"
-        + (f": {told}" if told else "")
+        + (f": {counts}" if counts else "")
     )
     if len(end.given) < len(end.items):
-        echo_err("the same command goes on with the others")
+        echo_err("the same command continues with the others")
 
 
 # --- agreement -------------------------------------------------------------------------------------------------------
@@ -264,8 +268,8 @@ def _agreement_text(report: AnnotatorAgreement) -> str:
     if report.disputes:
         lines = [f"{len(report.disputes)} labelled differently:"]
         for one in report.disputes[:MAX_SHOWN]:
-            said = ", ".join(f"{name} {label}" for name, label in one.said.items())
-            lines.append(escape_line_breaks(f"  {one.unit.sample_id}: {said}"))
+            labels = ", ".join(f"{name} {label}" for name, label in one.said.items())
+            lines.append(escape_line_breaks(f"  {one.unit.sample_id}: {labels}"))
         if len(report.disputes) > MAX_SHOWN:
             lines.append(f"  ... and {len(report.disputes) - MAX_SHOWN} more; --json has all")
         parts.append("\n".join(lines))

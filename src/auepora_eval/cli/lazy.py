@@ -1,4 +1,4 @@
-"""Groups of commands that are loaded only when they are called."""
+"""A click group that imports each command when it is called."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["LazyGroup"]
 
 
 class LazyGroup(click.Group):
-    """A group of the modules in ``table``: name -> (module of this package, one-line help).
+    """A group of the commands in ``table``: name -> (module of this package, one-line help).
 
-    The help stands in the table so that listing the commands imports none of them.
+    The table holds the help so that listing the commands imports none of them.
     """
 
     def __init__(self, *args: Any, table: Mapping[str, tuple[str, str]], **options: Any) -> None:
@@ -22,11 +22,11 @@ class LazyGroup(click.Group):
         self.table = table
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in order."""
+        """The names of the commands, sorted."""
         return sorted(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, loaded."""
+        """Import and return a command."""
         if cmd_name not in self.table:
             return None
         command = import_module(f".{self.table[cmd_name][0]}", __package__).command
@@ -34,14 +34,14 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands in the help."""
+        """Write the list of commands into the help."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, self.table[name][1]) for name in self.list_commands(ctx)])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is meant; one that is not there is answered with the nearest."""
+        """Find the command; an unknown name is an error that suggests a similar one."""
         if args and args[0] not in self.table and not args[0].startswith("-"):
             from ..core.errors import did_you_mean
 

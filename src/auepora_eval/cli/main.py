@@ -1,4 +1,4 @@
-"""The ``auepora`` command: a group whose commands are loaded only when they are called."""
+"""The ``auepora`` command: a group whose commands are imported when they are called, and the exit codes."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ from .pipes import ignore_closed_pipe
 
 __all__ = ["cli", "main"]
 
-# Name -> (module, one-line help). The help stands here so that listing the commands imports none of them.
+# Name -> (module, one-line help). The help is here so that listing the commands imports none of them.
 COMMANDS = {
-    "compare": ("compare", "Hold stored runs against each other, with a verdict."),
-    "completion": ("completion", "Print a script for the shell to complete commands."),
-    "convert": ("convert", "Write samples or outputs in another format."),
-    "crosscheck": ("crosscheck", "Compute every metric twice, and against other tools."),
+    "compare": ("compare", "Compare stored runs, with a verdict."),
+    "completion": ("completion", "Print the completion script of a shell."),
+    "convert": ("convert", "Convert samples or outputs to another format."),
+    "crosscheck": ("crosscheck", "Compare every metric with other implementations."),
     "demo": ("demo", "Evaluate two small systems on a bundled question set."),
-    "explain": ("explain", "Explain a stored number, or derive it for one query."),
+    "explain": ("explain", "Explain a stored value, or the score of one query."),
     "export": ("export", "Write a stored run as plain files."),
-    "gate": ("gate", "Hold a stored run against what it must reach."),
+    "gate": ("gate", "Check a stored run against gates."),
     "init": ("init", "Write a starter plan for a dataset."),
-    "judge": ("judge", "Ask a judge for what is not labelled; hold one against people."),
+    "judge": ("judge", "Label data with a judge; compare it with human labels."),
     "label": ("label", "Label answers in the terminal; agreement, adjudication."),
     "metrics": ("metrics", "List the metrics, or explain one."),
-    "perturb": ("perturb", "Write variants of questions: typing errors, lost words, ..."),
-    "plot": ("plot", "Draw stored runs: scores, curves, differences, ..."),
-    "pool": ("pool", "Collect what several runs returned, to be graded."),
-    "prefer": ("prefer", "Have a judge say whose answers are better."),
+    "perturb": ("perturb", "Write perturbed questions: typos, dropped words, ..."),
+    "plot": ("plot", "Plot stored runs: scores, curves, differences, ..."),
+    "pool": ("pool", "Pool the documents of several runs for grading."),
+    "prefer": ("prefer", "Compare the answers of two runs with a judge."),
     "replay": ("replay", "Split a difference into retrieval and generation."),
-    "report": ("report", "Write stored runs as one HTML file."),
-    "rescore": ("rescore", "Compute other metrics on stored outputs."),
-    "run": ("run", "Carry out a plan: ask, store, score; or resume one."),
+    "report": ("report", "Write a report of stored runs as one HTML file."),
+    "rescore": ("rescore", "Compute metrics on stored outputs."),
+    "run": ("run", "Run a plan: call the system, store, score; or resume."),
     "runs": ("runs", "List the stored runs; tag or delete them."),
     "score": ("score", "Score saved outputs, or a TREC run, in one pass."),
     "show": ("show", "Show a stored run, its failures or one sample."),
-    "validate": ("validate", "Say what is wrong with data or a plan, and what data is good for."),
+    "validate": ("validate", "Report every problem in data or a plan."),
 }
 
 BAD_INPUT, INTERRUPTED = 2, 130
 SIGNAL_EXIT_BASE = 128
-"""A command that a signal ends exits with this and the number of the signal, as shells have it."""
+"""A command ended by a signal exits with this plus the number of the signal, as in shells."""
 
 
 class _OutputError(Exception):
-    """Writing to stdout failed. Not an ``OSError``: click would make an exit code of its own of a broken pipe."""
+    """Writing to stdout failed. Not an ``OSError``, because click turns a broken pipe into its own exit code."""
 
 
 @contextmanager
@@ -81,28 +81,28 @@ class _MainGroup(LazyGroup):
 )
 @click.version_option(__version__, prog_name="auepora")
 def cli() -> None:
-    """Tell how good a retrieval-augmented generation system is, and whether a change made it better.
+    """Evaluate retrieval-augmented generation systems, and test whether a change made one better.
 
     \b
     auepora demo                                    see it work
     auepora score data.jsonl outputs.jsonl          score everything the data supports
-    auepora init data.jsonl --system my_app:build   write a plan; auepora run plan.yaml carries it out
-    auepora runs; auepora show latest               what was stored
-    auepora compare baseline latest                 did the change make it better?
-    auepora report baseline latest                  the same as a page to look around in
-    auepora explain latest ndcg@10 --query q17      how did this number come about?
+    auepora init data.jsonl --system my_app:build   write a plan; run it with auepora run plan.yaml
+    auepora runs; auepora show latest               show stored runs
+    auepora compare baseline latest                 test whether a change made it better
+    auepora report baseline latest                  write the comparison as an HTML page
+    auepora explain latest ndcg@10 --query q17      show how a score was computed
     auepora score --qrels Q --run R -m ndcg@10      score a TREC run
     auepora metrics recall                          explain a metric
-    auepora validate data.jsonl outputs.jsonl       say all that is wrong with data
-    auepora convert data.json data.jsonl            write data in another format
+    auepora validate data.jsonl outputs.jsonl       report every problem in the data
+    auepora convert data.json data.jsonl            convert data to another format
     """
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 fine, 1 a gate failed, 2 bad input, 3 failed or inconclusive, 130 interrupted.
 
-    Mistakes of the user get no traceback. A reader of stdout that leaves early changes neither the exit code nor what
-    is written to files.
+    Errors of the user are printed without a traceback. A closed pipe on stdout changes neither the exit code nor the
+    files that are written.
     """
     import warnings
 
@@ -125,7 +125,7 @@ def _run(arguments: list[str] | None) -> int:
         _echo_message(f"Error: {error}")
         return BAD_INPUT
     except (click.Abort, KeyboardInterrupt) as error:
-        ended_by = error.__cause__ if isinstance(error, click.Abort) else error  # click makes one of the other
+        ended_by = error.__cause__ if isinstance(error, click.Abort) else error  # click raises Abort from it
         if isinstance(ended_by, TerminationSignal):
             _echo_message(f"Stopped by {ended_by}.")
             return SIGNAL_EXIT_BASE + ended_by.number
@@ -141,19 +141,19 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _echo_message(message: str) -> None:
-    from .console import echo_err  # most calls have nothing to say
+    from .console import echo_err  # imported here: most commands succeed
 
     echo_err(message, always=True)
 
 
 def _discard_stdout() -> None:
-    """Point stdout elsewhere, so that the interpreter's last flush does not fail once more."""
+    """Redirect stdout to the null device, so that the interpreter's last flush does not fail again."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _escape_unencodable() -> None:
-    """Let a terminal or file of a narrow encoding (cp1252) show ``\\u2193`` for what it cannot, rather than fail."""
+    """Print ``\\u2193`` for a character that the encoding of a stream (cp1252) lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -161,12 +161,12 @@ def _escape_unencodable() -> None:
 
 
 def _show_warnings_plainly() -> None:
-    """Print warnings of this library as one line on stderr, without a source location that means nothing to a user."""
+    """Print warnings of this library as one line on stderr, without a source location."""
     import warnings
 
     from ..core.errors import AueporaWarning
 
-    usual = warnings.showwarning
+    default = warnings.showwarning
 
     def show(
         message: Warning | str,
@@ -179,7 +179,7 @@ def _show_warnings_plainly() -> None:
         if issubclass(category, AueporaWarning):
             _echo_message(f"Warning: {message}")
         else:
-            usual(message, category, filename, lineno, file, line)
+            default(message, category, filename, lineno, file, line)
 
     warnings.showwarning = show
     warnings.simplefilter("always", AueporaWarning)

@@ -1,4 +1,4 @@
-"""``auepora metrics``: the metrics, listed and explained."""
+"""``auepora metrics``: list the metrics, or show the card of one."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["command"]
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(name: str | None, as_json: bool) -> None:
-    """List the metrics, or explain the one called NAME.
+    """List the metrics, or explain the metric NAME.
 
-    The options of a metric are set after a colon: auepora score ... -m ndcg@10:gain_scheme=linear,as=mine
+    Write the options of a metric after a colon: auepora score ... -m ndcg@10:gain_scheme=linear,as=mine
 
     \b
     auepora metrics
@@ -35,7 +35,7 @@ def command(name: str | None, as_json: bool) -> None:
     from ..reporting.metric_cards import metric_card, metric_cards
 
     if name is not None:
-        info = metric_info(name)  # any spelling of it: mrr, mrr@10, or mrr[@k] as the list prints it
+        info = metric_info(name)  # any form: mrr, mrr@10, or mrr[@k] as in the list
         card = metric_card(info)
         text = f"{card.to_text()}\n\n{_option_example(info)}"
         click.echo(json.dumps(_card_dict(card), indent=2, ensure_ascii=False) if as_json else text)
@@ -54,7 +54,7 @@ LOWER = "↓"
 
 
 def _listing(cards: Sequence[MetricCard]) -> str:
-    """One line per metric for a pipe; for a terminal, paragraphs that fit its width under a heading per target."""
+    """One line per metric for a pipe; for a terminal, wrapped paragraphs under a heading per target."""
     import shutil
     import sys
     from textwrap import wrap
@@ -86,19 +86,19 @@ def _listing(cards: Sequence[MetricCard]) -> str:
 
 def _range(card: MetricCard) -> str:
     if card.range is None and card.follows_base:
-        return "varies"  # as long as the card says it, the words beside it would have no room
+        return "varies"  # the full text of the card would leave no room for the summary
     return f"{card.range_text} {LOWER}" if card.higher_is_better is False else card.range_text
 
 
 def _option_example(info: MetricInfo) -> str:
-    """How this metric is written after ``-m`` with an option: one of its own where it has any."""
+    """An example of this metric after ``-m`` with an option."""
     import inspect
 
     python_only = getattr(info.cls, "python_options", ())
     own = [name for name in info.options if name != info.at and name not in info.keys and name not in python_only]
     options = [f"{name}=VALUE" for name in own[:1]]
     if not own and "retrieved" in getattr(info.cls, "reads", ()):
-        options = ["min_relevance=2"]  # conventions are options of every metric; this one matters to rankings
+        options = ["min_relevance=2"]  # a convention is an option of every metric; this one applies to rankings
     spec = info.name if info.at is None else f"{info.name}@10"
     if info.keys:
         defaults = {key: info.parameters[key].default for key in info.keys}

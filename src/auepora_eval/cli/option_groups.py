@@ -1,4 +1,4 @@
-"""Several options of a command as one argument."""
+"""Groups of command-line options that a command receives as one argument."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 def grouped_options(
     function: FunctionT, name: str, kind: Callable[..., Any], options: dict[str, Callable[[Any], Any]]
 ) -> FunctionT:
-    """Have a command take several options as one argument, a ``kind`` made of them in their order."""
+    """Add options to a command, which receives them as the argument ``name``: a ``kind`` built from their values."""
 
     @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        made = kind(*(kwargs.pop(one) for one in options))
-        return function(*args, **kwargs, **{name: made})
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        group = kind(*(kwargs.pop(one) for one in options))
+        return function(*args, **kwargs, **{name: group})
 
-    wrapped: Any = called
+    wrapped: Any = wrapper
     for option in reversed(options.values()):
         wrapped = option(wrapped)
-    made: FunctionT = wrapped
-    return made
+    result: FunctionT = wrapped
+    return result

@@ -1,4 +1,4 @@
-"""Where results go: to stdout or to a file, in the format its name asks for."""
+"""Writing results to stdout or to a file, in the format of its suffix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["output_format", "refuse_input_as_output", "render_results", "require
 
 
 def output_format(output: str | None) -> Literal["csv", "json", "markdown", "table"]:
-    """What the name of the file asks for; ``r.json.gz`` is JSON as well."""
+    """The format that the suffix of the file selects; ``r.json.gz`` is JSON too."""
     name = (output or "").lower().removesuffix(".gz")
     if name.endswith(".json"):
         return "json"
@@ -27,17 +27,14 @@ def output_format(output: str | None) -> Literal["csv", "json", "markdown", "tab
     return "markdown" if name.endswith((".md", ".markdown")) else "table"
 
 
-def require_per_query(wanted: bool, form: str) -> None:
-    """Raise where scores of samples are asked for in a form that has no place for them."""
-    if wanted and form not in ("csv", "json"):
+def require_per_query(per_query: bool, form: str) -> None:
+    """Raise if scores of samples are requested in a format that cannot hold them."""
+    if per_query and form not in ("csv", "json"):
         raise click.UsageError("--per-query goes with --json, or with -o FILE.csv")
 
 
-def render_results(results: Results, form: str, said: str, *, per_query: bool = False) -> str:
-    """Results as text in the form asked for; tables end with what is ``said``.
-
-    The figures mean little without the definitions behind them, so the two travel together.
-    """
+def render_results(results: Results, form: str, footer: str, *, per_query: bool = False) -> str:
+    """The results in a format; tables end with ``footer``, the line that names the conventions."""
     from ..reporting.tables import results_markdown, results_table, slices_tables
 
     if form == "json":
@@ -48,31 +45,31 @@ def render_results(results: Results, form: str, said: str, *, per_query: bool = 
         return scores_csv(results) if per_query else results_csv(results)
     markdown = form == "markdown"
     whole = results_markdown(results) if markdown else results_table(results)
-    return "\n\n".join([whole, *slices_tables(results, markdown=markdown), said])
+    return "\n\n".join([whole, *slices_tables(results, markdown=markdown), footer])
 
 
 def refuse_input_as_output(output: str | None, inputs: Sequence[str], *, option: str = "-o") -> None:
-    """Raise where writing would destroy what is read, under whatever name; or what is about to be made: a store.
+    """Raise if ``output`` is one of ``inputs`` (also under another name), or will become one, such as a new store.
 
-    ``option`` is what names the output.
+    ``option`` is the option that names the output.
     """
     for path in inputs:
         if output is None or "://" in path:
             continue
         try:
             same = os.path.samefile(output, path)
-        except OSError:  # one of them is not there: reading or writing will say so
+        except OSError:  # one of them does not exist: reading or writing reports that
             if os.path.abspath(output) == os.path.abspath(path):
                 raise click.UsageError(f"{option} {output} is where {path} will be; write to another file") from None
             continue
-        # Reading from and writing to the same terminal or device destroys nothing.
+        # Using one terminal or device for both overwrites nothing.
         if same and os.path.isfile(path):
             raise click.UsageError(f"{option} {output} is the input {path}; write to another file")
 
 
 def write_out(text: str, output: str | None) -> None:
-    """Print, or write to a file (whole or not at all)."""
-    if output in (None, "-", "/dev/stdout"):  # stdout by any name: what is there already must not be truncated
+    """Print, or write a file atomically."""
+    if output in (None, "-", "/dev/stdout"):  # stdout under any name, which must not be truncated
         from ..reporting.control_characters import escape_control_characters
 
         click.echo(escape_control_characters(text))

@@ -1,4 +1,4 @@
-"""``auepora perturb``: a dataset with variants of its questions."""
+"""``auepora perturb``: write a dataset with perturbed variants of its questions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RATE = click.FloatRange(0, 1)
 
 
 def _read_cases(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float | None]:
-    """Each case once, with the share of letters that have it where one is given."""
+    """The cases, each once, with the proportion of letters if one is given."""
     cases: dict[str, float | None] = {}
     for value in values:
         kind, equals, rate = value.partition("=")
@@ -33,49 +33,53 @@ def _read_cases(context: click.Context, parameter: click.Parameter, values: tupl
 
 @click.command(name="perturb")
 @click.argument("dataset", type=click.Path())
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), help="The JSONL file to write.")
-@click.option("--typo", type=RATE, metavar="RATE", help="Letters swapped, left out or doubled; the share of letters.")
-@click.option("--keyboard", type=RATE, metavar="RATE", help="Letters replaced by one beside them on the keyboard.")
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), help="JSONL file to write.")
+@click.option("--typo", type=RATE, metavar="RATE", help="Swap, drop or double this proportion of letters.")
+@click.option(
+    "--keyboard", type=RATE, metavar="RATE", help="Replace this proportion of letters by a neighbour on the keyboard."
+)
 @click.option(
     "--layout",
     type=click.Choice(LAYOUTS),
     default="qwerty",
     show_default=True,
-    help="The keyboard.",
+    help="Keyboard layout for --keyboard.",
 )
-@click.option("--drop-words", type=RATE, metavar="RATE", help="Words left out; the share of words.")
-@click.option("--swap-words", type=RATE, metavar="RATE", help="Words swapped with the next; the share of pairs.")
+@click.option("--drop-words", type=RATE, metavar="RATE", help="Drop this proportion of words.")
+@click.option("--swap-words", type=RATE, metavar="RATE", help="Swap this proportion of adjacent words.")
 @click.option(
     "--case",
     "cases",
     multiple=True,
     callback=_read_cases,
     metavar="lower|upper|random[=RATE]",
-    help="All in one case, or a share of letters (0.5) in the other one; may be repeated.",
+    help="Change the case of all letters, or of a random proportion (0.5); repeatable.",
 )
-@click.option("--no-punctuation", is_flag=True, help="Punctuation left out, except within words and numbers.")
+@click.option("--no-punctuation", is_flag=True, help="Remove punctuation, except within words and numbers.")
 @click.option(
     "--with",
     "own",
     multiple=True,
     metavar="MODULE:NAME",
-    help="A perturber of your own, such as a paraphraser, by its import path; may be repeated.",
+    help="Import path of your own perturber, such as a paraphraser; repeatable.",
 )
-@click.option("--keep-numbers", is_flag=True, help="Leave words with a digit in them as they are.")
-@click.option("--variants", type=click.IntRange(1), default=1, show_default=True, help="How many of each kind.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Another seed, other variants.")
-@click.option("--only-variants", is_flag=True, help="Write the variants without what they were made of.")
-@click.option("--variants-too", is_flag=True, help="Make variants of samples that are variants already.")
+@click.option("--keep-numbers", is_flag=True, help="Do not change words that contain a digit.")
+@click.option(
+    "--variants", type=click.IntRange(1), default=1, show_default=True, help="Variants of each kind per question."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the perturbations.")
+@click.option("--only-variants", is_flag=True, help="Write only the variants, not the original samples.")
+@click.option("--variants-too", is_flag=True, help="Also perturb samples that are variants already.")
 @click.option(
     "--concurrency",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Questions that a perturber of your own is asked at a time.",
+    help="Concurrent calls of your own perturber.",
 )
-@click.option("--from", "from_format", metavar="NAME", help="The format of DATASET; by default it is guessed.")
+@click.option("--from", "from_format", metavar="NAME", help="Format of DATASET; default: detected.")
 @quiet_option
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 def command(
     dataset: str,
     output: str,
@@ -88,10 +92,10 @@ def command(
     as_json: bool,
     **choices: Any,
 ) -> None:
-    """Write DATASET with variants of its questions, to see how a system copes with them.
+    """Write DATASET with perturbed variants of its questions, to measure the robustness of a system.
 
-    Each kind of noise makes variants of its own. A variant keeps gold and references, names its question in
-    labels.variant_of and has the id QUESTION~KIND-NUMBER. Score both, and `noise_robustness` tells what is left.
+    Each kind of perturbation makes its own variants. A variant keeps gold and references, names its question in
+    labels.variant_of and has the id QUESTION~KIND-NUMBER. Score originals and variants with `noise_robustness`.
 
     \b
     auepora perturb data.jsonl --typo 0.05 --drop-words 0.1 -o noisy.jsonl
@@ -109,7 +113,7 @@ def command(
     _require_jsonl(output)
     perturbers = _perturbers(**choices)
     if not perturbers:
-        raise click.UsageError("choose what is done to the questions, such as --typo 0.05 or --drop-words 0.1")
+        raise click.UsageError("give at least one perturbation, such as --typo 0.05 or --drop-words 0.1")
     with progress(f"perturbing {dataset}"):
         made = perturb_queries(
             load_dataset(dataset, from_format),
@@ -124,23 +128,25 @@ def command(
             why = "only variants; --variants-too makes variants of them" if made.variants_left else "no sample has one"
             raise DataFileError(dataset, None, f"there is no question in it that could be perturbed: {why}")
         if not any(counts.made for counts in made.counts.values()):
-            told = "; ".join(f"{name}: {_left_out(counts)}" for name, counts in made.counts.items())
-            raise BadValueError(f"no variant could be made of the questions in {dataset} ({told})")
+            reasons = "; ".join(f"{name}: {_left_out(counts)}" for name, counts in made.counts.items())
+            raise BadValueError(f"no variant could be made of the questions in {dataset} ({reasons})")
         save_jsonl_dataset(made, output)
     if as_json:
         import json
 
         click.echo(json.dumps(_document(made, output), indent=2, ensure_ascii=False))
         return
-    for remark in _messages(made, output):
-        echo_err(remark)
+    for message in _messages(made, output):
+        echo_err(message)
 
 
 def _require_jsonl(output: str) -> None:
     from ..io.files import plain_suffix
 
     if plain_suffix(Path(output)) not in (".jsonl", ".ndjson"):
-        raise click.UsageError(f"-o {output}: JSONL is written; end the name in .jsonl (`auepora convert` changes it)")
+        raise click.UsageError(
+            f"-o {output}: the output is JSONL, so the name must end in .jsonl (`auepora convert` converts)"
+        )
 
 
 def _perturbers(
@@ -159,7 +165,7 @@ def _perturbers(
 
     given = click.get_current_context().get_parameter_source
     if keyboard is None and given("layout") is not click.core.ParameterSource.DEFAULT:
-        raise click.UsageError("--layout says which keyboard, and goes with --keyboard")
+        raise click.UsageError("--layout goes with --keyboard")
     if keep_numbers and typo is keyboard is drop_words is None:
         raise click.UsageError("--keep-numbers goes with --typo, --keyboard or --drop-words")
     made: list[Any] = []
@@ -184,17 +190,17 @@ def _perturbers(
 
 
 def _messages(made: Variants, output: str) -> list[str]:
-    """What was written, and what not."""
+    """Messages about what was written and what was left out."""
     total = sum(counts.made for counts in made.counts.values())
-    told = [f"wrote {output}: {_number(len(made), 'sample')}, {total} of them variants"]
+    messages = [f"wrote {output}: {_number(len(made), 'sample')}, {total} of them variants"]
     for name, counts in made.counts.items():
         rest = _left_out(counts)
-        told.append(f"{name}: {_number(counts.made, 'variant')}" + (f"; left out: {rest}" if rest else ""))
+        messages.append(f"{name}: {_number(counts.made, 'variant')}" + (f"; left out: {rest}" if rest else ""))
     if made.variants_left:
-        told.append(f"not perturbed: {_number(made.variants_left, 'variant')} that the dataset had already")
+        messages.append(f"not perturbed: {_number(made.variants_left, 'variant')} that the dataset had already")
     if made.without_query:
-        told.append(f"not perturbed: {_number(made.without_query, 'sample')} without a query")
-    return told
+        messages.append(f"not perturbed: {_number(made.without_query, 'sample')} without a query")
+    return messages
 
 
 def _left_out(counts: VariantCounts) -> str:

@@ -1,4 +1,4 @@
-"""The options of ``auepora run`` that perturb what a system retrieves."""
+"""The options of ``auepora run`` that perturb the retrieved documents."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def perturb_options(function: FunctionT) -> FunctionT:
         "--perturb-corpus",
         type=click.Path(),
         metavar="FILE",
-        help="With --perturb noise: draw noise from this corpus (JSONL).",
+        help="With --perturb noise: draw noise documents from this corpus (JSONL).",
     )
     kind = click.option(
         "--perturb",
         multiple=True,
         metavar="KIND=RATES",
-        help="Run at each rate with what is retrieved perturbed: noise, drop, counterfactual, empty, shuffle, "
+        help="Perturb the retrieved documents and run once per rate: noise, drop, counterfactual, empty, shuffle, "
         "duplicate (such as noise=0,0.2,0.4), or arms=none,original,edited.",
     )
     return kind(corpus(function))

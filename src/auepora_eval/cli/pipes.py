@@ -1,4 +1,4 @@
-"""Standard output whose reader may leave early, as ``head`` and ``less`` do, without an error."""
+"""A standard output that ignores a closed pipe, as with ``head`` and ``less``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ignore_closed_pipe"]
 
 
 class _PipeWriter(io.FileIO):
-    """Writes to a file descriptor; once nobody reads from it any more, what is written is discarded."""
+    """Writes to a file descriptor; after the pipe is closed, output is discarded."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
@@ -30,24 +30,24 @@ class _PipeWriter(io.FileIO):
 
 @contextmanager
 def ignore_closed_pipe() -> Iterator[None]:
-    """While inside, a command goes on to its end when the reader of stdout leaves: its files and exit code stand."""
-    given = sys.stdout
-    if not isinstance(given, io.TextIOWrapper) or given is not sys.__stdout__:
-        yield  # something in memory, or closed
+    """Let a command finish when the reader of stdout closes the pipe: its files and exit code do not change."""
+    original = sys.stdout
+    if not isinstance(original, io.TextIOWrapper) or original is not sys.__stdout__:
+        yield  # an in-memory stream, or closed
         return
-    given.flush()
-    writer = io.BufferedWriter(_PipeWriter(given.fileno(), "wb", closefd=False))
+    original.flush()
+    writer = io.BufferedWriter(_PipeWriter(original.fileno(), "wb", closefd=False))
     stdout = io.TextIOWrapper(
         writer,
-        encoding=given.encoding,
-        errors=given.errors,
+        encoding=original.encoding,
+        errors=original.errors,
         newline="\n" if os.linesep == "\n" else None,
-        line_buffering=given.line_buffering or given.write_through,
+        line_buffering=original.line_buffering or original.write_through,
     )
     sys.stdout = stdout
     try:
         yield
     finally:
-        sys.stdout = given
+        sys.stdout = original
         with suppress(OSError, ValueError):
             stdout.flush()

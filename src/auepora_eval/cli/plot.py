@@ -1,4 +1,4 @@
-"""``auepora plot``: a chart of stored runs, as SVG, PNG, HTML or as the Vega-Lite spec it is."""
+"""``auepora plot``: a chart of stored runs, as SVG, PNG, HTML or Vega-Lite specification."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ def _complete_kind(context: click.Context, parameter: click.Parameter, incomplet
 @click.command(name="plot")
 @click.argument("kind", required=False, shell_complete=_complete_kind)
 @click.argument("runs", nargs=-1, shell_complete=complete_run)
-@click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="The metric to draw; repeatable.")
-@click.option("--title", help="What stands above it.")
+@click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Metric to plot; repeatable.")
+@click.option("--title", help="Title of the chart.")
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
-@click.option("--width", type=click.FloatRange(100, 10_000), help="Of the whole picture, in pixels.")
+@click.option("--width", type=click.FloatRange(100, 10_000), help="Width of the image in pixels.")
 @store_option
 @quiet_option
-@click.option("-o", "--output", type=click.Path(), help="The file to write: .svg, .png, .html, or .json for the spec.")
+@click.option(
+    "-o", "--output", type=click.Path(), help="File to write: .svg, .png, .html, or .json for the specification."
+)
 def command(
     kind: str | None,
     runs: tuple[str, ...],
@@ -36,9 +38,9 @@ def command(
     store: str | None,
     output: str | None,
 ) -> None:
-    """Draw stored RUNS (by default the latest); without KIND, list the kinds.
+    """Plot stored RUNS (default: the latest). Without KIND, list the kinds.
 
-    Without -o the SVG goes to KIND.svg. PNG needs the extra `report`: pip install 'auepora-eval[report]'.
+    Without -o, write KIND.svg. PNG needs the extra `report`: pip install 'auepora-eval[report]'.
 
     \b
     auepora plot

@@ -1,4 +1,4 @@
-"""``auepora pool``: what several runs returned, to be graded."""
+"""``auepora pool``: pool the retrieved documents of several runs for grading."""
 
 from __future__ import annotations
 
@@ -19,29 +19,27 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 DEPTH = 10
-"""So many documents of each run are pooled."""
+"""Default number of documents that are pooled per run and query."""
 
 
 @click.command(name="pool")
 @click.argument("runs", nargs=-1, required=True, shell_complete=complete_run)
 @click.option(
-    "--depth", type=click.IntRange(min=1), default=DEPTH, show_default=True, help="The first N documents of each run."
+    "--depth", type=click.IntRange(min=1), default=DEPTH, show_default=True, help="Documents per run and query."
 )
-@click.option("--dataset", type=click.Path(), help="The questions; by default those of the stored runs.")
-@click.option("--topics", type=click.Path(), help="The questions as lines of id, tab, text, for TREC runs.")
-@click.option("--corpus", type=click.Path(), help="JSONL with the texts of documents that runs name by id.")
 @click.option(
-    "--qrels", type=click.Path(), help="What is judged already, beside the gold of the samples; as TREC writes it."
+    "--dataset", type=click.Path(), help="Dataset with the questions; default: the samples of the stored runs."
 )
-@click.option("--new-only", is_flag=True, help="Leave out what is judged already, rather than mark it.")
-@click.option("--ignore-gold", is_flag=True, help="Take no notice of the gold of the samples.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the order of a query's documents.")
+@click.option("--topics", type=click.Path(), help="Questions of TREC runs, one per line: id, tab, text.")
+@click.option("--corpus", type=click.Path(), help="JSONL file with the texts of documents given by id.")
+@click.option("--qrels", type=click.Path(), help="Qrels with existing grades, in addition to the gold of the samples.")
+@click.option("--new-only", is_flag=True, help="Leave out documents with a grade instead of marking them.")
+@click.option("--ignore-gold", is_flag=True, help="Ignore the gold of the samples.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order of documents.")
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
-@click.option(
-    "-o", "--output", type=click.Path(), default="pool.jsonl", show_default=True, help="Write the pool to this file."
-)
+@click.option("-o", "--output", type=click.Path(), default="pool.jsonl", show_default=True, help="File to write.")
 def command(
     runs: tuple[str, ...],
     depth: int,
@@ -56,10 +54,10 @@ def command(
     as_json: bool,
     output: str,
 ) -> None:
-    """Pool what several RUNs returned: for each question the first documents of any of them, each once.
+    """Pool the top documents of several RUNs: for each question, the documents that any run returned, each once.
 
-    A RUN is a stored run, or the path of a TREC run or of a file of outputs. The order of a question's documents says
-    nothing of who returned them. `auepora judge relevance` has the pool graded.
+    A RUN is a stored run, a TREC run file or a file of outputs. The documents of a question are in random order. Grade
+    the pool with `auepora judge relevance`.
 
     \b
     auepora pool bm25 dense hybrid --depth 10 -o pool.jsonl
@@ -77,17 +75,17 @@ def command(
     if dataset is not None and topics is not None:
         raise click.UsageError("give --dataset or --topics, not both")
     if not stored and dataset is None and topics is None:
-        raise click.UsageError("files do not say what was asked: give --dataset or --topics")
+        raise click.UsageError("files contain no questions: give --dataset or --topics")
     refuse_input_as_output(output, [*files, *(one for one in (dataset, topics, corpus, qrels) if one is not None)])
     if qrels is not None:
         refuse_input_as_output(output, [str(provenance_path(qrels))])
     sources = PooledRuns()
-    with ExitStack() as open_ones:
+    with ExitStack() as open_files:
         given = _questions(dataset, topics)
         if given is not None:
             sources.add_samples(given, str(dataset or topics))
         if stored:
-            found = open_ones.enter_context(open_store(store, output=output))
+            found = open_files.enter_context(open_store(store, output=output))
             records = [found.find(run) for run in stored]
             sources.add_stored(found, records, with_samples=given is None)
         for path in files:
@@ -97,14 +95,14 @@ def command(
         if qrels is not None:
             known |= read_grades(qrels)
         if corpus is not None:
-            _add_corpus_texts(sources, corpus, open_ones)
+            _add_corpus_texts(sources, corpus, open_files)
         pool = pool_outputs(samples, sources.runs, depth=depth, judged=known, new_only=new_only, seed=seed)
     write_pool(output, pool.documents)
     click.echo(
         json.dumps({**pool.to_dict(), "file": output}, indent=2, ensure_ascii=False) if as_json else _summary(pool)
     )
-    for remark in _warnings(pool):
-        echo_err(remark)
+    for warning in _warnings(pool):
+        echo_err(warning)
     echo_err(f"wrote {output}")
 
 
@@ -118,11 +116,11 @@ def _questions(dataset: str | None, topics: str | None) -> list[EvaluationSample
     return None if dataset is None else list(load_dataset(dataset))
 
 
-def _add_corpus_texts(sources: PooledRuns, corpus: str, open_ones: ExitStack) -> None:
-    """Have the texts of a corpus put where documents are only named."""
+def _add_corpus_texts(sources: PooledRuns, corpus: str, open_files: ExitStack) -> None:
+    """Add the texts of a corpus to documents that are given by id."""
     from ..io.corpus import Corpus, CorpusJoin
 
-    corpus_join = CorpusJoin(open_ones.enter_context(Corpus.open(corpus)))
+    corpus_join = CorpusJoin(open_files.enter_context(Corpus.open(corpus)))
     sources.runs = {
         name: ((sample_id, corpus_join.fill_output(output)) for sample_id, output in outputs)
         for name, outputs in sources.runs.items()
@@ -145,11 +143,13 @@ def _summary(pool: Pool) -> str:
 
 
 def _warnings(pool: Pool) -> list[str]:
-    remarks = []
+    warnings = []
     if pool.num_without_text:
-        remarks.append(f"{pool.num_without_text:,} documents have no text, and cannot be judged: give --corpus")
+        warnings.append(f"{pool.num_without_text:,} documents have no text and cannot be graded: give --corpus")
     if pool.num_other_text:
-        remarks.append(f"{pool.num_other_text:,} documents have another text in another run: the first run's is taken")
+        warnings.append(f"{pool.num_other_text:,} documents have several texts: that of the first run is used")
     if pool.unknown:
-        remarks.append(f"{len(pool.unknown):,} queries of the runs are not among the questions: {pool.unknown[0]}, ...")
-    return remarks
+        warnings.append(
+            f"{len(pool.unknown):,} queries of the runs are not among the questions: {pool.unknown[0]}, ..."
+        )
+    return warnings

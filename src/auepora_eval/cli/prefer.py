@@ -1,4 +1,4 @@
-"""``auepora prefer``: which of two stored runs' answers a judge prefers."""
+"""``auepora prefer``: compare the answers of two stored runs with a judge."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ __all__ = ["command"]
 @click.command(name="prefer")
 @click.argument("run_a", shell_complete=complete_run)
 @click.argument("run_b", shell_complete=complete_run)
-@click.option("--judge", "judge_name", metavar="NAME", help="Which resource of the plan judges, where it has several.")
-@click.option("--prompt", type=click.Path(), help="Ask with this prompt instead of ours.")
+@click.option(
+    "--judge", "judge_name", metavar="NAME", help="Resource of the plan to use as judge, if there are several."
+)
+@click.option("--prompt", type=click.Path(), help="Prompt file to use instead of the built-in prompt.")
 @judge_options
 @limit_options
 @store_option
@@ -42,10 +44,10 @@ def command(
     as_json: bool,
     output: str | None,
 ) -> None:
-    """Have a judge say whose answers are better, RUN_A's or RUN_B's, on the samples that both have.
+    """Let a judge compare the answers of RUN_A and RUN_B on the samples they share.
 
-    Each pair is shown in both orders, and an answer wins that is preferred in both; where the order decides, it is a
-    tie. The judge is that of RUN_B's plan, of another plan, or the one named here. Exits with 0 whatever it finds.
+    Each pair is judged in both orders. An answer wins if it is preferred in both, otherwise it is a tie. The judge is
+    that of the plan of RUN_B, of --plan, or of --judge-model. The exit code is 0 whatever the result.
 
     \b
     auepora prefer baseline latest
@@ -59,7 +61,7 @@ def command(
 
     form = "json" if as_json else output_format(output)
     if form == "csv":
-        raise click.UsageError("a preference has no CSV; write .json or .md")
+        raise click.UsageError("preferences cannot be written as CSV; write .json or .md")
     changes = judging.changes()
     with open_store(store, output=output) as found, ScoringProgress() as line:
         record_a, record_b = found.find(run_a), found.find(run_b)

@@ -14,7 +14,7 @@ __all__ = ["reference_page"]
 
 _OPENING = """# Command line reference
 
-Generated from the commands themselves by `make docs`; what they are for is told in [Command line](cli.md).
+Generated from the commands themselves by `make docs`; for a guide see [Command line](cli.md).
 
 Results go to stdout, everything else to stderr. `--json` prints JSON wherever a command prints results.
 Exit codes: 0 fine, 1 a gate failed or `crosscheck` deviates, 2 bad input or plan, 3 a run that stopped early or scored

@@ -1,4 +1,4 @@
-"""``auepora replay``: is it the retriever or the generator? One run's generator on the other's documents."""
+"""``auepora replay``: split a difference between two runs into retrieval and generation."""
 
 from __future__ import annotations
 
@@ -22,9 +22,16 @@ __all__ = ["command"]
 @click.argument("run_a", metavar="A", shell_complete=complete_run)
 @click.argument("run_b", metavar="B", shell_complete=complete_run)
 @click.argument("plan", type=click.Path())
-@click.option("-m", "--metric", "metrics", multiple=True, metavar="SPEC", help="Instead of run B's; repeatable.")
-@click.option("--fresh", is_flag=True, help="Ask again although the answers are stored.")
-@click.option("--retry-failed", is_flag=True, help="Ask again what failed.")
+@click.option(
+    "-m",
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="SPEC",
+    help="Metric to use instead of those of run B; repeatable.",
+)
+@click.option("--fresh", is_flag=True, help="Call the generator again even if its answers are stored.")
+@click.option("--retry-failed", is_flag=True, help="Retry failed calls.")
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @quiet_option
@@ -40,11 +47,10 @@ def command(
     as_json: bool,
     output: str | None,
 ) -> None:
-    """Split the difference between runs A and B into what retrieval and what generation made of it.
+    """Split the difference between runs A and B into a retrieval part and a generation part.
 
-    The generator of run B, which PLAN builds, answers from the documents of run A; the answers are stored as a run of
-    their own. B - A is then exactly the part of generation plus the part of retrieval. The system must have a retriever
-    and a generator apart.
+    The generator of run B, built by PLAN, answers from the documents of run A. The answers are stored as a new run.
+    B - A is exactly the sum of the two parts. The system must have a separate retriever and generator.
 
     \b
     auepora replay baseline latest plan.yaml
@@ -65,7 +71,7 @@ def command(
     form = "json" if as_json else output_format(output)
     refuse_input_as_output(output, [plan])
     stop = Stop()
-    with RunProgress() as teller, stdout_to_stderr(), stop_on_signals(stop):
+    with RunProgress() as progress, stdout_to_stderr(), stop_on_signals(stop):
         read = read_plan(plan)
         if read.system is None:
             raise BadValueError(f"{plan} has saved outputs and no system; name the plan that run B was made by")
@@ -89,10 +95,10 @@ def command(
                 fresh=fresh,
                 retry_failed=retry_failed,
                 stop=stop,
-                watcher=teller.callbacks(),
+                watcher=progress.callbacks(),
             )
     if report.outcome.ended != "finished":
-        echo_err(f"Stopped: {report.outcome.message}; the same command goes on with it", always=True)
+        echo_err(f"Stopped: {report.outcome.message}; the same command resumes it", always=True)
         sys.exit(INTERRUPTED if report.outcome.ended == "stopped" else STOPPED_EARLY)
     if form == "json":
         write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)

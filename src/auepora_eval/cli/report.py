@@ -12,29 +12,27 @@ __all__ = ["command"]
 
 @click.command(name="report")
 @click.argument("runs", nargs=-1, shell_complete=complete_run)
-@click.option(
-    "--baseline", metavar="RUN", help="The run that the others are held against.", shell_complete=complete_run
-)
-@click.option("--title", help="What the report is called; by default after its runs.")
+@click.option("--baseline", metavar="RUN", help="Run that the others are compared with.", shell_complete=complete_run)
+@click.option("--title", help="Title of the report; default: the names of the runs.")
 @store_option
 @quiet_option
-@click.option("--open", "show", is_flag=True, help="Open it in the browser.")
+@click.option("--open", "show", is_flag=True, help="Open the report in the browser.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(),
     default="report.html",
     show_default=True,
-    help="The file to write; .md: Markdown.",
+    help="File to write; .md writes Markdown.",
 )
 def command(
     runs: tuple[str, ...], baseline: str | None, title: str | None, store: str | None, show: bool, output: str
 ) -> None:
-    """Write one file that shows stored RUNS: one by itself (by default the latest), two compared, more as a league.
+    """Write a report of stored RUNS: one run (default: the latest), a comparison of two, or a leaderboard of more.
 
-    The HTML works from disk, without network or any other file: the verdict, scores by target with intervals, slices,
-    distributions, latency, curves, causes, and every query to search and open. Of two runs the first is what the second
-    is held against. Exits with 0 whatever the runs say.
+    The HTML is one file that needs no network. It shows the verdict, scores by target with intervals, slices,
+    distributions, latency, curves, causes, and a searchable list of all queries. With two runs, the first is the
+    baseline. The exit code is 0 whatever the verdict.
 
     \b
     auepora report

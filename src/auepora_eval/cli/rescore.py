@@ -1,4 +1,4 @@
-"""``auepora rescore``: other metrics on stored outputs, without calling the system."""
+"""``auepora rescore``: compute metrics on stored outputs, without calling the system."""
 
 from __future__ import annotations
 
@@ -31,17 +31,25 @@ __all__ = ["command"]
     "metrics",
     multiple=True,
     metavar="SPEC",
-    help="A metric, such as recall@5; repeatable. Without it, those of the run's plan.",
-)
-@click.option("--conventions", type=click.Choice(PRESETS), help="Whose definitions to follow; by default the plan's.")
-@click.option("--slice", "slices", multiple=True, metavar="PATH", help="labels.<key> or metadata.<key>; repeatable.")
-@click.option(
-    "--qrels", type=click.Path(), help="Take the grades of this file for gold; see `auepora judge relevance`."
+    help="Metric, such as recall@5; repeatable. Default: the metrics of the plan of the run.",
 )
 @click.option(
-    "--corpus", type=click.Path(), help="JSONL with the documents that citations may name; by default the plan's."
+    "--conventions", type=click.Choice(PRESETS), help="Conventions of the metrics; default: those of the plan."
 )
-@click.option("--incomplete", is_flag=True, help="Score a run that lacks outputs; they count as failures.")
+@click.option(
+    "--slice",
+    "slices",
+    multiple=True,
+    metavar="PATH",
+    help="Break down results by labels.<key> or metadata.<key>; repeatable.",
+)
+@click.option("--qrels", type=click.Path(), help="Use the grades of this file as gold; see `auepora judge relevance`.")
+@click.option(
+    "--corpus",
+    type=click.Path(),
+    help="JSONL file with the documents that answers may cite; default: the corpus of the plan.",
+)
+@click.option("--incomplete", is_flag=True, help="Score an incomplete run; missing outputs count as failures.")
 @executor_options
 @judge_options
 @judging_options
@@ -66,9 +74,9 @@ def command(
 ) -> None:
     """Compute new or changed metrics on the stored outputs of RUN. The system is not called.
 
-    The new values are stored beside the old ones; each keeps the signature that says how it was computed. Metrics that
-    need a judge ask the one of the run's plan, of another plan, or the one named here. With --qrels other gold takes
-    the place of the run's own; without -m, only metrics that read gold are computed then.
+    The new values are stored next to the old ones; each has its signature. Judge metrics
+    use the judge of the plan of the run, of --plan, or of --judge-model. --qrels replaces the gold of the run; without
+    -m, only metrics that need gold are computed then.
 
     \b
     auepora rescore latest -m bleu -m chrf
@@ -86,7 +94,7 @@ def command(
     executor.check()
     if qrels is not None and judging.preview:
         raise click.UsageError(
-            "--preview tells what judging answers would take, which --qrels does not change: leave it out"
+            "--preview estimates the judging of answers, which --qrels does not change: leave it out"
         )
     form = "json" if as_json else output_format(output)
     refuse_input_as_output(output, [file for file in (qrels, corpus) if file is not None])
@@ -116,11 +124,11 @@ def command(
                 corpus=corpus,
                 judges=judges,
                 progress=line.start_scoring(record.num_samples * record.repeats),
-                judged=line.start_judging,
+                judge_progress=line.start_judging,
             )
         show_warnings(results)
-        said = f"conventions: {conventions if conventions not in (None, 'auto') else conventions_label(record)}"
-        write_out(render_results(results, form, said), output)
+        footer = f"conventions: {conventions if conventions not in (None, 'auto') else conventions_label(record)}"
+        write_out(render_results(results, form, footer), output)
         echo_err(f"stored with {record.run_id}")
     if not any(one.defined for one in results):
         echo_err(f"Error: {run_failure(results)}", always=True)

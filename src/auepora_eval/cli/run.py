@@ -1,4 +1,4 @@
-"""``auepora run``: a plan carried out, or one that was interrupted taken up again."""
+"""``auepora run``: run a plan, or resume an interrupted run."""
 
 from __future__ import annotations
 
@@ -30,22 +30,27 @@ DEFAULT_STORE = "runs.sqlite"
 
 @click.command(name="run")
 @click.argument("plan", type=click.Path())
-@click.option("--name", help="What to call the run; by default the plan's name.")
+@click.option("--name", help="Name of the run; default: the name of the plan.")
 @click.option("--tag", "tags", multiple=True, help="Tag the run; repeatable.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N samples: a quick try.")
-@click.option("--resume", is_flag=True, help="Go on with the latest run of this plan that did not end.")
-@click.option("--retry-failed", is_flag=True, help="With --resume: ask again what failed.")
-@click.option("--run", "run_name", metavar="RUN", help="With --resume: go on with this run.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N samples.")
+@click.option("--resume", is_flag=True, help="Resume the latest unfinished run of this plan.")
+@click.option("--retry-failed", is_flag=True, help="With --resume: retry failed samples.")
+@click.option("--run", "run_name", metavar="RUN", help="With --resume: resume this run.")
 @click.option(
-    "-m", "--metric", "metrics", multiple=True, metavar="SPEC", help="Instead of the plan's metrics; repeatable."
+    "-m",
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="SPEC",
+    help="Metric to use instead of those of the plan; repeatable.",
 )
-@click.option("--conventions", type=click.Choice(PRESETS), help="Instead of the plan's conventions.")
-@click.option("--concurrency", type=click.IntRange(min=1), help="How many calls may be in flight.")
+@click.option("--conventions", type=click.Choice(PRESETS), help="Conventions to use instead of those of the plan.")
+@click.option("--concurrency", type=click.IntRange(min=1), help="Maximum number of concurrent calls.")
 @click.option("--keep-going", is_flag=True, help="Do not stop after 20 connection errors in a row.")
 @executor_options
 @perturb_options
-@click.option("--against", metavar="RUN", help="The run that the plan's gates compare with.")
-@click.option("--no-gates", is_flag=True, help="Do not check the plan's gates.")
+@click.option("--against", metavar="RUN", help="Baseline run of the gates of the plan.")
+@click.option("--no-gates", is_flag=True, help="Do not check the gates of the plan.")
 @junit_option
 @judging_options
 @store_option
@@ -77,16 +82,16 @@ def command(
     per_query: bool,
     output: str | None,
 ) -> None:
-    """Carry out a PLAN: ask the system, store what it answers, score it, store the numbers.
+    """Run a PLAN: call the system, store its outputs, score them and store the results.
 
-    The plan is checked in full before the system is called once. Answers are stored as they arrive, so that --resume
-    goes on after a crash or Ctrl-C with what is missing. A sample on which the system fails is a recorded outcome.
-    Gates of the plan are checked at the end. Exits with 0 when every sample has an outcome and every gate passed, 1
-    when a gate failed, 3 when the run stopped early, when more than half of the samples are system failures, when a
-    judge metric has no scored sample or when a gate cannot be told, 130 after Ctrl-C.
+    The whole plan is checked before the system is called. Outputs are stored as they arrive, so that --resume continues
+    after a crash or Ctrl-C. A sample on which the system fails is stored as a failure. The gates of the plan are
+    checked at the end. The exit code is 0 if every sample has an outcome and every gate passed; 1 if a gate failed; 3
+    if the run stopped early, if more than half of the samples are system failures, if a judge metric has no scored
+    sample or if a gate is inconclusive; 130 after Ctrl-C.
 
-    With --perturb the system runs once for each rate, and what it retrieves is made worse on purpose: a curve tells
-    what that does to every metric. Gates are not checked then.
+    With --perturb the system runs once per rate with perturbed retrieved documents, and a curve shows the effect on
+    every metric. Gates are not checked then.
 
     \b
     auepora run plan.yaml
@@ -125,9 +130,9 @@ def command(
         from ..running.previews import preview_plan
 
         if perturb:
-            raise click.UsageError("--preview tells of one run: leave out --perturb")
-        found, remarks = preview_plan(plan, store=store, changes=changes, limit=limit, resume=resume, run=run_name)
-        write_out(preview_text(found, as_json=form == "json", remarks=remarks), output)
+            raise click.UsageError("--preview estimates one run: leave out --perturb")
+        found, notes = preview_plan(plan, store=store, changes=changes, limit=limit, resume=resume, run=run_name)
+        write_out(preview_text(found, as_json=form == "json", notes=notes), output)
         return
     if perturb or perturb_corpus is not None:
         from .run_perturbed import run_sweep
@@ -138,9 +143,9 @@ def command(
     if junit is not None:
         _require_gates(plan, changes)
     refuse_inputs_as_reports(plan_files(plan, changes, store), junit=junit, output=output)
-    stop, teller = Stop(), RunProgress()
+    stop, progress = Stop(), RunProgress()
     try:
-        with teller, stdout_to_stderr(), stop_on_signals(stop):
+        with progress, stdout_to_stderr(), stop_on_signals(stop):
             outcome = run_plan(
                 plan,
                 store=store,
@@ -152,38 +157,38 @@ def command(
                 retry_failed=retry_failed,
                 against=against,
                 stop=stop,
-                watcher=teller.callbacks(),
+                watcher=progress.callbacks(),
             )
     except KeyboardInterrupt:
-        if teller.run_id is not None:
-            echo_err(f"To go on: {_resume_command(teller.run_id)}", always=True)
+        if progress.run_id is not None:
+            echo_err(f"To resume: {_resume_command(progress.run_id)}", always=True)
         raise
-    if outcome.gates is not None:  # before anything is printed: its reader may have left
+    if outcome.gates is not None:  # before printing: the reader of stdout may have closed the pipe
         publish(outcome.gates, outcome.record, junit=junit)
     if outcome.results is not None:
         show_warnings(outcome.results)
-        said = f"conventions: {conventions_label(outcome.record)}"
-        write_out(_document(outcome, form, said, per_query=per_query), output)
+        footer = f"conventions: {conventions_label(outcome.record)}"
+        write_out(_document(outcome, form, footer, per_query=per_query), output)
     if outcome.gates is not None and form in ("csv", "json"):
-        _echo_gates(outcome.gates, always=form == "csv")  # JSON holds them itself
+        _echo_gates(outcome.gates, always=form == "csv")  # JSON contains them
     _finish(outcome)
 
 
-def _document(outcome: RunOutcome, form: str, said: str, *, per_query: bool) -> str:
-    """The results and, except in CSV, how the gates went."""
+def _document(outcome: RunOutcome, form: str, footer: str, *, per_query: bool) -> str:
+    """The results and, except in CSV, the outcome of the gates."""
     from .output import render_results
 
     results, report = outcome.results, outcome.gates
     assert results is not None
     if report is None or form == "csv":
-        return render_results(results, form, said, per_query=per_query)
+        return render_results(results, form, footer, per_query=per_query)
     if form == "json":
         document = {**results.to_dict(per_query=per_query), "gates": report.to_dict()}
         return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     from ..gates.rendering import gates_markdown, gates_table
 
-    told = gates_markdown(report) if form == "markdown" else gates_table(report)
-    return "\n\n".join([render_results(results, form, said), told])
+    gates = gates_markdown(report) if form == "markdown" else gates_table(report)
+    return "\n\n".join([render_results(results, form, footer), gates])
 
 
 def _echo_gates(report: GateReport, *, always: bool) -> None:
@@ -193,22 +198,22 @@ def _echo_gates(report: GateReport, *, always: bool) -> None:
 
 
 def _require_gates(plan: str, changes: dict[str, Any]) -> None:
-    """Refuse to write a report of gates for a plan that has none: no test case at all looks like success."""
+    """Raise if the plan has no gates: a JUnit file without test cases would look like success."""
     from ..planfile.read import read_plan
 
     if not read_plan(plan, changes=changes).gates:
-        raise click.UsageError(f"--junit writes how gates went, and {plan} has none; write them under 'gates:'")
+        raise click.UsageError(f"--junit writes the outcome of gates, and {plan} has none; write them under 'gates:'")
 
 
 def _resume_command(run_id: str) -> str:
-    """The command line that was given, made into one that goes on with this run."""
+    """The command that resumes this run."""
     again, note = resume_options()
     plan = str(click.get_current_context().params["plan"])
     return note + shlex.join(["auepora", "run", plan, "--resume", "--run", run_id, *again])
 
 
 def _store_argument(store: object) -> str:
-    """The option that names the store, where it is not the usual one and holds no password."""
+    """The option that names the store, unless it is the default or contains a password."""
     from ..core.secrets import url_secrets
 
     if store in (None, DEFAULT_STORE) or url_secrets(str(store)):
@@ -217,20 +222,18 @@ def _store_argument(store: object) -> str:
 
 
 def _finish(outcome: RunOutcome) -> None:
-    """Say what is worth knowing at the end, and exit with what the outcome means."""
+    """Print the outcome and exit with its code."""
     record, resume = outcome.record, _resume_command(outcome.record.run_id)
     if outcome.ended == "finished":
         if outcome.failed:
-            again = f"; {resume} --retry-failed asks them again" if "system" in record.plan else ""
+            again = f"; {resume} --retry-failed retries them" if "system" in record.plan else ""
             echo_err(f"Warning: {outcome.failed} of {outcome.asked} answers failed{again}")
         if outcome.report is not None:
             echo_err(f"wrote {outcome.report}")
         elsewhere = _store_argument(outcome.store)
         echo_err(f"stored as {record.run_id} ({record.name}); auepora show {record.run_id}{elsewhere}")
         if any(one.details.get("judging", {}).get("failed") for one in outcome.results or ()):
-            echo_err(
-                f"auepora show {record.run_id} --failures{elsewhere} tells why there are answers that were not judged"
-            )
+            echo_err(f"auepora show {record.run_id} --failures{elsewhere} shows why answers were not judged")
         problem = None if outcome.results is None else run_failure(outcome.results)
         if problem is not None:
             echo_err(f"Error: {problem}", always=True)
@@ -241,9 +244,11 @@ def _finish(outcome: RunOutcome) -> None:
     echo_err(
         f"{'Stopped' if outcome.ended == 'stopped' else 'Error'}: {outcome.message or record.message}", always=True
     )
-    if outcome.unreachable:  # what failed for that reason is asked again
+    if outcome.unreachable:  # retry the samples that failed for that reason
         resume += " --retry-failed"
-    echo_err(f"{outcome.asked} answers are stored. To go on: {resume}", always=True)
+    echo_err(f"{outcome.asked} answers are stored. To resume: {resume}", always=True)
     if outcome.unreachable:
-        echo_err("With --keep-going (or 'keep_going: true' under 'run:') a run does not stop for that.", always=True)
+        echo_err(
+            "With --keep-going (or 'keep_going: true' under 'run:') a run does not stop for this reason.", always=True
+        )
     sys.exit(INTERRUPTED if outcome.ended == "stopped" else STOPPED_EARLY)

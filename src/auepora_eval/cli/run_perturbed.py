@@ -1,4 +1,4 @@
-"""``auepora run --perturb``: the plan's system at each rate, and the curve that its runs make."""
+"""``auepora run --perturb``: run the system of a plan at each rate, and print the curve."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["run_sweep"]
 
 _SINGLE_RUN_OPTIONS = {"run_name": "--run", "against": "--against", "junit": "--junit", "per_query": "--per-query"}
-"""Options that are about one run."""
+"""Options that apply to a single run."""
 
 
 def run_sweep(
     plan: str, perturb: tuple[str, ...], corpus: str | None, changes: Mapping[str, Any], form: str, output: str | None
 ) -> None:
-    """Run the plan at each rate, print the curve, and exit with what came of it."""
+    """Run the plan at each rate, print the curve, and exit with its exit code."""
     from ..calling.stop import Stop
     from ..perturb.kinds import Sweep
     from ..running.perturbed import run_perturbed
@@ -37,11 +37,11 @@ def run_sweep(
     _refuse_single_run_options(params, perturb, form)
     sweep = Sweep.parse(perturb[0])
     if corpus is not None and "noise" not in sweep.perturbs:
-        raise click.UsageError(f"--perturb-corpus is where noise is drawn from, and {sweep} draws none: leave it out")
+        raise click.UsageError(f"--perturb-corpus goes with noise, and {sweep} uses none: leave it out")
     refuse_input_as_output(output, [] if corpus is None else [corpus])
-    stop, teller = Stop(), RunProgress()
+    stop, progress = Stop(), RunProgress()
     try:
-        with teller, stdout_to_stderr(), stop_on_signals(stop):
+        with progress, stdout_to_stderr(), stop_on_signals(stop):
             runs = run_perturbed(
                 plan,
                 sweep,
@@ -53,11 +53,11 @@ def run_sweep(
                 resume=params["resume"],
                 retry_failed=params["retry_failed"],
                 stop=stop,
-                watcher=teller.callbacks(),
+                watcher=progress.callbacks(),
             )
     except KeyboardInterrupt:
-        if teller.run_id is not None:
-            echo_err(f"To go on: {_resume_command(plan, sweep, corpus)}", always=True)
+        if progress.run_id is not None:
+            echo_err(f"To resume: {_resume_command(plan, sweep, corpus)}", always=True)
         raise
     if runs.curve is None:
         _report_early_end(runs, _resume_command(plan, sweep, corpus))
@@ -73,9 +73,9 @@ def _refuse_single_run_options(params: Mapping[str, Any], perturb: tuple[str, ..
         raise click.UsageError("give --perturb once: one curve at a time")
     for name, option in _SINGLE_RUN_OPTIONS.items():
         if params[name]:
-            raise click.UsageError(f"{option} is about one run, and --perturb makes several")
+            raise click.UsageError(f"{option} applies to one run, and --perturb makes several")
     if form == "csv":
-        raise click.UsageError("a curve has no CSV; write .json, .md or a table")
+        raise click.UsageError("curves cannot be written as CSV; write .json, .md or a table")
 
 
 def _document(curve: Curve, form: str) -> str:
@@ -105,14 +105,14 @@ def _finish(runs: PerturbedRuns) -> None:
 
 def _report_early_end(runs: PerturbedRuns, resume: str) -> None:
     last = runs.last
-    said = last.message or last.record.message
-    echo_err(f"{'Stopped' if last.ended == 'stopped' else 'Error'}: {last.record.name}: {said}", always=True)
-    echo_err(f"To go on: {resume}", always=True)
+    message = last.message or last.record.message
+    echo_err(f"{'Stopped' if last.ended == 'stopped' else 'Error'}: {last.record.name}: {message}", always=True)
+    echo_err(f"To resume: {resume}", always=True)
     sys.exit(INTERRUPTED if last.ended == "stopped" else STOPPED_EARLY)
 
 
 def _resume_command(plan: str, sweep: object, corpus: str | None) -> str:
-    """The command line that was given, made into one that goes on with this sweep."""
+    """The command that resumes this sweep."""
     more = [] if corpus is None else ["--perturb-corpus", corpus]
     again, note = resume_options()
     return note + shlex.join(["auepora", "run", plan, "--perturb", str(sweep), *more, "--resume", *again])

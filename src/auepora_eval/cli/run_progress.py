@@ -1,4 +1,4 @@
-"""How a run is told on the terminal while it goes on, and how it can be taken up again."""
+"""The progress of a run on the terminal, its exit codes, and the options that resume it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _RESUME_OPTIONS = {
     "--concurrency": "concurrency",
     "--judge-repeats": "judge_repeats",
 }
-"""Options without which the run would be another one."""
+"""Options that must be repeated to resume a run."""
 
 
 def resume_options() -> tuple[list[str], str]:
-    """The options without which a run would be another one, as they were given, and what to say where one is hidden."""
+    """The given options that must be repeated to resume a run, and a note if one of them is hidden."""
     from ..core.secrets import url_secrets
 
     params = click.get_current_context().params
-    # A password is not printed, and without it it is no address.
+    # An address with a password is not printed.
     hidden = bool(url_secrets(params["store"] or ""))
     parts: list[str] = []
     for option, name in _RESUME_OPTIONS.items():
@@ -50,13 +50,13 @@ def resume_options() -> tuple[list[str], str]:
 
 
 def run_failure(results: Results) -> str | None:
-    """Why a run that came to its end failed as a whole, in one line; ``None`` where it did not."""
+    """Why a finished run failed as a whole, in one line; ``None`` if it did not."""
     nothing = None if any(one.defined for one in results) else "nothing could be scored"
     return ": ".join(filter(None, [nothing, results.failure])) or None
 
 
 class RunProgress:
-    """Shows on the terminal how a run goes."""
+    """Shows the progress of a run on the terminal."""
 
     def __init__(self) -> None:
         self._progress_bar = ExitStack()
@@ -64,7 +64,7 @@ class RunProgress:
         self._advance: Any = None
         self._failed = 0
         self.run_id: str | None = None
-        """Which run it is, as soon as there is one."""
+        """Id of the run, once it exists."""
 
     def __enter__(self) -> RunProgress:
         return self
@@ -74,7 +74,7 @@ class RunProgress:
         self._scoring_progress.__exit__()
 
     def callbacks(self) -> RunCallbacks:
-        """What ``run_plan`` is to tell how it goes."""
+        """The callbacks for ``run_plan``."""
         from ..running.run import RunCallbacks
 
         return RunCallbacks(self._on_start, self._on_answers, self._on_scoring, self._scoring_progress.start_judging)
@@ -82,9 +82,9 @@ class RunProgress:
     def _on_start(self, record: RunRecord, to_do: int) -> None:
         from ..reporting.progress import progress
 
-        self._progress_bar.close()  # of the run before, where there are several
+        self._progress_bar.close()  # that of the previous run of a sweep
         self.run_id, self._failed = record.run_id, 0
-        echo_err(f"{record.run_id} ({record.name}): {to_do} to ask of {record.num_samples * record.repeats}")
+        echo_err(f"{record.run_id} ({record.name}): {to_do} calls of {record.num_samples * record.repeats}")
         line = progress("asking", to_do, rate=True, suffix=lambda: f"{self._failed} failed" if self._failed else "")
         self._advance = self._progress_bar.enter_context(line)
 

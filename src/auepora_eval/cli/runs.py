@@ -1,4 +1,4 @@
-"""``auepora runs``: the stored runs, listed, filtered, tagged, deleted."""
+"""``auepora runs``: list, filter, tag and delete stored runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ STATUSES = ("running", "finished", "stopped", "failed")
 
 
 @click.group(name="runs", invoke_without_command=True)
-@click.option("--name", help="Only runs of this name.")
+@click.option("--name", help="Only runs with this name.")
 @click.option("--tag", help="Only runs with this tag.")
-@click.option("--status", type=click.Choice(STATUSES), help="Only runs that ended so.")
-@click.option("--dataset", help="Only runs over the dataset of this name.")
-@click.option("-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only runs with this status.")
+@click.option("--dataset", help="Only runs on this dataset.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Maximum number of runs."
+)
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -44,7 +46,7 @@ def command(
 ) -> None:
     """List the stored runs, newest first; tag or delete them.
 
-    A run is named by its id or the beginning of it, by its name (the latest so called), or as latest, latest~1, ...
+    Refer to a run by its id or a prefix of it, by its name (the latest of that name), or as latest, latest~1, ...
 
     \b
     auepora runs
@@ -89,19 +91,19 @@ def _runs_table(records: Sequence[RunRecord], store: RunStore) -> str:
     shown = [
         column for column in range(len(headers)) if column < 6 or any(row[column] not in ("", "0") for row in rows)
     ]
-    wanted = [[row[column] for column in shown] for row in rows]
+    cells = [[row[column] for column in shown] for row in rows]
     right = [place for place, column in enumerate(shown) if headers[column] in ("outputs", "failed")]
-    return table(wanted, headers=[headers[column] for column in shown], right=right)
+    return table(cells, headers=[headers[column] for column in shown], right=right)
 
 
 @command.command(name="tag")
 @click.argument("run", shell_complete=complete_run)
 @click.argument("tags", nargs=-1, required=True)
-@click.option("--remove", is_flag=True, help="Take the tags away instead.")
+@click.option("--remove", is_flag=True, help="Remove the tags instead.")
 @store_option
 @click.pass_context
 def tag_command(context: click.Context, run: str, tags: tuple[str, ...], remove: bool, store: str | None) -> None:
-    """Give RUN one or more TAGS, or take them away.
+    """Add TAGS to RUN, or remove them.
 
     \b
     auepora runs tag latest good release-2
@@ -116,11 +118,11 @@ def tag_command(context: click.Context, run: str, tags: tuple[str, ...], remove:
 
 @command.command(name="delete")
 @click.argument("runs", nargs=-1, required=True, shell_complete=complete_run)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @store_option
 @click.pass_context
 def delete_command(context: click.Context, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
-    """Delete RUNS with their outputs and results. What only they used of samples and texts goes with them.
+    """Delete RUNS with their outputs and results, and with samples and texts that no other run uses.
 
     \b
     auepora runs delete latest~3

@@ -1,4 +1,4 @@
-"""``auepora score``: saved outputs, or a TREC run, to numbers."""
+"""``auepora score``: score saved outputs, or a TREC run."""
 
 from __future__ import annotations
 
@@ -27,13 +27,11 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
 @click.command(name="score")
 @click.argument("dataset", required=False, type=click.Path())
 @click.argument("outputs", required=False, type=click.Path())
-@click.option("--format", "sample_format", metavar="NAME", help="The format of DATASET; by default it is guessed.")
-@click.option("--outputs-format", metavar="NAME", help="The format of OUTPUTS; by default it is guessed.")
-@click.option(
-    "--corpus", type=click.Path(), help="JSONL with the texts of documents that DATASET and OUTPUTS name by id."
-)
-@click.option("--nuggets", type=click.Path(), help="Give samples the nuggets of this file (JSONL), by their ids.")
-@click.option("--qrels", type=click.Path(), help="TREC judgements, instead of DATASET.")
+@click.option("--format", "sample_format", metavar="NAME", help="Format of DATASET; default: detected.")
+@click.option("--outputs-format", metavar="NAME", help="Format of OUTPUTS; default: detected.")
+@click.option("--corpus", type=click.Path(), help="JSONL file with the texts of documents given by id.")
+@click.option("--nuggets", type=click.Path(), help="JSONL file with the nuggets of the samples, matched by id.")
+@click.option("--qrels", type=click.Path(), help="TREC qrels, instead of DATASET.")
 @click.option("--run", "run_file", type=click.Path(), help="TREC run, instead of OUTPUTS.")
 @click.option(
     "-m",
@@ -41,44 +39,50 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     "metrics",
     multiple=True,
     metavar="SPEC",
-    help="A metric, such as recall@5 or, with options, ndcg@10:gain_scheme=linear,as=mine; repeatable.",
+    help="Metric, such as recall@5 or, with options, ndcg@10:gain_scheme=linear,as=mine; repeatable.",
 )
 @click.option(
     "--conventions",
     default="auto",
     show_default=True,
     type=click.Choice(PRESETS),
-    help="Whose definitions to follow; auto is trec for TREC judgements or a BEIR folder, else auepora.",
+    help="Conventions of the metrics; auto is trec for qrels or a BEIR folder, else auepora.",
 )
-@click.option("-l", "--min-relevance", type=int, metavar="LEVEL", help="Relevant from this level up (trec_eval -l).")
 @click.option(
-    "-c", "--complete", is_flag=True, help="A sample without output scores as nothing returned (trec_eval -c)."
+    "-l",
+    "--min-relevance",
+    type=int,
+    metavar="LEVEL",
+    help="Lowest relevance level that counts as relevant (trec_eval -l).",
 )
-@click.option("-M", "--depth", type=click.IntRange(min=1), help="Cut every ranking here first (trec_eval -M).")
+@click.option(
+    "-c", "--complete", is_flag=True, help="Score a sample without an output as an empty ranking (trec_eval -c)."
+)
+@click.option("-M", "--depth", type=click.IntRange(min=1), help="Truncate every ranking to this depth (trec_eval -M).")
 @click.option(
     "--duplicates",
     type=click.Choice(["first", "error"]),
-    help="An id returned twice counts at its first position, or is an error; by default as the conventions say.",
+    help="Count a duplicate id at its first position, or raise an error; default: as in the conventions.",
 )
 @executor_options
-@click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help="How many samples are scored at once.")
+@click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help="Number of samples per batch.")
 @click.option(
     "--parts",
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Write the scores of all samples there as Parquet parts; the same command goes on where it was interrupted.",
+    help="Write scores to this checkpoint folder as Parquet files; the same command resumes after an interruption.",
 )
 @click.option(
     "--slice",
     "slices",
     multiple=True,
     metavar="PATH",
-    help="Tell every metric apart by labels.<key> or metadata.<key> as well; repeatable.",
+    help="Also break down every metric by labels.<key> or metadata.<key>; repeatable.",
 )
 @click.option(
     "--lean",
     is_flag=True,
-    help="Keep no score of a sample: memory does not grow with the data, but only means have intervals.",
+    help="Keep no scores of samples: constant memory, but only means have intervals.",
 )
 @judge_options
 @judging_options
@@ -119,11 +123,12 @@ def command(
 ) -> None:
     """Score saved OUTPUTS against a DATASET, or a TREC run against its judgements.
 
-    Files may be of any size; the format is guessed unless it is named. Where a format keeps both in one file, OUTPUTS
-    is left out. A directory or a glob in quotes stands for many files of JSONL or Parquet.
+    Files may be of any size. Formats are detected unless they are given. Leave out OUTPUTS for a format that keeps
+    samples and outputs in one file. A directory or a quoted glob stands for many JSONL or Parquet files.
 
-    Without -m every metric that the data supports is computed. Results go to stdout, remarks to stderr. Exits with 3
-    when more than half of the samples are system failures, or when a judge metric has no scored sample; else with 0.
+    Without -m, every metric that the data supports is computed. Results are written to stdout, messages to stderr. The
+    exit code is 3 if more than half of the samples are system failures, or if a judge metric has no scored sample;
+    otherwise 0.
 
     \b
     auepora score data.jsonl outputs.jsonl
@@ -162,24 +167,24 @@ def command(
     form = "json" if as_json else output_format(output)
     require_per_query(per_query, form)
     if per_query and lean:
-        raise click.UsageError("--lean keeps no score of a sample that --per-query could show: give one of them")
+        raise click.UsageError("--lean keeps no scores of samples, which --per-query prints: give one of them")
     read = (dataset, outputs, corpus, nuggets, qrels, run_file)
     refuse_input_as_output(output, [path for path in read if path is not None])
     specs = parse_specs(metrics)
     choices = _convention_options(min_relevance, complete, depth, duplicates)
 
-    def rules_for(judged_pool: bool) -> tuple[Conventions, str]:
-        rules, said = _resolve_conventions(conventions, judged_pool, choices)
-        for remark in alias_notes(specs, rules):
-            echo_err(remark)
-        return rules, said
+    def conventions_for(judged_pool: bool) -> tuple[Conventions, str]:
+        rules, footer = _resolve_conventions(conventions, judged_pool, choices)
+        for note in alias_notes(specs, rules):
+            echo_err(note)
+        return rules, footer
 
     if qrels is not None and run_file is not None and _needs_scores(specs):
         # The fast reader of TREC files keeps the order of documents, not their scores.
         dataset, outputs, qrels, run_file = qrels, run_file, None, None
         sample_format = outputs_format = "trec"
     if qrels is not None and run_file is not None:
-        rules, said = rules_for(True)
+        rules, footer = conventions_for(True)
         results = _score_trec(qrels, run_file, specs, rules)
     else:
         assert dataset is not None
@@ -189,14 +194,14 @@ def command(
         aided = corpus is not None or nuggets is not None
         if wants_shards(dataset, outputs, (sample_format, outputs_format), executor.name, parts, aided):
             shards = ShardedFiles(dataset, outputs, sample_format, outputs_format, size, parts)
-            rules, said = rules_for(False)
+            rules, footer = conventions_for(False)
             if judging.preview:
                 would = preview_shards(shards, specs, rules, judges)
             else:
                 results = score_shards(shards, specs, rules, executor, slices, lean=lean, judges=judges)
         else:
             files = detect_data_files(dataset, outputs, sample_format, outputs_format)
-            rules, said = rules_for(files.judged_pool)
+            rules, footer = conventions_for(files.judged_pool)
             if judging.preview:
                 would = preview_files(files, specs, rules, judges, corpus=corpus, nuggets=nuggets)
             else:
@@ -216,14 +221,14 @@ def command(
             write_out(preview_text(would, as_json=form == "json"), output)
             return
     show_warnings(results)
-    write_out(render_results(results, form, said, per_query=per_query), output)
+    write_out(render_results(results, form, footer, per_query=per_query), output)
     if results.failure is not None:
         echo_err(f"Error: {results.failure}", always=True)
         sys.exit(STOPPED_EARLY)
 
 
 def _needs_scores(specs: Sequence[Spec]) -> bool:
-    """Whether a metric looks at the scores of retrieved documents, not at their order alone."""
+    """Whether a metric uses the scores of retrieved documents, not only their order."""
     for spec in specs:
         options = [spec] if isinstance(spec, str) else [key for given in spec.values() for key in given or ()]
         if any("ties" in option for option in options):
@@ -234,14 +239,14 @@ def _needs_scores(specs: Sequence[Spec]) -> bool:
 def _convention_options(
     min_relevance: int | None, complete: bool, depth: int | None, duplicates: str | None
 ) -> dict[str, object]:
-    """The choices that options make, beside the preset."""
+    """The conventions that options change in the preset."""
     missing = "zero" if complete else None
     given = {"min_relevance": min_relevance, "missing": missing, "depth": depth, "duplicates": duplicates}
     return {key: value for key, value in given.items() if value is not None}
 
 
 def _resolve_conventions(preset: str, judged_pool: bool, choices: dict[str, object]) -> tuple[Conventions, str]:
-    """The conventions the options ask for, and a line that names them."""
+    """The conventions that the options select, and a line that names them."""
     from ..core.conventions import Conventions, auto_conventions
 
     rules = Conventions.of(auto_conventions(judged_pool=judged_pool) if preset == "auto" else preset, **choices)
@@ -259,25 +264,25 @@ def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], convent
     from .data_warnings import warn_unmatched_ids
 
     chosen = list(metrics) or specs_for({"relevant_docs"}, {"retrieved"}, conventions=conventions, bare_ids=True)
-    resolved = resolve_metrics(chosen, conventions)  # a misspelt metric should not wait for the files to be read
+    resolved = resolve_metrics(chosen, conventions)  # report a misspelt metric before reading the files
     with progress(f"reading {qrels_path} and {run_path}"):
         rankings = read_trec(qrels_path, run_path)
     warn_unmatched_ids(rankings.missing, rankings.unjudged, total=len(rankings.ids), conventions=conventions)
-    whose = provenance_counts_by_query(qrels_path)
-    if whose is None:
+    provenance = provenance_counts_by_query(qrels_path)
+    if provenance is None:
         with progress("scoring"):
             return _with_warnings(rankings.evaluate(chosen, conventions=conventions), qrels_path, run_path)
     from ..pooling.judged_coverage import JudgedCoverage
 
-    total: Counter[str] = sum(map(Counter, whose.values()), Counter())
-    beside = JudgedCoverage(resolved, total)
+    total: Counter[str] = sum(map(Counter, provenance.values()), Counter())
+    coverage = JudgedCoverage(resolved, total)
     with progress("scoring"):
-        every = rankings.evaluate([*resolved, *beside.metrics], conventions=conventions)
-    return _with_warnings(beside.annotate(every), qrels_path, run_path)
+        every = rankings.evaluate([*resolved, *coverage.metrics], conventions=conventions)
+    return _with_warnings(coverage.annotate(every), qrels_path, run_path)
 
 
 def _with_warnings(results: Results, qrels_path: str, run_path: str) -> Results:
-    """The results, with why they failed as a whole and what is suspicious; files are read again where no id matches."""
+    """The results, with the failure of the run and data warnings; if no document is a hit, files are read again."""
     from ..core.data_checks import IdCheck, no_hit_warning
     from ..core.mass_failures import mass_failure
 

@@ -1,4 +1,4 @@
-"""Scoring files for ``auepora score``: they pass by, pair by pair, and only the scores are kept."""
+"""Scoring of single files for ``auepora score``: pairs are streamed, and only scores are kept."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ if TYPE_CHECKING:
 __all__ = ["DataFiles", "detect_data_files", "metrics_with_judges", "preview_files", "score_files"]
 
 PROBE_SAMPLES = 64
-"""How many samples tell whether the gold says who gave it."""
+"""Number of samples read to detect whether gold has provenance."""
 _CHUNK = 1024
-"""How many pairs are looked at together."""
+"""Number of pairs per chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFiles:
-    """A dataset and its outputs, and how each is written down."""
+    """The paths and formats of a dataset and its outputs."""
 
     samples: tuple[Path, Format]
     outputs: tuple[Path, Format]
 
     @property
     def judged_pool(self) -> bool:
-        """Whether this is what trec_eval would be given."""
+        """Whether the samples come from a judged pool, such as TREC qrels."""
         return self.samples[1].judged_pool
 
 
 def detect_data_files(
     dataset: str, outputs: str | None, sample_format: str | None = None, outputs_format: str | None = None
 ) -> DataFiles:
-    """The files in their formats; guesses are told. A dataset whose format keeps outputs needs no other file."""
+    """The files with their formats; prints detected formats. Without ``outputs``, the dataset must contain them."""
     from ..io.load import resolve_format
 
     samples_path = Path(dataset)
-    of_samples = resolve_format(samples_path, "samples", sample_format)
+    samples_kind = resolve_format(samples_path, "samples", sample_format)
     if outputs is None:
-        if not of_samples.one_file:
+        if not samples_kind.one_file:
             raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
-        outputs, outputs_format = dataset, outputs_format or of_samples.name
+        outputs, outputs_format = dataset, outputs_format or samples_kind.name
     outputs_path = Path(outputs)
-    of_outputs = resolve_format(outputs_path, "outputs", outputs_format)
-    for path, named, found in ((dataset, sample_format, of_samples), (outputs, outputs_format, of_outputs)):
+    outputs_kind = resolve_format(outputs_path, "outputs", outputs_format)
+    for path, named, found in ((dataset, sample_format, samples_kind), (outputs, outputs_format, outputs_kind)):
         if named is None and found.name != "jsonl":
             echo_err(f"reading {path} as {found.name} ({found.title})")
-    return DataFiles((samples_path, of_samples), (outputs_path, of_outputs))
+    return DataFiles((samples_path, samples_kind), (outputs_path, outputs_kind))
 
 
 def score_files(
@@ -78,15 +78,15 @@ def score_files(
     judges: PlannedJudges | None = None,
     batch_size: int,
 ) -> Results:
-    """Score what is in the files; without ``metrics``, by all that it supports."""
+    """Score the files; without ``metrics``, compute all that the data supports."""
     from ..core.slices import parse_slices
 
     chosen = metrics_with_judges(metrics, conventions, judges)
-    wanted = parse_slices(list(dict.fromkeys(slices)))
+    groups = parse_slices(list(dict.fromkeys(slices)))
     with executor.open_executor() as scoring, _open_pairs(files, corpus, nuggets, keep_ids=not lean) as pairs:
-        common = {"executor": scoring, "slices": wanted, "keep_scores": not lean, "batch_size": batch_size}
+        common = {"executor": scoring, "slices": groups, "keep_scores": not lean, "batch_size": batch_size}
         return _score_pairs(
-            pairs, chosen, conventions, common, judges, suggest=not metrics, says_whose=_gold_has_provenance(files)
+            pairs, chosen, conventions, common, judges, suggest=not metrics, has_provenance=_gold_has_provenance(files)
         )
 
 
@@ -99,7 +99,7 @@ def preview_files(
     corpus: str | None = None,
     nuggets: str | None = None,
 ) -> Preview:
-    """What judging what is in the files would take."""
+    """Estimate the judge calls and cost for the files."""
     from ..judge.policy import JudgePolicy
     from ..judge.preview import preview
     from ..reporting.progress import progress
@@ -115,7 +115,7 @@ def preview_files(
 def metrics_with_judges(
     metrics: Sequence[Spec], conventions: Conventions, judges: PlannedJudges | None, *, need_key: bool = True
 ) -> list[Metric]:
-    """The metrics that are asked for, with the judges they ask."""
+    """Build the metrics, with the judges they refer to."""
     from ..core.engine import resolve_metrics
     from ..core.resources import use_resources
     from ..planfile.resources_section import used_resources
@@ -128,7 +128,7 @@ def metrics_with_judges(
 
 @contextmanager
 def _open_pairs(files: DataFiles, corpus: str | None, nuggets: str | None, *, keep_ids: bool) -> Iterator[PairStream]:
-    """Samples with their outputs, with the texts of a corpus where there is one, and with nuggets where there are."""
+    """Open a stream of samples with their outputs, with texts of the corpus and nuggets added."""
     from ..io.corpus import Corpus, CorpusJoin
     from ..io.nuggets import NuggetsById
     from ..io.pair_stream import PairStream
@@ -154,7 +154,7 @@ def _score_pairs(
     judges: PlannedJudges | None,
     *,
     suggest: bool,
-    says_whose: bool,
+    has_provenance: bool,
 ) -> Results:
     from ..core.engine import resolve_metrics
     from ..core.mass_failures import mass_failure
@@ -165,19 +165,19 @@ def _score_pairs(
         require_retrieved(chosen, str(pairs.outputs_path))
     if suggest:
         chosen = resolve_metrics(_supported_specs(pairs, conventions), conventions)
-        if pairs.answers_only:  # a system that retrieves nothing is not one that finds nothing
-            out_of_place = metrics_needing_retrieved(chosen)
-            chosen = [one for one in chosen if one.name not in out_of_place]
+        if pairs.answers_only:  # without rankings, retrieval metrics would be 0 instead of undefined
+            unsupported = metrics_needing_retrieved(chosen)
+            chosen = [one for one in chosen if one.name not in unsupported]
     corpus_join = pairs.corpus_join
     if corpus_join is not None:
         from ..core.plan import with_corpus_ids
 
         chosen = with_corpus_ids(chosen, lambda: corpus_join.corpus.ids)
-    if says_whose:
+    if has_provenance:
         from ..pooling.judged_coverage import JudgedCoverage
 
-        beside = JudgedCoverage(chosen)
-        results = beside.annotate(_evaluate_pairs(pairs, [*chosen, *beside.metrics], common, judges))
+        coverage = JudgedCoverage(chosen)
+        results = coverage.annotate(_evaluate_pairs(pairs, [*chosen, *coverage.metrics], common, judges))
     else:
         results = _evaluate_pairs(pairs, chosen, common, judges)
     warn_unmatched_ids(pairs.missing, pairs.unknown, total=pairs.total, conventions=conventions)
@@ -186,13 +186,13 @@ def _score_pairs(
 
 
 def _errors(pairs: PairStream) -> Iterator[str]:
-    """The error texts of outputs that can be read again."""
+    """The error messages of outputs, if the files can be read again."""
     if pairs.samples_path.is_file() and pairs.outputs_path.is_file():
         yield from (output.error for _, output in pairs if output is not None and output.error is not None)
 
 
 def _gold_has_provenance(files: DataFiles) -> bool:
-    """Whether the gold says who gave it, as far as can be told without reading the whole file."""
+    """Whether gold has provenance, judged by the first samples of the file."""
     from ..io.grades import GOLD_BY, provenance_path
     from ..io.reader_types import Problems
 
@@ -210,9 +210,9 @@ def _supported_specs(pairs: PairStream, conventions: Conventions) -> list[str]:
     from ..io.pair_stream import count_lines
     from ..reporting.progress import progress
 
-    seen, passing = AvailableFields(), iter(pairs)
+    seen, stream = AvailableFields(), iter(pairs)
     with progress(f"looking through {pairs.samples_path}", count_lines(pairs.samples_path)) as advance:
-        while chunk := list(itertools.islice(passing, _CHUNK)):
+        while chunk := list(itertools.islice(stream, _CHUNK)):
             seen.add([sample for sample, _ in chunk], [output for _, output in chunk])
             advance(len(chunk))
     return seen.specs(conventions)
@@ -239,7 +239,7 @@ def _evaluate_pairs(
         }
         if all(isinstance(one, BatchMetric) for one in metrics):
             results = evaluate_stream(pairs, metrics, **common)
-        else:  # a metric that only computes needs all samples at once
+        else:  # a metric that is not a BatchMetric needs all samples at once
             every = list(pairs)
             results = evaluate([sample for sample, _ in every], [output for _, output in every], metrics, **common)
     if session is not None:

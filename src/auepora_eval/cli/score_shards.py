@@ -1,4 +1,4 @@
-"""Scoring many files for ``auepora score``: directories and globs, split into ranges that whoever scores them reads."""
+"""Scoring of many files for ``auepora score``: directories and globs, split into ranges that workers read."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 __all__ = ["ShardedFiles", "preview_shards", "score_shards", "wants_shards"]
 
 CHECKED_SAMPLES = 1000
-"""So many samples are read once more to see whether their data is suspicious."""
+"""Number of samples read again for data warnings."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardedFiles:
-    """A dataset and its outputs in many files, how they are written down, and where scores go."""
+    """A dataset and its outputs in many files, their formats, and the checkpoint folder."""
 
     dataset: str
     outputs: str | None
@@ -42,7 +42,7 @@ class ShardedFiles:
     parts: str | None = None
 
     def split_for(self, metrics: Sequence[Metric], mapper: Mapper = map) -> ShardedInput:
-        """The files, split for these metrics."""
+        """Split the files into ranges for these metrics."""
         from ..reporting.progress import progress
         from ..scale.sharded import sharded_input
 
@@ -66,27 +66,27 @@ def wants_shards(
     parts: str | None,
     corpus: bool,
 ) -> bool:
-    """Whether these files are read in ranges: where there are many, and where others read them or parts are kept."""
+    """Whether to read these files in ranges: if there are many, with a checkpoint, or with Ray workers."""
     from ..scale.inputs import can_be_split, is_sharded
 
     sample_format, outputs_format = formats
 
-    given = [one for one in (dataset, outputs) if one is not None]
-    many = [one for one in given if is_sharded(one) and not _is_one_dataset(one, sample_format)]
+    paths = [one for one in (dataset, outputs) if one is not None]
+    many = [one for one in paths if is_sharded(one) and not _is_one_dataset(one, sample_format)]
     if (many or parts is not None) and corpus:
         raise click.UsageError("--corpus goes with one DATASET file and one of OUTPUTS, and without --parts")
     if many or parts is not None:
         return True
     if executor != "ray" or corpus:
         return False
-    # What has no ranges is read here and travels in batches.
+    # A file that cannot be split is read here and sent in batches.
     return can_be_split(dataset, "samples", sample_format) and (
         outputs is None or can_be_split(outputs, "outputs", outputs_format)
     )
 
 
 def _is_one_dataset(path: str, sample_format: str | None) -> bool:
-    """Whether a directory is not many files but one dataset, as BEIR's are."""
+    """Whether a directory is one dataset, such as a BEIR folder, and not many files."""
     from pathlib import Path
 
     from ..core.errors import DataFileError
@@ -111,7 +111,7 @@ def score_shards(
     lean: bool = False,
     judges: PlannedJudges | None = None,
 ) -> Results:
-    """Score what is in the files; without ``metrics``, by all that it supports."""
+    """Score the files; without ``metrics``, compute all that the data supports."""
     from ..core.mass_failures import mass_failure
     from ..core.slices import parse_slices
     from ..scale.range_mapper import make_mapper
@@ -121,7 +121,7 @@ def score_shards(
     from .score_files import metrics_with_judges
 
     chosen = metrics_with_judges(metrics, conventions, judges)
-    wanted = parse_slices(list(dict.fromkeys(slices)))
+    groups = parse_slices(list(dict.fromkeys(slices)))
     opened: list[CheckpointExecutor] = []
     with executor.open_executor() as scoring, ScoringProgress() as line:
         mapper = make_mapper(scoring)
@@ -131,13 +131,13 @@ def score_shards(
             chosen = _supported_metrics(files, found, conventions)
             found = files.split_for(chosen, mapper)
         session = None if judges is None else make_judge_session(judges, line)
-        beside = _judged_coverage(files, found, chosen)
+        coverage = _judged_coverage(files, found, chosen)
         results = evaluate_sharded(
             found,
-            chosen if beside is None else [*chosen, *beside.metrics],
+            chosen if coverage is None else [*chosen, *coverage.metrics],
             line.counting_executor(scoring),
             conventions=conventions,
-            slices=wanted,
+            slices=groups,
             parts=files.parts,
             batch_size=files.batch_size,
             named=(files.dataset, files.outputs),
@@ -146,14 +146,14 @@ def score_shards(
             progress=line.start_scoring(found.total),
             told=opened.append,
         )
-    if beside is not None:
-        results = beside.annotate(results)
+    if coverage is not None:
+        results = coverage.annotate(results)
     _add_data_warnings(found, chosen, results)
     if session is not None:
         attach_usage(results, session)
     for one in opened:
         if one.read:
-            echo_err(f"{one.read:,} of {found.total:,} samples were scored before: {files.parts} had their scores")
+            echo_err(f"{one.read:,} of {found.total:,} samples were read from the checkpoint {files.parts}")
     warn_unmatched_ids(found.missing, found.unknown, total=found.total, conventions=conventions)
     outputs = (output for source in found.sources for output in source.read()[1])
     results.failure = mass_failure(results, (one.error for one in outputs if one is not None and one.error is not None))
@@ -161,7 +161,7 @@ def score_shards(
 
 
 def _add_data_warnings(found: ShardedInput, metrics: Sequence[Metric], results: Results) -> None:
-    """Put into the results what is suspicious; of the data, only its beginning is read here."""
+    """Add data warnings to the results, from the first samples."""
     from ..core.data_checks import DataCheck
 
     check, seen = DataCheck(), 0
@@ -175,7 +175,7 @@ def _add_data_warnings(found: ShardedInput, metrics: Sequence[Metric], results: 
 
 
 def _judged_coverage(files: ShardedFiles, found: ShardedInput, metrics: Sequence[Metric]) -> JudgedCoverage | None:
-    """What tells how much of the results was judged, where the gold says who gave it; as for files read whole."""
+    """The coverage of judged documents, if gold has provenance; as for single files."""
     from ..io.grades import provenance_path
     from ..pooling.judged_coverage import JudgedCoverage, has_gold_provenance
     from ..scale.record_index import read_samples
@@ -200,7 +200,7 @@ def _echo_formats(files: ShardedFiles, found: ShardedInput) -> None:
 def preview_shards(
     files: ShardedFiles, metrics: Sequence[Spec], conventions: Conventions, judges: PlannedJudges | None
 ) -> Preview:
-    """What judging what is in the files would take."""
+    """Estimate the judge calls and cost for the files."""
     from ..judge.policy import JudgePolicy
     from ..judge.preview import preview
     from .judge_options import judge_policy

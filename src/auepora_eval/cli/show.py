@@ -1,4 +1,4 @@
-"""``auepora show``: a stored run: its numbers, its failures, one of its samples."""
+"""``auepora show``: show a stored run, its failures or one of its samples."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 __all__ = ["command", "run_report"]
 
 MAX_SHOWN = 20
-"""So many failures are told one by one."""
+"""Number of failures that are listed."""
 MAX_CHARACTERS = 400
-"""So many characters of a text are shown."""
+"""Number of characters of a text that are shown."""
 
 
 @click.command(name="show")
 @click.argument("run", default="latest", shell_complete=complete_run)
 @click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; repeatable.")
-@click.option("--all", "every", is_flag=True, help="Also what was computed by other definitions before.")
-@click.option("--failures", is_flag=True, help="Where the system failed, or a judge did, and why.")
+@click.option("--all", "every", is_flag=True, help="Also show earlier results with other signatures.")
+@click.option("--failures", is_flag=True, help="Show failures of the system and of judges, with reasons.")
 @click.option(
     "--sample",
     "sample_id",
     metavar="ID",
-    help="One sample: question, gold, what came back, scores, judgements.",
+    help="Show one sample: question, gold, output, scores, judgements.",
 )
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too; with .csv: those alone.")
 @store_option
@@ -52,7 +52,7 @@ def command(
     as_json: bool,
     output: str | None,
 ) -> None:
-    """Show the stored RUN: an id or the beginning of one, a name, latest (the default), latest~1.
+    """Show the stored RUN, given by its id or a prefix of it, by name, or as latest (the default), latest~1, ...
 
     \b
     auepora show
@@ -69,8 +69,10 @@ def command(
     with open_store(store, output=output) as found:
         record = found.find(run)
         if sample_id is not None:
-            told = _sample(found, record, sample_id)
-            write_out(json.dumps(told, indent=2, ensure_ascii=False) if form == "json" else _sample_text(told), output)
+            document = _sample(found, record, sample_id)
+            write_out(
+                json.dumps(document, indent=2, ensure_ascii=False) if form == "json" else _sample_text(document), output
+            )
             return
         if failures:
             rows, unjudged = _failures(found, record), judge_failures(found, record)
@@ -99,13 +101,13 @@ def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
     from ..core.results import Results
 
     for name in names:
-        results.by_name[name]  # one that is not there is answered with the nearest
+        results.by_name[name]  # an unknown name raises an error with a suggestion
     kept = [one for one in results if not names or one.name in names]
     return Results(kept, sample_ids=results.sample_ids, run_id=results.run_id)
 
 
 def run_report(store: RunStore, record: RunRecord, results: Results, *, markdown: bool = False) -> str:
-    """The run in words and its results as tables."""
+    """A heading with the metadata of the run, and its results as tables."""
     from ..reporting.tables import results_markdown, results_table, slices_tables
 
     parts = [_markdown_heading(store, record) if markdown else "\n".join(_heading(store, record))]
@@ -120,7 +122,7 @@ def run_report(store: RunStore, record: RunRecord, results: Results, *, markdown
 
 
 def _markdown_heading(store: RunStore, record: RunRecord) -> str:
-    """The same as a heading and a list: lines alone would run into one paragraph."""
+    """``_heading`` as a Markdown heading and a list."""
     from ..reporting.markdown import escape_markdown
 
     lines = [line.split(maxsplit=1) for line in _heading(store, record)]
@@ -159,24 +161,24 @@ def _short(value: Any) -> str:
 
 
 def _failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
-    places = store.failed(record.run_id)
+    failed = store.failed(record.run_id)
     return [
         {"sample_id": row.sample_id, "repeat": row.repeat, "error": row.output.error}
         for row in store.outputs(record.run_id, texts=False)
-        if (row.position, row.repeat) in places
+        if (row.position, row.repeat) in failed
     ]
 
 
 def _measure_failures(store: RunStore, record: RunRecord, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Measurements that failed for another reason than a judge: what the data holds, or the metric itself."""
-    ids, told = store.sample_ids(record.run_id), {(row["sample_id"], row["metric"]) for row in known}
-    hint = f"`auepora explain {record.name} METRIC --query ID` may say more"
+    """Failed measurements that are not failures of a judge."""
+    ids, reported = store.sample_ids(record.run_id), {(row["sample_id"], row["metric"]) for row in known}
+    hint = f"`auepora explain {record.name} METRIC --query ID` may show more"
     return [
         {"sample_id": sample_id, "repeat": 0, "metric": one.name, "error": reason, "message": hint, "raw": None}
         for one in store.results(record.run_id)
         for sample_id, outcome in zip(ids, one.outcomes or (), strict=False)
         for status, _, reason in [outcome.partition(":")]
-        if status == "measure_failed" and (sample_id, one.name) not in told
+        if status == "measure_failed" and (sample_id, one.name) not in reported
     ]
 
 
@@ -226,7 +228,7 @@ def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any
 
 
 def _gold_ranks(sample: EvaluationSample, output: SystemOutputs) -> list[dict[str, Any]]:
-    """Where an output hits the gold, by id or by span."""
+    """The rank at which an output hits each gold document, by id or by span."""
     from ..features.gold_match import gold_documents, gold_ranks
 
     gold = gold_documents(sample)
@@ -234,10 +236,10 @@ def _gold_ranks(sample: EvaluationSample, output: SystemOutputs) -> list[dict[st
     return [{"doc_id": one.doc_id, "rank": at.rank, "by": at.by} for one, at in zip(gold, ranks, strict=True)]
 
 
-def _sample_text(told: dict[str, Any]) -> str:
+def _sample_text(document: dict[str, Any]) -> str:
     from ..reporting.tables import format_value, table
 
-    sample = told["sample"]
+    sample = document["sample"]
     gold = {_id(one) for one in sample.get("relevant_docs") or ()}
     lines = [f"{sample['sample_id']}  {sample['query']}", ""]
     lines.append(f"gold       {', '.join(sorted(gold)) or 'none'}")
@@ -246,8 +248,8 @@ def _sample_text(told: dict[str, Any]) -> str:
         lines.append(f"reference  {_short(reference if isinstance(reference, str) else reference['text'])}")
     if sample.get("labels"):
         lines.append(f"labels     {_short(sample['labels'])}")
-    every_rank = told.get("gold_ranks") or [[] for _ in told["outputs"]]
-    for output, ranks in zip(told["outputs"], every_rank, strict=True):
+    every_rank = document.get("gold_ranks") or [[] for _ in document["outputs"]]
+    for output, ranks in zip(document["outputs"], every_rank, strict=True):
         lines.append("")
         by_span = {one["rank"] for one in ranks if one["by"] == "span"}
         if output.get("error"):
@@ -261,13 +263,13 @@ def _sample_text(told: dict[str, Any]) -> str:
             mark = "*" if _id(doc) in gold or rank in by_span else " "
             lines.append(f"  {rank:>3} {mark} {_id(doc)}  {text[:100]}".rstrip())
     rows = [
-        [name, "" if value is None else format_value(value), told["outcomes"].get(name, "")]
-        for name, value in told["scores"].items()
+        [name, "" if value is None else format_value(value), document["outcomes"].get(name, "")]
+        for name, value in document["scores"].items()
     ]
     if rows:
         lines += ["", table(rows, headers=["metric", "score", "outcome"], right=(1,))]
-    if told["judgements"]:
-        lines += ["", *judgements_text(told["judgements"], MAX_CHARACTERS, list(told["scores"]))]
+    if document["judgements"]:
+        lines += ["", *judgements_text(document["judgements"], MAX_CHARACTERS, list(document["scores"]))]
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Metrics as they are written after ``-m``: a name, ``name:option=value,...``, or a JSON object."""
+"""Parsing of metrics after ``-m``: a name, ``name:option=value,...``, or a JSON object."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _SHORT = re.compile(r"(?P<name>[^:\[\]]*(?:\[[^\[\]]*\])?[^:\[\]]*):(?P<options>
 _COMMA = re.compile(r",(?=\s*[A-Za-z_]\w*\s*=)")
 
 _BY_PRESET = {"map", "ndcg", "precision"}
-"""Metrics that presets define differently."""
+"""Metrics whose definition depends on the preset."""
 
 
 def parse_specs(texts: Iterable[str]) -> list[Spec]:
-    """The specs, in order. The same text twice is one metric: scripts that put command lines together repeat some."""
+    """The specs, in order, without duplicates."""
     return [parse_spec(text) for text in dict.fromkeys(text.strip() for text in texts)]
 
 
@@ -43,19 +43,19 @@ def parse_spec(text: str) -> Spec:
 
 
 def alias_notes(specs: Iterable[Spec], rules: Conventions) -> list[str]:
-    """Remarks on metrics that were given by another tool's name, and on numbers of ours that are not that tool's."""
-    remarks, differs = [], False
+    """Notes on metrics given by the name of another tool, and on conventions that differ from that tool."""
+    notes, differs = [], False
     for spec in specs:
         name = spec if isinstance(spec, str) else next(iter(spec), "")
         ours = canonical_name(name)
         if ours is None or ours[0] == name:
             continue
         options = ",".join(f"{key}={value}" for key, value in ours[1].items())
-        remarks.append(f"{name} is called {ours[0]}{':' if options else ''}{options} here")
+        notes.append(f"{name} is called {ours[0]}{':' if options else ''}{options} here")
         differs |= ours[0].partition("@")[0] in _BY_PRESET
     if differs and rules.name != "trec":
-        remarks.append(f"the conventions are '{rules.name}'; --conventions trec computes as trec_eval does")
-    return remarks
+        notes.append(f"the conventions are '{rules.name}'; --conventions trec computes as trec_eval does")
+    return notes
 
 
 def _from_json(text: str) -> Mapping[str, Any]:
@@ -82,7 +82,7 @@ def _options(text: str, spec: str) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """What the text means as JSON, or else the text itself."""
+    """The text parsed as JSON, or the text itself."""
     try:
         return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError):
@@ -90,4 +90,4 @@ def _value(text: str) -> Any:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(name)  # NaN and Infinity are not JSON, whatever the standard library takes
+    raise ValueError(name)  # NaN and Infinity are not JSON, although the standard library accepts them

@@ -1,4 +1,4 @@
-"""What commands that read stored runs share: which store, which run, and how a run is told."""
+"""Helpers of commands that read stored runs: the option ``--store``, completion of runs, formatting."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def store_option(function: FunctionT) -> FunctionT:
-    """``--store``, as every command has it."""
+    """Add ``--store`` to a command."""
     return click.option(
         "--store",
         metavar="PATH|URL",
-        help="Where runs are kept: an SQLite file or a PostgreSQL URL; by default $AUEPORA_STORE, else runs.sqlite.",
+        help="Store of the runs: an SQLite file or a PostgreSQL URL; default: $AUEPORA_STORE, else runs.sqlite.",
     )(function)
 
 
 @contextmanager
 def open_store(store: str | None, *, output: str | None = None) -> Iterator[RunStore]:
-    """The store that is meant, which must be there and is not where ``output`` goes."""
+    """Open an existing store; raises if ``output`` would overwrite it."""
     from ..running.plans import default_store
     from ..store.runs import RunStore
     from .output import refuse_input_as_output
@@ -42,7 +42,7 @@ def open_store(store: str | None, *, output: str | None = None) -> Iterator[RunS
 
 
 def complete_run(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Run ids and names for the shell to complete; nothing where there is no store."""
+    """Run ids and names for shell completion; empty if there is no store."""
     from ..core.errors import AueporaError
 
     try:
@@ -55,7 +55,7 @@ def complete_run(context: click.Context, parameter: click.Parameter, incomplete:
 
 
 def run_dict(record: RunRecord, store: RunStore) -> dict[str, Any]:
-    """A run as JSON tells it."""
+    """A run as a JSON-compatible dict."""
     done, failed = store.counts(record.run_id)
     return {
         "run_id": record.run_id,
@@ -80,12 +80,12 @@ def run_dict(record: RunRecord, store: RunStore) -> dict[str, Any]:
 
 
 def conventions_label(record: RunRecord) -> str:
-    """By whose definitions a run's plan has its numbers computed."""
+    """The conventions of the plan of a run, as text."""
     from ..store.stored_plan import conventions_label
 
     return conventions_label(record)
 
 
 def format_time(moment: datetime | None) -> str:
-    """A moment as tables show it, in UTC."""
+    """A time as text, in UTC."""
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"

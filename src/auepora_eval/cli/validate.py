@@ -1,4 +1,4 @@
-"""``auepora validate``: everything that is wrong with a dataset and outputs, and what they are good for."""
+"""``auepora validate``: report every problem in a dataset and outputs, and the metrics that they support."""
 
 from __future__ import annotations
 
@@ -18,21 +18,19 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 MAX_SHOWN = 100
-"""So many problems are printed where not all are asked for."""
+"""Number of problems printed without ``--all``."""
 MAX_KEYS = 12
-"""So many labels, or keys of the metadata, are named."""
+"""Number of labels, or metadata keys, that are listed."""
 HAS_PROBLEMS = 2
 
 
 @click.command(name="validate")
 @click.argument("dataset", type=click.Path())
 @click.argument("outputs", required=False, type=click.Path())
-@click.option("--format", "dataset_format", metavar="NAME", help="The format of DATASET; by default it is guessed.")
-@click.option("--outputs-format", metavar="NAME", help="The format of OUTPUTS; by default it is guessed.")
-@click.option(
-    "--corpus", type=click.Path(), help="JSONL with the texts of documents that DATASET and OUTPUTS name by id."
-)
-@click.option("--nuggets", type=click.Path(), help="Give samples the nuggets of this file (JSONL), by their ids.")
+@click.option("--format", "dataset_format", metavar="NAME", help="Format of DATASET; default: detected.")
+@click.option("--outputs-format", metavar="NAME", help="Format of OUTPUTS; default: detected.")
+@click.option("--corpus", type=click.Path(), help="JSONL file with the texts of documents given by id.")
+@click.option("--nuggets", type=click.Path(), help="JSONL file with the nuggets of the samples, matched by id.")
 @click.option("--all", "show_all", is_flag=True, help=f"Print all problems, not only the first {MAX_SHOWN}.")
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -46,13 +44,13 @@ def command(
     show_all: bool,
     as_json: bool,
 ) -> None:
-    """Say everything that is wrong with a DATASET, and with OUTPUTS for it, and what they can be used for.
+    """Report every problem in a DATASET, and in OUTPUTS for it, and the metrics that they support.
 
-    Given a plan instead, say what is wrong with it and with all that it names, and what would run.
+    Given a plan instead, report every problem in the plan and the files it names, and what would run.
 
-    Problems come one per line, as file:line: message; whatever score would refuse is one. Then what the samples hold
-    is counted, and for every target of the framework either its metrics are named or what is missing for them. Exits
-    with 2 if there is any problem; warnings alone are fine.
+    Problems are printed one per line, as file:line: message; everything that `auepora score` refuses is a problem. Then
+    the fields of the samples are counted, and for every target its metrics are listed, or what they lack. The exit code
+    is 2 if there is a problem; warnings do not change it.
 
     \b
     auepora validate data.jsonl
@@ -105,16 +103,16 @@ def _paragraphs(checked: Validation, *, show_all: bool) -> list[str]:
 
 
 def _list_problems(found: Sequence[Problem], kind: str, *, show_all: bool) -> str:
-    told = found if show_all else found[:MAX_SHOWN]
-    lines = [_printable(f"{'warning: ' if kind == 'warning' else ''}{one}") for one in told]
-    if len(told) < len(found):
-        rest = len(found) - len(told)
+    listed = found if show_all else found[:MAX_SHOWN]
+    lines = [_printable(f"{'warning: ' if kind == 'warning' else ''}{one}") for one in listed]
+    if len(listed) < len(found):
+        rest = len(found) - len(listed)
         lines.append(f"... and {rest} more {_plural(rest, kind)}; --all prints every one")
     return "\n".join(lines)
 
 
 def _printable(text: str) -> str:
-    """One line, whatever is in it: half characters and line ends come from file names and ids."""
+    """The text in one line, with surrogates and line breaks (from file names and ids) escaped."""
     plain = text.encode(errors="backslashreplace").decode()
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in plain)
 
@@ -184,12 +182,12 @@ def _by_key(counts: Mapping[str, int]) -> str:
 
 
 def _table(title: str, rows: Sequence[tuple[str, int | None, str]]) -> str:
-    """A heading and a line for whatever is there at all."""
-    told = [(name, "" if count is None else str(count), note) for name, count, note in rows if count or note]
-    left, middle = (max((len(row[i]) for row in told), default=0) for i in (0, 1))
+    """A heading and one line per non-empty row."""
+    shown = [(name, "" if count is None else str(count), note) for name, count, note in rows if count or note]
+    left, middle = (max((len(row[i]) for row in shown), default=0) for i in (0, 1))
     lines = [
         f"  {name:<{left}}  {count:>{middle}}{f'  ({note})' if count and note else f'  {note}' if note else ''}"
-        for name, count, note in told
+        for name, count, note in shown
     ]
     return "\n".join([title, *(line.rstrip() for line in lines)])
 
@@ -197,11 +195,11 @@ def _table(title: str, rows: Sequence[tuple[str, int | None, str]]) -> str:
 def _targets(checked: Validation) -> str:
     if not checked.samples["samples"]:
         return ""
-    whatever = checked.outputs is None
+    no_outputs = checked.outputs is None
     reasons = {one.missing for one in checked.targets}
     if len(reasons) == 1 and not any(one.metrics for one in checked.targets):
         return f"What these files can tell: nothing, since {reasons.pop()}"
-    lines = ["What this dataset can tell of a system" if whatever else "What these files can tell"]
+    lines = ["What this dataset can tell of a system" if no_outputs else "What these files can tell"]
     for one in checked.targets:
         if one.metrics:
             lines.append(f"  + {one.title}: {', '.join(one.patterns)}")
@@ -219,7 +217,7 @@ def _advice(checked: Validation) -> str:
 
 def _verdict(checked: Validation) -> str:
     problems, warnings = len(checked.problems), len(checked.warnings)
-    told = [f"{problems or 'no'} {_plural(problems, 'problem')}"]
+    parts = [f"{problems or 'no'} {_plural(problems, 'problem')}"]
     if warnings:
-        told.append(f"{warnings} {_plural(warnings, 'warning')}")
-    return ", ".join(told)
+        parts.append(f"{warnings} {_plural(warnings, 'warning')}")
+    return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""``auepora validate PLAN``: everything that is wrong with a plan and what it names, and what would run."""
+"""``auepora validate PLAN``: report every problem in a plan and the files it names, and what would run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["validate_plan"]
 
 
 def validate_plan(path: str, *, as_json: bool) -> bool:
-    """Print what there is to say about a plan; whether it would run. The system is built but not called."""
+    """Print the problems and notes of a plan; returns whether it would run. The system is built but not called."""
     from ..planfile.check import check_plan
     from ..reporting.progress import progress
     from .interrupts import stdout_to_stderr

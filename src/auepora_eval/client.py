@@ -1,4 +1,4 @@
-"""The evaluation client: a dataset and a live system, or its saved outputs, to every number of one fixed suite."""
+"""The evaluation client: score a live system, or saved outputs, with a fixed suite of metrics."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ ANSWER_METRICS = (
     "hallucination_rate",
 )
 MODEL_PACKAGES = {"sbert_similarity": "sentence_transformers", "cross_encoder_similarity": "transformers"}
-"""Metrics that need a model, and the package that runs it."""
+"""Metrics that need a model, and the package that loads it."""
 INSTALLED = "installed"
-"""Stands for a model that is on this machine: one that comes with the ``semantic`` extra, or was fetched before."""
+"""Stands for a local model: that of the ``semantic`` extra, or one in the local cache."""
 NO_EXTRA = "needs the 'semantic' extra: pip install 'auepora-eval[semantic]'"
 NO_MODEL = {
     "sbert_similarity": "needs a model: sbert_model=PATH, or the one that comes with the 'semantic' extra",
@@ -60,37 +60,37 @@ Outputs = str | Path | Mapping[str, SystemOutputs] | Iterable[SystemOutputs | No
 
 @dataclass(frozen=True)
 class ClientReport:
-    """What the client found: per query, over the corpus, and what it could not compute."""
+    """The results of the client: per query, over all queries, and the metrics that were not computed."""
 
     results: Results = field(repr=False)
-    """One result per metric, with interval, signature and the score and outcome of every sample."""
+    """One result per metric, with interval, signature, and the score and outcome of every sample."""
     missing: Mapping[str, str]
-    """The metrics that were not computed, and why."""
+    """The reasons of the metrics that were not computed."""
     outputs: Sequence[SystemOutputs | None] = field(repr=False)
-    """What was scored, in the order of the samples; keep it, if a live system was asked."""
+    """The scored outputs, in the order of the samples."""
     conventions: str
-    """The conventions by which it was computed, in words."""
+    """The conventions, as text."""
 
     @cached_property
     def corpus(self) -> dict[str, float | None]:
-        """The value of each metric over all queries, unrounded; ``None`` where no query has one."""
+        """The value of each metric over all queries, unrounded; ``None`` if no query has a score."""
         return {result.name: result.value if result.defined else None for result in self.results}
 
     @cached_property
     def per_query(self) -> list[dict[str, Any]]:
-        """Per query its ``sample_id``, the ``scores`` by metric, and the ``outcomes`` that are not simply scored."""
+        """Per query: ``sample_id``, ``scores`` by metric, and the ``outcomes`` other than scored."""
         return self.results.per_query()
 
     def to_dict(self) -> dict[str, Any]:
-        """The results document (schema 1), with every query and what is missing."""
+        """The results document (schema 1), with every query and the missing metrics."""
         return {**self.results.to_dict(), "missing": dict(self.missing), "per_query": self.per_query}
 
     def to_json(self, *, indent: int | None = 2) -> str:
-        """The results document as JSON text."""
+        """The results document as a JSON string."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def to_table(self) -> str:
-        """The corpus values by target, with intervals, then what is missing."""
+        """The values over all queries by target, with intervals, then the missing metrics."""
         reasons: dict[str, list[str]] = {}
         for name, reason in self.missing.items():
             reasons.setdefault(reason, []).append(name)
@@ -103,18 +103,18 @@ class ClientReport:
 
 
 class RAGEvaluationClient:
-    """Computes a whole suite of retrieval and generation metrics with one call.
+    """Computes a suite of retrieval and generation metrics with one call.
 
-    With a ``system`` it asks that system; without, ``evaluate`` is given saved outputs. ``ks`` are the cut-offs (by
-    default those of the conventions: 1, 3, 5, 10, 20) and ``top_k`` is how many documents a live system is asked for,
-    by default the largest of them. ``metrics`` adds further metrics; one that is called like a metric of the suite
-    takes its place, as ``{"aqwv": {"beta": 1}}`` does. What a system may be, and how ``concurrency``, ``timeout`` and
-    ``retries`` ask it, is as for ``AueporaEvaluator``.
+    With a ``system``, ``evaluate`` calls it; without, ``evaluate`` needs saved outputs. ``ks`` are the cut-offs (by
+    default those of the conventions: 1, 3, 5, 10, 20), and ``top_k`` is the number of documents requested from a live
+    system, by default the largest cut-off. ``metrics`` adds metrics; one with the name of a metric of the suite
+    replaces it, such as ``{"aqwv": {"beta": 1}}``. ``system``, ``concurrency``, ``timeout`` and ``retries`` are as for
+    ``AueporaEvaluator``.
 
-    ``sbert_model`` and ``cross_encoder_model`` are paths or hub names of models for the two metrics of meaning. By
-    default the first is the small one that comes with the ``semantic`` extra, the second MS-MARCO MiniLM if it is in
-    the local cache of models. Nothing is downloaded unless ``allow_download`` is true; what has no model is left out
-    and named.
+    ``sbert_model`` and ``cross_encoder_model`` are paths or hub names of models for the two semantic metrics. By
+    default the first is the small model of the ``semantic`` extra, the second MS-MARCO MiniLM if it is in the local
+    model cache. Nothing is downloaded unless ``allow_download`` is true; metrics without a model are left out and
+    listed as missing.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class RAGEvaluationClient:
         retries: int = 0,
     ) -> None:
         if system is not None:
-            as_system(system)  # a mistake is better told here than when the data is read
+            as_system(system)  # raise an error before the data is read
         self.system = system
         self.conventions = Conventions.of(conventions)
         self.ks = _cut_offs(self.conventions.k_values or PRESETS["client"].k_values if ks is None else ks)
@@ -151,7 +151,7 @@ class RAGEvaluationClient:
         suite = resolve_metrics([*_suite(self.ks), *chosen], self.conventions)
         own = resolve_metrics(metrics, self.conventions)
         self.metrics = tuple({one.name: one for one in [*suite, *own]}.values())
-        """What is computed, as far as the data supports it."""
+        """The metrics of the suite, which are computed if the data supports them."""
         self.top_k = max(self.ks) if top_k is None else top_k
         self.policy = CallPolicy(top_k=self.top_k, concurrency=concurrency, timeout=timeout, retries=retries)
 
@@ -163,32 +163,32 @@ class RAGEvaluationClient:
         slices: Iterable[SliceSpec] | SliceSpec = (),
         progress: bool | Progress = True,
     ) -> ClientReport:
-        """Score saved outputs, or ask the system and score what it returns.
+        """Score saved outputs, or call the system and score its outputs.
 
-        Samples are a dataset, a list or the path of a JSONL file; outputs are aligned with them, by sample id, or the
-        path of a JSONL file. A metric that needs an annotation no sample has is named in ``report.missing``. What the
-        system fails at is a recorded outcome, counted at the worst value. ``slices`` tell every metric apart by group,
-        as in ``auepora_eval.evaluate``.
+        Samples are a dataset, a list or the path of a JSONL file; outputs are a list in the same order, a mapping by
+        sample id, or the path of a JSONL file. A metric that needs an annotation that no sample has is listed in
+        ``report.missing``. A sample on which the system fails counts at the worst value. ``slices`` break down every
+        metric, as in ``auepora_eval.evaluate``.
 
-        Long work shows a line on a terminal; ``progress`` may also be a function, which is called with the number of
+        ``progress`` shows a progress bar on a terminal; it may also be a function, which is called with the number of
         samples of each step, or ``False``.
         """
         rows = _load_samples(samples)
         if outputs is None and self.system is None:
             raise BadValueError("give outputs, or give the client a system: RAGEvaluationClient(system)")
-        given, answers_only = (None, False) if outputs is None else self._load_outputs(outputs, rows)
+        scored, answers_only = (None, False) if outputs is None else self._load_outputs(outputs, rows)
         unsupported = _unsupported(self.metrics, rows, answers_only=answers_only)
         chosen = [one for one in self.metrics if one.name not in unsupported]
-        asked_for = {one.name for one in self.metrics}
-        missing = unsupported | {name: why for name, why in self._unavailable.items() if name not in asked_for}
-        if given is None:
-            results, given = self._call_system(rows, chosen, slices, progress)
+        known = {one.name for one in self.metrics}
+        missing = unsupported | {name: why for name, why in self._unavailable.items() if name not in known}
+        if scored is None:
+            results, scored = self._call_system(rows, chosen, slices, progress)
         else:
             with _progress_callback(progress, "scoring", len(rows)) as advance:
-                results = evaluate(rows, given, chosen, slices=slices, progress=advance)
+                results = evaluate(rows, scored, chosen, slices=slices, progress=advance)
             _require_any_outcome(results, missing)
         changes = [f"{key} {value}" for key, value in self.conventions.changes().items()]
-        return ClientReport(results, missing, given, ", ".join([self.conventions.name, *changes]))
+        return ClientReport(results, missing, scored, ", ".join([self.conventions.name, *changes]))
 
     def _call_system(
         self,
@@ -213,7 +213,7 @@ class RAGEvaluationClient:
     def _load_outputs(
         self, outputs: Outputs, samples: list[EvaluationSample]
     ) -> tuple[Sequence[SystemOutputs | None], bool]:
-        """The outputs in the order of the samples, and whether they are a file's that never says ``retrieved``."""
+        """The outputs in the order of the samples, and whether they come from a file without ``retrieved``."""
         answers_only = False
         if isinstance(outputs, (str, Path)):
             read = read_outputs(outputs)
@@ -221,14 +221,16 @@ class RAGEvaluationClient:
         if not isinstance(outputs, Mapping):
             return _as_list(outputs, "outputs"), False
         aligned = align_outputs(samples, outputs)
-        remarks = unmatched_warnings(aligned.missing, aligned.unknown, total=len(samples), conventions=self.conventions)
-        for remark in remarks:
-            warnings.warn(remark, AueporaWarning, stacklevel=3)
+        messages = unmatched_warnings(
+            aligned.missing, aligned.unknown, total=len(samples), conventions=self.conventions
+        )
+        for message in messages:
+            warnings.warn(message, AueporaWarning, stacklevel=3)
         return aligned.outputs, answers_only
 
 
 def _suite(ks: Sequence[int]) -> list[Spec]:
-    """The metrics of the suite that need no model, each ranking metric at all its cut-offs together."""
+    """The metrics of the suite that need no model, with the cut-offs of each ranking metric in a row."""
 
     def at_each(name: str) -> list[Spec]:
         return [{name: {"k": k}} for k in ks]
@@ -239,7 +241,7 @@ def _suite(ks: Sequence[int]) -> list[Spec]:
 
 
 def _cut_offs(ks: Iterable[int]) -> tuple[int, ...]:
-    """The cut-offs, each once; whether one can be meant is for the metrics to say."""
+    """The distinct cut-offs; the metrics check their values."""
     listed = _as_list(ks, "ks")
     if not listed:
         raise BadValueError("ks must name at least one cut-off")
@@ -247,7 +249,7 @@ def _cut_offs(ks: Iterable[int]) -> tuple[int, ...]:
 
 
 def _unavailable(models: Mapping[str, str | Path | None]) -> dict[str, str]:
-    """The metrics of the suite that cannot be had here, and what to do about it."""
+    """The metrics of the suite that are not available here, and what to install."""
     reasons = {}
     for name, path in models.items():
         if find_spec(MODEL_PACKAGES[name]) is None:
@@ -260,7 +262,7 @@ def _unavailable(models: Mapping[str, str | Path | None]) -> dict[str, str]:
 def _unsupported(
     metrics: Iterable[Metric], samples: Sequence[EvaluationSample], *, answers_only: bool
 ) -> dict[str, str]:
-    """The metrics that these samples, or a file that never says what was retrieved, leave nothing to look at."""
+    """The metrics that these samples, or outputs without ``retrieved``, do not support, with reasons."""
     reasons: dict[str, str] = {}
     annotated: dict[str, bool] = {}
     for one in metrics:
@@ -275,7 +277,7 @@ def _unsupported(
 
 
 def _require_any_outcome(results: Results, missing: Mapping[str, str]) -> None:
-    """Raise where every metric skips every sample: then the data is not what it was taken for."""
+    """Raise if every metric skips every sample."""
     if any(result.defined or result.details.get("num_failed") for result in results):
         return
     skips = {
@@ -310,7 +312,7 @@ def _as_list(values: Iterable[T], what: str) -> list[T]:
 
 @contextmanager
 def _progress_callback(progress: bool | Progress, what: str, total: int) -> Iterator[Progress]:
-    """Who is told how far the work is: the caller's function, whoever watches the terminal, or nobody."""
+    """The progress callback: the function of the caller, a progress bar, or one that does nothing."""
     if callable(progress):
         yield progress
     elif progress:

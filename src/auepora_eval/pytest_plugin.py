@@ -1,4 +1,4 @@
-"""The pytest plugin: ``assert_gates`` for tests, and the fixture ``auepora_run`` that carries out a plan.
+"""The pytest plugin: ``assert_gates`` for tests, and the fixture ``auepora_run`` that runs a plan.
 
 pytest loads this module in every project that has the package installed, so nothing is imported before it is used.
 """
@@ -30,12 +30,12 @@ def assert_gates(
     against: str | RunOutcome | Mapping[str, MetricComparison] | None = None,
     store: str | Path | RunStore | None = None,
 ) -> GateReport:
-    """Raise an ``AssertionError`` with a table unless every gate passes; one that is inconclusive does not.
+    """Raise an ``AssertionError`` with a table unless every gate passes; an inconclusive gate does not pass.
 
-    ``result`` is what ``evaluate``, ``run_system``, ``run_plan`` or the fixture ``auepora_run`` gave. Without gates,
-    those of the plan count. Gates that compare need a run to compare with: ``against`` is its name or id in the store,
-    its outcome, or comparisons by metric; without it, it is the latest finished run before this one of the same name
-    and samples. ``store`` is where both runs are kept, by default where ``result`` is.
+    ``result`` is returned by ``evaluate``, ``run_system``, ``run_plan`` or the fixture ``auepora_run``. Without gates,
+    those of the plan are checked. Gates that compare runs need a baseline: ``against`` is its name or id in the store,
+    its outcome, or comparisons by metric; by default it is the latest finished run before this one with the same name
+    and samples. ``store`` is the store of both runs, by default that of ``result``.
     """
     __tracebackhide__ = True
     from .core.errors import AueporaWarning, BadValueError
@@ -102,14 +102,14 @@ def _check_stored_run(
 def auepora_run(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., RunOutcome]:
-    """Carries out a plan: ``auepora_run("plan.yaml", name="try", **{"run.concurrency": 1})`` gives a ``RunOutcome``.
+    """Runs a plan: ``auepora_run("plan.yaml", name="try", **{"run.concurrency": 1})`` returns a ``RunOutcome``.
 
-    A relative path is looked for beside the test's file, then in the current folder. Keyword arguments replace keys of
-    the plan; ``store``, ``limit``, ``tags`` and ``against`` are those of ``run_plan``. Unless ``store`` names another,
-    runs are kept in the test's own temporary folder.
+    A relative path is searched in the folder of the test file, then in the current folder. Keyword arguments replace
+    keys of the plan; ``store``, ``limit``, ``tags`` and ``against`` are those of ``run_plan``. The default store is
+    in the temporary folder of the test.
     """
 
-    def carry_out(
+    def run(
         plan: str | Path,
         *,
         store: str | Path | None = None,
@@ -120,11 +120,16 @@ def auepora_run(
     ) -> RunOutcome:
         from .running.plans import run_plan
 
-        monkeypatch.setattr(sys, "path", sys.path[:])  # a plan puts its folder there
-        beside = request.path.parent / plan
+        monkeypatch.setattr(sys, "path", sys.path[:])  # a plan adds its folder to it
+        near_test = request.path.parent / plan
         place = tmp_path / "runs.sqlite" if store is None else store
         return run_plan(
-            beside if beside.exists() else plan, store=place, changes=changes, limit=limit, tags=tags, against=against
+            near_test if near_test.exists() else plan,
+            store=place,
+            changes=changes,
+            limit=limit,
+            tags=tags,
+            against=against,
         )
 
-    return carry_out
+    return run

@@ -19,13 +19,13 @@ from helpers.requirements import REPO
 CHUNKS = {chunk.doc_id: chunk for chunk in handbook.corpus()}
 
 
-def test_there_are_as_many_chunks_as_a_small_corpus_should_have() -> None:
+def test_number_of_chunks() -> None:
     assert 80 <= len(CHUNKS) <= 120
     assert len(CHUNKS) == len(handbook.corpus()), "two chunks have one id"
 
 
 @for_each(CHUNKS.values(), name=lambda chunk: chunk.doc_id)
-def test_a_chunk_is_its_place_in_the_chapter(chunk: Document) -> None:
+def test_chunk_matches_its_span_in_the_chapter(chunk: Document) -> None:
     assert chunk.parent_id is not None
     assert chunk.span is not None
     start, end = chunk.span
@@ -34,12 +34,12 @@ def test_a_chunk_is_its_place_in_the_chapter(chunk: Document) -> None:
 
 
 @for_each(CHUNKS.values(), name=lambda chunk: chunk.doc_id)
-def test_a_chunk_is_neither_short_nor_long(chunk: Document) -> None:
+def test_length_of_chunks(chunk: Document) -> None:
     assert 60 <= len(chunk.text.split()) <= 140
     assert chunk.text.endswith(".")
 
 
-def test_chunks_cover_their_chapter_but_for_headings_and_blank_lines() -> None:
+def test_chunks_cover_their_chapter_except_headings() -> None:
     covered = Counter(chunk.text for chunk in CHUNKS.values())
     lines = Counter(
         line for text in handbook.chapters().values() for line in text.splitlines() if line and line[0] != "#"
@@ -47,7 +47,7 @@ def test_chunks_cover_their_chapter_but_for_headings_and_blank_lines() -> None:
     assert covered == lines
 
 
-def test_numbers_count_paragraphs_from_one() -> None:
+def test_ids_count_paragraphs_from_one() -> None:
     for chapter in handbook.chapters():
         own = [chunk.doc_id for chunk in CHUNKS.values() if chunk.parent_id == chapter]
         assert own == [f"{chapter}-{number}" for number in range(1, len(own) + 1)]
@@ -78,16 +78,16 @@ FACTS = [  # chunk, what it says, made of what the library does
 
 
 @pytest.mark.parametrize(("chunk", "text"), [fact[:2] for fact in FACTS], ids=[fact[2] for fact in FACTS])
-def test_the_handbook_says_what_the_library_does(chunk: str, text: str) -> None:
+def test_handbook_agrees_with_the_library(chunk: str, text: str) -> None:
     assert text in CHUNKS[chunk].text
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_every_preset_is_named(preset: str) -> None:
+def test_every_preset_is_in_the_handbook(preset: str) -> None:
     assert preset in CHUNKS["conventions-1"].text.replace(",", " ").replace(".", " ").split()
 
 
-def test_the_files_are_part_of_the_package() -> None:
+def test_files_are_part_of_the_package() -> None:
     package = resources.files("auepora_eval.examples.quickstart")
     names = {entry.name for entry in package.iterdir()}
     assert {"questions.jsonl", "plan-bm25.yaml", "plan-baseline.yaml", "corpus"} <= names
@@ -96,7 +96,7 @@ def test_the_files_are_part_of_the_package() -> None:
 
 
 @pytest.mark.skipif(not (REPO / ".git").exists(), reason="not a checkout")
-def test_no_file_is_ignored_and_left_out_of_a_build() -> None:
+def test_no_file_is_ignored_by_git() -> None:
     folder = handbook.dataset_path().parent
     files = [str(path) for path in folder.rglob("*") if path.suffix in (".md", ".jsonl", ".yaml")]
     ignored = subprocess.run(["git", "check-ignore", *files], cwd=REPO, capture_output=True, text=True, check=False)
@@ -104,7 +104,7 @@ def test_no_file_is_ignored_and_left_out_of_a_build() -> None:
     assert ignored.stdout == ""
 
 
-def test_importing_the_systems_does_not_import_the_index() -> None:
+def test_importing_the_systems_does_not_import_bm25s() -> None:
     code = "import sys, auepora_eval.examples.quickstart.systems; print('bm25s' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -26,7 +26,7 @@ def of(samples: list[EvaluationSample]) -> Callable[[Callable[[EvaluationSample]
     return for_each(samples, name=lambda sample: sample.sample_id)
 
 
-def test_the_file_has_no_problem_and_nothing_odd() -> None:
+def test_questions_have_no_problems_or_warnings() -> None:
     found = validate_files(handbook.dataset_path())
     assert found.problems == []
     assert found.warnings == []
@@ -37,22 +37,22 @@ LEAST = [("plain", 60), ("paraphrase", 12), ("typo", 12), ("unanswerable", 10), 
 
 
 @pytest.mark.parametrize(("scenario", "least"), LEAST, ids=[scenario for scenario, _ in LEAST])
-def test_there_are_enough_of_each_kind(scenario: str, least: int) -> None:
+def test_number_of_questions_per_scenario(scenario: str, least: int) -> None:
     assert Counter(sample.labels["scenario"] for sample in SAMPLES)[scenario] >= least
 
 
-def test_there_are_no_other_kinds() -> None:
+def test_known_scenarios_only() -> None:
     assert {sample.labels["scenario"] for sample in SAMPLES} == {scenario for scenario, _ in LEAST}
 
 
-def test_some_questions_have_two_gold_chunks_and_some_levels() -> None:
+def test_some_questions_have_two_gold_chunks_or_levels() -> None:
     assert sum(len(sample.relevant_docs or []) == 2 for sample in PLAIN) >= 5
     levels = Counter(doc.metadata.get("relevance") for sample in PLAIN for doc in sample.relevant_docs or [])
     assert levels[2] >= 5
     assert levels[1] >= 5
 
 
-def test_no_question_is_asked_twice() -> None:
+def test_questions_are_unique() -> None:
     assert len(BY_ID) == len(SAMPLES)
     assert len({" ".join(plain_words(sample.query)) for sample in SAMPLES}) == len(SAMPLES)
 
@@ -65,7 +65,7 @@ def test_every_question_is_labelled(sample: EvaluationSample) -> None:
 
 
 @of(ANSWERABLE)
-def test_gold_chunks_stand_in_the_handbook_at_that_place(sample: EvaluationSample) -> None:
+def test_gold_chunks_match_the_handbook(sample: EvaluationSample) -> None:
     assert sample.relevant_docs
     for gold in sample.relevant_docs:
         chunk = CHUNKS[gold.doc_id]
@@ -74,21 +74,21 @@ def test_gold_chunks_stand_in_the_handbook_at_that_place(sample: EvaluationSampl
 
 
 @of(PLAIN)
-def test_the_gold_chunks_bear_the_references_out(sample: EvaluationSample) -> None:
-    held = set(stems(" ".join(CHUNKS[gold.doc_id].text for gold in sample.relevant_docs or [])))
+def test_gold_chunks_support_the_references(sample: EvaluationSample) -> None:
+    gold_stems = set(stems(" ".join(CHUNKS[gold.doc_id].text for gold in sample.relevant_docs or [])))
     for reference in sample.references:
         wanted = stems(reference)
-        assert sum(stem in held for stem in wanted) >= 0.75 * len(wanted), reference
+        assert sum(stem in gold_stems for stem in wanted) >= 0.75 * len(wanted), reference
 
 
 @of(PLAIN)
-def test_a_question_is_no_copy_of_a_sentence(sample: EvaluationSample) -> None:
+def test_questions_do_not_copy_sentences(sample: EvaluationSample) -> None:
     asked = " ".join(plain_words(sample.query))
     assert not [chunk.doc_id for chunk in CHUNKS.values() if asked in " ".join(plain_words(chunk.text))]
 
 
 @of(VARIANTS)
-def test_a_variant_has_the_gold_and_the_references_of_its_base(sample: EvaluationSample) -> None:
+def test_variants_have_the_gold_and_references_of_their_base(sample: EvaluationSample) -> None:
     base = BY_ID[sample.labels["variant_of"]]
     assert base.labels["scenario"] == "plain"
     assert sample.relevant_docs == base.relevant_docs
@@ -97,7 +97,7 @@ def test_a_variant_has_the_gold_and_the_references_of_its_base(sample: Evaluatio
 
 
 @of([sample for sample in VARIANTS if sample.labels["scenario"] == "typo"])
-def test_typing_errors_leave_most_letters_in_place(sample: EvaluationSample) -> None:
+def test_typos_change_few_letters(sample: EvaluationSample) -> None:
     import rapidfuzz
 
     base = BY_ID[sample.labels["variant_of"]]
@@ -105,6 +105,6 @@ def test_typing_errors_leave_most_letters_in_place(sample: EvaluationSample) -> 
 
 
 @of([sample for sample in SAMPLES if is_unanswerable(sample)])
-def test_nothing_is_relevant_to_what_the_handbook_does_not_answer(sample: EvaluationSample) -> None:
+def test_unanswerable_questions_have_no_gold(sample: EvaluationSample) -> None:
     assert sample.relevant_docs == []
     assert sample.reference_answer is None

@@ -31,9 +31,9 @@ CHUNKS = {chunk.doc_id: chunk for chunk in handbook.corpus()}
 
 
 def plan(name: str) -> dict[str, Any]:
-    held = yaml.safe_load(handbook.plan_path(name).read_text(encoding="utf-8"))
-    assert isinstance(held, dict)
-    return held
+    values = yaml.safe_load(handbook.plan_path(name).read_text(encoding="utf-8"))
+    assert isinstance(values, dict)
+    return values
 
 
 @functools.cache
@@ -57,11 +57,11 @@ def test_every_metric_of_the_plan_has_a_value(name: str) -> None:
 
 
 @BOTH
-def test_every_target_of_the_framework_is_looked_at(name: str) -> None:
+def test_plan_covers_every_target(name: str) -> None:
     assert {result.target for result in results(name)} == set(TargetCategory)
 
 
-def test_both_plans_ask_for_the_same_numbers() -> None:
+def test_both_plans_have_the_same_metrics() -> None:
     first, second = plan("bm25"), plan("baseline")
     differ = {key for key in first.keys() | second.keys() if first.get(key) != second.get(key)}
     assert differ == {"name", "system"}
@@ -70,7 +70,7 @@ def test_both_plans_ask_for_the_same_numbers() -> None:
 
 
 @BOTH
-def test_the_plan_names_its_own_system(name: str) -> None:
+def test_plan_names_its_system(name: str) -> None:
     module, _, attribute = plan(name)["system"]["python"].partition(":")
     assert module == systems.__name__
     assert attribute == name
@@ -92,7 +92,7 @@ def test_bm25_is_clearly_better(metric: str, margin: float) -> None:
     assert better > weaker + margin
 
 
-def test_the_better_system_is_good_and_not_perfect() -> None:
+def test_bm25_is_good_and_not_perfect() -> None:
     found = results("bm25").by_name
     assert 0.75 <= found["recall@5"].value <= 0.95
     assert 0.5 <= found["negative_rejection_rate"].value < 1
@@ -100,12 +100,12 @@ def test_the_better_system_is_good_and_not_perfect() -> None:
     assert found["counterfactual_consistency"].value > found["noise_robustness_answers"].value
 
 
-def test_the_weaker_system_never_declines() -> None:
+def test_baseline_never_declines() -> None:
     assert not any(output.refused for output in evaluated("baseline").outputs)
     assert results("baseline").by_name["over_refusal_rate"].value == 0
 
 
-def test_the_refusal_is_one_that_phrases_find_too() -> None:
+def test_refusal_is_detected_by_phrases() -> None:
     evaluator = evaluated("bm25")
     assert any(output.refused for output in evaluator.outputs)
     silent = [replace(output, refused=None) for output in evaluator.outputs]
@@ -114,7 +114,7 @@ def test_the_refusal_is_one_that_phrases_find_too() -> None:
 
 
 @BOTH
-def test_an_answer_is_a_sentence_of_the_chunk_it_cites(name: str) -> None:
+def test_answer_is_a_sentence_of_its_cited_chunk(name: str) -> None:
     for output in evaluated(name).outputs:
         assert output.response is not None
         if output.refused:
@@ -127,7 +127,7 @@ def test_an_answer_is_a_sentence_of_the_chunk_it_cites(name: str) -> None:
 
 
 @BOTH
-def test_rankings_are_in_order_without_repetition(name: str) -> None:
+def test_rankings_are_ordered_without_duplicates(name: str) -> None:
     for output in evaluated(name).outputs:
         assert [found.rank for found in output.retrieved] == list(range(1, len(output.retrieved) + 1))
         scores = [found.score for found in output.retrieved]
@@ -137,7 +137,7 @@ def test_rankings_are_in_order_without_repetition(name: str) -> None:
 
 
 @BOTH
-def test_the_same_question_has_the_same_answer(name: str) -> None:
+def test_answers_are_deterministic(name: str) -> None:
     again = getattr(systems, name)()
     evaluator = evaluated(name)
     for sample, output in zip(evaluator.samples, evaluator.outputs, strict=True):
@@ -146,7 +146,7 @@ def test_the_same_question_has_the_same_answer(name: str) -> None:
 
 
 @BOTH
-def test_threads_may_share_a_system(name: str) -> None:
+def test_systems_are_thread_safe(name: str) -> None:
     evaluator, system = evaluated(name), getattr(systems, name)()
     with ThreadPoolExecutor(4) as pool:
         answered = list(pool.map(lambda sample: system.run(sample, top_k=10), evaluator.samples))
@@ -155,7 +155,7 @@ def test_threads_may_share_a_system(name: str) -> None:
 
 
 @BOTH
-def test_only_the_question_is_looked_at(name: str) -> None:
+def test_systems_read_only_the_question(name: str) -> None:
     system = getattr(systems, name)()
     sample = next(iter(load_jsonl_dataset(handbook.dataset_path())))
     bare = EvaluationSample("other", sample.query)
@@ -163,7 +163,7 @@ def test_only_the_question_is_looked_at(name: str) -> None:
 
 
 @BOTH
-def test_a_system_is_split_and_says_what_it_is_made_of(name: str) -> None:
+def test_system_has_two_parts_and_a_config(name: str) -> None:
     system: systems.QuotingSystem = getattr(systems, name)()
     assert isinstance(system, SimpleRAGSystem)
     assert system.config["chunker_version"] == handbook.CHUNKER_VERSION
@@ -181,7 +181,7 @@ STRANGE = [
 
 @BOTH
 @pytest.mark.parametrize("query", [query for query, _ in STRANGE], ids=[why for _, why in STRANGE])
-def test_a_strange_question_gets_an_answer_all_the_same(name: str, query: str) -> None:
+def test_unusual_questions_get_an_answer(name: str, query: str) -> None:
     output = getattr(systems, name)().run(EvaluationSample("1", query), top_k=3)
     assert output.response is not None
     if name == "bm25":
@@ -195,7 +195,7 @@ TOY = [
 ]
 
 
-def test_bm25_weighs_rare_words_and_the_other_does_not() -> None:
+def test_only_bm25_weights_rare_words() -> None:
     query = "is the one river the Danube"
     assert BM25Retriever(TOY).retrieve(query, top_k=1)[0].doc.doc_id == "b"
     # is, the, river, Danube against is, the, one, river
@@ -204,19 +204,19 @@ def test_bm25_weighs_rare_words_and_the_other_does_not() -> None:
 
 
 QUOTES = [  # question, answer, why
-    ("Into which sea does the Danube flow?", "It flows into the Black Sea.", "the chunk says what it is"),
+    ("Into which sea does the Danube flow?", "It flows into the Black Sea.", "the chunk names the subject"),
     ("Which river is longer?", "The Danube is the longer river.", "the sentence that holds most"),
     ("Who painted the Mona Lisa in Paris?", REFUSAL, "no chunk holds any of it"),
 ]
 
 
 @pytest.mark.parametrize(("query", "answer"), [row[:2] for row in QUOTES], ids=[row[2] for row in QUOTES])
-def test_the_best_sentence_is_quoted(query: str, answer: str) -> None:
+def test_best_sentence_is_quoted(query: str, answer: str) -> None:
     generator = BestSentenceGenerator(weights(document.text for document in TOY))
     assert generator.generate(query, [TOY[1], TOY[0]]).text == answer
 
 
-def test_the_first_sentence_is_quoted_whatever_was_asked() -> None:
+def test_first_sentence_is_quoted() -> None:
     assert LeadSentenceGenerator().generate("Sea?", TOY[1:]).text == "The Danube is the longer river."
     assert LeadSentenceGenerator().generate("Sea?", []).text == ""
 
@@ -228,11 +228,11 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("text", "want"), [row[:2] for row in WORDS], ids=[row[2] for row in WORDS])
-def test_words_are_compared_by_their_stems(text: str, want: list[str]) -> None:
+def test_stems(text: str, want: list[str]) -> None:
     assert stems(text) == want
 
 
-def test_a_sentence_ends_before_a_capital_or_a_digit_only() -> None:
+def test_sentences_end_before_a_capital_or_a_digit() -> None:
     assert sentences("See a.b and e.g. this. Then that? 0 is fine.") == [
         "See a.b and e.g. this.",
         "Then that?",

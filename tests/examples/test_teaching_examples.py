@@ -22,7 +22,7 @@ def test_it_runs_as_a_script(module: str, shown: str) -> None:
     assert done.stderr == ""
 
 
-def test_the_toy_ranks_by_shared_words_and_answers_from_the_first() -> None:
+def test_simple_rag_ranks_by_shared_words() -> None:
     output = simple_rag.main()
     # into, sea, danube against into, sea
     assert [(found.doc.doc_id, found.score) for found in output.retrieved] == [("danube", 3.0), ("rhine", 2.0)]
@@ -30,11 +30,11 @@ def test_the_toy_ranks_by_shared_words_and_answers_from_the_first() -> None:
     assert output.response.text == "It flows into the Black Sea."
 
 
-def test_the_toy_admits_that_it_found_nothing() -> None:
+def test_simple_rag_declines_without_documents() -> None:
     assert simple_rag.FirstSentenceGenerator().generate("Who?", []).text == "I don't know."
 
 
-def test_the_plan_covers_retrieval_and_generation() -> None:
+def test_plan_covers_retrieval_and_generation() -> None:
     targets = set(example_plan.build_plan().grouped_by_target())
     assert targets >= {
         TargetCategory.RETRIEVAL_RELEVANCE,
@@ -57,12 +57,12 @@ ROWS = [  # metric, value, why
 
 
 @pytest.mark.parametrize(("name", "value"), [row[:2] for row in ROWS], ids=[row[2] for row in ROWS])
-def test_the_numbers_follow_from_the_questions(name: str, value: float) -> None:
+def test_values_of_the_example(name: str, value: float) -> None:
     results = example_plan.main()
     assert results.by_name[name].value == pytest.approx(value, abs=1e-15)
 
 
-def test_the_lowest_score_is_shown_with_its_question(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lowest_score_is_printed_with_its_question(capsys: pytest.CaptureFixture[str]) -> None:
     scores = example_plan.main().by_name["token_f1"].scores or []
     lowest = min(range(len(scores)), key=lambda at: scores[at] or 0.0)
     shown = capsys.readouterr().out

@@ -2,10 +2,10 @@
 
 ``python -m auepora_eval.examples.example_plan`` runs it. The steps are those of every evaluation:
 
-1. a dataset: questions with whatever annotations there are (``build_dataset``)
+1. a dataset: questions with annotations (``build_dataset``)
 2. a plan: the metrics, each of which judges one target (``build_plan``)
 3. a system: anything with ``run(sample, *, top_k)`` (``simple_rag.build``)
-4. an evaluator: asks the system, scores what it returned, keeps both (``main``)
+4. an evaluator: calls the system, scores its outputs, keeps both (``main``)
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def build_plan() -> EvaluationPlan:
     """Metrics by name, target by target; an option changes a definition, and the signature of the result says so."""
     return EvaluationPlan(
         [
-            # Do the retrieved documents hold what the question needs?
+            # Do the retrieved documents contain the answer?
             metric("recall@1"),
             metric("recall@3"),
             metric("precision@3"),
@@ -79,7 +79,7 @@ def build_plan() -> EvaluationPlan:
             metric("mrr"),
             metric("ndcg@3"),
             metric("map", conventions="trec"),
-            # Does the answer stay with its documents, and does it say what the reference says?
+            # Is the answer supported by its documents, and does it match the reference?
             metric("support_density"),
             metric("token_f1"),
             metric("rougeL_answer"),
@@ -100,7 +100,7 @@ def main() -> Results:
     results = evaluator.evaluate(build_dataset())
     print(results_table(results))  # noqa: T201
 
-    # Samples, outputs and the scores of each result stand in the same order.
+    # Samples, outputs and the scores of each result are in the same order.
     scores = results.by_name["token_f1"].scores
     assert scores is not None  # every built-in metric has them
     lowest = min(range(len(scores)), key=lambda at: scores[at] or 0.0)

@@ -1,7 +1,7 @@
-"""A critic in twenty lines: ask any server that speaks the OpenAI protocol, read a number out of what it says.
+"""A critic in twenty lines: call an OpenAI-compatible server and read a number from its reply.
 
-``python -m auepora_eval.examples.llm_critic http://127.0.0.1:8080/v1 MODEL`` judges one answer with it. Copy it and put
-your own model in; for more (schemas, repairs, usage, probabilities) there is the critic in ``judge.openai_compat``.
+``python -m auepora_eval.examples.llm_critic http://127.0.0.1:8080/v1 MODEL`` judges one answer with it. Copy it and use
+your own model; ``judge.openai_compat`` has a critic with schemas, repairs, usage and probabilities.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ __all__ = ["ServerCritic", "main"]
 
 
 class ServerCritic(LLMCritic):
-    """Asks a chat model for a number. The key, if the server wants one, is in ``$OPENAI_API_KEY``."""
+    """Asks a chat model for a number. The API key, if the server needs one, is in ``$OPENAI_API_KEY``."""
 
     def __init__(self, base_url: str, model: str, *, timeout: float = 60.0) -> None:
         self.url, self.model, self.timeout = f"{base_url.rstrip('/')}/chat/completions", model, timeout
         self.name = f"server:{model}"  # what signatures show
 
     def score(self, *, prompt: str, metadata: dict[str, Any] | None = None) -> float:
-        """The last number in what the model says. What it says beyond the scale is refused by whoever asked."""
-        question = {"model": self.model, "temperature": 0, "messages": [{"role": "user", "content": prompt}]}
+        """The last number in the reply of the model. The caller refuses a number outside the scale."""
+        body = {"model": self.model, "temperature": 0, "messages": [{"role": "user", "content": prompt}]}
         headers = {
             "Content-Type": "application/json",
             "Authorization": f"Bearer {os.environ.get('OPENAI_API_KEY', 'none')}",
         }
-        request = urllib.request.Request(self.url, json.dumps(question).encode(), headers)  # noqa: S310 -- the user's
+        request = urllib.request.Request(self.url, json.dumps(body).encode(), headers)  # noqa: S310 -- the user's
         try:
             with urllib.request.urlopen(request, timeout=self.timeout) as reply:  # noqa: S310
-                said = json.load(reply)["choices"][0]["message"]["content"]
+                content = json.load(reply)["choices"][0]["message"]["content"]
         except urllib.error.HTTPError as error:
-            with error:  # it holds the connection
+            with error:  # closes the connection
                 again = error.code == 429 or error.code >= 500
                 raise JudgeError("server_error", f"HTTP {error.code}", retry=again) from error
         except (OSError, ValueError, LookupError) as error:
             raise JudgeError("unreachable", f"{type(error).__name__}: {error}", retry=True) from error
-        numbers = re.findall(r"-?\d+(?:\.\d+)?", said or "")
+        numbers = re.findall(r"-?\d+(?:\.\d+)?", content or "")
         if not numbers:
-            raise JudgeError("unparseable", "there is no number in what the model said", raw=said)
+            raise JudgeError("unparseable", "there is no number in the reply of the model", raw=content)
         return float(numbers[-1])
 
 

@@ -1,4 +1,4 @@
-"""A toy RAG system in two parts: rank documents by shared words, answer with the best sentence. Put your own in here.
+"""A toy RAG system in two parts: rank documents by shared words, answer with the best sentence.
 
 ``python -m auepora_eval.examples.simple_rag`` asks it a question. To evaluate it, see ``example_plan``.
 """
@@ -23,8 +23,8 @@ _COMMON = frozenset({
 class WordOverlapRetriever(Retriever):
     """Ranks documents by how many words they share with the query.
 
-    A retriever of yours asks its index or its search engine instead. All that matters is what comes back: at most
-    ``top_k`` documents, best first, each with its id, and with its text if metrics are to look into it.
+    Your own retriever queries an index or a search engine instead. It returns at most ``top_k`` documents, best first,
+    each with its id, and with its text if metrics need it.
     """
 
     def __init__(self, corpus: Sequence[Document]) -> None:
@@ -32,8 +32,8 @@ class WordOverlapRetriever(Retriever):
 
     def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
         """The documents that share a word with the query, best first."""
-        wanted = _words(query)
-        scored = [(len(wanted & held), document) for document, held in self._corpus]
+        query_words = _words(query)
+        scored = [(len(query_words & words), document) for document, words in self._corpus]
         # Ties by id, so that the same question always has the same answer.
         best = sorted((pair for pair in scored if pair[0]), key=lambda pair: (-pair[0], pair[1].doc_id))
         return [
@@ -44,17 +44,17 @@ class WordOverlapRetriever(Retriever):
 class FirstSentenceGenerator(Generator):
     """Answers with the sentence of the first document that shares most words with the query.
 
-    A generator of yours writes a prompt from the documents and asks a model instead. It is given what was retrieved,
-    best first, and returns its answer. Where it cannot answer it should say so: there are metrics for that.
+    Your own generator calls a model with the question and the documents instead. It receives the retrieved documents,
+    best first, and returns its answer. It should decline if it cannot answer: there are metrics for that.
     """
 
     def generate(self, query: str, context_docs: list[Document]) -> Response:
-        """The answer, or an admission that there is none."""
+        """The answer, or a refusal if there are no documents."""
         if not context_docs:
             return Response("I don't know.")
         sentences = re.split(r"(?<=[.!?])\s+", context_docs[0].text)
-        wanted = _words(query)
-        return Response(max(sentences, key=lambda sentence: len(wanted & _words(sentence))))
+        query_words = _words(query)
+        return Response(max(sentences, key=lambda sentence: len(query_words & _words(sentence))))
 
 
 def build(corpus: Sequence[Document]) -> SimpleRAGSystem:
@@ -63,7 +63,7 @@ def build(corpus: Sequence[Document]) -> SimpleRAGSystem:
 
 
 def main() -> SystemOutputs:
-    """Ask one question and print what an evaluation would get to see."""
+    """Ask one question and print the output that an evaluation would score."""
     corpus = [
         Document("rhine", "The Rhine is a river in Europe. It flows into the North Sea."),
         Document("danube", "The Danube is a river in Europe. It flows into the Black Sea."),
@@ -76,7 +76,7 @@ def main() -> SystemOutputs:
 
 
 def _words(text: str) -> set[str]:
-    """The distinct words of a text that carry meaning."""
+    """The distinct words of a text without stop words."""
     return set(_WORD.findall(text.lower())) - _COMMON
 
 

@@ -1,4 +1,4 @@
-"""Two generators that quote: the sentence that fits the question best, and simply the first one."""
+"""Two generators that quote a sentence: the best match of the question, and the first one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ REFUSAL = "I don't know: the handbook does not say."
 
 
 class BestSentenceGenerator(Generator):
-    """Quotes the sentence that holds most of the question, and declines where even the best chunk holds too little.
+    """Quotes the sentence that matches the question best, and declines if even the best chunk matches too little.
 
-    Words weigh by how rare they are in the handbook. A word that the handbook never uses weighs as much as its rarest,
-    so that questions about something else are declined.
+    Words are weighted by how rare they are in the handbook. A word that the handbook lacks has the weight of its rarest
+    word, so that questions about something else are declined.
     """
 
     def __init__(self, weights: Mapping[str, float], *, context: int = 3, evidence: float = 0.25) -> None:
@@ -28,33 +28,33 @@ class BestSentenceGenerator(Generator):
 
     def generate(self, query: str, context_docs: list[Document]) -> Response:
         """The best sentence of the first chunks with its source, or a refusal without one."""
-        wanted = set(stems(query))
+        query_stems = set(stems(query))
         chunks = context_docs[: self._context]
-        if max((self._share(wanted, chunk.text) for chunk in chunks), default=0.0) < self._evidence:
+        if max((self._overlap(query_stems, chunk.text) for chunk in chunks), default=0.0) < self._evidence:
             return Response(REFUSAL, sentences=[])
         quotes = [(sentence, chunk, at) for at, chunk in enumerate(chunks) for sentence in sentences(chunk.text)]
-        best, source, _ = max(quotes, key=lambda quote: self._fit(wanted, *quote))
+        best, source, _ = max(quotes, key=lambda quote: self._match(query_stems, *quote))
         return Response(best, sentences=[{"text": best, "citations": [source.doc_id]}])
 
-    def _fit(self, wanted: set[str], sentence: str, chunk: Document, rank: int) -> float:
-        # The chunk counts too: its other sentences often name what this one calls "it".
-        return self._share(wanted, sentence) + self._share(wanted, chunk.text) - 0.1 * rank
+    def _match(self, query_stems: set[str], sentence: str, chunk: Document, rank: int) -> float:
+        # The chunk counts too: its other sentences often name what "it" refers to.
+        return self._overlap(query_stems, sentence) + self._overlap(query_stems, chunk.text) - 0.1 * rank
 
-    def _share(self, wanted: set[str], text: str) -> float:
-        """How much of the question's weight a text holds, from 0 to 1."""
-        held = set(stems(text))
-        whole = sum(self._weight(stem) for stem in sorted(wanted))
-        return sum(self._weight(stem) for stem in sorted(wanted & held)) / whole if whole else 0.0
+    def _overlap(self, query_stems: set[str], text: str) -> float:
+        """The proportion of the weight of the question that a text contains."""
+        text_stems = set(stems(text))
+        total = sum(self._weight(stem) for stem in sorted(query_stems))
+        return sum(self._weight(stem) for stem in sorted(query_stems & text_stems)) / total if total else 0.0
 
     def _weight(self, stem: str) -> float:
         return self._weights.get(stem, self._unknown)
 
 
 class LeadSentenceGenerator(Generator):
-    """Quotes the first sentence of the first chunk, whatever was asked."""
+    """Quotes the first sentence of the first chunk, whatever the question is."""
 
     def generate(self, query: str, context_docs: list[Document]) -> Response:
-        """That sentence with its source; nothing where nothing was found."""
+        """That sentence with its source; empty if there are no documents."""
         if not context_docs:
             return Response("", sentences=[])
         first = sentences(context_docs[0].text)[0]

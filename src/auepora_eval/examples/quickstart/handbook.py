@@ -1,4 +1,4 @@
-"""The bundled data: where its files are, and the handbook cut into chunks that know their place in it."""
+"""The bundled data: paths of its files, and the handbook split into chunks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ...core.types import Document
 __all__ = ["CHUNKER_VERSION", "chapters", "corpus", "dataset_path", "plan_path"]
 
 CHUNKER_VERSION = "handbook-1"
-"""Say another one where the cutting changes: chunks of different versions have different ids."""
+"""Version of the chunker; change it when the chunks change."""
 
 _FOLDER = Path(__file__).parent
-_PARAGRAPH = re.compile(r"^(?!#).+$", re.MULTILINE)  # a paragraph is one line; headings are no chunks
+_PARAGRAPH = re.compile(r"^(?!#).+$", re.MULTILINE)  # a paragraph is one line; headings are not chunks
 
 
 def dataset_path() -> Path:

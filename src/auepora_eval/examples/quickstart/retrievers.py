@@ -1,4 +1,4 @@
-"""Two retrievers: BM25, and one that counts shared words without weighing them."""
+"""Two retrievers: BM25, and one that counts shared words without weights."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class BM25Retriever(Retriever):
     """Ranks chunks by BM25 over the stems of their words."""
 
     def __init__(self, chunks: Sequence[Document]) -> None:
-        import bm25s  # here, since it takes half a second
+        import bm25s  # imported here, because it takes half a second
 
         self._chunks = list(chunks)
-        # numpy, whatever else is installed: compiling takes longer than these few chunks do.
+        # numpy, because compiling takes longer than scoring these few chunks.
         self._index: Any = bm25s.BM25(backend="numpy")
         self._index.index([stems(chunk.text) for chunk in self._chunks], show_progress=False)
 
@@ -32,7 +32,7 @@ class BM25Retriever(Retriever):
 
 
 class SharedWordsRetriever(Retriever):
-    """Ranks chunks by how many of the query's words they hold; "the" counts as much as "recall"."""
+    """Ranks chunks by the number of words they share with the query; "the" counts as much as "recall"."""
 
     def __init__(self, chunks: Sequence[Document]) -> None:
         self._chunks = list(chunks)
@@ -40,8 +40,8 @@ class SharedWordsRetriever(Retriever):
 
     def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
         """The chunks that share a word with the query, best first."""
-        wanted = frozenset(plain_words(query))
-        return _best(self._chunks, [float(len(wanted & held)) for held in self._words], top_k)
+        query_words = frozenset(plain_words(query))
+        return _best(self._chunks, [float(len(query_words & words)) for words in self._words], top_k)
 
 
 def _best(chunks: Sequence[Document], scores: Sequence[float], top_k: int) -> list[RetrievedDocument]:

@@ -16,12 +16,12 @@ __all__ = ["QuotingSystem", "baseline", "bm25"]
 
 
 class QuotingSystem(SimpleRAGSystem):
-    """A retriever and a generator that quotes; says besides what it cites and whether it declined."""
+    """A retriever and a generator that quotes; its outputs have citations and ``refused``."""
 
     def __init__(self, retriever: Retriever, generator: Generator, *, config: dict[str, Any]) -> None:
         super().__init__(retriever, generator)
         self.config = config
-        """What this system is made of; stored with every run."""
+        """Configuration of the system; stored with every run."""
 
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
         """Retrieve, quote, and name the source."""
@@ -33,7 +33,7 @@ class QuotingSystem(SimpleRAGSystem):
 
 
 def bm25() -> QuotingSystem:
-    """BM25 over stems; answers with the best sentence, or declines where the evidence is thin."""
+    """BM25 over stems; answers with the best sentence, or declines if there is too little evidence."""
     chunks = corpus()
     return QuotingSystem(
         BM25Retriever(chunks),

@@ -1,4 +1,4 @@
-"""Words as the bundled systems compare them, and sentences as they quote them."""
+"""Splitting of texts into words, stems and sentences for the bundled systems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def stems(text: str) -> list[str]:
-    """The stems of the words that carry meaning, so that ``ranked`` meets ``ranking``."""
+    """The stems of the words without stop words, so that ``ranked`` matches ``ranking``."""
     return [porter_stem(word) for word in plain_words(text) if word not in STOP_WORDS]
 
 
@@ -32,7 +32,7 @@ def sentences(text: str) -> list[str]:
 
 
 def weights(texts: Iterable[str]) -> dict[str, float]:
-    """How telling each stem is: the fewer texts have it, the more (its inverse document frequency)."""
-    held = [set(stems(text)) for text in texts]
-    counts = Counter(stem for one in held for stem in one)
-    return {stem: math.log(1 + len(held) / count) for stem, count in counts.items()}
+    """The inverse document frequency of each stem."""
+    documents = [set(stems(text)) for text in texts]
+    counts = Counter(stem for document in documents for stem in document)
+    return {stem: math.log(1 + len(documents) / count) for stem, count in counts.items()}

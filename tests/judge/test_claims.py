@@ -81,9 +81,7 @@ def test_an_empty_text_has_no_claims_and_needs_no_call() -> None:
 
 def test_a_number_critic_cannot_list_claims() -> None:
     critic = ScriptedBareCritic(lambda *_: 1)
-    with pytest.raises(
-        BadValueError, match="use a StructuredCritic such as OpenAICritic, or set 'claims: sentences'"
-    ):
+    with pytest.raises(BadValueError, match="use a StructuredCritic such as OpenAICritic, or set 'claims: sentences'"):
         asked(lambda judge: extract_claims(judge, critic, "text", question="Who?", **REQUEST_ARGS))
 
 

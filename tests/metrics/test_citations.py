@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval import Response, SystemOutputs, evaluate, metric
+from auepora_eval import EvaluationSample, Response, Scores, SystemOutputs, evaluate, evaluate_stream, metric
 from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.core.registry import spec_of
 from auepora_eval.metrics.citations import CitationCoverage, CitationGoldPrecision, CitationGoldRecall, cited_ids
@@ -233,3 +233,32 @@ def test_the_definitions_as_loops(gold: list[str], cited: list[str], retrieved: 
 def test_cited_ids_of_an_output_without_an_answer() -> None:
     assert cited_ids(SystemOutputs([])) is None
     assert cited_ids(SystemOutputs([], citations=["a"])) == {"a"}
+
+
+MISSING_LISTS = [  # citations of each answer, expected outcomes, why
+    ([None, None], ["skipped:no_citations"] * 2, "no answer of the run has a list"),
+    ([None, ["a"]], [0.0, 1.0], "another answer cites"),
+    ([None, []], [0.0, 0.0], "another answer has an empty list"),
+    ([None, ["x"], None], [0.0, 0.0, 0.0], "another answer cites an unknown document"),
+    ([None, "a"], [0.0, "measure_failed:bad_citations"], "another answer has a list that cannot be read"),
+]
+
+
+@pytest.mark.parametrize(
+    ("lists", "expected"), [row[:2] for row in MISSING_LISTS], ids=[row[2] for row in MISSING_LISTS]
+)
+@pytest.mark.parametrize("keep_scores", [True, False])
+def test_missing_lists_count_if_another_answer_has_one(
+    lists: list[Any], expected: list[Any], keep_scores: bool
+) -> None:
+    samples = [EvaluationSample(str(n), "q") for n in range(len(lists))]
+    outputs = [answered(one, "a") for one in lists]
+    pairs = zip(samples, outputs, strict=True)
+    (result,) = evaluate_stream(pairs, ["citation_coverage"], batch_size=1, keep_scores=keep_scores)
+    numbers = [one for one in expected if isinstance(one, float)]
+    assert result.defined == bool(numbers)
+    assert result.value == (sum(numbers) / len(numbers) if numbers else 0.0)
+    if keep_scores:
+        assert isinstance(result.scores, Scores)
+        outcomes = zip(result.scores, result.scores.outcomes, strict=True)
+        assert [value if outcome == "scored" else outcome for value, outcome in outcomes] == expected

@@ -69,7 +69,10 @@ def sample_outcome(
     metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
 ) -> Scores | None:
     """The outcome of one sample; of a metric over several samples, with those around it. None where it is not there."""
-    if not metric.is_paired:
+    from .metrics_base import BatchMetric
+
+    depends_on_run = metric.needs_all and type(metric).pair_samples is not BatchMetric.pair_samples
+    if not metric.is_paired and not depends_on_run:
         return apply_failure_policy(metric, Batch([sample], [output]))
     pairs = around.pairs
     place = next((row for row, (one, _) in enumerate(pairs) if one.sample_id == sample.sample_id), None)

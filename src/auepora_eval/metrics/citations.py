@@ -13,7 +13,7 @@ from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, Explain
 from ..core.errors import BadTypeError, BadValueError
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
-from ..core.scores import Score
+from ..core.scores import Score, Scores, Status
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..features.rankings import parse_level
 from ..text.citation_marks import require_ids
@@ -61,7 +61,12 @@ class CitationMetric(ConfiguredMetric, SampleMetric):
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The cited ids, and the ids they are compared with."""
-        cited = cited_ids(output) or set()
+        cited = cited_ids(output)
+        if cited is None:
+            steps = DerivationBuilder().add_step(
+                "The answer has no list of citations; another answer of the run has one", 0
+            )
+            return self.cited_steps(steps, set(), sample, output)
         where = "in `citations`" if output.citations is not None else "by the sentences of the answer"
         steps = DerivationBuilder().add_step(
             f"Cited {where}: {join_items(sorted(cited))}; |C| = {len(cited)}", len(cited)
@@ -88,9 +93,10 @@ class CitationCoverage(CitationMetric):
     .. math:: [\,C \ne \emptyset \,\wedge\, C \subseteq K\,]
 
     C are the ids in `citations`, else those that the answer's sentences cite. K are the ids of the corpus where the
-    option `corpus_ids` gives them, else the ids retrieved for this sample; ids must be equal. An answer that gives an
-    empty list of citations scores 0. Counted are the grounded answers: failed outputs are left out, and so are
-    refusals. Citations that are not a list of ids are a failed measurement (`bad_citations`).
+    option `corpus_ids` gives them, else the ids retrieved for this sample; ids must be equal. An answer
+    that gives an empty list of citations scores 0, and so does one that gives no list where another answer of the run
+    does. Where no answer of the run gives a list, all are skipped. Counted are the grounded answers: failed outputs
+    and refusals are left out. Citations that are not a list of ids are a failed measurement (`bad_citations`).
     """
 
     corpus_ids: tuple[str, ...] | None = None
@@ -99,6 +105,7 @@ class CitationCoverage(CitationMetric):
 
     binary: ClassVar[bool] = True
     counts_system_failures: ClassVar[bool] = False
+    needs_all: ClassVar[bool] = True  # whether an answer without a list of citations counts depends on the others
     output_skips: ClassVar[frozenset[str]] = frozenset({"refused"})
     reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved", "citations"})
     skip_reasons: ClassVar[dict[str, str]] = {
@@ -120,6 +127,17 @@ class CitationCoverage(CitationMetric):
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether all citations are known, where the system did not refuse."""
         return Score.skip("refused") if output.refused else super().score_one(sample, output)
+
+    @property
+    def is_paired(self) -> bool:
+        """False: a sample has a score of its own, and other metrics may be based on it."""
+        return False
+
+    def pair_samples(self, scores: Scores) -> Scores:
+        """Count an answer without a list of citations as one that cites nothing, unless all answers are without."""
+        cites = (scores.status == Status.SCORED) | scores.with_reason("bad_citations")
+        without = scores.with_reason("no_citations")
+        return scores.replaced(without, Status.SCORED, "", 0.0) if cites.any() and without.any() else scores
 
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether all these ids are known."""

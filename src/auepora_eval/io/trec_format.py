@@ -162,7 +162,8 @@ def save_run(outputs: Iterable[tuple[str, SystemOutputs]], path: str | Path) -> 
             query = _query_cell(sample_id, owner, seen)
             if not output.retrieved:
                 raise BadValueError(
-                    f"{owner} cannot be written: it retrieved nothing, which a run cannot represent; leave the sample out"
+                    f"{owner} cannot be written: it retrieved nothing, which a run cannot represent; "
+                    "leave the sample out"
                 )
             scores = _run_scores(output.retrieved, owner)
             for rank, (item, score) in enumerate(zip(output.retrieved, scores, strict=True), start=1):

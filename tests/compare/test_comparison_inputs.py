@@ -23,7 +23,7 @@ class TestRuns:
         data = samples(4)
         a = scored(store, "a", data, {"token_f1": np.ones(4)})
         b = store.create_run("b", data, dataset_name="made", plan={})
-        with pytest.raises(BadValueError, match=f"{b.run_id} .* is still going"):
+        with pytest.raises(BadValueError, match=f"{b.run_id} .* is still running"):
             compare_metrics(store, a, b)
 
     def test_a_run_that_was_never_scored(self, store: RunStore) -> None:

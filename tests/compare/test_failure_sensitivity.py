@@ -310,5 +310,5 @@ class TestRuns:
 
     def test_a_run_is_not_compared_with_itself(self, store: RunStore) -> None:
         a = scored(store, "a", samples(5), {"token_f1": np.ones(5)})
-        with pytest.raises(BadValueError, match=f"{a.run_id} is there twice"):
+        with pytest.raises(BadValueError, match=f"{a.run_id} is named twice"):
             compare_runs(a.run_id, "latest", store=store)

@@ -74,7 +74,7 @@ def test_runs_that_make_no_leaderboard(store: RunStore) -> None:
     a, b = (scored(store, name, data, {"token_f1": np.ones(5)}) for name in "ab")
     with pytest.raises(BadValueError, match="at least two runs"):
         build_leaderboard(store, [a])
-    with pytest.raises(BadValueError, match="is there twice"):
+    with pytest.raises(BadValueError, match="is named twice"):
         build_leaderboard(store, [a, b, a])
     with pytest.raises(BadValueError, match="max-t, holm, tukey"):
         build_leaderboard(store, [a, b], adjust="none")  # type: ignore[arg-type]

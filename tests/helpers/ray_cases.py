@@ -36,8 +36,8 @@ def rows(numbers: Sequence[int]) -> tuple[list[EvaluationSample], list[SystemOut
             made.labels |= {"scenario": "typo", "variant_of": f"q{number // 2}"}
         samples.append(made)
         error = "timeout" if number % 29 == 0 else None
-        said = output(["x", f"d{number % 5}", "a"], answer=" ".join(WORDS[number % 3 : 5]), error=error)
-        outputs.append(None if number % 31 == 0 else said)
+        scored_output = output(["x", f"d{number % 5}", "a"], answer=" ".join(WORDS[number % 3 : 5]), error=error)
+        outputs.append(None if number % 31 == 0 else scored_output)
     return samples, outputs
 
 
@@ -101,7 +101,7 @@ def counted_up(folder: Path, name: str) -> int:
             return number
 
 
-def held_up(folder: Path) -> None:
+def wait_until_killed(folder: Path) -> None:
     """Say which process this is, and wait until it may go on; the second time it need not."""
     if counted_up(folder, "held") == 1:
         draft = folder / "pid.draft"
@@ -111,7 +111,7 @@ def held_up(folder: Path) -> None:
             time.sleep(0.01)
 
 
-def killer_of_who_is_held_up(folder: Path) -> threading.Thread:
+def kill_slow_worker(folder: Path) -> threading.Thread:
     """Under way already."""
 
     def kill() -> None:
@@ -146,18 +146,18 @@ class Fated(SampleMetric):
 
 
 @dataclass
-class HeldUp(SampleMetric):
+class SlowMetric(SampleMetric):
     """At one sample it says which process it is in, and waits until it may go on; the second time it does not."""
 
     folder: Path
     at: str
 
-    name = "held_up"
+    name = "slow"
     target = TargetCategory.LATENCY
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         if sample.sample_id == self.at:
-            held_up(self.folder)
+            wait_until_killed(self.folder)
         return Score(1.0)
 
 
@@ -204,7 +204,7 @@ class Fragile(Mortal, _Lengths):
     name: str = field(default="fragile", kw_only=True)
     together: int = field(default=0, kw_only=True, compare=False)
     """Nobody scores anything before so many have loaded it, or half a minute has passed."""
-    held_at: str = field(default="", kw_only=True, compare=False)
+    slow_at: str = field(default="", kw_only=True, compare=False)
     """Whoever comes to this sample first waits there."""
 
     target = TargetCategory.LATENCY
@@ -213,8 +213,8 @@ class Fragile(Mortal, _Lengths):
         begun = time.monotonic()
         while times(Path(self.folder), "loaded") < self.together and time.monotonic() < begun + 30:
             time.sleep(0.01)
-        if any(one.sample_id == self.held_at for one in batch.samples):
-            held_up(Path(self.folder))
+        if any(one.sample_id == self.slow_at for one in batch.samples):
+            wait_until_killed(Path(self.folder))
         return super().score(batch)
 
     @property

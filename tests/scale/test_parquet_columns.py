@@ -151,7 +151,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
-def test_odd_values_are_left_to_those_who_read_row_by_row(pa: Any, row: dict[str, Any]) -> None:
+def test_unsupported_values_are_read_row_by_row(pa: Any, row: dict[str, Any]) -> None:
     table = pa.Table.from_pylist([{"sample_id": "q", **row}], schema=table_schema("outputs"))
     try:
         want = [decode_output_line(line_of_row(one)) for one in table.to_pylist()]
@@ -161,7 +161,7 @@ def test_odd_values_are_left_to_those_who_read_row_by_row(pa: Any, row: dict[str
         assert exact(column_outputs(table)) in (exact(want), "None")
 
 
-def test_tables_of_another_kind_are_left_to_them_too(pa: Any) -> None:
+def test_other_schemas_are_read_row_by_row(pa: Any) -> None:
     ours = {"sample_id": ["q"], "query": ["?"]}
     assert column_samples(pa.table(ours)) == [EvaluationSample("q", "?")]
     assert column_samples(pa.table({**ours, "notes": ["x"]})) is None

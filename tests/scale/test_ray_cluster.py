@@ -51,7 +51,7 @@ print(got == evaluate(*rows(range(60)), ["token_f1", "bleu"]), import_ray().is_i
 
 
 @pytest.mark.part("ray")
-def test_one_that_is_there_is_used_and_left() -> None:
+def test_existing_cluster_is_used_and_kept() -> None:
     """Another process started it. Both know its token, which is made here for it alone."""
     ray_or_skip()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -72,7 +72,7 @@ def test_one_that_is_there_is_used_and_left() -> None:
             head.stdin.close()  # it goes on, and stops its cluster
 
 
-def test_the_connection_that_a_process_has_is_used_and_left(no_ray_connection: None, tmp_path: Path) -> None:
+def test_existing_connection_is_used_and_kept(no_ray_connection: None, tmp_path: Path) -> None:
     """With two GPUs, as far as the cluster knows: two actors load the model, and three share them."""
     ray = import_ray()
     ray.init(
@@ -105,10 +105,10 @@ def test_the_connection_that_a_process_has_is_used_and_left(no_ray_connection: N
 STOPPED = """
 import sys
 from pathlib import Path
-from helpers.ray_cases import Fated, HeldUp, sources
+from helpers.ray_cases import Fated, SlowMetric, sources
 from auepora_eval.core.engine import evaluate_sources
 folder = Path(sys.argv[1])
-evaluate_sources(sources(100, 10), [Fated(folder, {"q5": 1}, {}), HeldUp(folder, "q60")], executor="ray", workers=2)
+evaluate_sources(sources(100, 10), [Fated(folder, {"q5": 1}, {}), SlowMetric(folder, "q60")], executor="ray", workers=2)
 """
 
 
@@ -149,7 +149,7 @@ def nobody() -> str:
 
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])
-def test_nobody_at_an_address(no_ray_connection: None, scheme: str) -> None:
+def test_no_server_at_an_address(no_ray_connection: None, scheme: str) -> None:
     with pytest.raises(WorkerError, match="no Ray cluster answers at"):
         connect(scheme + nobody())
 
@@ -157,13 +157,13 @@ def test_nobody_at_an_address(no_ray_connection: None, scheme: str) -> None:
 @pytest.mark.parametrize(
     ("address", "message"), [("somewhere", "is no address"), ("host:port", "is no address"), ("ray://:1", "is no addr")]
 )
-def test_what_is_no_address(no_ray_connection: None, address: str, message: str) -> None:
+def test_malformed_address(no_ray_connection: None, address: str, message: str) -> None:
     with pytest.raises(WorkerError, match=message):
         connect(address)
 
 
 @pytest.mark.parametrize("address", ["", " ", 6379])
-def test_what_cannot_be_an_address(address: Any) -> None:
+def test_address_of_a_wrong_type(address: Any) -> None:
     with pytest.raises(BadTypeError, match="address must be 'auto'"):
         connect(address)
 
@@ -191,7 +191,7 @@ class Refusing:
         raise self.error
 
 
-def test_why_a_cluster_cannot_be_joined_is_told() -> None:
+def test_error_if_a_cluster_cannot_be_joined() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(WorkerError, match=r"cannot be used: Authentication required"):
@@ -201,16 +201,14 @@ def test_why_a_cluster_cannot_be_joined_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "address", "told"),
+    ("mode", "address", "has_hint"),
     [
         pytest.param(None, "host:port", True, id="shows no token"),
         pytest.param("token", "host:port", False, id="shows its token already"),
         pytest.param(None, "auto", False, id="shows the token of this machine by itself"),
     ],
 )
-def test_how_a_token_is_shown_is_told(
-    monkeypatch: pytest.MonkeyPatch, mode: str | None, address: str, told: bool
-) -> None:
+def test_hint_about_tokens(monkeypatch: pytest.MonkeyPatch, mode: str | None, address: str, has_hint: bool) -> None:
     """A cluster that asks for one looks to Ray as if nobody answered."""
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     if mode is not None:
@@ -219,7 +217,7 @@ def test_how_a_token_is_shown_is_told(
         there = f"127.0.0.1:{server.getsockname()[1]}" if address == "host:port" else address
         with pytest.raises(WorkerError, match="Failed to connect") as refused:
             ray_cluster._join(Refusing(ConnectionError("Failed to connect to Ray cluster")), there)
-    assert ("RAY_AUTH_MODE=token" in str(refused.value)) is told
+    assert ("RAY_AUTH_MODE=token" in str(refused.value)) is has_hint
 
 
 HERE = {"Python": "3.11", "auepora-eval": "1.2", "numpy": "2.0.1"}
@@ -233,12 +231,12 @@ HERE = {"Python": "3.11", "auepora-eval": "1.2", "numpy": "2.0.1"}
         ({"auepora-eval": "none (No module named 'auepora_eval')"}, "far has auepora-eval none"),
     ],
 )
-def test_other_code_elsewhere_is_refused(there: dict[str, str], message: str) -> None:
+def test_other_versions_on_workers_are_refused(there: dict[str, str], message: str) -> None:
     with pytest.raises(WorkerError, match=message):
         ray_cluster._compare_versions(HERE, {**HERE, "node": "far", **there})
 
 
-def test_another_numpy_is_remarked_upon() -> None:
+def test_another_numpy_is_a_warning() -> None:
     ray_cluster._compare_versions(HERE, {**HERE, "node": "far"})
     with pytest.warns(AueporaWarning, match=r"numpy 2\.1\.0, this one 2\.0\.1: last digits may differ"):
         ray_cluster._compare_versions(HERE, {**HERE, "node": "far", "numpy": "2.1.0"})

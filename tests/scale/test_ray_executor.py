@@ -23,11 +23,11 @@ from helpers.ray_cases import (
     Broken,
     Counted,
     Fated,
-    HeldUp,
     KillsReader,
+    SlowMetric,
     counted_up,
+    kill_slow_worker,
     killed,
-    killer_of_who_is_held_up,
     rows,
     sources,
     times,
@@ -89,14 +89,14 @@ def test_lean_and_by_name(ray: RayExecutor) -> None:
     assert evaluate_sources(sources(9, 9), metrics, executor=ray)
 
 
-def test_what_comes_back_is_small(ray: RayExecutor) -> None:
+def test_results_are_small(ray: RayExecutor) -> None:
     before = ray.bytes_returned
     evaluate_sources(sources(4000, 1000), ["recall@2", "hit_rate@2", "exact_match"], keep_scores=False, executor=ray)
     returned = ray.bytes_returned - before
     assert returned / 4000 < 3 * (4 + 1 + 2)  # of a value four bytes at most here, an outcome one, its reason two
 
 
-def test_no_more_is_drawn_than_is_under_way(ray: RayExecutor) -> None:
+def test_pending_batches_are_bounded(ray: RayExecutor) -> None:
     drawn, done = 0, 0
     most = 0
 
@@ -126,9 +126,9 @@ def test_workers_that_are_killed_in_the_middle(ray: RayExecutor, tmp_path: Path)
     assert got == evaluate(*rows(range(300)), [*METRICS, fated])  # by now it lets everybody live
 
 
-def test_a_worker_that_somebody_kills(ray: RayExecutor, tmp_path: Path) -> None:
-    killer = killer_of_who_is_held_up(tmp_path)
-    (result,) = evaluate_sources(sources(100, 10), [HeldUp(tmp_path, "q44")], executor=ray)
+def test_worker_killed_by_a_signal(ray: RayExecutor, tmp_path: Path) -> None:
+    killer = kill_slow_worker(tmp_path)
+    (result,) = evaluate_sources(sources(100, 10), [SlowMetric(tmp_path, "q44")], executor=ray)
     killer.join()
     assert result.details["num_scored"] == 93  # the others were not answered
     assert result.details["num_measure_failed"] == 0
@@ -148,7 +148,7 @@ LOST = {f"q{number}" for number in range(20, 40)}
 
 
 @pytest.mark.parametrize("listed", [False, True])
-def test_a_batch_that_kills_whoever_scores_it(ray: RayExecutor, tmp_path: Path, listed: bool) -> None:
+def test_batch_that_kills_its_worker(ray: RayExecutor, tmp_path: Path, listed: bool) -> None:
     metrics = [*SINGLE, Fated(tmp_path, {"q33": 1000}, {})]
     with pytest.warns(AueporaWarning, match=r"every worker .* died \(sample 'q20' and 19 more\)"):
         got = (
@@ -160,7 +160,7 @@ def test_a_batch_that_kills_whoever_scores_it(ray: RayExecutor, tmp_path: Path, 
     given_up(got, evaluate(*rows(range(100)), [*SINGLE, Fated(tmp_path, {}, {})]), LOST, "worker_died")
 
 
-def test_pairs_beside_a_lost_batch(ray: RayExecutor, tmp_path: Path) -> None:
+def test_pairs_next_to_a_failed_batch(ray: RayExecutor, tmp_path: Path) -> None:
     robust: Spec = {"noise_robustness": {"base": "token_f1"}}
     with pytest.warns(AueporaWarning, match="every worker"):
         got = evaluate_sources(sources(100, 20), [robust, Fated(tmp_path, {"q33": 1000}, {})], executor=ray)
@@ -170,7 +170,7 @@ def test_pairs_beside_a_lost_batch(ray: RayExecutor, tmp_path: Path) -> None:
     assert got[0].details["num_scored"] < evaluate(*rows(range(100)), [robust])[0].details["num_scored"]
 
 
-def test_a_batch_that_raises_what_is_no_error_of_ours(ray: RayExecutor, tmp_path: Path, monkeypatch: Any) -> None:
+def test_batch_that_raises_an_unexpected_exception(ray: RayExecutor, tmp_path: Path, monkeypatch: Any) -> None:
     class Mistaken(Fated):
         __module__ = "auepora_eval.mistaken"  # as if it were one of ours: a user's own would be settled by the engine
 
@@ -187,7 +187,7 @@ def test_a_batch_that_raises_what_is_no_error_of_ours(ray: RayExecutor, tmp_path
     assert times(tmp_path, "raised") == 1 + ray.retries
 
 
-def test_a_batch_that_kills_whoever_reads_it(ray: RayExecutor) -> None:
+def test_batch_that_kills_its_reader(ray: RayExecutor) -> None:
     batches = [Counted(0, 20), KillsReader(20, 40), Counted(40, 60)]
     metrics: list[Spec] = [*SINGLE, {"noise_robustness": {"base": "token_f1"}}]
     with pytest.warns(AueporaWarning, match="every worker"):
@@ -199,7 +199,7 @@ def test_a_batch_that_kills_whoever_reads_it(ray: RayExecutor) -> None:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_bad_input_is_told_as_in_serial(ray: RayExecutor, keep: bool) -> None:
+def test_bad_input_raises_as_in_serial(ray: RayExecutor, keep: bool) -> None:
     batches = [Counted(0, 20), Broken(20, 40, "line"), Counted(40, 60)]
     done: list[int] = []
     with pytest.raises(DataFileError, match=r"answers\.jsonl:7: this is no JSON"):
@@ -217,7 +217,7 @@ def killing(run: RecordRange) -> IdHashes:
     raise AssertionError(run)
 
 
-def test_ids_that_nobody_lives_to_read(ray: RayExecutor) -> None:
+def test_ids_that_kill_every_reader(ray: RayExecutor) -> None:
     runs = [RecordRange(InputFile("/data/answers.jsonl", "jsonl", 0, 0), 0, 1)]
     with pytest.raises(WorkerError, match="no worker could read the ids of some records"):
         list(make_mapper(ray)(killing, runs))
@@ -228,9 +228,7 @@ def numbered(run: RecordRange) -> IdHashes:
 
 
 @pytest.mark.parametrize(("workers", "most"), [(None, 8), (1, 1)])
-def test_no_more_ids_are_read_at_a_time_than_there_may_be_workers(
-    ray: RayExecutor, workers: int | None, most: int
-) -> None:
+def test_parallel_id_reads_are_bounded_by_workers(ray: RayExecutor, workers: int | None, most: int) -> None:
     """Of a cluster with two processors."""
     given = 0
 
@@ -240,29 +238,29 @@ def test_no_more_ids_are_read_at_a_time_than_there_may_be_workers(
             given += 1
             yield RecordRange(InputFile("/data/answers.jsonl", "jsonl", 0, 0), row, 1)
 
-    held = RayExecutor(workers=workers)
-    found = iter(make_mapper(held)(numbered, runs()))
+    slow = RayExecutor(workers=workers)
+    found = iter(make_mapper(slow)(numbered, runs()))
     first = next(found)
     assert given == 8 * most  # eight go at once
     every = [first, *found]
-    held.close()
+    slow.close()
     assert [int(one.ids[0]) for one in every] == hash_ids([str(row) for row in range(200)]).tolist()
 
 
-def test_what_cannot_leave_is_scored_here(ray: RayExecutor) -> None:
+def test_batches_that_cannot_be_pickled_are_scored_here(ray: RayExecutor) -> None:
     samples = [EvaluationSample(str(n), "", reference_answer=Response("x")) for n in range(6)]
     outputs = [SystemOutputs([], Response("x"), extra={"lock": threading.Lock()}) for _ in samples]
     (result,) = evaluate(samples, outputs, ["token_f1"], executor=ray, batch_size=2)
     assert result.value == 1.0
 
 
-def test_who_stops_leaves_nothing_behind(ray: RayExecutor, tmp_path: Path) -> None:
+def test_stopping_cancels_all_tasks(ray: RayExecutor, tmp_path: Path) -> None:
     def progress(_: int) -> None:
         raise KeyboardInterrupt
 
-    held = HeldUp(tmp_path, "q60")
+    slow = SlowMetric(tmp_path, "q60")
     with pytest.raises(KeyboardInterrupt):
-        evaluate_sources(sources(100, 10), [held], executor=ray, progress=progress)
+        evaluate_sources(sources(100, 10), [slow], executor=ray, progress=progress)
     (result,) = evaluate_sources(sources(40, 10), ["token_f1"], executor=ray)  # both workers are free again
     assert result.details["num_samples"] > 30
 
@@ -290,8 +288,8 @@ def test_tasks_that_end_by_themselves_are_not_cancelled(ray: RayExecutor, tmp_pa
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"workers": 0}, "workers must be a whole number of at least 1"),
-    ({"retries": -1}, "retries must be a whole number of at least 0"),
-    ({"models": 0}, "models must be a whole number of at least 1"),
+    ({"retries": -1}, "retries must be an integer >= 0"),
+    ({"models": 0}, "models must be an integer >= 1"),
 ]
 
 

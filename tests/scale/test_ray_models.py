@@ -20,7 +20,7 @@ from helpers.ray_cases import (
     Counted,
     Fragile,
     FragileSbert,
-    killer_of_who_is_held_up,
+    kill_slow_worker,
     rows,
     sources,
     times,
@@ -42,7 +42,7 @@ def model() -> str:
     return made("sbert")
 
 
-def test_a_model_is_loaded_once_and_fed_batches(ray: RayExecutor, model: str, tmp_path: Path) -> None:
+def test_model_is_loaded_once_for_all_batches(ray: RayExecutor, model: str, tmp_path: Path) -> None:
     robust: Spec = {"noise_robustness": {"base": {"sbert_similarity": {"model": model}}}}
     metrics: list[Spec | Metric] = ["token_f1", FragileSbert(model, folder=str(tmp_path)), robust, "bleu"]
     got = evaluate_sources(sources(120, 10), metrics, executor=ray)
@@ -67,7 +67,7 @@ def test_an_actor_that_dies_while_it_loads_is_replaced(ray: RayExecutor, tmp_pat
     assert got == evaluate(*rows(range(60)), [mortal, *PLAIN])
 
 
-def test_a_model_that_nobody_survives(ray: RayExecutor, tmp_path: Path) -> None:
+def test_model_that_kills_every_actor(ray: RayExecutor, tmp_path: Path) -> None:
     with pytest.warns(AueporaWarning, match=r"every worker that loaded it died \(sample 'q0' and 59 more\)"):
         (got, *rest) = evaluate_sources(
             sources(60, 10), [Fragile(folder=str(tmp_path), dies_loading=99), *PLAIN], executor=ray
@@ -78,14 +78,14 @@ def test_a_model_that_nobody_survives(ray: RayExecutor, tmp_path: Path) -> None:
     assert rest == evaluate(*rows(range(60)), PLAIN)[:]
 
 
-def test_an_actor_that_dies_of_a_batch(ray: RayExecutor, tmp_path: Path) -> None:
+def test_batch_that_kills_its_actor_once(ray: RayExecutor, tmp_path: Path) -> None:
     once = Fragile(folder=str(tmp_path), at="q25", dies_scoring=1)
     got = evaluate_sources(sources(60, 10), [once], executor=ray)
     assert times(tmp_path, "loaded") == 2
     assert got == evaluate(*rows(range(60)), [once])
 
 
-def test_a_batch_that_every_actor_dies_of(ray: RayExecutor, tmp_path: Path) -> None:
+def test_batch_that_kills_every_actor(ray: RayExecutor, tmp_path: Path) -> None:
     always = Fragile(folder=str(tmp_path), at="q25", dies_scoring=99)
     with pytest.warns(AueporaWarning, match=r"died \(sample 'q20' and 9 more\)"):
         (got, *rest) = evaluate_sources(sources(60, 10), [always, *PLAIN], executor=ray)
@@ -95,17 +95,17 @@ def test_a_batch_that_every_actor_dies_of(ray: RayExecutor, tmp_path: Path) -> N
     assert rest == evaluate(*rows(range(60)), PLAIN)[:]
 
 
-def test_who_is_not_to_blame_is_scored_without_any_retries(ray_cluster: None, tmp_path: Path) -> None:
-    held = Fragile(folder=str(tmp_path), held_at="q0")
-    killer = killer_of_who_is_held_up(tmp_path)
+def test_innocent_batch_is_scored_without_retries(ray_cluster: None, tmp_path: Path) -> None:
+    fragile = Fragile(folder=str(tmp_path), slow_at="q0")
+    killer = kill_slow_worker(tmp_path)
     with RayExecutor("local", workers=2, retries=0) as executor:
-        got = evaluate_sources(sources(60, 10), [held], executor=executor)
+        got = evaluate_sources(sources(60, 10), [fragile], executor=executor)
     killer.join()
     assert times(tmp_path, "loaded") == times(tmp_path, "held") == 2  # it was killed with two batches before it
-    assert got == evaluate(*rows(range(60)), [held])
+    assert got == evaluate(*rows(range(60)), [fragile])
 
 
-def test_a_model_that_is_not_there_is_told_as_in_serial(ray: RayExecutor, tmp_path: Path) -> None:
+def test_missing_model_raises_as_in_serial(ray: RayExecutor, tmp_path: Path) -> None:
     with pytest.raises(BadValueError, match="there is no model's folder"):
         evaluate_sources(sources(20, 10), [FragileSbert(str(tmp_path / "none"), folder=str(tmp_path))], executor=ray)
 
@@ -117,19 +117,19 @@ def quality(critic: Any) -> Spec:
     return {"llm_answer_quality": {"critic": critic, "dimensions": ["clarity"], "scale": "0-1"}}
 
 
-def test_judged_beside_the_cluster(ray: RayExecutor) -> None:
+def test_judged_metrics_with_a_cluster(ray: RayExecutor) -> None:
     metrics = [*PLAIN, {"llm_answer_quality": {"critic": SteadyCritic()}}]
     got = evaluate_sources(sources(80, 8), metrics, executor=ray)
     assert got == evaluate(*rows(range(80)), metrics)
 
 
 @pytest.mark.filterwarnings("ignore:the budget for judging", "ignore:metric 'llm_answer_quality'")
-def test_limits_hold_whoever_scores_the_rest(ray: RayExecutor, tmp_path: Path) -> None:
-    def says(request: JudgeRequest, _: int) -> Judgement:
+def test_judge_limits_with_any_executor(ray: RayExecutor, tmp_path: Path) -> None:
+    def reply(request: JudgeRequest, _: int) -> Judgement:
         kinds = request.schema["properties"].items()
         return Judgement({name: "so" if kind["type"] == "string" else 0.5 for name, kind in kinds}, Usage(10, 5))
 
-    critic = Scripted(says, seconds=0.001)
+    critic = Scripted(reply, seconds=0.001)
     policy = JudgePolicy(concurrency=3, max_calls=50, cache=tmp_path / "judged.db")
     session = JudgeSession(policy)
     drawn, done, most = 0, 0, 0
@@ -151,6 +151,6 @@ def test_limits_hold_whoever_scores_the_rest(ray: RayExecutor, tmp_path: Path) -
     assert got[2].details["num_scored"] >= 50  # what was asked already is answered from what was kept
     assert got[2].details["failed_budget_exhausted"] > 0
     assert most < 400 < drawn == 600  # not all are held here at a time
-    again = Scripted(says, name=critic.name)
+    again = Scripted(reply, name=critic.name)
     evaluate_sources(sources(40, 4), [quality(again)], executor=ray, judging=policy)
     assert not again.asked  # what one place wrote, the next finds

@@ -43,7 +43,7 @@ def test_the_same_as_from_lists(tmp_path: Path, table: bool, kept: bool) -> None
         same(evaluate_files(data, str(out / "*"), METRICS, slices="labels.lang", batch_size=32, parts=folder), wanted)
 
 
-def test_the_same_from_processes_whatever_the_batches(tmp_path: Path) -> None:
+def test_processes_and_batch_sizes_give_the_same(tmp_path: Path) -> None:
     data, out = write_files(tmp_path, TOTAL, table=True)
     wanted = evaluate_files(data, out, METRICS)
     for size in (7, 64):
@@ -69,7 +69,7 @@ def test_without_metrics_all_that_the_data_supports(tmp_path: Path) -> None:
     assert {"recall@5", "token_f1", "bleu"} <= {one.name for one in found}
 
 
-def test_strays_are_told(tmp_path: Path) -> None:
+def test_warnings_about_unmatched_ids(tmp_path: Path) -> None:
     data, out = write_files(tmp_path, 60)
     with pytest.warns(AueporaWarning, match="have no output"):
         evaluate_files(data, out, "recall@2")
@@ -108,7 +108,7 @@ class Counting(SteadyCritic):
         return await super().judge(request)
 
 
-def test_judges_are_not_asked_about_what_is_in_the_folder(tmp_path: Path) -> None:
+def test_units_in_the_folder_are_not_judged_again(tmp_path: Path) -> None:
     data, out = write_files(tmp_path, 60)
     critic = Counting()
     metrics: list[Any] = ["token_f1", {"llm_answer_quality": {"critic": critic}}]
@@ -140,7 +140,7 @@ class Failing(Counting):
 
 
 @pytest.mark.filterwarnings("ignore:.*gave no judgement:auepora_eval.core.errors.AueporaWarning")
-def test_what_could_not_be_judged_is_asked_again(tmp_path: Path) -> None:
+def test_failed_judgements_are_retried(tmp_path: Path) -> None:
     data, out = write_files(tmp_path, 60)
     critic, folder = Failing(), tmp_path / "scores"
     metrics: list[Any] = ["token_f1", {"llm_answer_quality": {"critic": critic}}]
@@ -169,7 +169,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("executor", ["serial", pytest.param("ray", marks=pytest.mark.part("ray"))])
-def test_after_a_killed_driver_nothing_that_was_done_is_done_again(
+def test_killed_driver_resumes(
     tmp_path: Path, executor: Literal["serial", "ray"], request: pytest.FixtureRequest
 ) -> None:
     if executor == "ray":
@@ -248,9 +248,7 @@ def _end_session(session: int) -> None:
                 continue
 
 
-def test_on_a_cluster_ids_are_read_there_and_what_is_wrong_with_a_line_is_told_here(
-    tmp_path: Path, cluster: RayExecutor
-) -> None:
+def test_ids_are_read_on_the_cluster_and_errors_raised_here(tmp_path: Path, cluster: RayExecutor) -> None:
     data, out = write_files(tmp_path, TOTAL)
     metrics: list[Spec] = ["recall@2", {"noise_robustness": {"base": "token_f1"}}]
     found = evaluate_files(data, out, metrics, executor=cluster, batch_size=16, parts=tmp_path / "scores")
@@ -261,9 +259,7 @@ def test_on_a_cluster_ids_are_read_there_and_what_is_wrong_with_a_line_is_told_h
         evaluate_files(data, out, metrics, executor=cluster, batch_size=16)
 
 
-def test_of_a_deadly_unit_only_the_batch_is_lost_and_the_same_call_tries_it_again(
-    tmp_path: Path, cluster: RayExecutor
-) -> None:
+def test_unit_that_kills_its_worker_loses_one_batch_and_is_retried(tmp_path: Path, cluster: RayExecutor) -> None:
     from helpers.slow_metric import Deadly
 
     data, out = write_files(tmp_path, TOTAL)
@@ -271,9 +267,9 @@ def test_of_a_deadly_unit_only_the_batch_is_lost_and_the_same_call_tries_it_agai
     metrics: list[Spec | Metric] = ["recall@2", "bleu", Deadly("", str(gate))]
     options: dict[str, Any] = {"batch_size": 10, "unit_size": 40, "parts": tmp_path / "scores"}
     with RayExecutor(retries=1) as hasty:  # on the same cluster
-        with pytest.warns(AueporaWarning) as told:
+        with pytest.warns(AueporaWarning) as caught:
             lost = evaluate_files(data, out, metrics, executor=hasty, **options)
-        assert any("holds samples that nobody lived to score" in str(one.message) for one in told)
+        assert any("has samples whose workers died" in str(one.message) for one in caught)
         assert [one.details["failed_worker_died"] for one in lost] == [10, 10, 10]
         gate.touch()
         again = evaluate_files(data, out, metrics, executor=hasty, **options)

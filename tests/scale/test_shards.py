@@ -74,7 +74,7 @@ def test_the_same_as_from_lists(tmp_path: Path, suffix: str, batch_size: int, mi
     order=st.sampled_from(["same", "reversed", "rotated"]),
     bases=st.booleans(),
 )
-def test_any_cut_gives_the_same(
+def test_any_batch_size_gives_the_same(
     total: int, cuts: list[int], output_cuts: list[int], batch_size: int, order: str, bases: bool
 ) -> None:
     samples, outputs = rows(total, missing=False)
@@ -91,9 +91,7 @@ def test_any_cut_gives_the_same(
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"])
-def test_a_file_is_opened_once_for_a_batch_however_scattered_it_lies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
-) -> None:
+def test_file_is_opened_once_per_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
     """Or else a compressed file would be gone through from its beginning for each of its records."""
     if suffix == ".parquet":
         requirements.need("pyarrow")
@@ -137,9 +135,7 @@ def test_a_source_is_small(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".parquet"])
-def test_relative_paths_hold_for_readers_that_are_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
-) -> None:
+def test_relative_paths_work_in_other_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
     """Workers of a cluster start wherever the cluster was started."""
     if suffix == ".parquet":
         requirements.need("pyarrow")
@@ -163,9 +159,7 @@ def test_ids_can_be_read_by_a_pool(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bases", [False, True])
-def test_ids_that_look_the_same_as_numbers_are_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bases: bool
-) -> None:
+def test_ids_with_equal_hashes_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bases: bool) -> None:
     """As if 64 bits were four: every id then looks like dozens of others."""
     strong = records.hash_ids
     monkeypatch.setattr(records, "hash_ids", lambda ids: strong(ids) % 13)
@@ -174,9 +168,7 @@ def test_ids_that_look_the_same_as_numbers_are_told_apart(
     assert scored(*named, batch_size=11, bases=bases) == evaluate(*given, METRICS, slices="labels.lang")
 
 
-def test_numbers_in_the_same_order_are_not_trusted_where_ids_look_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_equal_hashes_in_order_are_compared_by_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     strong = records.hash_ids
     monkeypatch.setattr(records, "hash_ids", lambda ids: strong(ids) * 0)
     samples, outputs = rows(20, missing=False)
@@ -239,7 +231,7 @@ def test_records_that_hold_both(tmp_path: Path) -> None:
         sharded_sources(tmp_path / "s.jsonl")
 
 
-def test_what_has_no_partner_is_counted(tmp_path: Path) -> None:
+def test_unmatched_samples_and_outputs_are_counted(tmp_path: Path) -> None:
     samples, outputs = rows(40, missing=False)
     save_jsonl_dataset(samples[:30], tmp_path / "s.jsonl")
     pairs = [(one.sample_id, got) for one, got in zip(samples, outputs, strict=True) if got is not None]
@@ -312,7 +304,7 @@ def test_a_broken_row_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("side", "column"), [("s", "sample_id"), ("s", "query"), ("o", "sample_id")])
-def test_a_missing_column_is_told_before_anything_is_scored(tmp_path: Path, side: str, column: str) -> None:
+def test_missing_column_is_found_before_scoring(tmp_path: Path, side: str, column: str) -> None:
     requirements.need("pyarrow")
     from pyarrow import parquet
 

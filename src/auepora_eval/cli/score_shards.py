@@ -144,7 +144,7 @@ def score_shards(
             keep_scores=not lean,
             judging=session,
             progress=line.start_scoring(found.total),
-            told=opened.append,
+            on_checkpoint=opened.append,
         )
     if coverage is not None:
         results = coverage.annotate(results)

@@ -48,7 +48,7 @@ class MetricMeta:
     """The score of a failed output; ``None`` if it has none."""
     missing: str = "fail"
     """How the convention counts a missing output in the value of a single run."""
-    joins: bool = False
+    is_paired: bool = False
     """Whether the score of a sample depends on the outputs of other samples."""
 
     @property
@@ -66,7 +66,7 @@ class MetricMeta:
     @property
     def counts_missing(self) -> bool:
         """Whether a missing output counts at the worst value; else a comparison with missing outputs has no verdict."""
-        return self.worst_failed is not None and self.is_mean and not self.joins
+        return self.worst_failed is not None and self.is_mean and not self.is_paired
 
 
 def lookup_metric(result: MetricResult, record: RunRecord, metric_objects: Mapping[str, Metric]) -> MetricMeta:

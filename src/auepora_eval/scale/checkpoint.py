@@ -1,4 +1,4 @@
-"""Scoring into a folder of parts: units that are there already are read, the others scored and written down."""
+"""Scoring with a checkpoint folder: units that are already there are read, the others are scored and written."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from .manifest import CheckpointUnit, Manifest
 __all__ = ["RETRIED_REASONS", "CheckpointExecutor", "open_checkpoint"]
 
 RETRIED_REASONS = (WORKER_DIED, SCORING_FAILED)
-"""Why samples are not scored where nothing is wrong with them: such a unit is tried again the next time."""
+"""Failure reasons that are not due to the sample: such a unit is tried again when the evaluation resumes."""
 _Waiting = tuple[CheckpointUnit, list[SourcedBatch], PartFacts | None]
 
 
 def open_checkpoint(folder: Path, wanted: Manifest) -> Manifest:
-    """The manifest to go on with: that of the folder where it is of the same evaluation, else a new one.
+    """The manifest of a checkpoint folder: the existing one if it is of the same evaluation, else a new one.
 
-    A folder of another evaluation is refused, and so is one with something else in it.
+    A folder of another evaluation, or with other files in it, is refused.
     """
     found = Manifest.load(folder) if folder.exists() else None
     if found is not None:
@@ -46,32 +46,32 @@ def open_checkpoint(folder: Path, wanted: Manifest) -> Manifest:
 
 
 class CheckpointExecutor:
-    """Lets another executor score what is not in the folder yet, and hands out everything in order."""
+    """An executor that reads finished units from a folder, scores the others with another executor, and writes them."""
 
-    asks_judges = True  # those that are asked stand behind it, so that what is in the folder is not asked again
+    asks_judges = True  # by the inner executor, so that units in the folder are not judged again
 
     def __init__(self, others: Executor, folder: Path, manifest: Manifest, *, by_workers: bool) -> None:
-        """``by_workers`` has whoever scores a unit write it down; else it is written here, when all of it is known."""
+        """With ``by_workers`` the worker writes its unit; else it is written by this process."""
         self._others = others
         self._folder = folder
         self._manifest = manifest
         self._job = manifest.job
-        self._lean = False  # whether nobody wants to know whose outcomes they are: batches say it
+        self._lean = False  # whether sample ids are not needed; set by the batches
         self._by_workers = by_workers
         self.read = 0
-        """How many samples were there already."""
+        """How many samples were read from the folder."""
         self._facts: dict[int, PartFacts] = {}
         self._unjudged = 0
 
     def existing_checkpoint(self, unit: CheckpointUnit) -> PartFacts | None:
-        """What the part of a unit says of itself, where it is there and as it should be."""
+        """The metadata of a unit's part, if it exists and belongs to this job."""
         facts = read_part_facts(self._folder / unit.file)
         if facts is None or facts.job != self._job or facts.unit != unit.number:
             return None
         return facts
 
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
-        """The outcomes of each unit, in order."""
+        """The scores of each unit, in order."""
         names = [one.name for one in metrics]
         waiting: deque[_Waiting] = deque()
 
@@ -126,20 +126,20 @@ class CheckpointExecutor:
     ) -> ScoredBatch:
         facts = self.existing_checkpoint(unit)
         if facts is not None and not facts.given_up:
-            if _has_given_up(scored):  # who wrote it down died before it could say so
+            if _has_given_up(scored):  # the worker died after writing it
                 scored = read_part(self._folder / unit.file).select_metrics([one.name for one in metrics])
             return self._emit(unit, scored, facts)
         if _has_given_up(scored):
-            # Something in it brings down whoever scores it. Batch by batch only that one is lost.
+            # Some batch in it kills its worker. Scored one by one, only that batch is lost.
             scored = merge_batches(list(self._others.score(map(_keep_ids, members), metrics)))
         return self._write_local(unit, scored, metrics)
 
     def _write_local(self, unit: CheckpointUnit, scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> ScoredBatch:
-        lost, unjudged = _has_given_up(scored), _count_unjudged(scored, metrics)
+        gave_up, unjudged = _has_given_up(scored), _count_unjudged(scored, metrics)
         self._unjudged += unjudged
-        if lost:
+        if gave_up:
             warnings.warn(
-                f"{unit.file} holds samples that nobody lived to score; the same command tries them again",
+                f"{unit.file} has samples whose workers died; the same command scores them again",
                 AueporaWarning,
                 stacklevel=2,
             )
@@ -150,7 +150,7 @@ class CheckpointExecutor:
             job=self._job,
             unit=unit.number,
             first=unit.first,
-            given_up=lost or unjudged > 0,
+            given_up=gave_up or unjudged > 0,
         )
         return self._emit(unit, scored, facts)
 
@@ -170,7 +170,7 @@ def _has_given_up(scored: ScoredBatch) -> bool:
 
 
 def _count_unjudged(scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> int:
-    """How many samples a judge said nothing of: it was out of reach, or the budget spent, and need not be next time."""
+    """How many samples a judge did not judge, because it was unreachable or the budget was spent."""
     failed = [
         scores.status == Status.MEASURE_FAILED
         for scores, metric in zip(scored.scores, metrics, strict=True)

@@ -1,8 +1,8 @@
-"""Parts: the outcomes of many samples as a Parquet file, from which the same ``ScoredBatch`` can be read again.
+"""Checkpoint files ("parts"): the scores of many samples as Parquet, from which the same ``ScoredBatch`` can be read.
 
 A row is a sample: ``position`` and ``sample_id``; per metric its value (null where it does not count), ``.status`` and
 ``.reason``, and where the metric's fold needs them ``.stats`` and ``.key``; per slice the groups it belongs to. What is
-not a column (reasons in their order, remarks, which evaluation it belongs to) is JSON in the file's metadata.
+not a column (reasons in their order, warnings, which evaluation it belongs to) is JSON in the file's metadata.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _STATUSES = [status.name.lower() for status in Status]
 
 @dataclass(frozen=True, slots=True)
 class PartFacts:
-    """What a part says of itself."""
+    """The metadata of a part: which unit of which evaluation it holds."""
 
     job: str
     """Which evaluation it is of: the digest of its manifest."""
@@ -55,12 +55,12 @@ class PartFacts:
     digest: str
     """Of what is in it."""
     given_up: bool = False
-    """Whether samples are in it that nobody lived to score, or no judge judged: to be tried again."""
+    """Whether it has samples that no worker survived scoring or no judge judged: they are tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPart:
-    """A part that was read."""
+    """A part read from its file: metadata and scores."""
 
     facts: PartFacts
     scored: ScoredBatch
@@ -68,7 +68,7 @@ class CheckpointPart:
     """The metrics, in the order in which they were written."""
 
     def select_metrics(self, names: Sequence[str]) -> ScoredBatch:
-        """The outcomes in the order of these metrics: the same evaluation may name them in another one."""
+        """The scores in the order of these metrics, which may differ from the order in the file."""
         by_name = dict(zip(self.names, self.scored.scores, strict=True))
         return replace(self.scored, scores=[by_name[name] for name in names])
 
@@ -77,14 +77,14 @@ class CheckpointPart:
 
 
 def merge_batches(batches: Sequence[ScoredBatch]) -> ScoredBatch:
-    """The outcomes of consecutive batches as those of one."""
+    """Merge the scores of consecutive batches into one batch."""
     if len(batches) == 1:
         return batches[0]
     notes: dict[str, tuple[int, str]] = {}
     for one in batches:
-        for remark, (count, first) in one.notes.items():
-            before, earliest = notes.get(remark, (0, first))
-            notes[remark] = before + count, earliest
+        for message, (count, first) in one.notes.items():
+            before, earliest = notes.get(message, (0, first))
+            notes[message] = before + count, earliest
     known = [one.members for one in batches if one.members is not None]
     assert len(known) in (0, len(batches))
     return ScoredBatch(
@@ -118,7 +118,7 @@ def _merge_members(parts: Sequence[BatchMembership]) -> BatchMembership:
 
 
 def without_ids(scored: ScoredBatch) -> ScoredBatch:
-    """The same outcomes where nobody wants to know whose they are."""
+    """The same scores without the ids of the samples."""
     members = scored.members
     return scored if members is None else replace(scored, members=replace(members, ids=(), families=()))
 
@@ -129,13 +129,13 @@ def without_ids(scored: ScoredBatch) -> ScoredBatch:
 def write_part(
     path: Path, scored: ScoredBatch, names: Sequence[str], *, job: str, unit: int, first: int, given_up: bool = False
 ) -> PartFacts:
-    """Write the outcomes of a unit under metrics of these names; the file is there whole, or not at all."""
+    """Write the scores of a unit under metrics of these names; the file is written atomically."""
     _require_arrow()
     import pyarrow as pa
     from pyarrow import parquet
 
     members = scored.members
-    assert members is not None  # units are read by whoever scores them
+    assert members is not None  # units are read by the worker
     assert len(members.ids) == scored.size
     columns: dict[str, pa.Array] = {}
 
@@ -154,16 +154,16 @@ def write_part(
         slices.setdefault(name, []).append(group)
     for name, groups in slices.items():
         put(f"slice.{name}", _group_column([members.groups[name, group] for group in groups], groups, members.size))
-    told = [_put_scores(put, name, scores) for name, scores in zip(names, scored.scores, strict=True)]
+    metric_columns = [_put_scores(put, name, scores) for name, scores in zip(names, scored.scores, strict=True)]
     digest = content_digest(scored)
     facts = PartFacts(job, unit, first, scored.size, digest, given_up)
     about = {
         "facts": {name: getattr(facts, name) for name in PartFacts.__slots__},
-        "metrics": told,
+        "metrics": metric_columns,
         "slices": slices,
         "clustered": members.clustered,
         "annotated": sorted(members.annotated),
-        "notes": {remark: list(noted) for remark, noted in scored.notes.items()},
+        "notes": {message: list(noted) for message, noted in scored.notes.items()},
     }
     table = pa.table(columns).replace_schema_metadata({_META: json.dumps(about)})
     with atomic_write(path) as file:
@@ -201,7 +201,7 @@ def _put_scores(put: Any, name: str, scores: Scores) -> dict[str, Any]:
 
 
 def _dictionary_array(codes: Any, names: list[str], *, null: int | None = None) -> pa.Array:
-    """Texts of which there are few, as numbers and what they stand for."""
+    """A dictionary-encoded array of strings."""
     import pyarrow as pa
 
     mask = None if null is None else codes == null
@@ -209,7 +209,7 @@ def _dictionary_array(codes: Any, names: list[str], *, null: int | None = None) 
 
 
 def _group_column(rows: Sequence[Rows], groups: Sequence[str], size: int) -> pa.Array:
-    """Per sample the groups it belongs to."""
+    """A list column: the groups of each sample."""
     import pyarrow as pa
 
     of_rows = np.concatenate(rows)
@@ -221,7 +221,7 @@ def _group_column(rows: Sequence[Rows], groups: Sequence[str], size: int) -> pa.
 
 
 def content_digest(scored: ScoredBatch) -> str:
-    """A digest of outcomes and of whose they are."""
+    """A digest of the scores and the ids of their samples."""
     digest = blake2b(digest_size=16)
 
     def take(scores: Scores) -> None:
@@ -252,7 +252,7 @@ def content_digest(scored: ScoredBatch) -> str:
 
 
 def read_part_facts(path: Path) -> PartFacts | None:
-    """What a part says of itself; ``None`` where there is no such file, or none that is a part."""
+    """The metadata of a part; ``None`` if there is no such file, or it is not a part."""
     _require_arrow()
     import pyarrow as pa
     from pyarrow import parquet
@@ -265,7 +265,7 @@ def read_part_facts(path: Path) -> PartFacts | None:
 
 
 def read_part(path: Path) -> CheckpointPart:
-    """The outcomes in a part, exactly as they were; a file that was changed since is refused."""
+    """The scores in a part, exactly as written; a file that was changed since is refused."""
     _require_arrow()
     import pyarrow as pa
     from pyarrow import parquet
@@ -289,12 +289,12 @@ def read_part(path: Path) -> CheckpointPart:
         scores = [_read_scores(table, one) for one in about["metrics"]]
     except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise DataFileError(
-            path, None, f"cannot be read as a part ({error}); delete it, and it is made again"
+            path, None, f"cannot be read as a part ({error}); delete it, and it is scored again"
         ) from error
-    notes = {remark: (int(count), str(first)) for remark, (count, first) in about["notes"].items()}
+    notes = {message: (int(count), str(first)) for message, (count, first) in about["notes"].items()}
     scored = ScoredBatch(facts.rows, scores, notes, members)
     if content_digest(scored) != facts.digest:
-        raise DataFileError(path, None, "is not as it was written; delete it, and it is made again")
+        raise DataFileError(path, None, "was changed since it was written; delete it, and it is scored again")
     return CheckpointPart(facts, scored, tuple(one["name"] for one in about["metrics"]))
 
 

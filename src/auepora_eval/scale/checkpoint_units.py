@@ -1,4 +1,4 @@
-"""Units: several batches that are scored at one place, which writes their outcomes down as a part itself."""
+"""Checkpoint units: several batches that one worker scores and writes as one part."""
 
 from __future__ import annotations
 
@@ -56,25 +56,25 @@ class UnitSource:
 
 @dataclass(frozen=True, slots=True)
 class PartUnit(SourcedBatchGroup):
-    """A unit that is scored batch by batch and written down by whoever does so. Doing it twice changes nothing."""
+    """A unit that a worker scores batch by batch and writes to its part. Doing it twice changes nothing."""
 
     source: UnitSource
     number: int = 0
     first: int = 0
     path: str = ""
-    """Where its part belongs, on a file system that all share."""
+    """The path of its part, on a file system that all workers share."""
     job: str = ""
     names: tuple[str, ...] = ()
-    """The metrics that a part must hold: whoever scores only some of them writes none."""
+    """The metrics of a part: a worker that scores only some of them writes no part."""
     lean: bool = False
-    """Whether nobody but the part wants to know the ids."""
+    """Whether sample ids are needed in the part only."""
 
     def batches(self) -> list[SourcedBatch]:
         """Its batches."""
         return [SourcedBatch(one, self.slices, self.keep, self.fields, self.joined) for one in self.source.sources]
 
     def score_all(self, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None) -> ScoredBatch:
-        """The outcomes of all its batches, written down."""
+        """The scores of all its batches, written to the part."""
         shared = {} if memory is None else memory
         whole = merge_batches([score_batch(one, metrics, shared) for one in self.batches()])
         if tuple(one.name for one in metrics) != self.names:
@@ -87,7 +87,7 @@ def part_unit(
     unit: CheckpointUnit, batches: Sequence[SourcedBatch], names: Sequence[str], *, folder: Path, job: str, lean: bool
 ) -> PartUnit:
     """A unit of these batches."""
-    first = replace(batches[0], keep=True)  # parts say whose outcomes they hold, whatever else does
+    first = replace(batches[0], keep=True)  # parts always contain the sample ids
     return PartUnit(
         source=UnitSource(tuple(one.source for one in batches)),
         slices=first.slices,
@@ -96,7 +96,7 @@ def part_unit(
         joined=first.joined,
         number=unit.number,
         first=unit.first,
-        path=os.path.abspath(folder / unit.file),  # whoever scores may be somewhere else
+        path=os.path.abspath(folder / unit.file),  # workers may have another working directory
         job=job,
         names=tuple(names),
         lean=lean,

@@ -1,4 +1,4 @@
-"""Compressed files in ranges: they cannot be entered in the middle, but read on from where another range ended."""
+"""Ranges of compressed files, read sequentially: a stream continues where the previous range ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .inputs import InputFile
 __all__ = ["close_streams", "read_decompressed"]
 
 _MOST = 8
-"""How many streams a process keeps: samples, outputs, and bases that stand further up than what asks for them."""
+"""How many streams a process keeps open: samples, outputs, and bases that come before their variants."""
 _BLOCK = 1 << 24
 
 
@@ -32,7 +32,7 @@ _lock = Lock()
 
 
 def read_decompressed(described: InputFile, start: int, stop: int) -> bytes:
-    """The bytes of a range. What is before it is gone through once by a process, not once for every range."""
+    """The bytes of a range. A process decompresses what is before it once, not once for every range."""
     stream = _nearest(described, start)
     with ExitStack() as stack:  # until all went well: then errors have their names, and nothing stays open
         if stream is None:
@@ -50,7 +50,7 @@ def read_decompressed(described: InputFile, start: int, stop: int) -> bytes:
 
 
 def _nearest(described: InputFile, start: int) -> _Stream | None:
-    """The stream of a file that need go on the least, not to be used by anybody else meanwhile."""
+    """The stream of a file closest before ``start``, removed from the pool while in use."""
     with _lock:
         fit = [one for one in _streams if one.at <= start and one.described == described]
         if not fit:
@@ -69,7 +69,7 @@ def _keep_open(stream: _Stream) -> None:
 
 
 def close_streams() -> None:
-    """Let go of all files that this process keeps open."""
+    """Close all streams of this process."""
     with _lock:
         gone = [*_streams]
         _streams.clear()

@@ -1,4 +1,4 @@
-"""Batches that could not be scored, whoever tried: their samples are failed measurements, and the rest stands."""
+"""Batches that no worker could score: their samples become failed measurements, and the evaluation continues."""
 
 from __future__ import annotations
 
@@ -26,61 +26,61 @@ WORKER_DIED, SCORING_FAILED = "worker_died", "scoring_failed"
 
 @dataclass(frozen=True, slots=True)
 class BatchFailure:
-    """Why a batch was given up."""
+    """Why a batch could not be scored."""
 
     reason: str
-    """In lower case with underscores, as of any outcome."""
+    """The stored reason, in lower case with underscores."""
     message: str
-    """What the user should read about it."""
+    """The warning shown to the user."""
 
 
 def failed_batch(
-    batch: Batch | SourcedBatch, metrics: Sequence[BatchMetric], lost: BatchFailure, *, ask_metrics: bool
+    batch: Batch | SourcedBatch, metrics: Sequence[BatchMetric], failure: BatchFailure, *, ask_metrics: bool
 ) -> ScoredBatch:
-    """The outcomes of a batch nobody could score: failed measurements for that reason, under every metric.
+    """Failed measurements for all samples of a batch, under every metric.
 
-    The metrics are shown samples that are no more than their ids and labels, and so give keys and statistics of the
-    kind that they always give; where even that fails, ``ask_metrics`` is false and there are none.
+    With ``ask_metrics`` the metrics score samples that have only ids and labels, which gives keys and statistics of the
+    usual shape; without it there are none.
     """
     if isinstance(batch, SourcedBatch):
         loaded = replace(batch, joined=False).load()
-        outcomes = _failed_outcomes(loaded.batch, metrics, lost, joined=batch.joined, ask=ask_metrics)
+        outcomes = _failed_outcomes(loaded.batch, metrics, failure, joined=batch.joined, ask_metrics=ask_metrics)
         return replace(outcomes, members=loaded.members)
-    return _failed_outcomes(batch, metrics, lost, joined=False, ask=ask_metrics)
+    return _failed_outcomes(batch, metrics, failure, joined=False, ask_metrics=ask_metrics)
 
 
 def unreadable_batch(
-    batch: Batch | SourcedBatch, number: int, metrics: Sequence[BatchMetric], lost: BatchFailure
+    batch: Batch | SourcedBatch, number: int, metrics: Sequence[BatchMetric], failure: BatchFailure
 ) -> ScoredBatch:
-    """The same for a batch that cannot even be read: its samples are not known, only how many there should be."""
+    """The same for a batch that cannot be read: only the number of its samples is known."""
     if isinstance(batch, Batch):
-        return _failed_outcomes(batch, metrics, lost, joined=False, ask=False)
+        return _failed_outcomes(batch, metrics, failure, joined=False, ask_metrics=False)
     size = batch.source.size
     names = tuple(f"(unread {number}.{row})" for row in range(size))
     unknown = Batch([EvaluationSample(name, "") for name in names], [None] * size)
-    outcomes = _failed_outcomes(unknown, metrics, lost, joined=batch.joined, ask=False)
+    outcomes = _failed_outcomes(unknown, metrics, failure, joined=batch.joined, ask_metrics=False)
     return replace(outcomes, members=BatchMembership(size, names if batch.keep else ()))
 
 
 def _failed_outcomes(
-    batch: Batch, metrics: Sequence[BatchMetric], lost: BatchFailure, *, joined: bool, ask: bool
+    batch: Batch, metrics: Sequence[BatchMetric], failure: BatchFailure, *, joined: bool, ask_metrics: bool
 ) -> ScoredBatch:
     bare = Batch(
         [EvaluationSample(one.sample_id, "", labels=one.labels, cluster_id=one.cluster_id) for one in batch.samples],
-        [SystemOutputs([], error=lost.reason, repeat=0 if one is None else one.repeat) for one in batch.outputs],
+        [SystemOutputs([], error=failure.reason, repeat=0 if one is None else one.repeat) for one in batch.outputs],
     )
-    scores = [_failed_scores(one, bare, lost.reason, joined=joined, ask=ask) for one in metrics]
-    notes = {lost.message: (len(bare), bare.samples[0].sample_id)} if len(bare) else {}
+    scores = [_failed_scores(one, bare, failure.reason, joined=joined, ask_metrics=ask_metrics) for one in metrics]
+    notes = {failure.message: (len(bare), bare.samples[0].sample_id)} if len(bare) else {}
     return ScoredBatch(len(bare), scores, notes)
 
 
-def _failed_scores(metric: BatchMetric, bare: Batch, reason: str, *, joined: bool, ask: bool) -> Scores:
+def _failed_scores(metric: BatchMetric, bare: Batch, reason: str, *, joined: bool, ask_metrics: bool) -> Scores:
     everyone = np.ones(len(bare), dtype=np.bool_)
     try:
-        scores = apply_failure_policy(metric, bare) if ask else _placeholder_scores(metric, bare)
+        scores = apply_failure_policy(metric, bare) if ask_metrics else _placeholder_scores(metric, bare)
         if joined and pairs_in_worker(metric):
             scores = metric.pair_samples(scores)
-    except Exception:  # whatever it is: that these samples were not measured is known already
+    except Exception:  # any error: these samples count as failed anyway
         scores = _placeholder_scores(metric, bare)
     return scores.replaced(everyone, Status.MEASURE_FAILED, reason, math.nan)
 

@@ -1,4 +1,4 @@
-"""The files of a sharded input: one, a directory or a glob of them, in one order, each as it was when it was seen."""
+"""The files of a sharded input (a file, a directory or a glob), in natural order, with size and time of change."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SPLIT_FORMATS = (*LINE_FORMATS, "parquet")
 """Formats that can be split."""
 _SUFFIXES = (".jsonl", ".ndjson", ".parquet", ".pq")
 _WHOLE_SUFFIXES = (".csv", ".tsv", ".json")
-"""Of files that hold records of a format with lines, but not one on each line."""
+"""Suffixes of files whose records are not one per line."""
 _MAGIC = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file, how it is written, and what tells that it has not changed since."""
+    """An input file, its format, and the size and time by which a change is detected."""
 
     path: str
     format: str
@@ -39,15 +39,15 @@ class InputFile:
     mtime: int
     """In nanoseconds."""
     folder: str = ""
-    """What a relative path starts from: who reads the file may be somewhere else."""
+    """The folder that a relative path starts from: workers may have another working directory."""
 
     @property
     def full_path(self) -> Path:
-        """Where it is, for everybody who shares the file system."""
+        """The absolute path, valid for all workers that share the file system."""
         return Path(self.folder, self.path)
 
     def require_unchanged(self) -> None:
-        """Raise where it is another file by now: its ranges would lead anywhere."""
+        """Raise if the file has changed, since its ranges would be wrong."""
         try:
             now = os.stat(self.full_path)
         except OSError as error:
@@ -60,7 +60,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class RecordRange:
-    """Some consecutive records of a file."""
+    """A range of consecutive records of a file."""
 
     file: InputFile
     row: int
@@ -76,15 +76,15 @@ class RecordRange:
 
 @dataclass(frozen=True, slots=True)
 class RecordRanges:
-    """Some runs, packed: a batch whose outputs lie scattered has as many as samples."""
+    """Several ranges, packed: a batch whose outputs are scattered has one range per sample."""
 
     files: tuple[InputFile, ...] = ()
     table: bytes = b""
-    """For each run the number of its file and the fields of ``Run``, as 64-bit integers."""
+    """For each range the number of its file and the fields of ``RecordRange``, as 64-bit integers."""
 
     @classmethod
     def of(cls, files: Sequence[InputFile], table: npt.NDArray[np.int64]) -> RecordRanges:
-        """Runs from one row each; the first column is the number of a file."""
+        """Ranges from a table with one row each; the first column is the number of a file."""
         used, numbers = np.unique(table[:, 0], return_inverse=True)
         own = np.column_stack([numbers, table[:, 1:]]).astype("<i8")
         return cls(tuple(files[number] for number in used.tolist()), own.tobytes())
@@ -108,7 +108,7 @@ def is_sharded(path: str | Path) -> bool:
 
 
 def can_be_split(path: str | Path, role: Role, named: str | None = None) -> bool:
-    """Whether a single file is written in a way that has ranges."""
+    """Whether a single file has a format that can be split into ranges."""
     name, suffix = resolve_format(Path(path), role, named).name, plain_suffix(Path(path))
     return (
         not is_compressed(Path(path)) if name == "parquet" else name in LINE_FORMATS and suffix not in _WHOLE_SUFFIXES
@@ -134,7 +134,7 @@ def _paths(given: str | Path) -> list[str]:
     if os.path.isdir(text):
         found = []
         for folder, below, names in os.walk(text):
-            # What tools leave beside their parts: _temporary, .ipynb_checkpoints; _SUCCESS, .part-0.crc
+            # Files that tools leave next to their parts: _temporary, .ipynb_checkpoints; _SUCCESS, .part-0.crc
             below[:] = [name for name in below if not name.startswith((".", "_"))]
             found += [
                 os.path.join(folder, name)
@@ -182,5 +182,5 @@ def _describe_file(path: str, role: Role, named: str | None) -> InputFile:
 
 
 def total_bytes(files: Iterable[InputFile]) -> int:
-    """What the files take together, as they are."""
+    """The size of the files together, as stored."""
     return sum(one.size for one in dict.fromkeys(files))

@@ -1,4 +1,4 @@
-"""The manifest of a folder of parts: which evaluation it holds, in which units, and what each of them came to."""
+"""The manifest of a checkpoint folder: which evaluation it holds, and the units and digests of its parts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OTHER_FILES = "the files are others, or have changed since (their names, sizes 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointUnit:
-    """Consecutive batches whose outcomes are one part."""
+    """Consecutive batches whose scores are written as one part."""
 
     number: int
     first: int
@@ -41,7 +41,7 @@ class CheckpointUnit:
 
     @property
     def file(self) -> str:
-        """What its part is called."""
+        """The file name of its part."""
         return f"part-{self.number:06d}.parquet"
 
 
@@ -51,21 +51,21 @@ class Manifest:
 
     input: Mapping[str, Any]
     metrics: Mapping[str, str]
-    """By name the signature, which holds conventions and every other choice."""
+    """By name the signature, which contains conventions and every other option."""
     slices: Mapping[str, str]
-    """By name what a group is told by."""
+    """By name the field or function that gives the group of a sample."""
     conventions: Mapping[str, str]
     joined: bool
     units: tuple[CheckpointUnit, ...]
     version: str = __version__
     specs: Mapping[str, Any] = field(default_factory=dict)
-    """By name what builds a metric again, where it is registered; for whoever reads it."""
+    """By name the spec of each registered metric, for information."""
 
     @property
     def job(self) -> str:
-        """A digest of everything but what the units came to: parts of the same job may be used in place of scoring."""
-        told = {**self._identity(), "units": [[one.rows, one.batches] for one in self.units]}
-        return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
+        """A digest of everything but the results: parts of the same job replace scoring."""
+        identity = {**self._identity(), "units": [[one.rows, one.batches] for one in self.units]}
+        return sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
 
     def _identity(self) -> dict[str, Any]:
         return {
@@ -78,9 +78,9 @@ class Manifest:
         }
 
     def save(self, folder: Path, done: Mapping[int, PartFacts] | None = None) -> None:
-        """Write it into the folder, at the end with what every unit came to."""
+        """Write it into the folder; at the end with the digest of every part (``done``)."""
         digests = {} if done is None else {number: facts.digest for number, facts in done.items()}
-        told = {
+        document = {
             "kind": _KIND,
             "schema": SCHEMA,
             "job": self.job,
@@ -95,42 +95,44 @@ class Manifest:
             ],
         }
         with atomic_write(folder / FILE) as file:
-            file.write(json.dumps(told, indent=1).encode())
+            file.write(json.dumps(document, indent=1).encode())
 
     @classmethod
     def load(cls, folder: Path) -> Manifest | None:
-        """The manifest of a folder; ``None`` where it has none."""
+        """The manifest of a folder; ``None`` if it has none."""
         path = folder / FILE
         try:
-            told = json.loads(path.read_bytes())
+            document = json.loads(path.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
             raise DataFileError(path, None, f"cannot be read as a manifest: {error}; {_OTHER_FOLDER_HINT}") from error
-        if not isinstance(told, dict) or told.get("kind") != _KIND:
+        if not isinstance(document, dict) or document.get("kind") != _KIND:
             raise DataFileError(path, None, "is not the manifest of scores in parts; name another folder")
-        if told.get("schema") != SCHEMA:
-            raise DataFileError(path, None, f"is of schema {told.get('schema')!r}, not {SCHEMA}; name another folder")
+        if document.get("schema") != SCHEMA:
+            raise DataFileError(
+                path, None, f"is of schema {document.get('schema')!r}, not {SCHEMA}; name another folder"
+            )
         names = ("input", "metrics", "slices", "conventions", "joined", "version", "specs")
         try:
             units = tuple(
                 CheckpointUnit(number, one["first"], one["rows"], one["batches"])
-                for number, one in enumerate(told["units"])
+                for number, one in enumerate(document["units"])
             )
-            return cls(units=units, **{name: told[name] for name in names})
+            return cls(units=units, **{name: document[name] for name in names})
         except (KeyError, TypeError) as error:
             raise DataFileError(
                 path, None, f"is a manifest that lacks something ({error}); {_OTHER_FOLDER_HINT}"
             ) from error
 
     def require_same(self, other: Manifest, folder: Path) -> None:
-        """Raise, naming the difference, unless the other is of the same evaluation, in whatever units."""
+        """Raise, naming the difference, unless the other is of the same evaluation; units may differ."""
         ours, theirs = json.loads(json.dumps(self._identity())), json.loads(json.dumps(other._identity()))
-        told = [text for key in ours for text in _differences(key, ours[key], theirs[key])]
-        if told:
+        differences = [text for key in ours for text in _differences(key, ours[key], theirs[key])]
+        if differences:
             raise BadValueError(
-                f"{folder} holds the scores of another evaluation: {'; '.join(told[:4])}"
-                f"{f'; and {len(told) - 4} more' if len(told) > 4 else ''}; {_OTHER_FOLDER_HINT}"
+                f"{folder} holds the scores of another evaluation: {'; '.join(differences[:4])}"
+                f"{f'; and {len(differences) - 4} more' if len(differences) > 4 else ''}; {_OTHER_FOLDER_HINT}"
             )
 
 

@@ -1,8 +1,8 @@
 """Columns of a table as samples and outputs, without a detour by way of JSON for every row.
 
-Only tables that are exactly as we write them are read like this, and only where every value is as it should be. For
-all else the answer is ``None``, and whoever asked reads row by row, which also says what is wrong with which row. A
-test holds the two ways against each other.
+Only tables with exactly the schema that this package writes, and only valid values, are read like this. For all others
+the result is ``None``, and the caller reads row by row, which also reports what is wrong with which row. A test
+compares the two ways.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["column_outputs", "column_samples", "string_column"]
 
 
 class _UnsupportedColumnError(Exception):
-    """Something is not as we write it."""
+    """A column or value that must be read row by row."""
 
 
 def column_samples(table: pa.Table) -> list[EvaluationSample] | None:
@@ -56,7 +56,7 @@ def column_samples(table: pa.Table) -> list[EvaluationSample] | None:
 
 
 def column_outputs(table: pa.Table) -> list[tuple[str, SystemOutputs, bool]] | None:
-    """The outputs in a table, each with its sample's id and whether it says what was retrieved."""
+    """The outputs in a table, each with its sample's id and whether it has a ranking."""
     try:
         columns = _columns(table, "outputs")
         rankings = _rankings(columns["retrieved"])
@@ -79,7 +79,7 @@ def column_outputs(table: pa.Table) -> list[tuple[str, SystemOutputs, bool]] | N
 
 
 def string_column(table: pa.Table, name: str) -> list[str] | None:
-    """A column of texts; ``None`` where there is none, or anything else in it."""
+    """A column of strings; ``None`` if there is none, or if it contains anything else."""
     if name not in table.column_names or not _same_type(table.schema.field(name).type, _string()):
         return None
     try:
@@ -89,7 +89,7 @@ def string_column(table: pa.Table, name: str) -> list[str] | None:
 
 
 def _columns(table: pa.Table, role: Role) -> dict[str, Any]:
-    """The columns by name, those that a table lacks as nulls; columns of other types, or others, are odd."""
+    """The columns by name, missing ones as nulls; unknown columns and other types are unsupported."""
     import pyarrow as pa
 
     wanted = _schema(role)

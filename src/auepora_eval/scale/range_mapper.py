@@ -1,4 +1,4 @@
-"""The pass over ids by those who will score: on a cluster many ranges are read at a time."""
+"""The pass over ids on the executor's workers: on a cluster many ranges are read in parallel."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["make_mapper"]
 _AT_ONCE = 8
 """How many ranges are read by one task."""
 _AHEAD = 4
-"""How many tasks are under way, per processor of the cluster."""
+"""How many tasks are pending, per processor of the cluster."""
 
 
 def make_mapper(executor: Executor) -> Mapper:
-    """What calls a function for each of many ranges: the workers of a cluster, or else this process."""
+    """A ``map`` over many ranges: on the workers of a cluster, or else in this process."""
     return partial(_map_on_cluster, executor) if isinstance(executor, RayExecutor) else map
 
 
@@ -34,10 +34,10 @@ def _map_on_cluster(
     executor: RayExecutor, function: Callable[[RecordRange], IdHashes], runs: Iterable[RecordRange]
 ) -> Iterator[IdHashes]:
     cluster = executor.start()
-    # Reading twice does no harm: whoever dies of it is replaced by Ray itself.
+    # Reading twice does no harm: Ray itself retries if a worker dies.
     remote = cluster.ray.remote(num_cpus=1)(_call_each)
     workers = min(executor.workers or cluster.processors, cluster.processors)
-    # Where all of the cluster is used, tasks wait at the workers; else no more are sent than shall run.
+    # If the whole cluster is used, tasks queue at the workers; else no more are sent than may run.
     most = workers * (_AHEAD if workers == cluster.processors else 1)
     waiting: deque[Any] = deque()
     left = iter(runs)

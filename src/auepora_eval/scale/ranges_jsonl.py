@@ -1,6 +1,6 @@
-"""Files with a JSON object per line, as ranges of bytes: found by looking at line ends alone, read from the middle.
+"""JSONL files as ranges of bytes, found by line ends alone and read from any offset.
 
-A compressed file cannot be entered in the middle: whoever reads ranges of it decompresses what is before them, too.
+A compressed file has no random access: a worker that reads a range of it decompresses what comes before, too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SHORT_READ = "has fewer records than when it was split into ranges; it was chan
 
 @dataclass(frozen=True, slots=True)
 class LineOffsets:
-    """Where some records of a file begin, and how many it has."""
+    """The offsets of some records of a file, and how many records it has."""
 
     total: int
     rows: Ints
@@ -47,7 +47,7 @@ class LineOffsets:
     lines: Ints
 
     def pieces(self, rows: Ints, stops: Ints) -> Ints:
-        """For records from some cuts to others: the first, how many, its byte, the byte after the last, its line."""
+        """Ranges between known offsets: first record, count, first byte, byte after the last, line of the first."""
         first, last = np.searchsorted(self.rows, rows), np.searchsorted(self.rows, stops)
         assert np.array_equal(self.rows[first], rows)
         assert np.array_equal(self.rows[last], stops)
@@ -55,7 +55,7 @@ class LineOffsets:
 
 
 def index_lines(file: InputFile, *, every: int, rows: Ints | None = None) -> LineOffsets:
-    """Where every so-many-th record begins, and those of these (rising) numbers; blank lines are no records."""
+    """Index every ``every``-th record, and those in ``rows`` (ascending); blank lines are not records."""
     found: list[tuple[Ints, Ints, Ints]] = []
     row = line = offset = 0
     for block in _whole_lines(Path(file.path)):
@@ -75,19 +75,19 @@ def index_lines(file: InputFile, *, every: int, rows: Ints | None = None) -> Lin
 def _whole_lines(path: Path) -> Iterator[bytes]:
     """The file in blocks that end where a line does."""
     with open_bytes(path) as file:
-        held: list[bytes] = []
+        pending: list[bytes] = []
         while block := file.read(_BLOCK):
             end = block.rfind(b"\n") + 1
             if end:
-                yield b"".join([*held, block[:end]])
-                held = []
-            held.append(block[end:])
-        if rest := b"".join(held):
+                yield b"".join([*pending, block[:end]])
+                pending = []
+            pending.append(block[end:])
+        if rest := b"".join(pending):
             yield rest
 
 
 def _records(block: bytes, *, at_start: bool) -> tuple[Ints, Ints]:
-    """Where the lines that are not blank begin, and the number of each, counted from 0."""
+    """The offsets of the lines that are not blank, and their numbers, counted from 0."""
     data = np.frombuffer(block, dtype=np.uint8)
     starts = np.concatenate([[0], np.flatnonzero(data == ord("\n")) + 1])
     if starts[-1] == len(block):
@@ -102,7 +102,7 @@ def _records(block: bytes, *, at_start: bool) -> tuple[Ints, Ints]:
 
 
 def _data(runs: Sequence[RecordRange]) -> Iterator[tuple[RecordRange, bytes]]:
-    """The lines of each run of one file, ends of lines and all; it is opened once for all of them."""
+    """The bytes of each range of one file, which is opened once."""
     file = runs[0].file
     file.require_unchanged()
     with ExitStack() as stack:
@@ -119,7 +119,7 @@ def _data(runs: Sequence[RecordRange]) -> Iterator[tuple[RecordRange, bytes]]:
 
 
 def _lines(runs: Sequence[RecordRange]) -> Iterator[tuple[int, int, bytes]]:
-    """Each record of some runs: its row and its line in the file, counted from 0 and 1, and its bytes."""
+    """Each record of some ranges: its row and line in the file, counted from 0 and 1, and its bytes."""
     for run, data in _data(runs):
         row = run.row
         for number, line in enumerate(data.split(b"\n"), start=run.line):
@@ -132,7 +132,7 @@ def _lines(runs: Sequence[RecordRange]) -> Iterator[tuple[int, int, bytes]]:
 
 
 def read_line_samples(runs: Sequence[RecordRange]) -> list[ParsedSample]:
-    """The samples of some runs of one file, which rise."""
+    """The samples of some ranges of one file, in ascending order."""
     file = runs[0].file
     if file.format == "jsonl":
         return [ParsedSample(number, _build(file, number, decode_sample, line)) for _, number, line in _lines(runs)]
@@ -144,7 +144,7 @@ def read_line_samples(runs: Sequence[RecordRange]) -> list[ParsedSample]:
 
 
 def read_line_outputs(runs: Sequence[RecordRange]) -> list[OptionalOutput]:
-    """The outputs of some runs of one file, which rise; a record of a format that keeps both may have none."""
+    """The outputs of some ranges of one file, in ascending order; a record of a combined format may have none."""
     file = runs[0].file
     if file.format == "jsonl":
         return [
@@ -158,7 +158,7 @@ def read_line_outputs(runs: Sequence[RecordRange]) -> list[OptionalOutput]:
 
 
 def line_ids(run: RecordRange, role: Role, *, families: bool = False) -> IdHashes:
-    """The ids of a run, and whose variants they are."""
+    """The ids of a range, and of which samples they are variants."""
     if run.file.format != "jsonl":
         return _record_ids(run)
     decoder = _FAMILY if families and role == "samples" else _ID_ONLY
@@ -178,7 +178,7 @@ def _base(found: _IdRecord) -> str | None:
 
 
 def _decode_ids_singly(run: RecordRange, role: Role, decoder: msgspec.json.Decoder[Any]) -> list[_IdRecord]:
-    """The same with care: it knows blank lines, and whatever is wrong with a line, reading it in full tells it."""
+    """The ids line by line: skips blank lines, and decodes a bad line in full for its error message."""
     in_full = _sample_id if role == "samples" else _output_id
     found = []
     for _, number, line in _lines([run]):
@@ -214,7 +214,7 @@ def _output_id(line: bytes) -> str:
 
 
 def _build(file: InputFile, number: int, make: Callable[..., Built], *given: Any) -> Built:
-    """What is made of a line; if it cannot be, the error names file and line."""
+    """Decode a line; an error names file and line."""
     try:
         return make(*given)
     except LineError as error:
@@ -230,7 +230,7 @@ def _objects(runs: Sequence[RecordRange]) -> Iterator[tuple[int, int, dict[str, 
 
 
 def _shape(file: InputFile) -> RecordLayout:
-    """What records look like, which the first of the file decides for all."""
+    """The shape of all records, taken from the first of the file."""
     shape = RecordLayout(_COLUMNS[file.format])
     for number, line in read_lines(file.full_path):
         _build(file, number, shape.get_id, _build(file, number, decode_object, line), 1)

@@ -32,7 +32,7 @@ __all__ = ["group_sizes", "read_row_outputs", "read_row_samples", "row_ids"]
 
 _NEEDED: dict[Role, tuple[str, ...]] = {"samples": ("sample_id", "query"), "outputs": ("sample_id",)}
 _CACHE_BYTES = 256 << 20
-"""Row groups are held, up to this size together, since the next range is often of the same group."""
+"""The size of the cache of row groups: the next range is often of the same group."""
 _row_group_cache: OrderedDict[tuple[InputFile, int], pa.Table] = OrderedDict()
 
 
@@ -50,7 +50,7 @@ def _shown(table: ParquetFile) -> str:
 
 
 def read_row_samples(runs: Sequence[RecordRange]) -> list[ParsedSample]:
-    """The samples of some runs of one file; a line is a row, counted from 1."""
+    """The samples of some ranges of one file; a line is a row, counted from 1."""
     table = _rows(runs)
     made: Sequence[EvaluationSample] | None = column_samples(table)
     if made is None:
@@ -59,7 +59,7 @@ def read_row_samples(runs: Sequence[RecordRange]) -> list[ParsedSample]:
 
 
 def read_row_outputs(runs: Sequence[RecordRange]) -> list[OptionalOutput]:
-    """The outputs of some runs of one file."""
+    """The outputs of some ranges of one file."""
     table = _rows(runs)
     made: Sequence[tuple[str, SystemOutputs, bool]] | None = column_outputs(table)
     if made is None:
@@ -68,7 +68,7 @@ def read_row_outputs(runs: Sequence[RecordRange]) -> list[OptionalOutput]:
 
 
 def row_ids(run: RecordRange, role: Role, *, families: bool = False) -> IdHashes:
-    """The ids of a run, and whose variants they are; no other column is read."""
+    """The ids of a range, and of which samples they are variants; no other column is read."""
     columns = ["sample_id", "labels"] if families and role == "samples" else ["sample_id"]
     table = _rows([run], columns)
     ids = string_column(table, "sample_id")
@@ -84,7 +84,7 @@ def _bases(run: RecordRange, table: pa.Table) -> list[str | None]:
         return []
     found = [_base(labels) for labels in table.column("labels").to_pylist()]
     if _INVALID in found:
-        read_row_samples([run])  # which says what is wrong with which row
+        read_row_samples([run])  # raises an error that names the row
         raise DataFileError(
             run.file.path,
             None,
@@ -97,7 +97,7 @@ _INVALID = object()
 
 
 def _base(labels: Any) -> Any:
-    """Whose variant a sample is, from its labels."""
+    """The id of the sample that this one is a variant of, from its labels."""
     if isinstance(labels, str):
         if "variant_of" not in labels and "\\" not in labels:  # a key may be written with escapes
             return None
@@ -118,7 +118,7 @@ def _numbered(runs: Sequence[RecordRange], table: pa.Table) -> Iterator[tuple[in
 
 
 def _decode_row(file: InputFile, number: int, row: dict[str, Any], role: Role) -> Any:
-    """A row by way of a line of JSON, as whole files are read: the careful way."""
+    """Decode a row through a line of JSON, which validates every field."""
     try:
         line = line_of_row(row)
         return decode_sample(line) if role == "samples" else decode_output_line(line)
@@ -130,7 +130,7 @@ def _decode_row(file: InputFile, number: int, row: dict[str, Any], role: Role) -
 
 
 def _rows(runs: Sequence[RecordRange], columns: list[str] | None = None) -> pa.Table:
-    """The rows of runs of one file, which rise, as a table: it is opened once, however scattered they are."""
+    """The rows of ascending ranges of one file as a table; the file is opened once."""
     import pyarrow as pa
 
     described = runs[0].file
@@ -158,7 +158,7 @@ def _take_rows(group: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
 
 
 def _group(described: InputFile, file: ParquetFile, number: int, columns: list[str] | None, *, whole: bool) -> pa.Table:
-    """A row group; held for the next range where this one does not take all of it."""
+    """A row group; cached for the next range if this one does not need all of it."""
     key = described, number
     if key in _row_group_cache:
         _row_group_cache.move_to_end(key)

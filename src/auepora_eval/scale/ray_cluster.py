@@ -1,4 +1,4 @@
-"""The Ray cluster: one that is there, or a small one of our own on this machine for as long as it is used."""
+"""Connection to a Ray cluster: an existing one, or a temporary one on this machine."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ __all__ = ["Cluster", "cancel_tasks", "connect", "import_ray"]
 
 LOCAL, AUTO, CLIENT = "local", "auto", "ray://"
 _STORE_BYTES = 512 << 20
-"""Memory for what travels in a cluster of our own: a window of batches, whatever the size of the data."""
+"""The object store of a local cluster: a window of batches, whatever the size of the data."""
 _CLIENT_PORT = 10001
 _CONNECT_TIMEOUT = 10.0
-"""Seconds within which somebody must answer at an address."""
+"""Seconds within which a connection must be accepted."""
 _CANCEL_GRACE = 2.0
-"""Seconds that tasks have to come to their end before they are cancelled."""
+"""Seconds that tasks have to finish before they are cancelled."""
 
 
 def import_ray() -> Any:
-    """Ray, told not to report home; an error that says how to install it where it is missing."""
+    """Import Ray without its usage reports; an error with the extra to install if it is missing."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # which it would else warn about
-    # That a worker died is told by what becomes of its batch; Ray would say so on standard output.
+    # The death of a worker is reported with its batch; Ray would print it on standard output.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed while executing a task")
     try:
         import ray
@@ -42,7 +42,7 @@ def import_ray() -> Any:
 
 @dataclass
 class _SharedConnection:
-    """The connection of this process where it was made here: there can be only one, whoever uses it."""
+    """The connection that this module made for the process: there can be only one, shared by all users."""
 
     address: str | None = None
     users: int = 0
@@ -53,16 +53,16 @@ _connection = _SharedConnection()
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What is known of the cluster this process is connected to."""
+    """The cluster that this process is connected to, and its resources."""
 
     ray: Any
     processors: int
     gpus: int
     is_owned: bool
-    """Whether the connection was made here, and is ended by whoever leaves last."""
+    """Whether the connection was made by this module, and is closed by its last user."""
 
     def close(self) -> None:
-        """Leave: a cluster that was started here is stopped, any other stays as it was."""
+        """Disconnect; a cluster that was started here is stopped, any other keeps running."""
         if self.is_owned and _connection.users:
             _connection.users -= 1
             if not _connection.users:
@@ -70,7 +70,7 @@ class Cluster:
 
 
 def connect(address: str | None = None, workers: int | None = None) -> Cluster:
-    """A connection to the cluster at this address.
+    """Connect to the cluster at this address.
 
     ``auto`` is one that runs on this machine, ``ray://host:port`` and ``host:port`` say where it is, ``local`` starts
     one here, with as many workers as asked for. With no address the connection that this process has is used, else what
@@ -106,13 +106,13 @@ def connect(address: str | None = None, workers: int | None = None) -> Cluster:
 
 
 def cancel_tasks(ray: Any, references: Iterable[Any]) -> None:
-    """Leave none of these tasks waiting or running, whatever would come of them.
+    """Cancel these tasks.
 
-    Most end by themselves within a moment, and are let: to cancel a task just when its answer comes in can end this
-    process, since a check within Ray fails.
+    Most end by themselves within a moment and are not cancelled: cancelling a task just when its result arrives can
+    crash this process, since a check within Ray fails.
     """
     under_way = list(references)
-    with suppress(Exception):  # who stops does not ask how it went
+    with suppress(Exception):  # errors no longer matter here
         if under_way:
             _, under_way = ray.wait(under_way, num_returns=len(under_way), timeout=_CANCEL_GRACE, fetch_local=False)
         for reference in under_way:
@@ -153,7 +153,7 @@ def _join(ray: Any, address: str) -> None:
 
 
 def _token_hint(address: str) -> str:
-    """What Ray does not say: to an address that is named it shows no token unless it is told to."""
+    """A hint that Ray does not give: for an explicit address it sends no token by default."""
     if address == AUTO or os.environ.get("RAY_AUTH_MODE") == "token":
         return ""
     return (
@@ -172,7 +172,7 @@ def _unusable_message(address: str) -> str:
 
 
 def _require_reachable(address: str) -> None:
-    """Raise unless somebody listens there: Ray itself would try for minutes, and end the process."""
+    """Raise unless a server listens there: Ray itself would try for minutes, and end the process."""
     host, colon, port = address.removeprefix(CLIENT).strip("/").rpartition(":")
     if not colon and address.startswith(CLIENT):
         host, port = port, str(_CLIENT_PORT)
@@ -190,7 +190,7 @@ def _require_reachable(address: str) -> None:
 
 
 def _require_same_versions(ray: Any) -> None:
-    """Raise where a machine of the cluster would compute by other code than this one."""
+    """Raise if a machine of the cluster has another version of Python or of this package."""
 
     def facts() -> dict[str, str]:  # travels by value: what it says may be that this package is not there
         import platform

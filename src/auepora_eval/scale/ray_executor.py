@@ -1,4 +1,4 @@
-"""Scoring on a Ray cluster: batches are read and scored by its workers, and their outcomes come back in order."""
+"""Executor on a Ray cluster: batches are read and scored by its workers, and their scores are returned in order."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class RayExecutor:
     """The workers of a Ray cluster, used for any number of evaluations until it is closed.
 
     ``address`` says which cluster (see ``connect``); with none, one is started on this machine. At most ``workers``
-    tasks run at a time. A batch whose worker dies, or that raises what is no error of ours, is tried again ``retries``
-    times and then given up: its samples are failed measurements, with the reason, and the rest stands.
+    tasks run at a time. A batch whose worker dies, or that raises an unexpected exception, is retried ``retries`` times
+    and then given up: its samples become failed measurements, with the reason, and the evaluation continues.
 
     Metrics that need a model are scored by actors that load it once: one per GPU, or one without; ``models`` says how
-    many, if that is not what is wanted.
+    many actors there are instead.
     """
 
     def __init__(
@@ -30,12 +30,12 @@ class RayExecutor:
         require_workers(workers)
         for name, value, least in (("retries", retries, 0), ("models", 1 if models is None else models, 1)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise BadValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+                raise BadValueError(f"{name} must be an integer >= {least}, not {value!r}")
         self.address, self.workers, self.retries, self.models = address, workers, retries, models
         self.busy_seconds = 0.0
-        """How long workers were at work on batches, all of them together."""
+        """The total time that workers spent on batches."""
         self.bytes_returned = 0
-        """How much came back from them."""
+        """The size of all results."""
         self._cluster: Cluster | None = None
 
     def __enter__(self) -> RayExecutor:
@@ -52,14 +52,14 @@ class RayExecutor:
         return self._cluster
 
     def close(self) -> None:
-        """Leave the cluster; one that was started here is stopped."""
+        """Disconnect from the cluster; one that was started here is stopped."""
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.close()
 
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
-        """The outcomes of each batch, in order. However many there are, a bounded number is under way."""
-        if not metrics:  # as where judges decide everything: there is nothing to send
+        """The scores of each batch, in order. A bounded number of batches is pending at any time."""
+        if not metrics:  # if all metrics are judged there is nothing to send
             yield from SerialExecutor().score(batches, metrics)
             return
         this = RayPass(self.start(), metrics, workers=self.workers, retries=self.retries, models=self.models)

@@ -1,4 +1,4 @@
-"""One pass over batches on a Ray cluster: what is under way, what came back, what is tried again or given up."""
+"""One pass over batches on a Ray cluster: sends tasks, collects results, retries failures or gives up."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from .ray_worker import BatchMode, BatchResults, Job, RemoteError, run_batches, 
 __all__ = ["RayPass"]
 
 _PREFETCH = 2
-"""How many tasks each worker has before it, so that it need not wait for the next."""
+"""How many tasks are queued per worker, so that it need not wait for the next."""
 _TASK_SECONDS = 0.3
-"""So long a task shall take at least, so that sending it costs next to nothing: small batches go several at a time."""
+"""The shortest time a task should take, so that sending it costs little: small batches are sent several at a time."""
 _MOST_SOURCES, _MOST_BATCHES = 32, 4
-"""How many batches a task has at most: of such as are read there, and of such as travel whole."""
+"""The most batches of one task: batches that the worker reads, and batches that are sent whole."""
 _MAX_PENDING = 4
-"""How many tasks' batches may be drawn, per worker, while an earlier one is not done."""
+"""How many tasks' batches may be pending, per worker, while an earlier one is not done."""
 POLL_SECONDS = 0.5
-"""Seconds after which who waits looks up. A Ctrl-C that comes just before a thread blocks does not wake it."""
+"""Seconds between polls. A Ctrl-C that comes just before a thread blocks does not wake it."""
 _MAX_CONSECUTIVE_DEATHS = 3
-"""So many batches one after the other that kill whoever asks a model about them mean that it is the model."""
+"""After this many batches in a row that kill their actor, the model is at fault and the pool is given up."""
 
 
 @dataclass(eq=False)
 class _MetricGroup:
-    """A batch under some of the metrics: how it is scored, and what came of it."""
+    """A batch under a group of metrics (with or without models): how it is scored, and its result."""
 
     job: Job
     places: Sequence[int]
-    """Where the metrics stand among all."""
+    """The indices of the metrics among all."""
     metrics: Sequence[BatchMetric]
     modelled: bool
     how: BatchMode = "score"
@@ -55,28 +55,28 @@ class _MetricGroup:
 
 @dataclass(eq=False)
 class _PendingBatch:
-    """A batch on its way."""
+    """A batch that is not yet scored under all metrics."""
 
     number: int
     batch: Scorable
     groups: list[_MetricGroup]
     item: Any = None
-    """What is sent: where to read it, as bytes, or a reference to its rows; None where it cannot leave this process."""
+    """What is sent: a pickled source, or a reference to its rows; None if it cannot be serialised."""
 
     @property
     def is_done(self) -> bool:
-        return all(side.result is not None or side.error is not None for side in self.groups)
+        return all(group.result is not None or group.error is not None for group in self.groups)
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """Some batches that one worker scores, under the same metrics and in the same way."""
+    """Batches that one worker scores under the same metrics and in the same mode."""
 
     pairs: list[tuple[_PendingBatch, _MetricGroup]] = field(default_factory=list)
 
 
 class RayPass:
-    """Sends batches, waits for outcomes, and hands them out in order."""
+    """Sends batches to the cluster, waits for their scores, and yields them in order."""
 
     def __init__(
         self, cluster: Cluster, metrics: Sequence[BatchMetric], *, workers: int | None, retries: int, models: int | None
@@ -87,7 +87,7 @@ class RayPass:
         self._errors = cluster.ray.exceptions
         self._retries = retries
         self._workers = min(workers or cluster.processors, cluster.processors)
-        # Where all of the cluster is used, tasks wait at the workers; else no more are sent than shall run.
+        # If the whole cluster is used, tasks queue at the workers; else no more are sent than may run.
         self._most_tasks = self._workers * (_PREFETCH if self._workers == cluster.processors else 1)
         self._count = len(metrics)
         self._kinds = [
@@ -104,7 +104,7 @@ class RayPass:
         self._seconds_each: float | None = None
         self._drawn = 0
         self._failing = False
-        self._killers = 0
+        self._consecutive_deaths = 0
         self._pool: ModelPool | None = None
         for job, _, modelled in self._kinds:
             if modelled:
@@ -118,15 +118,15 @@ class RayPass:
 
     def _pool_of(self, cluster: Cluster, job: Job, models: int | None) -> ModelPool:
         count = models or max(cluster.gpus, 1)
-        spare = cluster.processors > count  # or nobody would be left to score the rest
-        # Where there are more than GPUs, several share one: who waits for one of its own would wait for ever.
+        spare = cluster.processors > count  # or no worker would be left to score the rest
+        # If there are more actors than GPUs, several share one; otherwise the last would wait for ever.
         gpu = 1 / -(-count // cluster.gpus) if cluster.gpus else 0.0
         return ModelPool(self._ray, job, count, gpu=gpu, processors=int(spare), retries=self._retries)
 
     # --- the loop ----------------------------------------------------------------------------------------------------
 
     def scored(self, batches: Iterator[Scorable]) -> Iterator[ScoredBatch]:
-        """The outcomes, in the order of the batches."""
+        """The scores, in the order of the batches."""
         more = True
         while more or self._units:
             more = more and not self._failing and self._draw(batches)
@@ -144,7 +144,7 @@ class RayPass:
                 self._pool.close()
 
     def _draw(self, batches: Iterator[Scorable]) -> bool:
-        """Draw batches while there is room for them; whether there may be more."""
+        """Draw batches while there is room for them; return whether there may be more."""
         while len(self._tasks) + len(self._ready) < self._most_tasks:
             at_once = self._at_once()
             if len(self._units) >= _MAX_PENDING * self._workers * at_once:
@@ -157,49 +157,49 @@ class RayPass:
             if not drawn:
                 return False
             self._units += drawn
-            travelling = [(unit, side) for unit in drawn if unit.item is not None for side in unit.groups]
-            self._for_models += [pair for pair in travelling if pair[1].modelled]
-            plain = [pair for pair in travelling if not pair[1].modelled]
+            sendable = [(pending, group) for pending in drawn if pending.item is not None for group in pending.groups]
+            self._for_models += [pair for pair in sendable if pair[1].modelled]
+            plain = [pair for pair in sendable if not pair[1].modelled]
             if plain:
                 self._ready.append(_Task(plain))
         return True
 
     def _at_once(self) -> int:
-        """How many batches make a task that is worth its way."""
+        """How many batches make a task that takes long enough."""
         if self._seconds_each is None:
             return 1
         return max(1, min(_MOST_SOURCES, round(_TASK_SECONDS / max(self._seconds_each, 1e-4))))
 
     def _unit(self, batch: Scorable) -> _PendingBatch:
-        sides = [
+        groups = [
             _MetricGroup(job, places, [self._metrics[place] for place in places], modelled)
             for job, places, modelled in self._kinds
         ]
-        unit = _PendingBatch(self._drawn, batch, sides)
+        pending = _PendingBatch(self._drawn, batch, groups)
         self._drawn += 1
         try:
             if isinstance(batch, SourcedBatch):
-                unit.item = self._ray.cloudpickle.dumps(batch)
+                pending.item = self._ray.cloudpickle.dumps(batch)
             else:
-                unit.item = self._ray.put(pack(batch.samples, batch.outputs))
-        except Exception:  # whatever the user's own objects raise: they are scored here
-            for side in sides:
-                side.result = score_batch(batch, side.metrics)
-        return unit
+                pending.item = self._ray.put(pack(batch.samples, batch.outputs))
+        except Exception:  # users' objects may raise anything: they are scored in this process
+            for group in groups:
+                group.result = score_batch(batch, group.metrics)
+        return pending
 
     def _send(self) -> None:
         if self._pool is not None:
-            # What an actor died with once is an actor's only one from then on, so that it is known who is to blame.
+            # A batch whose actor died is retried alone on an actor, so that the cause is known.
             while self._for_models and self._pool.has_room(alone=(alone := self._for_models[0][1].attempts > 0)):
-                unit, side = self._for_models.popleft()
-                self._pool.submit((unit, side), unit.item, alone=alone)
+                pending, group = self._for_models.popleft()
+                self._pool.submit((pending, group), pending.item, alone=alone)
             if self._pool.unavailable:
                 while self._for_models:
                     self._give_up(*self._for_models.popleft(), _NO_MODEL)
         while self._ready and len(self._tasks) < self._most_tasks:
             task = self._ready.popleft()
             first = task.pairs[0][1]
-            items = [unit.item for unit, _ in task.pairs]
+            items = [pending.item for pending, _ in task.pairs]
             self._tasks[self._run.remote(first.job, first.how, first.failure, *items)] = task
 
     def _await_one(self) -> None:
@@ -211,19 +211,19 @@ class RayPass:
             else:
                 self._on_model_done(reference)
 
-    def _combine(self, unit: _PendingBatch) -> ScoredBatch:
+    def _combine(self, pending: _PendingBatch) -> ScoredBatch:
         scores: list[Scores] = [None] * self._count  # type: ignore[list-item]
         notes: dict[str, tuple[int, str]] = {}
         members, sizes = None, set[int]()
-        for side in unit.groups:
-            if side.error is not None:
-                raise side.error
-            assert side.result is not None
-            for place, one in zip(side.places, side.result.scores, strict=True):
+        for group in pending.groups:
+            if group.error is not None:
+                raise group.error
+            assert group.result is not None
+            for place, one in zip(group.places, group.result.scores, strict=True):
                 scores[place] = one
-            notes |= side.result.notes
-            members = members or side.result.members
-            sizes.add(side.result.size)
+            notes |= group.result.notes
+            members = members or group.result.members
+            sizes.add(group.result.size)
         if len(sizes) > 1:
             raise WorkerError(f"a batch had {min(sizes)} samples when read once, and {max(sizes)} when read again")
         return ScoredBatch(sizes.pop(), scores, notes, members)
@@ -249,70 +249,72 @@ class RayPass:
 
     def _take_all(self, pairs: Sequence[tuple[_PendingBatch, _MetricGroup]], returned: BatchResults) -> None:
         self.busy_seconds += returned[0]
-        for (unit, side), result in zip(pairs, returned[1], strict=True):
+        for (pending, group), result in zip(pairs, returned[1], strict=True):
             if isinstance(result, RemoteError):
-                self._on_error(unit, side, result)
+                self._on_error(pending, group, result)
             else:
                 self.bytes_returned += len(result)
-                side.result = unpack_scores(pickle.loads(result))  # noqa: S301 -- from a worker of ours
+                group.result = unpack_scores(pickle.loads(result))  # noqa: S301 -- from a worker of ours
 
     def _on_model_done(self, reference: Any) -> None:
         assert self._pool is not None
-        for verdict in self._pool.outcomes(reference):
-            unit, side = verdict.given
-            if verdict.returned is not None:
-                self._killers = 0
-                self._take_all([verdict.given], verdict.returned)
-            elif verdict.kind == "hopeless":
-                self._give_up(unit, side, _NO_MODEL)
+        for outcome in self._pool.outcomes(reference):
+            pending, group = outcome.task
+            if outcome.returned is not None:
+                self._consecutive_deaths = 0
+                self._take_all([outcome.task], outcome.returned)
+            elif outcome.kind == "unavailable":
+                self._give_up(pending, group, _NO_MODEL)
             else:
-                side.attempts += 1
-                if side.attempts > self._retries and verdict.kind == "blamed":
-                    self._killers += 1
-                    self._give_up(unit, side, _DIED)
+                group.attempts += 1
+                if group.attempts > self._retries and outcome.kind == "confirmed":
+                    self._consecutive_deaths += 1
+                    self._give_up(pending, group, _DIED)
                 else:
-                    self._retry(unit, side)
-        if self._killers >= _MAX_CONSECUTIVE_DEATHS:
-            for unit, side in self._pool.abandon():
-                self._give_up(unit, side, _DIED)
+                    self._retry(pending, group)
+        if self._consecutive_deaths >= _MAX_CONSECUTIVE_DEATHS:
+            for pending, group in self._pool.abandon():
+                self._give_up(pending, group, _DIED)
 
     def _on_worker_death(self, task: _Task) -> None:
-        """A worker died of one of these, or was killed; each is tried by itself from now on."""
-        for unit, side in task.pairs:
-            side.attempts += 1
-            if side.how == "score" and side.attempts > self._retries and len(task.pairs) == 1:
-                self._give_up(unit, side, _DIED)
-            elif side.how == "only read":
-                assert side.failure is not None
-                side.result = unreadable_batch(unit.batch, unit.number, side.metrics, side.failure)
+        """Handle the death of a worker: each of its batches is retried in a task of its own."""
+        for pending, group in task.pairs:
+            group.attempts += 1
+            if group.how == "score" and group.attempts > self._retries and len(task.pairs) == 1:
+                self._give_up(pending, group, _DIED)
+            elif group.how == "only read":
+                assert group.failure is not None
+                group.result = unreadable_batch(pending.batch, pending.number, group.metrics, group.failure)
             else:
-                side.how = "only read" if side.how == "stand in" else side.how
-                self._retry(unit, side)
+                group.how = "only read" if group.how == "stand in" else group.how
+                self._retry(pending, group)
 
-    def _on_error(self, unit: _PendingBatch, side: _MetricGroup, raised: RemoteError) -> None:
-        if raised.error is not None:
-            side.error = raised.error  # something is wrong with what was given: told when its turn comes, as in serial
-        elif side.how != "score":
-            side.error = WorkerError(f"a worker cannot read a batch: {raised.text}")
-            side.error.add_note(raised.trace)
+    def _on_error(self, pending: _PendingBatch, group: _MetricGroup, remote_error: RemoteError) -> None:
+        if remote_error.error is not None:
+            group.error = remote_error.error  # bad input: raised when its turn comes, as the serial executor does
+        elif group.how != "score":
+            group.error = WorkerError(f"a worker cannot read a batch: {remote_error.text}")
+            group.error.add_note(remote_error.trace)
         else:
-            side.attempts += 1
-            if side.attempts > self._retries:
-                self._give_up(unit, side, BatchFailure(SCORING_FAILED, f"not measured: scoring raised {raised.text}"))
+            group.attempts += 1
+            if group.attempts > self._retries:
+                self._give_up(
+                    pending, group, BatchFailure(SCORING_FAILED, f"not measured: scoring raised {remote_error.text}")
+                )
             else:
-                self._retry(unit, side)
-        self._failing |= side.error is not None
+                self._retry(pending, group)
+        self._failing |= group.error is not None
 
-    def _retry(self, unit: _PendingBatch, side: _MetricGroup) -> None:
-        """Before what is new, since everybody waits for it."""
-        if side.modelled and side.how == "score":
-            self._for_models.appendleft((unit, side))
+    def _retry(self, pending: _PendingBatch, group: _MetricGroup) -> None:
+        """Retry a batch before new ones, since all later results wait for it."""
+        if group.modelled and group.how == "score":
+            self._for_models.appendleft((pending, group))
         else:
-            self._ready.appendleft(_Task([(unit, side)]))
+            self._ready.appendleft(_Task([(pending, group)]))
 
-    def _give_up(self, unit: _PendingBatch, side: _MetricGroup, lost: BatchFailure) -> None:
-        side.how, side.failure = "stand in", lost
-        self._retry(unit, side)
+    def _give_up(self, pending: _PendingBatch, group: _MetricGroup, failure: BatchFailure) -> None:
+        group.how, group.failure = "stand in", failure
+        self._retry(pending, group)
 
 
 _DIED = BatchFailure(WORKER_DIED, "not measured: every worker that scored these samples died")

@@ -1,4 +1,4 @@
-"""What runs on a worker of a cluster: some batches, read and scored there; their outcomes go back as columns."""
+"""The code that runs on a Ray worker: reads and scores batches, and returns their scores as packed columns."""
 
 from __future__ import annotations
 
@@ -35,44 +35,44 @@ __all__ = [
 ]
 
 BatchMode = Literal["score", "stand in", "only read"]
-"""Whether a batch is scored, or was given up: then the metrics are asked what a lost batch looks like, or not even."""
+"""Whether a batch is scored, or was given up: then metrics give the shape of a failed batch, or it is only read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The metrics of one evaluation: a name, and where a worker gets them."""
+    """The metrics of one evaluation: a name, and a reference from which a worker gets them."""
 
     name: str
     metrics: list[Any]
-    """A reference to them, in a list so that it is followed once for a worker and not once for a task."""
+    """A reference to them, in a list so that Ray resolves it once per worker and not once per task."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteError:
-    """What a batch raised, in a form that always travels."""
+    """An exception raised on a worker, in a form that can always be pickled."""
 
     error: AueporaError | None
-    """Where it is one of ours, which tell that something is wrong with what was given."""
+    """The exception if it is an ``AueporaError``, which means bad input."""
     text: str
     trace: str
 
     @classmethod
     def of(cls, error: Exception) -> RemoteError:
-        """Of an error that was caught."""
+        """Wrap an exception."""
         trace = "".join(traceback.format_exception(error))
         return cls(error if isinstance(error, AueporaError) else None, f"{type(error).__name__}: {error}", trace)
 
 
 BatchResults = tuple[float, list[bytes | RemoteError]]
-"""How many seconds it took, and what became of each batch."""
+"""The seconds of the task, and the packed scores or the error of each batch."""
 
 _MOST_JOBS = 2
 _jobs: OrderedDict[str, tuple[list[BatchMetric], dict[Hashable, Any]]] = OrderedDict()
-"""In the worker: the metrics of the evaluations under way, and what their batches hand on to each other."""
+"""In the worker: the metrics of the current evaluations, and the memory shared by their batches."""
 
 
-def run_batches(job: Job, how: BatchMode, lost: BatchFailure | None, *items: Any) -> BatchResults:
-    """Score some batches, or say what is known of such as were given up."""
+def run_batches(job: Job, how: BatchMode, failure: BatchFailure | None, *items: Any) -> BatchResults:
+    """Score some batches, or make the failed scores of batches that were given up."""
     begun = time.perf_counter()
     try:
         metrics, memory = _load_job(job)
@@ -82,22 +82,22 @@ def run_batches(job: Job, how: BatchMode, lost: BatchFailure | None, *items: Any
     def outcome(item: Any) -> ScoredBatch:
         with gc_paused():
             sent = pickle.loads(item) if isinstance(item, bytes) else Batch(*unpack(item), memory=memory)  # noqa: S301 -- from the process that started this task
-        if lost is None:
+        if failure is None:
             return score_batch(sent, metrics, memory)
-        return failed_batch(sent, metrics, lost, ask_metrics=how == "stand in")
+        return failed_batch(sent, metrics, failure, ask_metrics=how == "stand in")
 
     results = [_run_or_error(outcome, item) for item in items]
     return time.perf_counter() - begun, results
 
 
 class ModelActor:
-    """Keeps models, loaded once, and scores by them one batch after the other: lives as an actor."""
+    """A Ray actor that loads models once and scores batches with them."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
 
     def load(self) -> None:
-        """Load the models. What is wrong with one is told by the first batch that needs it."""
+        """Load the models. Errors are raised by the first batch that needs the model."""
         try:
             for metric in _load_job(self._job)[0]:
                 metric.require_ready()
@@ -105,7 +105,7 @@ class ModelActor:
             return
 
     def score(self, item: Any) -> BatchResults:
-        """The outcomes of a batch."""
+        """The scores of a batch."""
         return run_batches(self._job, "score", None, item)
 
 
@@ -133,17 +133,17 @@ def _load_error(error: Exception) -> RemoteError:
 def _run_or_error(outcome: Callable[[Any], ScoredBatch], item: Any) -> bytes | RemoteError:
     try:
         return pickle.dumps(pack_scores(outcome(item)), pickle.HIGHEST_PROTOCOL)
-    except Exception as error:  # told where the evaluation was asked for, as it would be there
+    except Exception as error:  # raised in the process that started the evaluation
         return RemoteError.of(error)
 
 
 def pack_scores(scored: ScoredBatch) -> tuple[Any, ...]:
-    """The outcomes of a batch in fewer bytes, nothing of them lost."""
+    """The scores of a batch packed without loss."""
     return scored.size, [_pack_columns(one) for one in scored.scores], scored.notes, scored.members
 
 
 def unpack_scores(columns: Sequence[Any]) -> ScoredBatch:
-    """The outcomes again."""
+    """The scores of a packed batch."""
     size, scores, notes, members = columns
     return ScoredBatch(size, [_unpack_columns(size, one) for one in scores], notes, members)
 
@@ -174,7 +174,7 @@ def _unpack_columns(size: int, columns: Sequence[Any]) -> Scores:
 
 
 def _narrow(column: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
-    """The numbers in one or four bytes each where every bit of them comes back."""
+    """The numbers as uint8 or float32 if that loses no bit."""
     column = np.ascontiguousarray(column)
     with np.errstate(all="ignore"):
         for kind in (np.uint8, np.float32):

@@ -1,4 +1,4 @@
-"""One side of a sharded input, samples or outputs: its records by number, over all files, and where they stand."""
+"""Index of the records (samples or outputs) of a sharded input: numbered over all files, with their locations."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ __all__ = ["Mapper", "RecordIndex", "outputs_by_file", "read_outputs", "read_sam
 
 Rows = npt.NDArray[np.int64]
 Mapper = Callable[[Callable[[RecordRange], IdHashes], Iterable[RecordRange]], Iterable[IdHashes]]
-"""What calls a function for each of many ranges, in their order: ``map``, or that of a pool of processes."""
+"""Calls a function for each of many ranges, in their order: ``map``, or that of a pool of processes."""
 _COMPRESSED_TIMES = 16
-"""Ranges of compressed files are so much larger, since who reads one may have to decompress what is before it."""
+"""Ranges of compressed files are this much larger, since a worker may have to decompress what is before one."""
 
 
 def read_samples(runs: Iterable[RecordRange]) -> list[ParsedSample]:
-    """The samples of some runs."""
+    """The samples of some ranges."""
     return [one for _, read in samples_by_file(runs) for one in read]
 
 
 def read_outputs(runs: Iterable[RecordRange]) -> list[OptionalOutput]:
-    """The outputs of some runs."""
+    """The outputs of some ranges."""
     return [one for _, read in outputs_by_file(runs) for one in read]
 
 
 def samples_by_file(runs: Iterable[RecordRange]) -> Iterator[tuple[InputFile, list[ParsedSample]]]:
-    """The samples of some runs, file by file: each is opened once, in however many places it is read."""
+    """The samples of some ranges, file by file; each file is opened once."""
     for file, some in groupby(runs, key=_file):
         yield file, (read_row_samples if _is_table(file) else read_line_samples)(list(some))
 
 
 def outputs_by_file(runs: Iterable[RecordRange]) -> Iterator[tuple[InputFile, list[OptionalOutput]]]:
-    """The outputs of some runs, in the same way."""
+    """The outputs of some ranges, file by file; each file is opened once."""
     for file, some in groupby(runs, key=_file):
         yield file, (read_row_outputs if _is_table(file) else read_line_outputs)(list(some))
 
@@ -65,10 +65,10 @@ _file = attrgetter("file")
 
 
 class RecordIndex:
-    """The records of several files as one numbered row."""
+    """The records of several files, numbered consecutively, and the ranges to read them."""
 
     def __init__(self, files: Sequence[InputFile], role: Role, batch_size: int, cuts: Rows | None = None) -> None:
-        """Files are gone through once for their ends of lines; ``cuts`` are records at which they will be cut."""
+        """Scan the files once for line ends; ``cuts`` are records at which ranges will begin."""
         self.files = files
         self.role: Role = role
         self._batch_size = batch_size
@@ -109,7 +109,7 @@ class RecordIndex:
         return int(self.firsts[-1])
 
     def batches(self) -> Rows:
-        """Where to cut the records into batches: the first of each, and the end of all. None crosses files."""
+        """The first record of each batch, and the end of all. No batch crosses files."""
         cuts: list[int] = []
         for number in range(len(self.files)):
             first = int(self.firsts[number])
@@ -143,15 +143,15 @@ class RecordIndex:
             yield from self._packed(pieces)
 
     def ranges_between(self, bounds: Rows) -> list[RecordRanges]:
-        """The runs from each bound to the next."""
+        """The ranges from each bound to the next."""
         return self._runs([np.array([ends]) for ends in pairwise(bounds.tolist())])
 
     def ranges_of(self, rows: Sequence[Rows]) -> list[RecordRanges]:
-        """The runs of some records, several times over: rising numbers, each once."""
+        """The ranges of several selections of records, each ascending and without duplicates."""
         return self._runs([_pieces(some) for some in rows])
 
     def _runs(self, pieces: Sequence[Rows]) -> list[RecordRanges]:
-        """The runs of pieces, each from one record up to another."""
+        """The ranges of pieces, each from one record up to another."""
         cut = [self._by_file(some) for some in pieces]
         self._look_up(np.concatenate(cut))
         return [self._packed(some) for some in cut]
@@ -171,7 +171,7 @@ class RecordIndex:
         return cut
 
     def _look_up(self, pieces: Rows) -> None:
-        """Go through files once more where it is not known at which bytes these pieces begin and end."""
+        """Scan files again if the byte offsets of these pieces are not known."""
         for number, own in _each_file(pieces):
             if number in self._lines:
                 known = self._lines[number].rows
@@ -193,7 +193,7 @@ class RecordIndex:
         return RecordRanges.of(self.files, np.concatenate(made))
 
     def names(self, rows: Rows) -> list[tuple[str, int, str]]:
-        """Of some records (rising numbers): file, line and id."""
+        """File, line and id of some records (ascending numbers)."""
         read: list[Any] = []
         by_file = samples_by_file if self.role == "samples" else outputs_by_file
         for file, found in by_file(self.ranges_of([rows])[0]):
@@ -201,11 +201,11 @@ class RecordIndex:
         return read
 
     def require_distinct(self, ids: IdHashes) -> Rows:
-        """Raise where an id comes twice. The records whose ids only look the same (as numbers) are the result."""
+        """Raise if an id occurs twice; return the records of different ids with equal hashes."""
         order = np.argsort(ids.ids, kind="stable")
         same = np.flatnonzero(ids.ids[order][1:] == ids.ids[order][:-1])
         pairs = np.column_stack([order[same], order[same + 1]])
-        pairs = pairs[np.argsort(pairs[:, 1])]  # the first that comes twice is told, without reading all that follows
+        pairs = pairs[np.argsort(pairs[:, 1])]  # the first duplicate is reported, without reading all that follows
         seen: dict[str, tuple[str, int]] = {}
         for start in range(0, len(pairs), self._batch_size):
             for path, line, name in self.names(np.unique(pairs[start : start + self._batch_size])):

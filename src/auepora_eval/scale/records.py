@@ -1,4 +1,4 @@
-"""What is read of a range: outputs that may be absent, and ids as 64-bit numbers that are the same everywhere."""
+"""Records read from a range: outputs that may be absent, and ids as 64-bit hashes that are the same on all machines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 class OptionalOutput(NamedTuple):
-    """An output, whose it is, and where it stands; ``None`` where a record that could hold one has none."""
+    """An output with its sample id and line; ``None`` if the record has no output."""
 
     line: int
     sample_id: str
@@ -27,15 +27,15 @@ class OptionalOutput(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IdHashes:
-    """The ids of some records, each as a number, and whose variants they are."""
+    """The ids of some records as hashes, and of which samples they are variants."""
 
     ids: Hashes
     variants: npt.NDArray[np.int64]
     """Which of the records are variants."""
     bases: Hashes
-    """Of each of those the id it is a variant of."""
+    """For each of those the id it is a variant of."""
     absent: npt.NDArray[np.int64]
-    """Which of the records hold no output, where they could."""
+    """Which of the records have no output."""
 
 
 _FACTOR = 0x9E3779B97F4A7C15
@@ -43,7 +43,7 @@ _FACTOR = 0x9E3779B97F4A7C15
 
 
 def hash_ids(ids: Sequence[str]) -> Hashes:
-    """A number for each id. Two ids may have the same one, though hardly ever: whoever reads them compares the ids.
+    """A hash for each id. Two ids may have the same one, though hardly ever: readers compare the ids.
 
     The number is the value of a polynomial, with the bytes of the id for its coefficients, modulo 2^64.
     """
@@ -61,7 +61,7 @@ def hash_ids(ids: Sequence[str]) -> Hashes:
 
 
 def make_id_hashes(ids: Sequence[str], bases: Sequence[str | None] = (), absent: Sequence[int] = ()) -> IdHashes:
-    """Ids, of each whose variant it is, and which have no output."""
+    """The hashes of ids, of the ids they are variants of, and which have no output."""
     variants = [row for row, base in enumerate(bases) if base is not None]
     return IdHashes(
         hash_ids(ids),

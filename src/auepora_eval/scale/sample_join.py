@@ -1,4 +1,4 @@
-"""Who belongs to whom, found from ids alone: the output of each sample, and the bases of each batch's variants."""
+"""The join of samples and outputs by id hashes, and the bases of each batch's variants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 class IdPositions:
-    """At which records an id stands: one as a rule, more where different ids look the same as numbers."""
+    """The record positions of ids: usually one per id, more if different ids have equal hashes."""
 
     def __init__(self, ids: Hashes, usable: Rows | None = None) -> None:
         """``usable`` names the records that count; all, if it is not given."""
@@ -24,18 +24,18 @@ class IdPositions:
         self._rows = rows[order]
         self._ids = ids[rows][order]
 
-    def of(self, wanted: Hashes) -> tuple[Rows, Rows]:
-        """For all of these ids the records they may stand at, and which of the wanted each is for."""
-        first = np.searchsorted(self._ids, wanted, side="left")
-        counts = np.searchsorted(self._ids, wanted, side="right") - first
-        which = np.repeat(np.arange(len(wanted)), counts)
+    def of(self, ids: Hashes) -> tuple[Rows, Rows]:
+        """The candidate records of these ids, and the index of the id that each is for."""
+        first = np.searchsorted(self._ids, ids, side="left")
+        counts = np.searchsorted(self._ids, ids, side="right") - first
+        which = np.repeat(np.arange(len(ids)), counts)
         within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
         return self._rows[np.repeat(first, counts) + within], which
 
 
 @dataclass(frozen=True, slots=True)
 class SampleOutputJoin:
-    """Which outputs belong to which samples."""
+    """The join of samples and outputs: which output belongs to which sample."""
 
     in_order: bool
     """Whether each sample's output has the same number as the sample."""
@@ -68,9 +68,9 @@ class SampleOutputJoin:
 
 
 def join_by_id(samples: IdHashes, outputs: IdHashes, *, sure: bool = True) -> SampleOutputJoin:
-    """Which outputs belong to which samples: the same ids in the same order, or else looked up.
+    """Join samples and outputs: by position if their ids are the same in the same order, else by lookup.
 
-    Without being ``sure`` that different ids are different numbers, all records an id may stand at are looked up.
+    Unless ``sure`` that different ids have different hashes, all candidate records of an id are looked up.
     """
     if sure and np.array_equal(samples.ids, outputs.ids):
         return SampleOutputJoin(True, outputs.absent, _NONE, _NONE, _NONE)
@@ -88,7 +88,7 @@ def join_by_id(samples: IdHashes, outputs: IdHashes, *, sure: bool = True) -> Sa
 def bases_per_batch(samples: IdHashes, bounds: Rows) -> list[Rows]:
     """For each batch the samples that its own are variants of, over any number of steps, less its own.
 
-    An id that two samples have, or seem to have, stands for both: who is joined with them decides.
+    An id hash that two samples share stands for both; the worker compares the ids.
     """
     places = IdPositions(samples.ids)
     above, which = places.of(samples.bases)

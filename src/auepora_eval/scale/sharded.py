@@ -1,4 +1,4 @@
-"""Files of any number and size to results: split into ranges, scored by whoever there is, kept in parts if wanted."""
+"""Evaluation of files of any number and size: split into ranges, scored by an executor, with an optional checkpoint."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def evaluate_files(
 ) -> Results:
     """Score files of samples and outputs: paths, directories or globs of JSONL or Parquet files.
 
-    Whoever scores a batch reads it from the files, so that they must be at the same place for all. The numbers are
-    those of ``evaluate`` on everything at once, to the last bit, whoever scores and however the files are cut. Without
-    ``metrics``, all that the data supports are computed; finding out takes another pass over it.
+    The worker that scores a batch reads it from the files, so they must have the same path on all machines. The results
+    are those of ``evaluate`` on all samples at once, to the last bit, for every executor and split. Without
+    ``metrics``, all that the data supports are computed, which takes another pass over it.
 
     With a folder for ``parts`` the scores of all samples are written there as Parquet, in parts of about ``unit_size``
-    samples; the same call goes on after an interruption with what is missing. With ``keep_scores=False`` memory does
-    not grow with the data. ``executor="ray"`` uses the cluster at ``address`` (``auto``, ``host:port``, ``ray://…``),
-    or one of its own on this machine.
+    samples; the same call resumes after an interruption. With ``keep_scores=False`` memory does not grow with the data.
+    ``executor="ray"`` uses the cluster at ``address`` (``auto``, ``host:port``, ``ray://…``), or one of its own on this
+    machine.
     """
     rules = Conventions.of(conventions)
     chosen = resolve_metrics(metrics, rules)
@@ -83,8 +83,8 @@ def evaluate_files(
         if not chosen:
             chosen = supported_metrics(found, rules)
             found = split(chosen)
-        for remark in found.warnings(rules):
-            warnings.warn(remark, AueporaWarning, stacklevel=2)
+        for message in found.warnings(rules):
+            warnings.warn(message, AueporaWarning, stacklevel=2)
         return evaluate_sharded(
             found,
             chosen,
@@ -159,9 +159,9 @@ def evaluate_sharded(
     keep_scores: bool = True,
     judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
-    told: Callable[[CheckpointExecutor], None] | None = None,
+    on_checkpoint: Callable[[CheckpointExecutor], None] | None = None,
 ) -> Results:
-    """Score what ``sharded_input`` found; ``told`` is handed what knows how much of it was in the folder already."""
+    """Score the files of ``sharded_input``; ``on_checkpoint`` gets the executor that counts what is already scored."""
     groups = parse_slices(slices)
     scoring = executor
     if parts is not None:
@@ -171,8 +171,8 @@ def evaluate_sharded(
         scoring = CheckpointExecutor(
             behind, folder, open_checkpoint(folder, manifest), by_workers=not _scores_in_this_process(metrics)
         )
-        if told is not None:
-            told(scoring)
+        if on_checkpoint is not None:
+            on_checkpoint(scoring)
     try:
         return evaluate_sources(
             found.sources,
@@ -190,7 +190,7 @@ def evaluate_sharded(
 
 
 def _scores_in_this_process(metrics: Sequence[Metric]) -> bool:
-    """Whether not all outcomes of a unit come to be at one place: judges are asked here, models are kept by actors."""
+    """Whether the scores of a unit come from several processes: judges run in this one, models in actors."""
     return any(isinstance(one, BatchMetric) and (one.asks_models or any(judged_parts(one))) for one in metrics)
 
 
@@ -204,11 +204,11 @@ def _manifest(
     unit_size: int | None,
 ) -> Manifest:
     if unit_size is not None and (isinstance(unit_size, bool) or not isinstance(unit_size, int) or unit_size < 1):
-        raise BadValueError(f"unit_size must be a whole number of at least 1, not {unit_size!r}")
+        raise BadValueError(f"unit_size must be an integer >= 1, not {unit_size!r}")
     if unit_size is None:
         unit_size = max(batch_size, min(UNIT_SIZE, found.total // _UNITS))
         if any(isinstance(one, BatchMetric) and any(judged_parts(one)) for one in metrics):
-            unit_size = batch_size  # what is lost with a unit was paid for
+            unit_size = batch_size  # judgements that are lost with a unit were paid for
     facts: dict[str, Any] = {
         "dataset": _format_paths(named[0]),
         "outputs": None if named[1] is None else _format_paths(named[1]),

@@ -1,7 +1,7 @@
 """Sharded input: files, directories and globs of JSONL or Parquet as many small sources that can be read anywhere.
 
-Files are looked through once for where records begin, and once for ids; both passes decode nothing else. Then each
-source is a list of ranges: whoever scores it reads those, and nothing of it has been in memory before.
+Files are scanned once for the offsets of records, and once for ids; both passes decode nothing else. Then each source
+is a list of ranges that the worker reads.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _NOW_RANKED = "field 'retrieved' is there, and not on the lines before: write it
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """A batch as ranges of files: its samples, and records that hold their outputs."""
+    """A batch as ranges of files: its samples and their outputs."""
 
     size: int
     samples: RecordRanges
     outputs: RecordRanges
     answers_only: bool = False
-    """Whether outputs do not say what was retrieved; all of them must do alike."""
+    """Whether outputs have no rankings; either all or none must have one."""
     bases: RecordRanges = _NO_RANGES
     """The samples that its own are variants of, and the outputs of those."""
     base_outputs: RecordRanges = _NO_RANGES
@@ -75,7 +75,7 @@ class FileSource:
 
 
 class CountedIds(Sequence[str]):
-    """Some ids, of which only the first are known and the others counted."""
+    """A sequence of ids of which only the first are known and the others counted."""
 
     def __init__(self, count: int, first: Sequence[str]) -> None:
         self._count = count
@@ -98,19 +98,19 @@ class CountedIds(Sequence[str]):
 
 @dataclass(frozen=True, slots=True)
 class ShardedInput:
-    """Samples and outputs as sources, and what is known of them."""
+    """Samples and outputs as sources, with their totals and warnings."""
 
     sources: Sequence[FileSource]
     total: int
     """How many samples there are."""
     bytes: int
-    """What the files take, as they are."""
+    """The size of the files as stored."""
     fingerprint: str
     """Of the files (their names, sizes, times and formats) and the size of batches: another if any of it changes."""
     formats: tuple[str, str]
     """How samples and outputs are written."""
     answers_only: bool
-    """Whether outputs do not say what was retrieved: the system answers and retrieves nothing."""
+    """Whether outputs have no rankings: the system answers and retrieves nothing."""
     joined: bool
     """Whether sources bring the bases of their variants, for ``evaluate_sources(..., joined=True)``."""
     missing: CountedIds = field(default_factory=lambda: CountedIds(0, ()))
@@ -119,12 +119,12 @@ class ShardedInput:
     """Outputs without a sample, which no source reads."""
 
     def warnings(self, conventions: str | Conventions = "auepora") -> list[str]:
-        """What there is to say of samples and outputs without a partner."""
+        """Warnings about samples without an output and outputs without a sample."""
         return unmatched_warnings(self.missing, self.unknown, total=self.total, conventions=Conventions.of(conventions))
 
 
 def wants_bases(metrics: Iterable[Metric]) -> bool:
-    """Whether any of these metrics makes pairs of variants and bases where they are scored."""
+    """Whether any of these metrics pairs variants with their bases on the worker."""
     return any(isinstance(one, BatchMetric) and pairs_in_worker(one) for one in metrics)
 
 
@@ -141,10 +141,10 @@ def sharded_sources(
     """Split samples and their outputs into sources of about ``batch_size`` samples, in the order of the files.
 
     Each is a file, a directory or a glob of JSONL (plain, ``.gz`` or ``.zst``) or Parquet files, or several of these;
-    files come in natural order (part-2 before part-10), and samples as they stand in them. Without ``outputs`` the
-    dataset must be in a format that keeps both in one record. ``bases`` has each source bring the bases of its
-    variants along, where ``wants_bases`` says that a metric pairs them. ``mapper`` carries out the pass over ids: it
-    calls a function for each of many ranges, as ``map`` does or the ``map`` of a pool of processes.
+    files are in natural order (part-2 before part-10), and samples in the order of the files. Without ``outputs`` the
+    dataset must be in a format that keeps both in one record. With ``bases`` each source includes the bases of its
+    variants, for metrics that pair them (``wants_bases``). ``mapper`` runs the pass over ids: it calls a function for
+    each of many ranges, as ``map`` or the ``map`` of a pool of processes does.
     """
     size = check_batch_size(batch_size)
     sample_files = input_files(dataset, "samples", dataset_format)
@@ -155,22 +155,22 @@ def sharded_sources(
     samples = RecordIndex(sample_files, "samples", size)
     bounds = samples.batches()
     ids = samples.ids(mapper, families=bases)
-    alike = len(samples.require_distinct(ids))
+    collisions = len(samples.require_distinct(ids))
     if outputs is None:
-        answers, answer_ids = samples.as_outputs(), ids
+        output_index, output_ids = samples.as_outputs(), ids
     else:
-        answers = RecordIndex(output_files, "outputs", size, cuts=bounds)
-        answer_ids = answers.ids(mapper)
-        alike += len(answers.require_distinct(answer_ids))
-    pairing = join_by_id(ids, answer_ids, sure=not alike)
-    missing, unknown = _count_ids(samples, pairing.missing), _count_ids(answers, pairing.unknown)
+        output_index = RecordIndex(output_files, "outputs", size, cuts=bounds)
+        output_ids = output_index.ids(mapper)
+        collisions += len(output_index.require_distinct(output_ids))
+    join = join_by_id(ids, output_ids, sure=not collisions)
+    missing, unknown = _count_ids(samples, join.missing), _count_ids(output_index, join.unknown)
     _require_common_id(samples.total, missing, unknown, output_files[0])
-    answers_only = _answers_only(answers)
-    guests = bases_per_batch(ids, bounds) if bases else []
+    answers_only = _answers_only(output_index)
+    base_rows = bases_per_batch(ids, bounds) if bases else []
     runs = zip(
         samples.ranges_between(bounds),
-        answers.ranges_between(bounds) if pairing.in_order else answers.ranges_of(pairing.of_batches(bounds)),
-        *_base_ranges(samples, answers, pairing, guests, len(bounds) - 1),
+        output_index.ranges_between(bounds) if join.in_order else output_index.ranges_of(join.of_batches(bounds)),
+        *_base_ranges(samples, output_index, join, base_rows, len(bounds) - 1),
         strict=True,
     )
     return ShardedInput(
@@ -190,11 +190,11 @@ def sharded_sources(
 
 
 def _base_ranges(
-    samples: RecordIndex, answers: RecordIndex, pairing: SampleOutputJoin, guests: Sequence[Rows], count: int
+    samples: RecordIndex, answers: RecordIndex, join: SampleOutputJoin, base_rows: Sequence[Rows], count: int
 ) -> tuple[list[RecordRanges], list[RecordRanges]]:
-    if not any(len(one) for one in guests):
+    if not any(len(one) for one in base_rows):
         return [_NO_RANGES] * count, [_NO_RANGES] * count
-    return samples.ranges_of(guests), answers.ranges_of([pairing.of_samples(one) for one in guests])
+    return samples.ranges_of(base_rows), answers.ranges_of([join.of_samples(one) for one in base_rows])
 
 
 def _count_ids(side: RecordIndex, rows: Rows) -> CountedIds:
@@ -213,7 +213,7 @@ def _require_common_id(total: int, missing: CountedIds, unknown: CountedIds, out
 
 
 def _answers_only(answers: RecordIndex) -> bool:
-    """Whether outputs do not say what was retrieved: the first that is no failure says it for all."""
+    """Whether outputs have no rankings: the first that did not fail decides for all."""
     for runs in answers.ranges_between(answers.batches()):
         for one in read_outputs(runs):
             if one.output is not None and one.output.error is None:
@@ -222,5 +222,5 @@ def _answers_only(answers: RecordIndex) -> bool:
 
 
 def _fingerprint(samples: Sequence[InputFile], outputs: Sequence[InputFile], batch_size: int) -> str:
-    told = [[(one.path, one.format, one.size, one.mtime) for one in side] for side in (samples, outputs)]
-    return hashlib.sha256(json.dumps([told, batch_size]).encode("utf-8", "surrogateescape")).hexdigest()
+    facts = [[(one.path, one.format, one.size, one.mtime) for one in side] for side in (samples, outputs)]
+    return hashlib.sha256(json.dumps([facts, batch_size]).encode("utf-8", "surrogateescape")).hexdigest()

@@ -233,7 +233,7 @@ class Talkative(SampleMetric):
         raise ValueError("hm")
 
 
-def test_remarks_of_guests_are_made_where_they_are_at_home() -> None:
+def test_warnings_of_bases_come_from_their_own_batch() -> None:
     given = rows(40, missing=False)
     noisy: Spec = {"noise_robustness": {"base": Talkative()}}
     with pytest.warns(AueporaWarning, match=r"raised ValueError: hm \(sample 'q1' and 37 more\)"):
@@ -265,14 +265,14 @@ def test_bases_of_batches() -> None:
 
 
 @given(st.lists(st.text(max_size=6)))
-def test_numbers_of_ids(given: list[str]) -> None:
+def test_hashes_of_ids(given: list[str]) -> None:
     """The same for the same id, whatever stands beside it, and another for every other."""
     together = hash_ids(given).tolist()
     assert together == [int(hash_ids([one])[0]) for one in given]
     assert len(set(together)) == len(set(given))
 
 
-def test_numbers_of_many_ids_are_all_different() -> None:
+def test_hashes_of_many_ids_are_distinct() -> None:
     many = [f"{stem}{number}" for stem in ("q", "q0", "sample-", "\0", "ä") for number in range(40_000)]
     assert len(np.unique(hash_ids(many))) == len(set(many))
     for one in ("", "q1", "\ud800"):

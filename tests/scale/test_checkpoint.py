@@ -83,7 +83,7 @@ class _Elsewhere(SerialExecutor):
             yield scored
 
 
-def test_workers_that_are_elsewhere_write_into_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_in_another_folder_write_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "elsewhere" / "scores").mkdir(parents=True)
     same(scored_into(Path("scores"), _Elsewhere(tmp_path / "elsewhere")), expected())
@@ -105,7 +105,7 @@ class _Dying(SerialExecutor):
             yield scored
 
 
-def test_what_was_interrupted_is_gone_on_with(tmp_path: Path) -> None:
+def test_interrupted_evaluation_resumes(tmp_path: Path) -> None:
     folder, log = tmp_path / "scores", tmp_path / "read"
     with pytest.raises(KeyboardInterrupt):
         scored_into(folder, _Dying(2))
@@ -118,7 +118,7 @@ def test_what_was_interrupted_is_gone_on_with(tmp_path: Path) -> None:
     assert len({one["digest"] for one in manifest["units"]}) == 6
 
 
-def test_a_half_written_file_is_no_part(tmp_path: Path) -> None:
+def test_half_written_file_is_not_a_part(tmp_path: Path) -> None:
     folder, log = tmp_path / "scores", tmp_path / "read"
     scored_into(folder, SerialExecutor())
     whole = (folder / "part-000002.parquet").read_bytes()
@@ -147,7 +147,7 @@ class _GivingUp(SerialExecutor):
                 yield from super().score([batch], metrics)
 
 
-def test_of_a_unit_that_kills_only_the_guilty_batch_is_lost_and_it_is_tried_again(tmp_path: Path) -> None:
+def test_unit_that_kills_loses_one_batch_and_is_retried(tmp_path: Path) -> None:
     folder, log = tmp_path / "scores", tmp_path / "read"
     metrics: list[Spec] = ["recall@2", "token_f1"]
 
@@ -155,7 +155,7 @@ def test_of_a_unit_that_kills_only_the_guilty_batch_is_lost_and_it_is_tried_agai
         executor = CheckpointExecutor(others, folder, open_checkpoint(folder, plan(metrics)), by_workers=True)
         return evaluate_sources(sources(log), metrics, executor=executor)
 
-    with pytest.warns(AueporaWarning, match=r"part-000001\.parquet holds samples that nobody lived to score"):
+    with pytest.warns(AueporaWarning, match=r"part-000001\.parquet has samples whose workers died"):
         lost = run(_GivingUp(45))
     assert [one.details["failed_worker_died"] for one in lost] == [SIZE, SIZE]
     assert not json.loads((folder / "manifest.json").read_text())["complete"]
@@ -200,16 +200,16 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         pytest.param('{"kind": "auepora sc', "cannot be read as a manifest", id="cut off"),
         pytest.param('{"kind": "auepora scores in parts", "schema": 1}', "lacks something .'units'", id="a part of it"),
         pytest.param('{"kind": "auepora scores in parts", "schema": 1, "units": 3}', "lacks something", id="no units"),
     ],
 )
-def test_a_manifest_that_is_none_says_what_to_do(tmp_path: Path, content: str, told: str) -> None:
+def test_bad_manifest(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "manifest.json").write_text(content)
-    with pytest.raises(DataFileError, match=rf"manifest\.json: .*{told}.*; name another folder, or delete it"):
+    with pytest.raises(DataFileError, match=rf"manifest\.json: .*{message}.*; name another folder, or delete it"):
         open_checkpoint(tmp_path, plan())
 
 
@@ -270,7 +270,7 @@ def test_a_part_gives_the_same_scores_to_the_last_bit(tmp_path: Path) -> None:
     }
 
 
-def test_anybody_can_read_a_part(tmp_path: Path) -> None:
+def test_part_is_plain_parquet(tmp_path: Path) -> None:
     from pyarrow import parquet
 
     scored_into(tmp_path, SerialExecutor())
@@ -294,11 +294,11 @@ def test_a_part_that_was_changed_is_refused(tmp_path: Path) -> None:
     place = table.column_names.index("token_f1")
     changed = table.set_column(place, "token_f1", [[0.99] * len(table)]).replace_schema_metadata(table.schema.metadata)
     parquet.write_table(changed, path)
-    with pytest.raises(DataFileError, match="is not as it was written; delete it"):
+    with pytest.raises(DataFileError, match="was changed since it was written; delete it"):
         read_part(path)
 
 
-def test_keys_that_no_file_can_hold_are_told(tmp_path: Path) -> None:
+def test_keys_that_cannot_be_written(tmp_path: Path) -> None:
     scores = replace(Scores.of([1.0]), keys=(object(),))
     with pytest.raises(BadValueError, match="metric 'mine' pairs samples by something that cannot be written"):
         write_part(
@@ -306,7 +306,7 @@ def test_keys_that_no_file_can_hold_are_told(tmp_path: Path) -> None:
         )
 
 
-def test_a_metric_called_like_a_column_is_told(tmp_path: Path) -> None:
+def test_metric_named_like_a_column(tmp_path: Path) -> None:
     scored = ScoredBatch(1, [Scores.of([1.0])], {}, BatchMembership(1, ("a",)))
     with pytest.raises(BadValueError, match="two columns of a part would be called 'position'"):
         write_part(tmp_path / "p", scored, ["position"], job="", unit=0, first=0)
@@ -335,11 +335,11 @@ class _DyingAfterwards(SerialExecutor):
             yield replace(scored, scores=[failed for _ in metrics])
 
 
-def test_a_part_is_believed_whatever_became_of_who_wrote_it(tmp_path: Path) -> None:
+def test_part_of_a_dead_worker_is_used(tmp_path: Path) -> None:
     same(scored_into(tmp_path / "scores", _DyingAfterwards()), expected())
 
 
-def test_what_does_not_count_may_be_any_nan(tmp_path: Path) -> None:
+def test_excluded_values_may_be_any_nan(tmp_path: Path) -> None:
     """Division gives one with another sign than ``math.nan`` has."""
     values = np.array([0.5, -0.0, np.copysign(np.nan, -1)])
     scores = Scores(values, np.array([0, 0, 1], dtype=np.uint8), np.array([0, 0, 1], dtype=np.int16), ("", "odd"))

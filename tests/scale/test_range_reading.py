@@ -62,9 +62,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst"])
-def test_a_compressed_file_is_gone_through_once_not_once_for_every_range(
-    tmp_path: Path, suffix: str, opened: Counter[str]
-) -> None:
+def test_compressed_file_is_decompressed_once(tmp_path: Path, suffix: str, opened: Counter[str]) -> None:
     sharded = sharded_sources(*written(tmp_path, suffix, mixed=False), batch_size=1)
     assert len(sharded.sources) == TOTAL // 16
     compressed_streams.close_streams()
@@ -75,7 +73,7 @@ def test_a_compressed_file_is_gone_through_once_not_once_for_every_range(
     assert got == evaluate(*rows(TOTAL, missing=False), METRICS)
 
 
-def test_bases_further_up_do_not_hold_up_the_rest(tmp_path: Path, opened: Counter[str]) -> None:
+def test_earlier_bases_use_a_second_stream(tmp_path: Path, opened: Counter[str]) -> None:
     sharded = sharded_sources(*written(tmp_path, ".jsonl.gz", mixed=False), batch_size=1, bases=True)
     compressed_streams.close_streams()
     opened.clear()
@@ -106,11 +104,11 @@ def test_outputs_in_another_order_are_read_batch_by_batch_not_one_by_one(
 def test_no_file_stays_open(tmp_path: Path) -> None:
     named = written(tmp_path, ".jsonl.gz", mixed=False)
     evaluate_files(*named, ["token_f1"], batch_size=1)
-    held = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
-    assert not [one for one in held if one.startswith(str(tmp_path))]
+    open_files = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    assert not [one for one in open_files if one.startswith(str(tmp_path))]
 
 
-def test_as_many_streams_as_are_useful(tmp_path: Path) -> None:
+def test_number_of_open_streams(tmp_path: Path) -> None:
     for number in range(12):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -120,7 +118,7 @@ def test_as_many_streams_as_are_useful(tmp_path: Path) -> None:
     assert not compressed_streams._streams
 
 
-def test_damage_further_down_a_compressed_file_is_told(tmp_path: Path) -> None:
+def test_damage_in_the_middle_of_a_compressed_file(tmp_path: Path) -> None:
     samples, outputs = written(tmp_path, ".jsonl.gz", mixed=False)
     lines = gzip.decompress(samples.read_bytes()).splitlines(keepends=True)
     halves = [gzip.compress(b"".join(some)) for some in (lines[:160], lines[160:])]
@@ -158,7 +156,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
         source.read()
 
 
-def test_what_tools_leave_beside_their_parts_is_no_input(tmp_path: Path) -> None:
+def test_files_of_other_tools_are_ignored(tmp_path: Path) -> None:
     for name in ("part-1.jsonl", "more/part-2.jsonl", "_temporary/0/part-1.jsonl", ".ipynb_checkpoints/part-1.jsonl"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}\n")
@@ -173,7 +171,7 @@ print(sum(len(one.read()[0]) for one in sources))
 """
 
 
-def test_files_are_found_by_who_was_started_in_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_in_another_folder_find_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, ".jsonl", mixed=False)
     monkeypatch.chdir(tmp_path)
     sharded = sharded_sources("s.jsonl", "o.jsonl", batch_size=100)
@@ -188,9 +186,7 @@ def test_files_are_found_by_who_was_started_in_another_folder(tmp_path: Path, mo
     assert done.stdout.decode() == f"{TOTAL}\n", done.stderr.decode()[-1000:]
 
 
-def test_files_given_twice_are_told_without_reading_all_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_duplicate_files_are_found_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     samples, outputs = written(tmp_path, ".jsonl", mixed=False)
     (tmp_path / "z.jsonl").write_bytes(samples.read_bytes())
     read = 0
@@ -207,7 +203,7 @@ def test_files_given_twice_are_told_without_reading_all_of_them(
     assert read <= 20
 
 
-def test_rows_are_picked_from_row_groups_as_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_taken_from_row_groups_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     requirements.need("pyarrow")
     monkeypatch.setattr(parquet, "_ROW_GROUP", 50)
     samples, outputs = written(tmp_path, ".parquet", mixed=True)

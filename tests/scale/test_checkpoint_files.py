@@ -26,7 +26,7 @@ requirements.need("pyarrow")
 
 
 @pytest.mark.parametrize("strange", ["of another unit", "of another evaluation"])
-def test_a_part_that_belongs_elsewhere_is_made_again(tmp_path: Path, strange: str) -> None:
+def test_part_of_another_job_is_scored_again(tmp_path: Path, strange: str) -> None:
     folder, other, log = tmp_path / "scores", tmp_path / "other", tmp_path / "read"
     scored_into(folder, SerialExecutor())
     if strange == "of another unit":
@@ -42,7 +42,7 @@ def test_a_part_that_belongs_elsewhere_is_made_again(tmp_path: Path, strange: st
 
 
 @pytest.mark.parametrize("by_workers", [True, False], ids=["written where scored", "written by the driver"])
-def test_parts_say_where_their_samples_stand(tmp_path: Path, by_workers: bool) -> None:
+def test_parts_contain_sample_positions(tmp_path: Path, by_workers: bool) -> None:
     from pyarrow import parquet
 
     scored_into(tmp_path, SerialExecutor(), by_workers=by_workers)
@@ -51,7 +51,7 @@ def test_parts_say_where_their_samples_stand(tmp_path: Path, by_workers: bool) -
     assert table.column("sample_id").to_pylist() == [f"q{number}" for number in range(TOTAL)]
 
 
-def test_who_wants_no_ids_gets_none_from_parts_either(tmp_path: Path) -> None:
+def test_lean_results_have_no_ids(tmp_path: Path) -> None:
     metrics = [one for one in resolve_metrics(METRICS) if isinstance(one, BatchMetric)]
     for _ in ("scored", "read"):
         executor = CheckpointExecutor(SerialExecutor(), tmp_path, open_checkpoint(tmp_path, plan()), by_workers=True)
@@ -60,7 +60,7 @@ def test_who_wants_no_ids_gets_none_from_parts_either(tmp_path: Path) -> None:
         assert [one.ids for one in members if one is not None] == [()] * 6
 
 
-def test_a_unit_brings_each_base_once_and_none_of_its_own(tmp_path: Path) -> None:
+def test_unit_reads_each_base_once_and_none_of_its_own(tmp_path: Path) -> None:
     samples = [sample(["a"], sample_id=f"q{number}") for number in range(8)]
     for number, base in ((2, 0), (3, 7), (4, 7), (5, 3)):
         samples[number].labels = {"scenario": "typo", "variant_of": f"q{base}"}
@@ -76,12 +76,12 @@ def scored(notes: dict[str, tuple[int, str]], *ids: str) -> ScoredBatch:
     return ScoredBatch(len(ids), [Scores.of([1.0] * len(ids))], notes, BatchMembership(len(ids), ids))
 
 
-def test_remarks_on_batches_add_up() -> None:
+def test_warnings_of_batches_are_merged() -> None:
     several = [scored({"odd": (2, "a")}, "a", "b"), scored({}, "c"), scored({"odd": (1, "d"), "new": (1, "d")}, "d")]
     assert merge_batches(several).notes == {"odd": (3, "a"), "new": (1, "d")}
 
 
-def test_a_writer_that_is_stopped_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_writer_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyarrow import parquet
 
     path = tmp_path / "p.parquet"

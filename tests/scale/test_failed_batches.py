@@ -52,7 +52,7 @@ def usable() -> list[BatchMetric]:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_every_metric_goes_on_without_a_lost_batch() -> None:
+def test_every_metric_continues_after_a_failed_batch() -> None:
     metrics = usable()
     assert len(metrics) > 60
     want = evaluate(*rows([*range(20), *range(40, 60)]), metrics)

@@ -104,9 +104,9 @@ def test_plans_take_objects_factories_and_classes(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(sys, "path", sys.path[:])
     (tmp_path / "adapted_app.py").write_text(
         "from helpers import langchain_parts as lc\n"
-        "retriever = lc.Listing(held=lc.documents())\n"
-        "def make(count): return lc.Listing(held=lc.documents(count)), lc.function(lambda given: given['context'])\n"
-        "class Mine(lc.Listing): held: list = lc.documents(1)\n"
+        "retriever = lc.Listing(contents=lc.documents())\n"
+        "def make(count): return lc.Listing(contents=lc.documents(count)), lc.function(lambda given: given['context'])\n"
+        "class Mine(lc.Listing): contents: list = lc.documents(1)\n"
         "chain = lc.function(lambda text: 'a')\n"
         "unclear = lc.prompt('city', 'country') | lc.model()\n"
     )

@@ -87,7 +87,7 @@ def test_two_that_may_be_meant(hs: ModuleType) -> None:
         as_system(pipeline)
     assert ids(asked(from_haystack(pipeline, retriever="two"))) == ["d0"]
     assert ids(asked(from_haystack(pipeline, retriever=["two.documents", "one"]))) == ["d0"]
-    both = hs.pipeline(one=hs.Telling(), two=hs.Silent())
+    both = hs.pipeline(one=hs.MetaGenerator(), two=hs.Silent())
     with pytest.raises(BadTypeError, match=r"give answers \(one.replies, two.replies\): .*generator='one'"):
         from_haystack(both)
 
@@ -137,7 +137,7 @@ def test_messages_are_sent_with_the_earlier_turns(hs: ModuleType) -> None:
 
 
 def test_texts_for_replies_and_tokens_beside_them(hs: ModuleType) -> None:
-    output = asked(hs.Telling())
+    output = asked(hs.MetaGenerator())
     assert output.response == Response("APPLES AND PEARS")
     assert output.usage == {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
 

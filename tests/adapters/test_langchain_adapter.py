@@ -73,7 +73,7 @@ def test_a_diverse_search_chooses_among_enough(lc: ModuleType) -> None:
     ids=["a field k", "an argument top_k", "no way: what is too much is cut", "no more than there are"],
 )
 def test_how_many_are_wanted(lc: ModuleType, kind: str, top_k: int, count: int) -> None:
-    retriever = getattr(lc, kind)(held=lc.documents())
+    retriever = getattr(lc, kind)(contents=lc.documents())
     assert ids(asked(retriever, top_k)) == [f"d{n}" for n in range(count)]
     assert getattr(retriever, "k", 2) == 2
 
@@ -107,23 +107,23 @@ def test_how_many_are_wanted(lc: ModuleType, kind: str, top_k: int, count: int) 
 )
 def test_ids_parents_and_spans(lc: ModuleType, metadata: Any, given: str | None, want: Any) -> None:
     document = lc.Document("abcd", id=given, metadata=metadata)
-    doc = asked(lc.Listing(held=[document])).retrieved[0].doc
+    doc = asked(lc.Listing(contents=[document])).retrieved[0].doc
     assert (doc.doc_id, doc.parent_id, doc.span) == want
 
 
 def test_keys_of_the_users_own(lc: ModuleType) -> None:
     documents = [lc.Document("abcd", id="uuid", metadata={"nr": 12, "book": "b"})]
-    system = from_langchain(lc.Listing(held=documents), id_key="nr", parent_key="book")
+    system = from_langchain(lc.Listing(contents=documents), id_key="nr", parent_key="book")
     doc = asked(system).retrieved[0].doc
     assert (doc.doc_id, doc.parent_id) == ("12", "b")
     with pytest.raises(SystemCallError, match=r"bad_output: a document has no 'isbn' in its metadata, which holds: bo"):
-        asked(from_langchain(lc.Listing(held=documents), id_key="isbn"))
+        asked(from_langchain(lc.Listing(contents=documents), id_key="isbn"))
 
 
 @pytest.mark.parametrize("use_async", [False, True], ids=["invoke", "ainvoke"])
 @pytest.mark.parametrize("kind", ["text_chain", "dict_chain", "parallel_chain"])
 def test_chains(lc: ModuleType, kind: str, use_async: bool) -> None:
-    chain = getattr(lc, kind)(lc.WithField(held=lc.documents()), lc.model("yes", tokens=(5, 2)))
+    chain = getattr(lc, kind)(lc.WithField(contents=lc.documents()), lc.model("yes", tokens=(5, 2)))
     output = asked(from_langchain(chain, use_async=use_async))
     assert ids(output) == ["d0", "d1"]  # what the answer was made from; a chain keeps its own depth
     assert output.response == Response("yes")
@@ -135,7 +135,7 @@ def test_chains(lc: ModuleType, kind: str, use_async: bool) -> None:
 
 
 def test_of_retrievers_that_ask_others_the_outermost_counts(lc: ModuleType) -> None:
-    retriever = lc.Asking(inner=lc.Listing(held=lc.documents(3)))
+    retriever = lc.Asking(inner=lc.Listing(contents=lc.documents(3)))
     output = asked(lc.text_chain(retriever, lc.model()))
     assert ids(output) == ["d2", "d1", "d0"]
     assert len(output.steps) == 1
@@ -143,7 +143,7 @@ def test_of_retrievers_that_ask_others_the_outermost_counts(lc: ModuleType) -> N
 
 def test_of_several_retrievals_the_last_that_found_anything_counts(lc: ModuleType) -> None:
     rankings: list[Any] = [lc.documents(2), lc.documents()[4:], []]
-    first, second, third = (lc.Listing(held=held) for held in rankings)
+    first, second, third = (lc.Listing(contents=held) for held in rankings)
     output = asked(lc.function(lambda text: [one.invoke(text) for one in (first, second, third)] and "done"))
     assert ids(output) == ["d4", "d5"]
     assert [step["retrieved"] for step in output.steps] == [["d0", "d1"], ["d4", "d5"], []]
@@ -186,9 +186,9 @@ def test_messages_models_and_bare_documents(lc: ModuleType) -> None:
     assert asked(lc.function(lambda _: lc.AIMessage(parts))).response == Response("ab")
     model = need("pydantic").create_model("Reply", city=(str, ...))
     assert asked(lc.function(lambda _: model(city="Bonn"))).response == Response('{"city": "Bonn"}', {"city": "Bonn"})
-    bare = asked(lc.Listing(held=lc.documents(2)).with_config(tags=["x"]))
+    bare = asked(lc.Listing(contents=lc.documents(2)).with_config(tags=["x"]))
     assert (ids(bare), bare.response) == (["d0", "d1"], None)
-    nothing = asked(lc.Listing(held=[]).with_config(tags=["x"]))
+    nothing = asked(lc.Listing(contents=[]).with_config(tags=["x"]))
     assert (nothing.retrieved, nothing.response) == ([], None)
     named = from_langchain(
         lc.function(lambda _: {"found": lc.documents(1), "answer": "a", "context": "text"}), documents_key="found"
@@ -239,7 +239,7 @@ def test_earlier_turns_go_where_the_chain_has_a_place_for_them(lc: ModuleType) -
 @pytest.mark.parametrize("use_async", [False, True], ids=["invoke", "ainvoke"])
 def test_a_retriever_beside_a_runnable_that_generates(lc: ModuleType, use_async: bool) -> None:
     generator = lc.prompt("context", "question") | lc.model("yes", tokens=(3, 1))
-    output = asked(from_langchain(lc.Listing(held=lc.documents()), generator=generator, use_async=use_async), 2)
+    output = asked(from_langchain(lc.Listing(contents=lc.documents()), generator=generator, use_async=use_async), 2)
     assert (ids(output), output.response and output.response.text) == (["d0", "d1"], "yes")
     assert set(output.timings) == {"retrieval", "generation"}
     assert output.response is not None
@@ -248,7 +248,7 @@ def test_a_retriever_beside_a_runnable_that_generates(lc: ModuleType, use_async:
 
 def test_a_pair_of_theirs_and_what_the_generator_is_given(lc: ModuleType) -> None:
     seen: list[Any] = []
-    retriever, generator = lc.Listing(held=lc.documents(2)), lc.function(lambda given: noted(seen, given))
+    retriever, generator = lc.Listing(contents=lc.documents(2)), lc.function(lambda given: noted(seen, given))
     assert asked((retriever, generator)).response == Response("a")
     assert seen == [{"question": "text number 3", "context": "text number 0\n\ntext number 1"}]
     own = langchain_generator(generator, context=lambda documents: [one.doc_id for one in documents])
@@ -257,8 +257,8 @@ def test_a_pair_of_theirs_and_what_the_generator_is_given(lc: ModuleType) -> Non
 
 
 def test_a_pair_can_be_replayed_on_other_documents(lc: ModuleType) -> None:
-    system = from_langchain(lc.Listing(held=lc.documents(2)), generator=lc.function(lambda given: given["context"]))
-    (kept,) = from_langchain(lc.Listing(held=[lc.Document("other", id="o")])).retrieve("q")
+    system = from_langchain(lc.Listing(contents=lc.documents(2)), generator=lc.function(lambda given: given["context"]))
+    (kept,) = from_langchain(lc.Listing(contents=[lc.Document("other", id="o")])).retrieve("q")
     output = asked(make_replay_system(system, {"q1": ReplayContext([kept])}))
     assert (ids(output), output.response) == (["o"], Response("other"))
 
@@ -274,7 +274,7 @@ def test_what_is_no_system(lc: ModuleType) -> None:
     with pytest.raises(BadTypeError, match=r"from_langchain\(\) takes a retriever, .* not a Document"):
         as_system(lc.Document("text"))
     with pytest.raises(BadTypeError, match="answer_key says something of chains, and Listing is a retriever"):
-        from_langchain(lc.Listing(held=[]), answer_key="answer")
+        from_langchain(lc.Listing(contents=[]), answer_key="answer")
     with pytest.raises(BadTypeError, match="a generator can be put beside a retriever, and RunnableLambda is none"):
         from_langchain(lc.function(str), generator=lc.function(str))
 
@@ -289,13 +289,13 @@ def test_what_is_no_system(lc: ModuleType) -> None:
 )
 def test_what_is_no_list_of_documents_is_told(lc: ModuleType, reply: Any, problem: str) -> None:
     with pytest.raises(SystemCallError, match=f"bad_output: {problem}"):
-        from_langchain(lc.Replying(held=[], reply=reply)).retrieve("q", top_k=3)
+        from_langchain(lc.Replying(contents=[], reply=reply)).retrieve("q", top_k=3)
 
 
 def test_a_failure_inside_is_a_failure_of_the_system(lc: ModuleType, tmp_path: Path) -> None:
     samples = [EvaluationSample("a", "break", relevant_docs=[Document("d0")])]
     samples += [EvaluationSample("b", "fine", relevant_docs=[Document("d0")])]
-    run = run_system(lc.Listing(held=lc.documents()), samples, ["mrr"], store=tmp_path / "runs.sqlite", timeout=30)
+    run = run_system(lc.Listing(contents=lc.documents()), samples, ["mrr"], store=tmp_path / "runs.sqlite", timeout=30)
     assert run.results is not None
     assert list(run.results[0].outcomes or ()) == ["system_failed:raised", "scored"]
     assert run.results[0].value == 1 / 2
@@ -306,4 +306,4 @@ def test_one_that_has_our_interface_is_asked_by_it(lc: ModuleType) -> None:
         def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
             return SystemOutputs([], Response(sample.sample_id))
 
-    assert asked(Both(held=[])).response == Response("q1")
+    assert asked(Both(contents=[])).response == Response("q1")

@@ -406,7 +406,7 @@ class TestWhatAIsLike:
     def test_unfinished(self, run: Run, store: RunStore) -> None:
         second = run("b", [UP], Quoting())
         first = store.create_run("going", questions(1), dataset_name="dataset", plan={"version": 1})
-        with pytest.raises(BadValueError, match=r"\(going\) is running; let it end"):
+        with pytest.raises(BadValueError, match=r"\(going\) is running; wait for it"):
             swap_replay(Quoting(), store, first, second)
 
 

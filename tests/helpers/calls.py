@@ -26,7 +26,7 @@ class Book(list[TaskOutput]):
         return [answer.output for answer in sorted(self, key=lambda answer: (answer.task.position, answer.task.repeat))]
 
     def errors(self) -> list[str | None]:
-        return [held.error for held in self.by_position()]
+        return [output.error for output in self.by_position()]
 
 
 def asked(system: object, wanted: Any, *, deliver: Any = None, **options: Any) -> tuple[CallSummary, Book]:

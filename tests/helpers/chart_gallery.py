@@ -40,6 +40,10 @@ HOSTILE = [
 """Names that break what does not expect them."""
 
 
+UNRELIABLE = {"doubt": True}
+"""The key of a row whose interval may be too narrow."""
+
+
 def row(name: Any, value: Any, half: float = 0.1, **more: Any) -> dict[str, Any]:
     return {"name": name, "value": value, "low": value - half, "high": value + half, **more}
 
@@ -73,14 +77,16 @@ GALLERY: dict[str, Callable[[], Chart]] = {
     "no rows": lambda: interval_chart([]),
     "one row without an interval": lambda: interval_chart([{"name": "f1", "value": 0.5}]),
     "ten thousand rows": lambda: interval_chart([row(f"m{i}", 0.5) for i in range(10_000)]),
-    "intervals in doubt": lambda: interval_chart([row("a", 0.5, doubt=True), row("b", 0.5)]),
+    "intervals in doubt": lambda: interval_chart([row("a", 0.5, **UNRELIABLE), row("b", 0.5)]),
     "hostile names": lambda: interval_chart([row(name, 0.5, group=name) for name in HOSTILE]),
     "huge values": lambda: interval_chart(
         [row("a", 1e280, 1e279), row("b", -1e280, 1e279), {"name": "c", "value": 1e308}]
     ),
     "tiny values": lambda: interval_chart([row("a", 1e-12, 1e-13, scale="tiny")]),
     "slices": lambda: slices_chart(
-        [row("", 0.5, slice="lang", group="de"), row("", 0.7, slice="lang", group="en", doubt=True)], "mrr", whole=0.6
+        [row("", 0.5, slice="lang", group="de"), row("", 0.7, slice="lang", group="en", **UNRELIABLE)],
+        "mrr",
+        whole=0.6,
     ),
     "no slices": lambda: slices_chart([], "mrr"),
     "hostile slices": lambda: slices_chart([row("", 0.5, slice=name, group=name) for name in HOSTILE], HOSTILE[0]),

@@ -1,4 +1,4 @@
-"""Critics for tests: they judge by the text they are shown, always alike, or as they are told to."""
+"""Critics for tests: they judge by the text they are shown, always alike, or by a script."""
 
 import asyncio
 import hashlib
@@ -80,14 +80,14 @@ class SteadyYesNoCritic(LLMCritic):
         return float(steady(prompt) > 0.5)
 
 
-Said = dict[str, Any] | float | Judgement | JudgeError
+Script = dict[str, Any] | float | Judgement | JudgeError
 
 
 @dataclass(eq=False)
 class ScriptedCritic(StructuredCritic):
     """Says what a function of the request tells it to, and notes what it was asked."""
 
-    says: Callable[[JudgeRequest], Said]
+    script: Callable[[JudgeRequest], Script]
     name: str = "scripted"
     logprobs: bool = False
     asked: list[JudgeRequest] = field(default_factory=list)
@@ -95,32 +95,32 @@ class ScriptedCritic(StructuredCritic):
     async def judge(self, request: JudgeRequest) -> Judgement:
         self.asked.append(request)
         await asyncio.sleep(0)
-        said = self.says(request)
-        if isinstance(said, JudgeError):
-            raise said
-        if isinstance(said, Judgement):
-            return said
-        return Judgement(said if isinstance(said, dict) else {"score": said})
+        reply = self.script(request)
+        if isinstance(reply, JudgeError):
+            raise reply
+        if isinstance(reply, Judgement):
+            return reply
+        return Judgement(reply if isinstance(reply, dict) else {"score": reply})
 
 
 @dataclass(eq=False)
 class ScriptedBareCritic(LLMCritic):
     """The same by the small interface: a function of the prompt and the metadata."""
 
-    says: Callable[[str, dict[str, Any]], float]
+    script: Callable[[str, dict[str, Any]], float]
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     def score(self, *, prompt: str, metadata: dict[str, Any] | None = None) -> float:
         self.asked.append((prompt, metadata or {}))
-        return self.says(prompt, metadata or {})
+        return self.script(prompt, metadata or {})
 
 
-def by_sample(said: dict[str, Said]) -> Callable[[JudgeRequest], Said]:
+def by_sample(replies: dict[str, Script]) -> Callable[[JudgeRequest], Script]:
     """By the id of the sample."""
-    return lambda request: said[request.sample_id]
+    return lambda request: replies[request.sample_id]
 
 
-def by_repeat(said: dict[str, Iterable[Said]]) -> Callable[[JudgeRequest], Said]:
+def by_repeat(replies: dict[str, Iterable[Script]]) -> Callable[[JudgeRequest], Script]:
     """By the id of the sample, then by which repeat it is."""
-    listed = {key: list(values) for key, values in said.items()}
+    listed = {key: list(values) for key, values in replies.items()}
     return lambda request: listed[request.sample_id][request.repeat]

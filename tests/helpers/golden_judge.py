@@ -211,9 +211,9 @@ class Numbers(LLMCritic):
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
     def score(self, *, prompt: str, metadata: dict[str, Any] | None = None) -> float:
-        held = metadata or {}
-        self.asked.append((prompt, held))
-        low, high = map(float, held["scale"].split("-"))
+        metadata = metadata or {}
+        self.asked.append((prompt, metadata))
+        low, high = map(float, metadata["scale"].split("-"))
         return low + fraction(prompt) * (high - low)
 
 

@@ -16,7 +16,7 @@ TEXTS = {f"d{n}": f"number {n} is about apples" + " and pears" * n for n in rang
 
 @component
 class Answering:
-    """A chat generator that says how many documents it was shown."""
+    """A chat generator that answers with the number of its documents."""
 
     @component.output_types(replies=list[ChatMessage])
     def run(self, messages: list[ChatMessage]) -> dict[str, Any]:
@@ -28,8 +28,8 @@ class Answering:
 
 
 @component
-class Telling:
-    """A generator of the older kind: texts, and a list of metas beside them."""
+class MetaGenerator:
+    """A generator of the older kind: texts, and a separate list of metas."""
 
     @component.output_types(replies=list[str], meta=list[dict[str, Any]])
     def run(self, prompt: str) -> dict[str, Any]:
@@ -49,15 +49,15 @@ class Silent:
 class Listing:
     """A retriever that returns what it holds; it has no async form."""
 
-    def __init__(self, held: list[Any]) -> None:
-        self.held, self.warmed = held, 0
+    def __init__(self, documents: list[Any]) -> None:
+        self.documents, self.warmed = documents, 0
 
     def warm_up(self) -> None:
         self.warmed += 1
 
     @component.output_types(documents=list[Document])
     def run(self, query: str) -> dict[str, Any]:
-        return {"documents": list(self.held)}
+        return {"documents": list(self.documents)}
 
 
 @component
@@ -143,5 +143,5 @@ def cut(text: str, *, recursively: bool = False) -> list[Any]:
         else DocumentSplitter(split_by="word", split_length=5)
     )
     splitter.warm_up()
-    held: list[Any] = splitter.run([document("book", text)])["documents"]
-    return held
+    chunks: list[Any] = splitter.run([document("book", text)])["documents"]
+    return chunks

@@ -1,4 +1,4 @@
-"""A judge on 127.0.0.1 that speaks the chat-completions protocol, answers as a test says, and fails as often as told.
+"""A judge on 127.0.0.1 that speaks the chat-completions protocol, answers as a test defines, and fails on request.
 
 ``python tests/helpers/judge_server.py '{"latency": 0.2}'`` runs one in a process of its own; see ``served_apart``.
 """
@@ -41,7 +41,7 @@ class Asked:
 
     @property
     def prompt(self) -> str:
-        """The last thing the user said."""
+        """The last message of the user."""
         return str(self.body["messages"][-1]["content"])
 
     @property
@@ -52,7 +52,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server says, or does instead."""
+    """A reply of the server, or a fault."""
 
     content: str | None = None
     finish: str = "stop"
@@ -101,10 +101,10 @@ Answer = str | dict[str, Any] | Reply | Callable[[Asked], str | dict[str, Any] |
 class JudgeServer:
     """Serves within a ``with`` block, from a thread of its own.
 
-    ``answer`` is what the judge says, or a function of what was asked. ``capacity`` requests are served at once, each
+    ``answer`` is the reply of the judge, or a function of the request. ``capacity`` requests are served at once, each
     for ``latency`` seconds; more wait, or with ``overload="429"`` are refused. ``rates`` gives shares of the requests
     that fail, by the names of ``FAULTS``: which ones depends on the seed, on what is asked and on how often it was
-    asked before, never on the order. ``at`` says what happens to a request by its number.
+    asked before, never on the order. ``at`` maps the number of a request to its reply.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class JudgeServer:
         self.asked.append(asked)
         if self._overload == "429" and self._places.locked():
             self.faults["overload"] += 1
-            return await self._say(FAULTS["429"], asked, writer)
+            return await self._send_reply(FAULTS["429"], asked, writer)
         async with self._places:
             self._busy += 1
             self.most_at_once = max(self.most_at_once, self._busy)
@@ -207,17 +207,17 @@ class JudgeServer:
                     await asyncio.sleep(self._latency)
             finally:
                 self._busy -= 1
-        return await self._say(reply, asked, writer)
+        return await self._send_reply(reply, asked, writer)
 
     def _reply(self, asked: Asked) -> Reply:
         fault = self._at.get(asked.number) or self._drawn(asked)
         if isinstance(fault, str):
             self.faults[fault] += 1
             return FAULTS[fault]
-        said = fault or (self._answer(asked) if callable(self._answer) else self._answer)
-        if isinstance(said, Reply):
-            return said
-        return Reply(said if isinstance(said, str) else json.dumps(said))
+        answer = fault or (self._answer(asked) if callable(self._answer) else self._answer)
+        if isinstance(answer, Reply):
+            return answer
+        return Reply(answer if isinstance(answer, str) else json.dumps(answer))
 
     def _drawn(self, asked: Asked) -> str | None:
         if not self._rates:
@@ -229,7 +229,7 @@ class JudgeServer:
                 return name
         return None
 
-    async def _say(self, reply: Reply, asked: Asked, writer: asyncio.StreamWriter) -> bool:
+    async def _send_reply(self, reply: Reply, asked: Asked, writer: asyncio.StreamWriter) -> bool:
         if reply.then == "hang":
             await self._stop.wait()
         if reply.then in ("hang", "close"):
@@ -246,15 +246,19 @@ def _completion(reply: Reply, asked: Asked) -> dict[str, Any]:
     choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": reply.finish, "logprobs": None}
     if reply.logprobs is not None:
         choice["logprobs"] = {"content": reply.logprobs, "refusal": None}
-    said = sum(len(str(one["content"]).split()) for one in asked.body["messages"])
-    told = len((reply.content or "").split())
+    prompt_tokens = sum(len(str(one["content"]).split()) for one in asked.body["messages"])
+    completion_tokens = len((reply.content or "").split())
     return {
         "id": f"chatcmpl-{asked.number}",
         "object": "chat.completion",
         "created": 0,
         "model": asked.body["model"],
         "choices": [choice],
-        "usage": {"prompt_tokens": said, "completion_tokens": told, "total_tokens": said + told},
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+        },
     }
 
 

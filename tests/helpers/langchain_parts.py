@@ -23,14 +23,14 @@ def vector_store() -> Any:
 
 
 class Listing(BaseRetriever):
-    """Returns what it holds, whatever is asked; has no way to be told how many."""
+    """Returns all its documents for every query; has no ``k``."""
 
-    held: list[Any]
+    contents: list[Any]
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Any]:
         if query == "break":
             raise ValueError("the index is gone")
-        return list(self.held)
+        return list(self.contents)
 
 
 class Replying(Listing):
@@ -43,12 +43,12 @@ class Replying(Listing):
 
 
 class WithField(Listing):
-    """Has a field that says how many, as BM25 and TF-IDF retrievers do."""
+    """Has a field ``k``, as BM25 and TF-IDF retrievers do."""
 
     k: int = 2
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Any]:
-        return list(self.held)[: self.k]
+        return list(self.contents)[: self.k]
 
 
 class WithParameter(Listing):
@@ -57,7 +57,7 @@ class WithParameter(Listing):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, top_k: int = 2
     ) -> list[Any]:
-        return list(self.held)[:top_k]
+        return list(self.contents)[:top_k]
 
 
 class Asking(BaseRetriever):
@@ -86,7 +86,7 @@ def prompt(*names: str) -> Any:
 
 
 def text_chain(retriever: Any, answering: Any) -> Any:
-    """The usual one: a question in, a text out, and what was retrieved is not told."""
+    """The usual one: a question in, a text out, without the retrieved documents."""
     found = retriever | RunnableLambda(lambda docs: "\n".join(doc.page_content for doc in docs))
     return (
         {"context": found, "question": RunnablePassthrough()}
@@ -109,7 +109,7 @@ def parallel_chain(retriever: Any, answering: Any) -> Any:
 
 
 def chat_chain(answering: Any) -> Runnable:
-    """Takes earlier turns beside the question."""
+    """Takes earlier turns with the question."""
     messages = [MessagesPlaceholder("chat_history", optional=True), ("human", "{question}")]
     return ChatPromptTemplate.from_messages(messages) | answering
 

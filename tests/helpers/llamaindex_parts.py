@@ -36,14 +36,14 @@ class HashEmbedding(BaseEmbedding):
 class Listing(BaseRetriever):
     """Returns what it holds, whatever is asked."""
 
-    def __init__(self, held: list[Any]) -> None:
+    def __init__(self, nodes: list[Any]) -> None:
         super().__init__()
-        self.held = held
+        self.nodes = nodes
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[Any]:
         if query_bundle.query_str == "break":
             raise ValueError("the index is gone")
-        return list(self.held)
+        return list(self.nodes)
 
 
 class Shouting(CustomQueryEngine):

@@ -315,7 +315,7 @@ EXPECTATIONS: list[Any] = [
 ]
 NOISE: list[Any] = [{}, {"noise_ratio": 0}, {"noise_ratio": 0.4}, {"noise_ratio": 1.0}, {"noise_ratio": "half"}]
 FALSE: list[Any] = [{}, {}, {"wrong_answer": "cats"}, {"wrong_answer": ["the", "sat"]}, {"wrong_answer": 5}]
-REMARKS = ["", " There are FACTUAL\nerrors in them.", " insufficient information"]
+ENDINGS = ["", " There are FACTUAL\nerrors in them.", " insufficient information"]
 NUGGETS: list[Any] = [
     {},
     {"nuggets": []},
@@ -440,7 +440,7 @@ def trouble(rng: random.Random, rows: list[EvaluationSample], outs: list[SystemO
         if "variant_of" in row.labels or rng.random() < 0.3:
             row.metadata |= rng.choice(FALSE)
         if out is not None and out.response is not None:
-            out.response.text += rng.choice([*REMARKS, *row.references])
+            out.response.text += rng.choice([*ENDINGS, *row.references])
 
 
 def facts(rng: random.Random, rows: list[EvaluationSample], outs: list[SystemOutputs | None]) -> None:

@@ -17,8 +17,8 @@ def binaries() -> Path | None:
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3].split(".")[0]))
     if found:
         return found[-1].parent
-    beside = shutil.which("initdb")
-    return None if beside is None else Path(beside).resolve().parent
+    initdb = shutil.which("initdb")
+    return None if initdb is None else Path(initdb).resolve().parent
 
 
 def _as_server_user(command: Sequence[str]) -> list[str]:

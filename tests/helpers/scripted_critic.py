@@ -20,7 +20,7 @@ def request(prompt: str = "?", **fields: Any) -> JudgeRequest:
 
 @dataclass
 class Scripted(StructuredCritic):
-    """Says what its script says for each call: raises what is an error, returns what is a number or a judgement."""
+    """Replies by its script: raises an error, or returns a number or a judgement."""
 
     script: Callable[[JudgeRequest, int], Any] = lambda request, number: 0.5
     seconds: float = 0.0
@@ -42,12 +42,12 @@ class Scripted(StructuredCritic):
             await asyncio.sleep(self.seconds)
         finally:
             self.inside -= 1
-        said = self.script(request, number)
-        if isinstance(said, BaseException):
-            raise said
-        if isinstance(said, Judgement):
-            return said
-        return Judgement({"score": said, "rationale": "so"}, self.usage, f'{{"score": {said}}}')
+        reply = self.script(request, number)
+        if isinstance(reply, BaseException):
+            raise reply
+        if isinstance(reply, Judgement):
+            return reply
+        return Judgement({"score": reply, "rationale": "so"}, self.usage, f'{{"score": {reply}}}')
 
     def cache_key(self, request: JudgeRequest) -> Mapping[str, Any] | None:
         return {"model": self.model, "temperature": 0} if self.kept else None

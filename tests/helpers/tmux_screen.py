@@ -67,7 +67,7 @@ class Tmux:
     def screen(self) -> str:
         return self._ask("capture-pane", "-p", "-t", "test")
 
-    def tell(self, variable: str) -> str:
+    def variable_value(self, variable: str) -> str:
         return self._ask("display-message", "-p", "-t", "test", f"#{{{variable}}}").strip()
 
     def wait(self, text: str | Callable[[str], bool]) -> str:

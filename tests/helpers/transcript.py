@@ -49,9 +49,9 @@ class Transcript(StructuredCritic):
 
     def _support(self, prompt: str) -> tuple[Key, dict[str, Any]]:
         evidence = tuple(framed(prompt, "evidence"))
-        held = self.supports.get(evidence, ())
+        supported = self.supports.get(evidence, ())
         verdicts = [
-            {"number": number, "why": "so", "verdict": "full" if one in held else _partly(one, held)}
+            {"number": number, "why": "so", "verdict": "full" if one in supported else _partly(one, supported)}
             for number, one in enumerate(framed(prompt, "statement"), 1)
         ]
         return evidence, {"verdicts": verdicts}
@@ -70,5 +70,5 @@ class Transcript(StructuredCritic):
         return (answer,), {"noncommittal": noncommittal, "questions": list(questions)}
 
 
-def _partly(claim: str, held: Sequence[str]) -> str:
-    return "partial" if f"{claim}?" in held else "none"
+def _partly(claim: str, supported: Sequence[str]) -> str:
+    return "partial" if f"{claim}?" in supported else "none"

@@ -31,8 +31,8 @@ def number_shown(screen: str) -> str:
 
 def given_back(shell: Tmux) -> None:
     """The shell has its screen, its cursor and its keyboard again."""
-    assert shell.tell("alternate_on") == "0"
-    assert shell.tell("cursor_flag") == "1"
+    assert shell.variable_value("alternate_on") == "0"
+    assert shell.variable_value("cursor_flag") == "1"
     shell.run("stty -g > after; echo 'se''en'")
     shell.wait("seen")
     assert Path("after").read_text() == Path("before").read_text()
@@ -50,7 +50,7 @@ def test_a_whole_session(shell: Tmux, labelled_run: str) -> None:
     first = number_shown(screen)
     assert "[31mred" in screen  # written out, not obeyed
     assert "\\u001b[31mred\\u001b[0m 東京" in screen
-    assert shell.tell("alternate_on") == "1"
+    assert shell.variable_value("alternate_on") == "1"
     shell.press("r")
     second = number_shown(shell.wait("2 of 5  1 labelled"))
     assert labels_of() == [(first, "right")]  # on the disk as soon as the next is shown
@@ -87,7 +87,7 @@ def test_a_whole_session(shell: Tmux, labelled_run: str) -> None:
     shell.wait("5 labelled: 2 right, 3 wrong.")
     shell.press("q")
     shell.wait("labels.jsonl: 5 of 5 labelled by ann: 2 right, 3 wrong")
-    assert "owned" not in shell.tell("pane_title")
+    assert "owned" not in shell.variable_value("pane_title")
     given_back(shell)
 
     draw = json.loads(Path("labels.draw.json").read_text())["draws"][0]

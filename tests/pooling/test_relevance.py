@@ -15,7 +15,7 @@ from auepora_eval.judge.critic import Judgement
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.pooling.pool import PooledDocument
 from auepora_eval.pooling.relevance import judge_relevance, merge_known_grades, preview_relevance
-from helpers.critics import Said, ScriptedBareCritic, ScriptedCritic, SteadyCritic, by_repeat, by_sample
+from helpers.critics import Script, ScriptedBareCritic, ScriptedCritic, SteadyCritic, by_repeat, by_sample
 
 
 def pooled(*keys: str) -> list[PooledDocument]:
@@ -28,7 +28,7 @@ def pooled(*keys: str) -> list[PooledDocument]:
 
 
 POOL = pooled("q1/a", "q1/b", "q2/a", "q2/c")
-SAID: dict[str, Said] = {
+SAID: dict[str, Script] = {
     "q1/a": {"rationale": "it does", "score": 3},
     "q1/b": {"rationale": "not at all", "score": 0},
     "q2/a": JudgeError("refused", "no"),
@@ -116,7 +116,7 @@ REPEATS = {
 
 
 @pytest.mark.parametrize(("said", "grade", "mean"), REPEATS.values(), ids=REPEATS.keys())
-def test_of_repeats_the_mean_is_rounded(said: list[Said], grade: int, mean: float | None) -> None:
+def test_of_repeats_the_mean_is_rounded(said: list[Script], grade: int, mean: float | None) -> None:
     critic = ScriptedCritic(
         by_repeat({"q1/a": [one if isinstance(one, JudgeError) else {"score": one} for one in said]})
     )

@@ -19,14 +19,14 @@ from helpers import stored_runs
 Command = Callable[..., tuple[int, str, str]]
 
 
-def test_without_a_terminal_it_says_what_to_do(auepora: Command, labelled_run: str) -> None:
+def test_missing_terminal(auepora: Command, labelled_run: str) -> None:
     code, out, err = auepora("label", "latest")
     assert (code, out) == (2, "")
     assert err.startswith("Error: labelling needs a terminal, and stdin and stdout are none; run the command in one")
     assert not Path("labels.draw.json").exists()
 
 
-REFUSED = [  # arguments, what is said, why
+REFUSED = [  # arguments, message, why
     (["label"], "name the RUN", "no run"),
     (["label", "nope"], "nope", "no such run"),
     (["label", "latest", "more"], "labels files go with --adjudicate", "a second name"),
@@ -53,9 +53,7 @@ REFUSED = [  # arguments, what is said, why
 
 
 @pytest.mark.parametrize(("arguments", "message"), [row[:2] for row in REFUSED], ids=[row[2] for row in REFUSED])
-def test_what_cannot_be_meant_is_refused(
-    auepora: Command, labelled_run: str, arguments: list[str], message: str
-) -> None:
+def test_invalid_options(auepora: Command, labelled_run: str, arguments: list[str], message: str) -> None:
     Path("bad.jsonl").write_text('{"sample_id": "q1", "lable": "right"}\n')
     Path("a.jsonl").write_text('{"sample_id": "q1", "label": "right", "annotator": "ann"}\n')
     code, out, err = auepora(*arguments)
@@ -97,7 +95,7 @@ def test_line_by_line(auepora: Command, labelled_run: str, monkeypatch: pytest.M
     assert "the same command" not in err
 
 
-def test_what_was_labelled_calibrates(auepora: Command, labelled_run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_from_the_form_calibrate(auepora: Command, labelled_run: str, monkeypatch: pytest.MonkeyPatch) -> None:
     typing(monkeypatch, "r", "w", "r", "r", "w", "r")
     command = ("--plain", "--n", "6", "--stratify", "labels.scenario", "--annotator", "ann")
     assert auepora("label", "latest", *command)[0] == 0
@@ -123,7 +121,7 @@ def test_labels_of_a_model_are_marked_and_calibrate_nothing(
     calibrate = ("judge", "calibrate", "latest", "--labels", "model.jsonl", "-m", "mrr")
     code, out, err = auepora(*calibrate)
     assert (code, out) == (2, "")
-    assert "by_model 6; labels given by a model say nothing about a judge, so people must label some answers" in err
+    assert "by_model 6; labels by a model do not calibrate a judge: some answers need human labels" in err
 
     typing(monkeypatch, "r", "w", "r", "r", "w", "w")
     assert auepora("label", "latest", "--plain", "--n", "6", "--annotator", "ann")[0] == 0
@@ -147,10 +145,10 @@ def test_another_seed_needs_another_file(auepora: Command, labelled_run: str, mo
     typing(monkeypatch, "1")
     code, _, err = auepora("label", "latest", "--plain", "--annotator", "ann", "--scale", "1-5")
     assert code == 2
-    assert "this session asks for numbers from 1 to 5" in err
+    assert "this session expects numbers from 1 to 5" in err
 
 
-def said(annotator: str, labels: str, **more: str) -> list[Label]:
+def labels_of(annotator: str, labels: str, **more: str) -> list[Label]:
     """Labels of q0, q1, ... : r, w, a digit, or - for none."""
     words = {"r": "right", "w": "wrong"}
     return [
@@ -162,8 +160,8 @@ def said(annotator: str, labels: str, **more: str) -> list[Label]:
 
 def test_agreement_of_two(auepora: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write_labels("ann.jsonl", said("ann", "rrrwwr-"))
-    write_labels("bob.jsonl", said("bob", "rrwww-r"))
+    write_labels("ann.jsonl", labels_of("ann", "rrrwwr-"))
+    write_labels("bob.jsonl", labels_of("bob", "rrwww-r"))
     report = annotator_agreement(["ann.jsonl", "bob.jsonl"])
     (pair,) = report.raters.pairs
     assert pair.agreement.value == 4 / 5
@@ -171,7 +169,7 @@ def test_agreement_of_two(auepora: Command, tmp_path: Path, monkeypatch: pytest.
     assert pair.kappa.value == pytest.approx(8 / 13)
     # Ten values, five of each: 1 - 9 * 2 / 50, two of ten ordered pairs within a unit being different.
     assert report.raters.alpha.value == pytest.approx(1 - (2 / 10) / (50 / 90))
-    assert [(one.unit.sample_id, dict(one.said)) for one in report.disputes] == [
+    assert [(one.unit.sample_id, dict(one.labels)) for one in report.disputes] == [
         ("q2", {"ann": "right", "bob": "wrong"})
     ]
     code, out, _ = auepora("label", "--agreement", "ann.jsonl", "bob.jsonl")
@@ -188,7 +186,7 @@ def test_agreement_of_two(auepora: Command, tmp_path: Path, monkeypatch: pytest.
 
 def test_three_in_one_file_and_a_scale(tmp_path: Path) -> None:
     path = tmp_path / "all.jsonl"
-    write_labels(path, [*said("a", "123"), *said("b", "124"), *said("c", "---"), *said("c", "1--")])
+    write_labels(path, [*labels_of("a", "123"), *labels_of("b", "124"), *labels_of("c", "---"), *labels_of("c", "1--")])
     report = annotator_agreement([path])
     assert report.raters.level == "ordinal"
     assert {(one.first, one.second): one.agreement.value for one in report.raters.pairs} == {
@@ -196,25 +194,25 @@ def test_three_in_one_file_and_a_scale(tmp_path: Path) -> None:
         ("a", "c"): 1.0,
         ("b", "c"): 1.0,
     }
-    assert [dict(one.said) for one in report.disputes] == [{"a": "3", "b": "4"}]
+    assert [dict(one.labels) for one in report.disputes] == [{"a": "3", "b": "4"}]
 
 
-def test_one_annotator_agrees_with_nobody(tmp_path: Path) -> None:
-    write_labels(tmp_path / "a.jsonl", said("ann", "rw"))
-    with pytest.raises(BadValueError, match="takes two annotators at least, and all labels are of 'ann'"):
+def test_agreement_needs_two_annotators(tmp_path: Path) -> None:
+    write_labels(tmp_path / "a.jsonl", labels_of("ann", "rw"))
+    with pytest.raises(BadValueError, match="needs at least two annotators, and all labels are of 'ann'"):
         annotator_agreement([tmp_path / "a.jsonl"])
     write_labels(tmp_path / "none.jsonl", [])
     with pytest.raises(BadValueError, match="there are no labels"):
         annotator_agreement([tmp_path / "none.jsonl"])
 
 
-def test_what_was_settled_is_no_annotators(tmp_path: Path) -> None:
-    labels = [*said("ann", "rr"), *said("bob", "rw"), Label("q1", "right", "eve", adjudicated=True)]
+def test_adjudicated_labels_belong_to_no_annotator(tmp_path: Path) -> None:
+    labels = [*labels_of("ann", "rr"), *labels_of("bob", "rw"), Label("q1", "right", "eve", adjudicated=True)]
     assert list(group_by_annotator(labels)) == ["ann", "bob"]
     assert [unit.sample_id for unit in find_disagreements(group_by_annotator(labels))] == ["q1"]
 
 
-def test_what_each_said_is_told_with_or_without_names() -> None:
+def test_previous_labels_with_and_without_names() -> None:
     annotators = group_by_annotator(
         [Label("q1", True, "ann"), Label("q1", "wrong", "bob", comment="no"), Label("q2", 3, "ann")]
     )
@@ -227,7 +225,7 @@ def test_what_each_said_is_told_with_or_without_names() -> None:
     }
 
 
-def test_nothing_to_settle(auepora: Command, labelled_run: str) -> None:
+def test_nothing_to_adjudicate(auepora: Command, labelled_run: str) -> None:
     write_labels("ann.jsonl", [Label("q00001", "right", "ann", labelled_run)])
     write_labels("bob.jsonl", [Label("q00001", "right", "bob", labelled_run)])
     write_labels("eve.jsonl", [Label("q00001", "wrong", "eve", "another run")])
@@ -238,7 +236,7 @@ def test_nothing_to_settle(auepora: Command, labelled_run: str) -> None:
     assert f"answers of {labelled_run} were labelled by 'ann'; it takes two to disagree" in err
 
 
-def test_labels_about_what_the_run_does_not_have(auepora: Command, labelled_run: str) -> None:
+def test_labels_of_unknown_samples(auepora: Command, labelled_run: str) -> None:
     write_labels("ann.jsonl", [Label("elsewhere", "right", "ann")])
     write_labels("bob.jsonl", [Label("elsewhere", "wrong", "bob")])
     code, _, err = auepora("label", "latest", "--plain", "--adjudicate", "ann.jsonl", "bob.jsonl")
@@ -246,7 +244,7 @@ def test_labels_about_what_the_run_does_not_have(auepora: Command, labelled_run:
     assert "has no answer to sample 'elsewhere'" in err
 
 
-def test_who_may_be_drawn(labelled_run: str) -> None:
+def test_population_of_a_run(labelled_run: str) -> None:
     with RunStore.open("runs.sqlite") as store:
         everybody = load_population(store, labelled_run)
         by_scenario = load_population(store, labelled_run, "labels.scenario")

@@ -32,19 +32,19 @@ ROWS = [  # sizes, n, want, why
 
 
 @pytest.mark.parametrize(("sizes", "n", "want"), [row[:3] for row in ROWS], ids=[row[3] for row in ROWS])
-def test_strata_get_their_share(sizes: dict[str, int], n: int, want: dict[str, int]) -> None:
+def test_strata_are_drawn_in_proportion(sizes: dict[str, int], n: int, want: dict[str, int]) -> None:
     draw = draw_samples(population(**sizes), n, run="r", stratify="labels.kind")
     assert drawn_by_stratum(draw) == want
     assert draw.population == sum(sizes.values())
     assert len(set(draw.sample_ids)) == len(draw.drawn_items)
 
 
-def test_fewer_than_one_each_is_refused() -> None:
+def test_fewer_samples_than_strata_is_rejected() -> None:
     with pytest.raises(BadValueError, match=r"2 samples are fewer than the 3 groups of 'labels.kind'"):
         draw_samples(population(a=5, b=5, c=5), 2, run="r", stratify="labels.kind")
 
 
-def test_everybody_is_drawn_equally_often() -> None:
+def test_all_samples_are_equally_likely() -> None:
     ids = dict.fromkeys([f"q{number}" for number in range(20)], SINGLE_STRATUM)
     counts: Counter[str] = Counter()
     for seed in range(2000):
@@ -79,7 +79,7 @@ def test_another_run_over_the_same_dataset_gets_the_same_samples() -> None:
     assert [one for one in a if one != "a3"] == b[: len(a) - ("a3" in a)]
 
 
-def test_weights_of_those_that_were_labelled() -> None:
+def test_weights_of_labelled_samples() -> None:
     draw = draw_samples(population(a=8, b=2), 5, run="r")
     some = [one.sample_id for one in draw.drawn_items if one.stratum == "a"][:2] + [
         one.sample_id for one in draw.drawn_items if one.stratum == "b"
@@ -87,7 +87,7 @@ def test_weights_of_those_that_were_labelled() -> None:
     assert sorted(draw.weights(some).values()) == [2 / 1, 8 / 2, 8 / 2]
 
 
-def test_a_draw_is_noted_and_grows(tmp_path: Path) -> None:
+def test_a_draw_is_recorded_and_grows(tmp_path: Path) -> None:
     labels = tmp_path / "labels.jsonl"
     assert read_draws(labels) == {}
     small = draw_samples(population(a=8, b=4), 4, run="r", seed=1, stratify="labels.kind", left_out={"failed": 2})
@@ -96,12 +96,12 @@ def test_a_draw_is_noted_and_grows(tmp_path: Path) -> None:
     for draw, counts in ((small, small), (large, large), (small, large), (other, other)):
         assert record_draw(labels, draw) == counts
     assert read_draws(labels) == {"r": large, "s": other}
-    told = json.loads((tmp_path / "labels.draw.json").read_text())["draws"][0]
-    assert told["strata"] == {"a": {"population": 8, "drawn": 6}, "b": {"population": 4, "drawn": 3}}
-    assert (told["population"], told["left_out"]) == (12, {"failed": 2})
+    draw_row = json.loads((tmp_path / "labels.draw.json").read_text())["draws"][0]
+    assert draw_row["strata"] == {"a": {"population": 8, "drawn": 6}, "b": {"population": 4, "drawn": 3}}
+    assert (draw_row["population"], draw_row["left_out"]) == (12, {"failed": 2})
 
 
-def test_another_draw_from_the_same_run_is_refused(tmp_path: Path) -> None:
+def test_another_draw_from_the_same_run_is_rejected(tmp_path: Path) -> None:
     labels = tmp_path / "labels.jsonl"
     record_draw(labels, draw_samples(population(a=8), 4, run="r", seed=1))
     before = draw_path(labels).read_bytes()
@@ -117,7 +117,7 @@ def test_another_draw_from_the_same_run_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{}", '{"draws": 3}', '{"draws": [{}]}', "[" * 100_000], ids=lambda text: text[:12]
 )
-def test_a_broken_note_is_named(tmp_path: Path, text: str) -> None:
+def test_invalid_draw_files(tmp_path: Path, text: str) -> None:
     (tmp_path / "labels.draw.json").write_text(text)
     with pytest.raises(DataFileError, match=r"labels\.draw\.json: is no record of a draw"):
         read_draws(tmp_path / "labels.jsonl")

@@ -132,12 +132,12 @@ def test_pasted_text_labels_nothing(shell: Tmux) -> None:
     shell.wait("0 of 5 labelled")
 
 
-def test_a_terminal_that_can_place_nothing_is_told_so(shell: Tmux) -> None:
+def test_a_dumb_terminal_is_rejected(shell: Tmux) -> None:
     shell.run(f"TERM=dumb {LABEL}")
     assert "--plain asks line by line" in " ".join(shell.wait("by line").split())
 
 
-def test_killed_in_the_middle_and_taken_up_again(shell: Tmux) -> None:
+def test_a_killed_session_resumes(shell: Tmux) -> None:
     started(shell, f"{LABEL} --annotator ann")
     shell.press("r")
     shell.wait("2 of 5  1 labelled")
@@ -180,7 +180,7 @@ def test_the_window_may_change_its_size(shell: Tmux) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "says", "status"),
+    ("number", "message", "status"),
     [
         (signal.SIGTERM, "ready>", 143),
         (signal.SIGQUIT, "ready>", 131),
@@ -189,9 +189,7 @@ def test_the_window_may_change_its_size(shell: Tmux) -> None:
     ],
     ids=["terminated", "quit", "interrupted", "ctrl-c"],
 )
-def test_the_terminal_is_given_back_whatever_ends_it(
-    shell: Tmux, number: signal.Signals | None, says: str, status: int
-) -> None:
+def test_the_terminal_is_always_restored(shell: Tmux, number: signal.Signals | None, message: str, status: int) -> None:
     started(shell)
     shell.press("r")
     shell.wait("2 of 5  1 labelled")
@@ -199,14 +197,14 @@ def test_the_terminal_is_given_back_whatever_ends_it(
         shell.press("C-c")
     else:
         os.kill(int(Path("pid").read_text()), number)
-    shell.wait(lambda seen: says in seen and "2 of 5" not in seen)
+    shell.wait(lambda seen: message in seen and "2 of 5" not in seen)
     shell.run('echo "ended with $?."')
     shell.wait(f"ended with {status}.")
     assert len(labels_of()) == 1
     given_back(shell)
 
 
-def test_a_crash_gives_the_terminal_back_and_shows_what_happened(shell: Tmux) -> None:
+def test_a_crash_restores_the_terminal_and_shows_the_error(shell: Tmux) -> None:
     Path("crash.py").write_text(
         "import sys\n"
         "from auepora_eval.labelling import form\n"
@@ -240,7 +238,7 @@ def test_stopped_and_continued(shell: Tmux) -> None:
     given_back(shell)
 
 
-def test_two_annotators_agree_or_not_and_a_third_settles_it(shell: Tmux, auepora: Any) -> None:
+def test_agreement_and_adjudication(shell: Tmux, auepora: Any) -> None:
     for annotator, keys in (("ann", "rrwrw"), ("bob", "rwwrr")):
         started(shell, f"{LABEL} --annotator {annotator} --labels {annotator}.jsonl")
         for number, key in enumerate(keys, start=1):
@@ -254,12 +252,12 @@ def test_two_annotators_agree_or_not_and_a_third_settles_it(shell: Tmux, auepora
 
     code, out, _ = auepora("label", "--agreement", "ann.jsonl", "bob.jsonl", "--json")
     assert code == 0
-    told = json.loads(out)
-    assert told["pairs"][0]["agreement"]["value"] == 3 / 5
+    report = json.loads(out)
+    assert report["pairs"][0]["agreement"]["value"] == 3 / 5
     # Both say right 3 times of 5: chance agrees in 13/25; (15/25 - 13/25) / (12/25) = 1/6.
-    assert told["pairs"][0]["kappa"]["value"] == pytest.approx(1 / 6)
+    assert report["pairs"][0]["kappa"]["value"] == pytest.approx(1 / 6)
     disputed = sorted([samples[1], samples[4]])
-    assert [one["sample_id"] for one in told["disputes"]] == disputed
+    assert [one["sample_id"] for one in report["disputes"]] == disputed
 
     command = f"{COMMAND} label latest --adjudicate ann.jsonl bob.jsonl --labels settled.jsonl --annotator eve"
     screen = started(shell, command, shows="1 of 2  0 labelled")

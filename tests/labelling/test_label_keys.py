@@ -46,7 +46,7 @@ def test_an_escape_is_a_key_when_nothing_follows() -> None:
     assert reader.feed(b"A") == ["A"]
 
 
-def test_a_long_paste_is_waited_for() -> None:
+def test_a_long_paste_is_buffered() -> None:
     reader = KeyDecoder()
     assert reader.feed(b"\x1b[200~a long te") == []
     assert not reader.is_incomplete
@@ -55,7 +55,7 @@ def test_a_long_paste_is_waited_for() -> None:
 
 
 @given(st.binary())
-def test_no_bytes_break_it(data: bytes) -> None:
+def test_any_bytes_are_decoded(data: bytes) -> None:
     reader = KeyDecoder()
     for key in [*reader.feed(data), *reader.flush()]:
         assert isinstance(key, PastedText) or key.isprintable()

@@ -72,16 +72,14 @@ def filled(
     return end, typist.seen
 
 
-def test_what_was_pressed_before_an_answer_was_shown_is_not_about_it(
-    monkeypatch: pytest.MonkeyPatch, sheet: LabelFile
-) -> None:
+def test_early_keys_are_discarded(monkeypatch: pytest.MonkeyPatch, sheet: LabelFile) -> None:
     turns = [(b"question 0?", b"rrrr"), (b"question 1?", b"ww"), (b"question 2?", b"q")]
     end, _ = filled(monkeypatch, sheet, turns)
-    assert [one.label for one in end.given.values()] == ["right", "wrong"]
+    assert [one.label for one in end.labels.values()] == ["right", "wrong"]
     assert [one.label for one in sheet.labels()] == ["right", "wrong"]
 
 
-def test_the_screen_is_taken_and_given_back(monkeypatch: pytest.MonkeyPatch, sheet: LabelFile) -> None:
+def test_the_screen_is_restored(monkeypatch: pytest.MonkeyPatch, sheet: LabelFile) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGTSTP, signal.SIGWINCH)}
     monkeypatch.setenv("NO_COLOR", "1")
     _, seen = filled(monkeypatch, sheet, [(b"question 0?", b"q")])
@@ -99,7 +97,7 @@ def test_the_end_of_input_leaves_too(monkeypatch: pytest.MonkeyPatch, sheet: Lab
     assert len(sheet.labels()) == 1
 
 
-def test_a_stream_that_is_closed_is_no_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_closed_stream_is_not_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     closed = (tmp_path / "closed").open("w")
     closed.close()
     monkeypatch.setattr(sys, "stdin", closed)

@@ -84,7 +84,7 @@ def test_a_megabyte_is_wrapped_in_one_pass() -> None:
 
 
 @given(st.text(), st.integers(0, 30))
-def test_what_is_cut_fits(text: str, width: int) -> None:
+def test_truncated_text_fits(text: str, width: int) -> None:
     line = sanitise(text).replace("\n", " ")
     assert cell_width(truncate(line, width)) <= width
     assert truncate(line, cell_width(line)) == line
@@ -98,7 +98,7 @@ def test_widths() -> None:
 
 
 def test_question_answer_and_evidence_are_shown_with_what_is_relevant() -> None:
-    told = shown(new_form([item()]))
+    screen_text = shown(new_form([item()]))
     for part in (
         "Question",
         "Who wrote it?",
@@ -107,15 +107,15 @@ def test_question_answer_and_evidence_are_shown_with_what_is_relevant() -> None:
         "Document 1 of 2: d1",
         "Document 2 of 2: d2  * relevant",
     ):
-        assert part in told
-    assert "relevant, not retrieved: d9" in told
-    assert "(its text is not stored)" in told
-    assert "1 of 1  0 labelled" in told
+        assert part in screen_text
+    assert "relevant, not retrieved: d9" in screen_text
+    assert "(its text is not stored)" in screen_text
+    assert "1 of 1  0 labelled" in screen_text
     gold = [line.text for line in render_screen(new_form([item()]), 80, 40).lines if line.style is Style.GOLD]
     assert gold == ["Document 2 of 2: d2  * relevant", "relevant, not retrieved: d9"]
 
 
-def test_the_reference_is_there_when_asked_for() -> None:
+def test_the_reference_is_shown_on_demand() -> None:
     state = new_form([item()])
     assert "Lovelace" not in shown(state)
     assert "Reference (a shows it)" in shown(state)
@@ -125,26 +125,27 @@ def test_the_reference_is_there_when_asked_for() -> None:
 
 
 def test_blind_shows_neither_references_nor_what_is_relevant() -> None:
-    told = shown(new_form([item()], blind=True))
-    assert "eference" not in told
-    assert "relevant" not in told
-    assert "d9" not in told
-    assert "Document 2 of 2: d2" in told
+    screen_text = shown(new_form([item()], blind=True))
+    assert "eference" not in screen_text
+    assert "relevant" not in screen_text
+    assert "d9" not in screen_text
+    assert "Document 2 of 2: d2" in screen_text
 
 
-def test_what_others_said_and_what_came_before_is_shown() -> None:
-    held = item(
-        said=(PreviousLabel("ann", "right"), PreviousLabel("bob", "wrong", "no source")), conversation="user: hello"
+def test_previous_labels_and_conversation_are_shown() -> None:
+    shown_item = item(
+        previous_labels=(PreviousLabel("ann", "right"), PreviousLabel("bob", "wrong", "no source")),
+        conversation="user: hello",
     )
-    told = shown(new_form([held]))
+    screen_text = shown(new_form([shown_item]))
     for part in ("ann said", "bob said", "wrong: no source", "Before", "user: hello"):
-        assert part in told
+        assert part in screen_text
 
 
-def test_empty_hands_are_said() -> None:
-    told = shown(new_form([LabelItem("q", "?", "")]))
-    assert "(empty)" in told
-    assert "Nothing was retrieved." in told
+def test_empty_answer_and_retrieval() -> None:
+    screen_text = shown(new_form([LabelItem("q", "?", "")]))
+    assert "(empty)" in screen_text
+    assert "Nothing was retrieved." in screen_text
 
 
 def test_progress_skips_and_the_end() -> None:
@@ -156,12 +157,12 @@ def test_progress_skips_and_the_end() -> None:
     state, _ = press(state, "s")
     assert "1 skipped" in shown(state)
     state, _ = press(state, "r")
-    told = shown(state)
-    assert "3 labelled: 2 right, 1 wrong." in told
-    assert "1 was skipped; s shows it again." in told
+    screen_text = shown(state)
+    assert "3 labelled: 2 right, 1 wrong." in screen_text
+    assert "1 was skipped; s shows it again." in screen_text
 
 
-def test_the_keys_of_a_scale_are_told() -> None:
+def test_key_hints_of_a_scale() -> None:
     assert "1-5 score" in shown(new_form([item()], scale=LabelScale(1, 5)))
     assert "r right" not in shown(new_form([item()], scale=LabelScale(1, 5)))
 
@@ -221,9 +222,9 @@ def controls(text: str) -> set[str]:
 
 
 @given(st.text(max_size=80), st.integers(1, 60), st.integers(1, 20), st.lists(st.sampled_from("rsca? q"), max_size=6))
-def test_every_screen_fits_and_moves_nothing(text: str, width: int, height: int, keys: list[str]) -> None:
+def test_every_screen_fits(text: str, width: int, height: int, keys: list[str]) -> None:
     hostile = HOSTILE + text
-    held = LabelItem(
+    shown_item = LabelItem(
         hostile,
         hostile,
         hostile,
@@ -232,7 +233,7 @@ def test_every_screen_fits_and_moves_nothing(text: str, width: int, height: int,
         hostile,
         (PreviousLabel(hostile, hostile, hostile),),
     )
-    state = new_form([held, held])
+    state = new_form([shown_item, shown_item])
     for key in [None, *keys]:
         if key is not None:
             state, _ = press(state, key)
@@ -243,7 +244,7 @@ def test_every_screen_fits_and_moves_nothing(text: str, width: int, height: int,
             assert not controls(line.text)
 
 
-def test_an_item_holds_what_the_store_knows() -> None:
+def test_items_are_read_from_the_store() -> None:
     sample = EvaluationSample(
         "q1",
         "And who?",

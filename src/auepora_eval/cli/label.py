@@ -175,7 +175,7 @@ def _draw_session(
     draw = draw_samples(
         population.strata, n, run=record.run_id, seed=seed, stratify=stratify, left_out=population.left_out
     )
-    existing = sheet.said(scale)
+    existing = sheet.labels_by_sample(scale)
     record_draw(sheet.path, draw)
     return restore_labels(
         new_form(read_items(store, record.run_id, draw.sample_ids), scale=scale, blind=blind), existing
@@ -215,7 +215,7 @@ def _adjudication_session(
     if len(items) < len(previous):
         missing = next(one for one in previous if one not in {item.sample_id for item in items})
         raise BadValueError(f"{run_id} has no answer to sample '{missing}', which the labels are about")
-    before = sheet.said(scale)
+    before = sheet.labels_by_sample(scale)
     return restore_labels(new_form(items, scale=scale, blind=blind), before)
 
 
@@ -226,15 +226,15 @@ def _run_session(state: FormState, sheet: LabelFile, *, plain: bool, title: str)
 
     if plain:
         lines = iter(()) if sys.stdin is None else iter(sys.stdin.readline, "")
-        end = run_line_form(state, sheet, lines=lines, tell=click.echo, title=title)
+        end = run_line_form(state, sheet, lines=lines, echo=click.echo, title=title)
     else:
         end = run_form(state, sheet, title=title)
-    counts = ", ".join(f"{count} {label}" for label, count in count_labels(end.given.values()).items())
+    counts = ", ".join(f"{count} {label}" for label, count in count_labels(end.labels.values()).items())
     click.echo(
-        f"{sheet.path}: {len(end.given)} of {len(end.items)} labelled by {sheet.display_name}"
+        f"{sheet.path}: {len(end.labels)} of {len(end.items)} labelled by {sheet.display_name}"
         + (f": {counts}" if counts else "")
     )
-    if len(end.given) < len(end.items):
+    if len(end.labels) < len(end.items):
         echo_err("the same command continues with the others")
 
 
@@ -268,7 +268,7 @@ def _agreement_text(report: AnnotatorAgreement) -> str:
     if report.disputes:
         lines = [f"{len(report.disputes)} labelled differently:"]
         for one in report.disputes[:MAX_SHOWN]:
-            labels = ", ".join(f"{name} {label}" for name, label in one.said.items())
+            labels = ", ".join(f"{name} {label}" for name, label in one.labels.items())
             lines.append(escape_line_breaks(f"  {one.unit.sample_id}: {labels}"))
         if len(report.disputes) > MAX_SHOWN:
             lines.append(f"  ... and {len(report.disputes) - MAX_SHOWN} more; --json has all")

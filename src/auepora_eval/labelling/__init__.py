@@ -1,21 +1,21 @@
-"""Labelling: people are shown answers of a stored run, and what they say becomes a file of labels.
+"""Labelling: people grade answers of a stored run in a terminal form, and their labels go to a file.
 
-========== ============================================================================================
-module     what it holds
-========== ============================================================================================
-draw       which samples are asked about: a random draw, by stratum where wanted
-draw_file  what was drawn from what, beside the labels
-items      what a person is shown of a sample, read from the store
-session    the form as a state machine: keys in, state and labels out; it knows no terminal
-cells      texts as cells of a terminal: wide characters, wrapping, nothing that moves the cursor
-view       the lines a terminal shows of a state
-keys       the bytes of a keyboard as keys
-terminal   the screen, taken over and given back
-sheet      the labels file as the state of a session
-form       all of it together: the loop
-plain      the same line by line
-people     which labels count, how annotators agree with each other, and what is made of several labels
-annotators what several annotators said, side by side
-agreeing   how far they agree
-========== ============================================================================================
+============= =========================================================================================
+module        contents
+============= =========================================================================================
+draw          a random draw of samples, stratified on request
+draw_file     the record of a draw, next to the label file
+items         what a person is shown of a sample, read from the store
+session       the form as a state machine: keys in, state and labels out; independent of the terminal
+terminal_text text in terminal cells: wide characters, wrapping, no control characters
+view          the screen lines of a state
+keys          decoding of keyboard bytes into keys
+terminal      taking over the screen and restoring it
+label_file    the label file of a session
+form          the main loop of the form
+line_form     the form line by line, for pipes and screen readers
+human_labels  which labels count, and the aggregation of several labels
+annotators    labels grouped by annotator
+agreement     agreement between annotators
+============= =========================================================================================
 """

@@ -1,4 +1,4 @@
-"""How far annotators agree: every pair of them, all together, and on which answers they do not."""
+"""Agreement between annotators: pairwise, overall, and the answers they disagree on."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ __all__ = ["AnnotatorAgreement", "AnnotatorDisagreement", "annotator_agreement"]
 
 @dataclass(frozen=True, slots=True)
 class AnnotatorDisagreement:
-    """An answer that annotators labelled differently, with what each said."""
+    """An answer that annotators labelled differently, with the label of each."""
 
     unit: AnnotationUnit
-    said: Mapping[str, str]
+    labels: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The values as a JSON object."""
         unit = self.unit
         return {
             "sample_id": unit.sample_id,
             "run": unit.run or None,
             "metric": unit.metric or None,
-            "said": dict(self.said),
+            "said": dict(self.labels),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class AnnotatorAgreement:
-    """How far annotators agree."""
+    """Agreement between annotators and their disagreements."""
 
     raters: RatersReport
     disputes: tuple[AnnotatorDisagreement, ...]
     models: tuple[str, ...] = ()
-    """The annotators that are models."""
+    """Annotators that are models."""
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The values as a JSON object."""
         return {
             **self.raters.to_dict(),
             "disputes": [one.to_dict() for one in self.disputes],
@@ -52,18 +52,23 @@ class AnnotatorAgreement:
 
 
 def annotator_agreement(paths: Sequence[str | Path]) -> AnnotatorAgreement:
-    """How far the annotators of these files agree."""
+    """The agreement between the annotators of these files."""
     labels = read_annotations(paths)
     raters = rater_agreement(labels)
     annotators = group_by_annotator(labels)
     if raters is None:
-        whom = f"all labels are of {next(iter(annotators))!r}" if annotators else "there are no labels"
-        raise BadValueError(f"agreement takes two annotators at least, and {whom}")
-    disputes = tuple(
+        found = f"all labels are of {next(iter(annotators))!r}" if annotators else "there are no labels"
+        raise BadValueError(f"agreement needs at least two annotators, and {found}")
+    disagreements = tuple(
         AnnotatorDisagreement(
-            unit, {name: format_label(said[unit]) for name, said in annotators.items() if unit in said}
+            unit,
+            {
+                name: format_label(labels_of_name[unit])
+                for name, labels_of_name in annotators.items()
+                if unit in labels_of_name
+            },
         )
         for unit in find_disagreements(annotators)
     )
     models = {label.annotator for label in labels if label.provenance == "model"}
-    return AnnotatorAgreement(raters, disputes, tuple(name for name in annotators if name in models))
+    return AnnotatorAgreement(raters, disagreements, tuple(name for name in annotators if name in models))

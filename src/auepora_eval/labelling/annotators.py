@@ -1,4 +1,4 @@
-"""What several annotators said, side by side, answer by answer."""
+"""Labels grouped by annotator, and the answers they disagree on."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = [
 ]
 
 Annotators = Mapping[str, Mapping["AnnotationUnit", Label]]
-"""By annotator and answer, what was said."""
+"""Labels by annotator and unit."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class AnnotationUnit:
-    """An answer that can be labelled: of a sample, in a run, under a metric; ``""`` where the label names none."""
+    """An answer that can be labelled: sample, run and metric; ``""`` if the label names none."""
 
     sample_id: str
     run: str = ""
@@ -31,13 +31,13 @@ class AnnotationUnit:
 
 
 def group_by_annotator(labels: Iterable[Label]) -> dict[str, dict[AnnotationUnit, Label]]:
-    """What each annotator said, in the order in which they first come; what settled a disagreement is nobody's."""
-    found: dict[str, dict[AnnotationUnit, Label]] = {}
+    """Labels by annotator, in order of first occurrence; adjudicated labels are left out."""
+    grouped: dict[str, dict[AnnotationUnit, Label]] = {}
     for label in labels:
         if not label.adjudicated:
             unit = AnnotationUnit(label.sample_id, label.run or "", label.metric or "")
-            found.setdefault(label.annotator, {})[unit] = label
-    return found
+            grouped.setdefault(label.annotator, {})[unit] = label
+    return grouped
 
 
 def find_disagreements(annotators: Annotators) -> list[AnnotationUnit]:
@@ -52,19 +52,21 @@ def find_disagreements(annotators: Annotators) -> list[AnnotationUnit]:
 def previous_labels(
     annotators: Annotators, units: Iterable[AnnotationUnit], *, blind: bool = False
 ) -> dict[str, list[PreviousLabel]]:
-    """By sample what each annotator said; where that is ``blind``, they are called by numbers."""
-    said: dict[str, list[PreviousLabel]] = {}
+    """The labels of all annotators by sample; if ``blind``, annotators are numbered."""
+    by_sample: dict[str, list[PreviousLabel]] = {}
     for unit in units:
-        for place, (name, labels) in enumerate(annotators.items(), start=1):
+        for number, (name, labels) in enumerate(annotators.items(), start=1):
             if unit in labels:
-                one = labels[unit]
-                called = f"annotator {place}" if blind else name
-                said.setdefault(unit.sample_id, []).append(PreviousLabel(called, format_label(one), one.comment))
-    return said
+                label = labels[unit]
+                display_name = f"annotator {number}" if blind else name
+                by_sample.setdefault(unit.sample_id, []).append(
+                    PreviousLabel(display_name, format_label(label), label.comment)
+                )
+    return by_sample
 
 
 def format_label(label: Label) -> str:
-    """A label as people read it."""
+    """A label as a string for display."""
     value = label.label
     if isinstance(value, bool):
         return "right" if value else "wrong"

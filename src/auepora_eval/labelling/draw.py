@@ -1,4 +1,4 @@
-"""Which samples people are asked about: a random draw whose beginnings are random draws too."""
+"""Random draws of samples for labelling; every prefix of a draw is a random draw too."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..perturb.seeded_random import hash_uniform
 __all__ = ["SINGLE_STRATUM", "DrawnItem", "LabelDraw", "draw_samples"]
 
 SINGLE_STRATUM = "all"
-"""The one stratum there is where none are told apart."""
+"""The name of the only stratum of an unstratified draw."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnItem:
-    """A sample that was drawn, and the stratum it stands for."""
+    """A drawn sample and its stratum."""
 
     sample_id: str
     stratum: str = SINGLE_STRATUM
@@ -29,46 +29,46 @@ class DrawnItem:
 
 @dataclass(frozen=True, slots=True)
 class LabelDraw:
-    """What was drawn, from what, and how: what a corrected mean has to know of the labelled samples."""
+    """A draw with its population and strata, which a corrected mean needs."""
 
     run: str
     seed: int
     stratify: str | None
-    """The path that tells the strata apart, such as ``labels.scenario``."""
+    """The field that defines the strata, such as ``labels.scenario``."""
     strata: Mapping[str, int]
-    """How many samples of the population each stratum has."""
+    """Population size of each stratum."""
     drawn_items: tuple[DrawnItem, ...]
-    """In the order in which they are asked about."""
+    """In the order of labelling."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """How many samples of the run were not in the population, by reason."""
+    """Number of samples of the run outside the population, by reason."""
 
     @property
     def population(self) -> int:
-        """How many samples could have been drawn."""
+        """Size of the population."""
         return sum(self.strata.values())
 
     @property
     def sample_ids(self) -> list[str]:
-        """The ids of those that were."""
+        """Ids of the drawn samples."""
         return [one.sample_id for one in self.drawn_items]
 
     def weights(self, labelled: Sequence[str] | None = None) -> dict[str, float]:
-        """By id how many samples of the population each labelled one stands for; by default all that were drawn."""
-        wanted = None if labelled is None else set(labelled)
-        kept = [one for one in self.drawn_items if wanted is None or one.sample_id in wanted]
-        counts = Counter(one.stratum for one in kept)
-        return {one.sample_id: self.strata[one.stratum] / counts[one.stratum] for one in kept}
+        """Number of population samples that each labelled sample represents; by default of all drawn ones."""
+        labelled_ids = None if labelled is None else set(labelled)
+        used = [one for one in self.drawn_items if labelled_ids is None or one.sample_id in labelled_ids]
+        counts = Counter(one.stratum for one in used)
+        return {one.sample_id: self.strata[one.stratum] / counts[one.stratum] for one in used}
 
     def to_dict(self) -> dict[str, Any]:
-        """The draw as its file has it."""
-        drawn: Counter[str] = Counter(one.stratum for one in self.drawn_items)
+        """The draw as its file stores it."""
+        drawn_counts: Counter[str] = Counter(one.stratum for one in self.drawn_items)
         return {
             "run": self.run,
             "seed": self.seed,
             "stratify": self.stratify,
             "population": self.population,
             "left_out": dict(self.left_out),
-            "strata": {name: {"population": size, "drawn": drawn[name]} for name, size in self.strata.items()},
+            "strata": {name: {"population": size, "drawn": drawn_counts[name]} for name, size in self.strata.items()},
             "drawn": [{"sample_id": one.sample_id, "stratum": one.stratum} for one in self.drawn_items],
         }
 
@@ -82,44 +82,46 @@ def draw_samples(
     stratify: str | None = None,
     left_out: Mapping[str, int] | None = None,
 ) -> LabelDraw:
-    """``n`` samples of a population, given as sample id -> stratum; all of it where it has no more.
+    """Draw ``n`` samples of a population, given as sample id -> stratum; all of them if it has fewer.
 
-    A sample's chance depends on the seed and its id alone: two annotators, and two runs over one dataset, get the same
-    samples. Strata are drawn from in proportion to their sizes, each at least once, and a larger draw begins with the
-    smaller one: whoever stops early has labelled a random sample as well.
+    The draw depends only on the seed and the sample ids: two annotators, and two runs over one dataset, get the same
+    samples. Strata are sampled in proportion to their sizes, each at least once, and a larger draw starts with the
+    smaller one: an annotator who stops early has labelled a random sample too.
     """
     if n < 1:
         raise BadValueError(f"cannot draw {n} samples; draw at least one")
-    waiting: dict[str, list[str]] = {}
+    ids_by_stratum: dict[str, list[str]] = {}
     for sample_id in sorted(population, key=lambda one: (hash_uniform(seed, "label", one), one)):
-        waiting.setdefault(population[sample_id], []).append(sample_id)
-    strata = {name: len(waiting[name]) for name in sort_groups(waiting)}
+        ids_by_stratum.setdefault(population[sample_id], []).append(sample_id)
+    strata = {name: len(ids_by_stratum[name]) for name in sort_groups(ids_by_stratum)}
     if n < len(strata) and len(strata) > 1:
         raise BadValueError(
             f"{n} samples are fewer than the {len(strata)} groups of '{stratify}', each of which needs one; "
             f"draw at least {len(strata)}, or do not stratify"
         )
-    places = {name: iter(ids) for name, ids in waiting.items()}
-    seats = _allocate_strata(strata)
-    drawn = tuple(DrawnItem(next(places[name]), name) for name, _ in zip(seats, range(n), strict=False))
-    return LabelDraw(run, seed, stratify, strata, drawn, dict(left_out or {}))
+    iterators = {name: iter(ids) for name, ids in ids_by_stratum.items()}
+    stratum_order = _allocate_strata(strata)
+    drawn_items = tuple(
+        DrawnItem(next(iterators[name]), name) for name, _ in zip(stratum_order, range(n), strict=False)
+    )
+    return LabelDraw(run, seed, stratify, strata, drawn_items, dict(left_out or {}))
 
 
 def _allocate_strata(sizes: Mapping[str, int]) -> Iterator[str]:
-    """Whose turn it is: first everyone's, the largest first, then by Webster's method.
+    """The order in which strata are sampled: each once, largest first, then by Webster's method.
 
-    Of all proportional methods those by divisors never take a seat back when there is one more to give.
+    Divisor methods are monotonic: a larger draw never takes a sample away from a stratum.
     """
-    order = {name: place for place, name in enumerate(sorted(sizes, key=lambda name: -sizes[name]))}
+    order = {name: index for index, name in enumerate(sorted(sizes, key=lambda name: -sizes[name]))}
     yield from order
 
-    def turn(name: str, taken: int) -> tuple[Fraction, int, str, int]:
-        return Fraction(-sizes[name], 2 * taken + 1), order[name], name, taken
+    def priority(name: str, allocated: int) -> tuple[Fraction, int, str, int]:
+        return Fraction(-sizes[name], 2 * allocated + 1), order[name], name, allocated
 
-    queue = [turn(name, 1) for name in order if sizes[name] > 1]
+    queue = [priority(name, 1) for name in order if sizes[name] > 1]
     heapq.heapify(queue)
     while queue:
-        _, _, name, taken = heapq.heappop(queue)
+        _, _, name, allocated = heapq.heappop(queue)
         yield name
-        if taken + 1 < sizes[name]:
-            heapq.heappush(queue, turn(name, taken + 1))
+        if allocated + 1 < sizes[name]:
+            heapq.heappush(queue, priority(name, allocated + 1))

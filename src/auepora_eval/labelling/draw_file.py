@@ -1,4 +1,4 @@
-"""What was drawn from what, kept beside the labels: without it nobody could say that they are a random sample."""
+"""The record of a draw, stored next to the label file: it shows that the labels are a random sample."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["draw_path", "read_draws", "record_draw"]
 
 
 def draw_path(labels: str | Path) -> Path:
-    """Where the draws of a labels file are: ``labels.draw.json`` beside ``labels.jsonl``."""
+    """Path of the draws of a label file: ``labels.draw.json`` for ``labels.jsonl``."""
     labels = Path(labels)
     return labels.with_name(f"{plain_stem(labels)}.draw.json")
 
 
 def read_draws(labels: str | Path) -> dict[str, LabelDraw]:
-    """The draws of a labels file by run; none where nothing was noted, as of labels that came from elsewhere."""
+    """The draws of a label file by run; empty if none was recorded."""
     path = draw_path(labels)
     if not path.exists():
         return {}
@@ -34,10 +34,10 @@ def read_draws(labels: str | Path) -> dict[str, LabelDraw]:
 
 
 def record_draw(labels: str | Path, draw: LabelDraw) -> LabelDraw:
-    """Note a draw, and return the one that counts: of two that begin alike, the longer.
+    """Record a draw and return the one in force: the longer of two with the same beginning.
 
-    Another draw from the same run (another seed, other strata) is an error: the labels of both together would be a
-    random sample of nothing.
+    Another draw from the same run (another seed, other strata) is an error: together their labels would not be a random
+    sample.
     """
     known = read_draws(labels)
     before = known.get(draw.run)

@@ -1,4 +1,4 @@
-"""The form: a session shown on the terminal, its keys read, every label on the disk before the next answer is shown."""
+"""The terminal form: shows a session and reads keys; each label is on disk before the next answer is shown."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .view import render_screen
 __all__ = ["handle_key", "run_form"]
 
 
-def run_form(state: FormState, sheet: LabelFile, *, title: str = "") -> FormState:
-    """Let somebody go through the items until they leave; what was said is in the sheet's file."""
+def run_form(state: FormState, label_file: LabelFile, *, title: str = "") -> FormState:
+    """Run the form until the annotator leaves; the labels are in the label file."""
     with Terminal() as terminal:
         while not state.is_over:
             screen = render_screen(state, *terminal.size(), title=title)
@@ -30,22 +30,22 @@ def run_form(state: FormState, sheet: LabelFile, *, title: str = "") -> FormStat
             for key in terminal.read_keys():
                 if key is None:
                     continue
-                shown, state = state.place, handle_key(state, sheet, key)
-                if state.place != shown or state.is_over:
-                    # A key pressed before an answer was on the screen is not about that answer.
+                position, state = state.position, handle_key(state, label_file, key)
+                if state.position != position or state.is_over:
+                    # A key pressed before an answer was shown does not label it.
                     terminal.discard_input()
                     break
     return state
 
 
-def handle_key(state: FormState, sheet: LabelFile, key: str | PastedText) -> FormState:
-    """The state after a key, with the file having followed; where it could not, nothing was said."""
+def handle_key(state: FormState, label_file: LabelFile, key: str | PastedText) -> FormState:
+    """The state after a key, with the label file updated; unchanged if writing failed."""
     if isinstance(key, PastedText):
         return paste(state, key.text)
-    following, change = press(state, key)
+    next_state, change = press(state, key)
     if change is not None:
         try:
-            sheet.apply(change)
+            label_file.apply(change)
         except AueporaError as error:
             return replace(state, message=f"not written: {error}")
-    return following
+    return next_state

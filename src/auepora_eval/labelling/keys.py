@@ -1,4 +1,4 @@
-"""The bytes of a keyboard as keys: letters, names for the others, and a paste as one thing."""
+"""Decoding of keyboard bytes into keys: characters, named keys, and pasted text."""
 
 from __future__ import annotations
 
@@ -28,51 +28,51 @@ _NUMBERED = {"1": "home", "4": "end", "5": "pageup", "6": "pagedown", "7": "home
 
 @dataclass(frozen=True, slots=True)
 class PastedText:
-    """A text that was pasted, and not typed."""
+    """Text that was pasted, not typed."""
 
     text: str
 
 
 class KeyDecoder:
-    """Takes bytes as they come, in whatever pieces, and gives keys."""
+    """Decodes bytes, in chunks of any size, into keys."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._held = ""
+        self._buffer = ""
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether what has come so far may go on: an escape is a key, or the beginning of one."""
-        return bool(self._held) and not self._held.startswith(_PASTE)
+        """Whether the buffer may be the beginning of an escape sequence."""
+        return bool(self._buffer) and not self._buffer.startswith(_PASTE)
 
     def feed(self, data: bytes) -> list[str | PastedText]:
-        """The keys that are complete with these bytes."""
-        self._held += self._decoder.decode(data)
-        found: list[str | PastedText] = []
-        while self._held:
-            if self._held.startswith(_PASTE):
-                text, end, rest = self._held[len(_PASTE) :].partition(_PASTE_END)
+        """The keys completed by these bytes."""
+        self._buffer += self._decoder.decode(data)
+        keys: list[str | PastedText] = []
+        while self._buffer:
+            if self._buffer.startswith(_PASTE):
+                text, end, rest = self._buffer[len(_PASTE) :].partition(_PASTE_END)
                 if not end:
                     break
-                self._held = rest
-                found.append(PastedText(text))
+                self._buffer = rest
+                keys.append(PastedText(text))
                 continue
-            if self._held[0] != _ESCAPE:
-                found += self._plain(self._held[0])
-                self._held = self._held[1:]
+            if self._buffer[0] != _ESCAPE:
+                keys += self._plain(self._buffer[0])
+                self._buffer = self._buffer[1:]
                 continue
-            if _PREFIX.fullmatch(self._held):
+            if _PREFIX.fullmatch(self._buffer):
                 break
-            sequence = _SEQUENCE.match(self._held)
-            found += _named(sequence[0]) if sequence else ["escape"]
-            self._held = self._held[sequence.end() if sequence else 1 :]
-        return found
+            sequence = _SEQUENCE.match(self._buffer)
+            keys += _decode_sequence(sequence[0]) if sequence else ["escape"]
+            self._buffer = self._buffer[sequence.end() if sequence else 1 :]
+        return keys
 
     def flush(self) -> list[str | PastedText]:
-        """What is held back, when nothing more comes: a lone escape."""
+        """The buffered key when no more bytes follow: a lone escape."""
         if not self.is_incomplete:
             return []
-        lone, self._held = self._held == _ESCAPE, ""
+        lone, self._buffer = self._buffer == _ESCAPE, ""
         return ["escape"] if lone else []
 
     @staticmethod
@@ -82,8 +82,8 @@ class KeyDecoder:
         return [character] if character.isprintable() else []
 
 
-def _named(sequence: str) -> list[str]:
-    """The key of an escape sequence; none for one that means nothing here."""
+def _decode_sequence(sequence: str) -> list[str]:
+    """The key of an escape sequence; empty for an unknown one."""
     final = sequence[-1]
     if sequence[1:2] in ("[", "O"):
         if final == "~":
@@ -92,4 +92,4 @@ def _named(sequence: str) -> list[str]:
         if sequence == f"{_ESCAPE}OP":
             return ["f1"]
         return [_FINALS[final]] if final in _FINALS else []
-    return []  # a letter with alt: no key of ours, and not that letter either
+    return []  # alt and a letter: neither a known key nor that letter

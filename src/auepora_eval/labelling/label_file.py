@@ -1,4 +1,4 @@
-"""The labels file as the state of a session: what one annotator said about one run, on the disk at any moment."""
+"""The label file of a session: the labels of one annotator for one run, always up to date on disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class LabelFile:
-    """Where the labels of a session go, and what stands in each of them."""
+    """The file of a session's labels, and the fields that all of them share."""
 
     path: Path
     annotator: str
@@ -33,15 +33,15 @@ class LabelFile:
 
     @property
     def display_name(self) -> str:
-        """The annotator, marked where it is a model."""
+        """The annotator, marked if it is a model."""
         return f"{self.annotator} (a model)" if self.provenance == "model" else self.annotator
 
     def labels(self) -> list[Label]:
-        """What this annotator has said already about this run, in that order."""
+        """The existing labels of this annotator for this run, in order."""
         if not self.path.exists():
             return []
-        ours = [one for one in read_labels(self.path) if self._is_ours(one)]
-        for one in ours:
+        own_labels = [one for one in read_labels(self.path) if self._belongs_to_session(one)]
+        for one in own_labels:
             if (one.provenance == "model") != (self.provenance == "model"):
                 raise DataFileError(
                     self.path,
@@ -49,14 +49,14 @@ class LabelFile:
                     f"{self.annotator!r} has labels of provenance {one.provenance!r} in it, and this session would add "
                     f"{self.provenance!r}; name another --annotator, or label into another file",
                 )
-        return ours
+        return own_labels
 
-    def said(self, scale: LabelScale | None) -> dict[str, GivenLabel]:
-        """The same by sample, for a session with that scale; labels of another kind are an error."""
-        return {one.sample_id: GivenLabel(self._fitting(one, scale), one.comment) for one in self.labels()}
+    def labels_by_sample(self, scale: LabelScale | None) -> dict[str, GivenLabel]:
+        """The existing labels by sample; raises for labels that do not fit the scale."""
+        return {one.sample_id: GivenLabel(self._check_value(one, scale), one.comment) for one in self.labels()}
 
     def apply(self, change: LabelChange) -> None:
-        """Write what was said, or take it back; on return it is on the disk."""
+        """Write or remove a label; it is on disk on return."""
         label = self._label(change.sample_id, change.given)
         if change.is_removal:
             remove_label(self.path, label.key)
@@ -77,7 +77,7 @@ class LabelFile:
             at=self.clock(),
         )
 
-    def _is_ours(self, label: Label) -> bool:
+    def _belongs_to_session(self, label: Label) -> bool:
         return (label.annotator, label.run, label.metric, label.adjudicated) == (
             self.annotator,
             self.run,
@@ -85,7 +85,7 @@ class LabelFile:
             self.adjudicated,
         )
 
-    def _fitting(self, label: Label, scale: LabelScale | None) -> str | int:
+    def _check_value(self, label: Label, scale: LabelScale | None) -> str | int:
         value = label.label
         if isinstance(value, bool):
             value = "right" if value else "wrong"
@@ -93,10 +93,10 @@ class LabelFile:
             return value
         if scale is not None and not isinstance(value, str) and value in scale:
             return int(value)
-        wanted = "right or wrong" if scale is None else f"numbers from {scale.low} to {scale.high}"
+        expected = "right or wrong" if scale is None else f"numbers from {scale.low} to {scale.high}"
         raise DataFileError(
             self.path,
             None,
-            f"{self.annotator!r} labelled sample {label.sample_id!r} with {value}, and this session asks for {wanted}; "
-            "go on with the same --scale, or label into another file",
+            f"{self.annotator!r} labelled sample {label.sample_id!r} with {value}, and this session expects "
+            f"{expected}; use the same --scale, or label into another file",
         )

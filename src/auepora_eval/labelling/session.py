@@ -1,4 +1,4 @@
-"""The form as a state machine: a key makes a new state, and says what is to be written. It knows no terminal."""
+"""The form as a state machine: a key leads to a new state and a label to write; independent of the terminal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LABELS = {"r": RIGHT, "w": WRONG}
 
 @dataclass(frozen=True, slots=True)
 class LabelScale:
-    """The whole numbers an answer may get, each of which is one key."""
+    """The range of integer labels, each of which is one key."""
 
     low: int
     high: int
@@ -44,7 +44,7 @@ class LabelScale:
 
     @classmethod
     def of(cls, text: str) -> LabelScale:
-        """The scale that is written ``1-5``."""
+        """Parse a scale such as ``1-5``."""
         low, dash, high = text.strip().partition("-")
         if not (dash and low.strip().isdecimal() and high.strip().isdecimal()):
             raise BadValueError(f"a scale is written as 1-5, not {text!r}")
@@ -59,7 +59,7 @@ class LabelScale:
 
 @dataclass(frozen=True, slots=True)
 class GivenLabel:
-    """What was said about one item."""
+    """The label of one item, with its comment."""
 
     label: str | int
     comment: str = ""
@@ -67,9 +67,9 @@ class GivenLabel:
 
 @dataclass(frozen=True, slots=True)
 class UndoStep:
-    """What can be undone: where the form stood before, and what was said there (nothing, where it was passed over)."""
+    """A step that can be undone: the position before, and the label given there (``None`` if skipped)."""
 
-    place: int
+    position: int
     comment: str
     skipped: frozenset[int]
     given: GivenLabel | None
@@ -77,7 +77,7 @@ class UndoStep:
 
 @dataclass(frozen=True, slots=True)
 class LabelChange:
-    """What the file of labels has to follow: a label that is new, or one that is taken back."""
+    """A change of the label file: a new label, or one to remove."""
 
     sample_id: str
     given: GivenLabel
@@ -86,19 +86,19 @@ class LabelChange:
 
 @dataclass(frozen=True, slots=True)
 class FormState:
-    """All that a session is at one moment."""
+    """The complete state of a session."""
 
     items: tuple[LabelItem, ...]
     scale: LabelScale | None = None
-    place: int = 0
-    """Which item is shown; one past the last when all are done."""
-    given: Mapping[int, GivenLabel] = field(default_factory=dict)
+    position: int = 0
+    """Index of the shown item; one past the last when all are done."""
+    labels: Mapping[int, GivenLabel] = field(default_factory=dict)
     skipped: frozenset[int] = frozenset()
     steps: tuple[UndoStep, ...] = ()
     comment: str = ""
-    """What will be written with the label of this item."""
+    """The comment to write with the label of this item."""
     draft: str = ""
-    """The comment while it is typed."""
+    """The comment being typed."""
     mode: Mode = "form"
     reference_shown: bool = False
     blind: bool = False
@@ -106,13 +106,13 @@ class FormState:
     page: int = 10
     last_scroll: int = 0
     anchors: tuple[int, ...] = ()
-    """Lines at which documents begin."""
+    """Line numbers at which documents begin."""
     message: str = ""
 
     @property
     def item(self) -> LabelItem | None:
-        """What is shown; ``None`` at the end."""
-        return self.items[self.place] if self.place < len(self.items) else None
+        """The shown item; ``None`` at the end."""
+        return self.items[self.position] if self.position < len(self.items) else None
 
     @property
     def is_over(self) -> bool:
@@ -123,31 +123,31 @@ class FormState:
 def new_form(
     items: Sequence[LabelItem], *, scale: LabelScale | None = None, blind: bool = False, reference_shown: bool = False
 ) -> FormState:
-    """A session in which nothing has been said."""
+    """A new session without labels."""
     return FormState(tuple(items), scale, blind=blind, reference_shown=reference_shown and not blind)
 
 
-def restore_labels(state: FormState, said: Mapping[str, GivenLabel]) -> FormState:
-    """The session as it was left: what was said in it, in that order, by sample id. It can be undone as before."""
-    places = {item.sample_id: place for place, item in enumerate(state.items)}
-    for sample_id, given in said.items():
-        if sample_id in places:
-            here = replace(state, place=places[sample_id], comment=given.comment)
-            state = _on(_with(here, given), here, given)
+def restore_labels(state: FormState, labels: Mapping[str, GivenLabel]) -> FormState:
+    """The session with existing labels by sample id, in their order; they can be undone."""
+    positions = {item.sample_id: position for position, item in enumerate(state.items)}
+    for sample_id, given in labels.items():
+        if sample_id in positions:
+            current = replace(state, position=positions[sample_id], comment=given.comment)
+            state = _advance(_add_label(current, given), current, given)
     return replace(state, message="")
 
 
 def with_layout(state: FormState, *, scroll: int, page: int, last_scroll: int, anchors: tuple[int, ...]) -> FormState:
-    """The state after it was shown: how far one can scroll depends on the size of the screen."""
+    """The state with the layout of the screen it was shown on, which limits scrolling."""
     return replace(state, scroll=scroll, page=max(1, page), last_scroll=last_scroll, anchors=anchors)
 
 
 def press(state: FormState, key: str) -> tuple[FormState, LabelChange | None]:
-    """What a key does: the new state, and what has to be written."""
+    """Handle a key: the new state, and the change to write."""
     if state.mode == "comment":
-        return _typed(state, key), None
+        return _type_comment(state, key), None
     if state.mode == "help":
-        moved = _scrolled(state, key)
+        moved = _scroll(state, key)
         return (moved if moved.scroll != state.scroll else replace(state, mode="form", scroll=0)), None
     state = replace(state, message="")
     if key in ("q", "ctrl-d"):
@@ -155,101 +155,105 @@ def press(state: FormState, key: str) -> tuple[FormState, LabelChange | None]:
     if key in ("?", "h", "f1"):
         return replace(state, mode="help", scroll=0), None
     if key in ("u", "backspace"):
-        return _undone(state)
+        return _undo(state)
     if state.item is None:
-        return _at_the_end(state, key), None
+        return _press_at_end(state, key), None
     if key in _LABELS or (len(key) == 1 and key in "0123456789"):
-        return _labelled(state, key)
+        return _label(state, key)
     if key == "s":
-        skipped = replace(state, skipped=state.skipped | {state.place})
-        return _on(skipped, state, None), None
+        skipped = replace(state, skipped=state.skipped | {state.position})
+        return _advance(skipped, state, None), None
     if key == "c":
         return replace(state, mode="comment", draft=state.comment), None
     if key == "a":
-        return _reference(state), None
-    return _scrolled(state, key), None
+        return _toggle_reference(state), None
+    return _scroll(state, key), None
 
 
 def set_comment(state: FormState, text: str) -> FormState:
-    """The state with a comment that came in one piece; an empty one takes it away."""
+    """The state with a complete comment; an empty one removes it."""
     comment = " ".join(text.split())
     return replace(state, comment=comment, message=f"comment: {comment}" if comment else "no comment")
 
 
 def paste(state: FormState, text: str) -> FormState:
-    """What a paste does: it belongs to a comment, and is never taken for keys."""
+    """Handle pasted text: it can extend a comment, and is never treated as keys."""
     if state.mode == "comment":
         return replace(state, draft=state.draft + " ".join(text.split()))
     return replace(state, message="pasted text was ignored; c opens a comment")
 
 
 def count_labels(given: Iterable[GivenLabel]) -> dict[str, int]:
-    """How often each label was given."""
+    """Number of items by label."""
     counts = Counter(str(one.label) for one in given)
     return dict(sorted(counts.items()))
 
 
-def _labelled(state: FormState, key: str) -> tuple[FormState, LabelChange | None]:
+def _label(state: FormState, key: str) -> tuple[FormState, LabelChange | None]:
     assert state.item is not None
-    label = _label_of(state.scale, key)
+    label = _label_for_key(state.scale, key)
     if label is None:
         scale = state.scale
         wanted = "r for right or w for wrong" if scale is None else f"a number from {scale.low} to {scale.high}"
         return replace(state, message=f"press {wanted}"), None
     given = GivenLabel(label, state.comment)
-    return _on(_with(state, given), state, given), LabelChange(state.item.sample_id, given)
+    return _advance(_add_label(state, given), state, given), LabelChange(state.item.sample_id, given)
 
 
-def _label_of(scale: LabelScale | None, key: str) -> str | int | None:
+def _label_for_key(scale: LabelScale | None, key: str) -> str | int | None:
     if scale is None:
         return _LABELS.get(key)
     return int(key) if key.isdecimal() and int(key) in scale else None
 
 
-def _with(state: FormState, given: GivenLabel) -> FormState:
-    return replace(state, given={**state.given, state.place: given}, skipped=state.skipped - {state.place})
+def _add_label(state: FormState, given: GivenLabel) -> FormState:
+    return replace(state, labels={**state.labels, state.position: given}, skipped=state.skipped - {state.position})
 
 
-def _on(state: FormState, before: FormState, given: GivenLabel | None) -> FormState:
-    """The next item, with a step that leads back to ``before``."""
-    step = UndoStep(before.place, before.comment, before.skipped, given)
-    return _at(replace(state, steps=(*state.steps, step)), _next(state))
+def _advance(state: FormState, before: FormState, given: GivenLabel | None) -> FormState:
+    """The state at the next item, with an undo step back to ``before``."""
+    step = UndoStep(before.position, before.comment, before.skipped, given)
+    return _move_to(replace(state, steps=(*state.steps, step)), _next(state))
 
 
-def _at(state: FormState, place: int, *, comment: str = "") -> FormState:
-    return replace(state, place=place, comment=comment, draft="", scroll=0)
+def _move_to(state: FormState, position: int, *, comment: str = "") -> FormState:
+    return replace(state, position=position, comment=comment, draft="", scroll=0)
 
 
 def _next(state: FormState) -> int:
-    """The next item about which nothing was said; past the end those before it, and then the end."""
+    """Index of the next item without a label, wrapping around; the end if there is none."""
     n = len(state.items)
-    for place in chain(range(state.place + 1, n), range(min(state.place + 1, n))):
-        if place not in state.given and place not in state.skipped:
-            return place
+    for position in chain(range(state.position + 1, n), range(min(state.position + 1, n))):
+        if position not in state.labels and position not in state.skipped:
+            return position
     return n
 
 
-def _undone(state: FormState) -> tuple[FormState, LabelChange | None]:
+def _undo(state: FormState) -> tuple[FormState, LabelChange | None]:
     if not state.steps:
         return replace(state, message="there is nothing to undo"), None
     step = state.steps[-1]
-    given = {place: one for place, one in state.given.items() if place != step.place or step.given is None}
-    back = replace(state, given=given, skipped=step.skipped, steps=state.steps[:-1])
+    labels = {
+        position: one for position, one in state.labels.items() if position != step.position or step.given is None
+    }
+    previous = replace(state, labels=labels, skipped=step.skipped, steps=state.steps[:-1])
     if step.given is None:
-        return _at(replace(back, message="back to what was skipped"), step.place, comment=step.comment), None
-    sample_id = state.items[step.place].sample_id
-    told = replace(back, message=f"taken back: {step.given.label}")
-    return _at(told, step.place, comment=step.comment), LabelChange(sample_id, step.given, is_removal=True)
+        return _move_to(
+            replace(previous, message="back to what was skipped"), step.position, comment=step.comment
+        ), None
+    sample_id = state.items[step.position].sample_id
+    undone = replace(previous, message=f"taken back: {step.given.label}")
+    return _move_to(undone, step.position, comment=step.comment), LabelChange(sample_id, step.given, is_removal=True)
 
 
-def _at_the_end(state: FormState, key: str) -> FormState:
+def _press_at_end(state: FormState, key: str) -> FormState:
     if key == "s" and state.skipped:
         again = replace(state, skipped=frozenset())
-        return _on(again, state, None)
+        return _advance(again, state, None)
     return state
 
 
-def _reference(state: FormState) -> FormState:
+def _toggle_reference(state: FormState) -> FormState:
     if state.blind:
         return replace(state, message="this session is blind: references are not shown")
     assert state.item is not None
@@ -258,8 +262,8 @@ def _reference(state: FormState) -> FormState:
     return replace(state, reference_shown=not state.reference_shown)
 
 
-def _typed(state: FormState, key: str) -> FormState:
-    """A comment, letter by letter."""
+def _type_comment(state: FormState, key: str) -> FormState:
+    """Handle a key while a comment is typed."""
     if key == "enter":
         return replace(state, mode="form", comment=state.draft.strip(), draft="")
     if key == "escape":
@@ -273,7 +277,7 @@ def _typed(state: FormState, key: str) -> FormState:
     return replace(state, draft=state.draft + key) if len(key) == 1 and key.isprintable() else state
 
 
-def _scrolled(state: FormState, key: str) -> FormState:
+def _scroll(state: FormState, key: str) -> FormState:
     moves = {
         "down": 1,
         "j": 1,

@@ -1,4 +1,4 @@
-"""The screen of a terminal, taken over for a while and given back as it was, whatever happens meanwhile."""
+"""The terminal screen: taken over for the form and restored in every case."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .view import Screen, Style
 __all__ = ["Terminal", "require_terminal"]
 
 _CSI = "\x1b["
-# The other screen, no wrapping (a width that we and the terminal disagree about must not push lines down), pastes told
-# from typing, no cursor.
-_TAKE = f"{_CSI}?1049h{_CSI}?7l{_CSI}?2004h{_CSI}?25l"
-_GIVE_BACK = f"{_CSI}0m{_CSI}?25h{_CSI}?2004l{_CSI}?7h{_CSI}?1049l"
+# The other screen, no wrapping (a width that we and the terminal disagree about must not push lines down), bracketed
+# paste, no cursor.
+_ENTER_SCREEN = f"{_CSI}?1049h{_CSI}?7l{_CSI}?2004h{_CSI}?25l"
+_LEAVE_SCREEN = f"{_CSI}0m{_CSI}?25h{_CSI}?2004l{_CSI}?7h{_CSI}?1049l"
 _STYLES = {Style.PLAIN: "", Style.BAR: f"{_CSI}7m", Style.HEAD: f"{_CSI}1m", Style.DIM: f"{_CSI}2m"}
 _GOLD, _GOLD_COLOURLESS = f"{_CSI}1;33m", f"{_CSI}1;4m"
 _ESCAPE_WAIT = 0.05
-"""So many seconds the rest of a key's bytes may take."""
+"""Seconds to wait for the rest of an escape sequence."""
 
 
 def require_terminal() -> None:
-    """Raise where there is nobody to type: the form needs a keyboard and a screen."""
+    """Raise unless stdin and stdout are a terminal."""
     try:
         import termios  # noqa: F401 -- only whether it is there
     except ImportError:
@@ -63,27 +63,27 @@ class Terminal:
         self._encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
         self._gold = _GOLD_COLOURLESS if os.environ.get("NO_COLOR") else _GOLD
         self._keys = KeyDecoder()
-        self._before: list[Any] | None = None
-        self._wake: tuple[int, int] = (-1, -1)
+        self._saved_mode: list[Any] | None = None
+        self._wake_pipe: tuple[int, int] = (-1, -1)
         self._handlers: dict[int, Any] = {}
         self._wake_before = -1
 
     def __enter__(self) -> Terminal:
-        self._wake = os.pipe()
-        for end in self._wake:
+        self._wake_pipe = os.pipe()
+        for end in self._wake_pipe:
             os.set_blocking(end, False)
         try:
-            # A signal must end the wait for a key: the screen has another size, or we are to go.
-            self._wake_before = signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
+            # A signal must end the wait for a key: the window was resized, or the process should exit.
+            self._wake_before = signal.set_wakeup_fd(self._wake_pipe[1], warn_on_full_buffer=False)
             for number, handler in (
-                (signal.SIGWINCH, _nothing),
+                (signal.SIGWINCH, _ignore),
                 (signal.SIGTSTP, self._stop),
-                (signal.SIGTERM, _leave),
-                (signal.SIGHUP, _leave),
-                (signal.SIGQUIT, _leave),
+                (signal.SIGTERM, _exit),
+                (signal.SIGHUP, _exit),
+                (signal.SIGQUIT, _exit),
             ):
                 self._handlers[number] = signal.signal(number, handler)
-            self._take()
+            self._take_over()
         except BaseException:
             self.__exit__()
             raise
@@ -91,16 +91,16 @@ class Terminal:
 
     def __exit__(self, *error: object) -> None:
         try:
-            self._give_back()
+            self._restore()
         finally:
             signal.set_wakeup_fd(self._wake_before)
             for number, handler in self._handlers.items():
                 signal.signal(number, handler)
-            for end in self._wake:
+            for end in self._wake_pipe:
                 os.close(end)
 
     def size(self) -> tuple[int, int]:
-        """Columns and lines; what a terminal says that does not know is taken for the usual size."""
+        """Columns and lines; 80 by 24 if the terminal does not report them."""
         try:
             found = os.get_terminal_size(self._out)
         except OSError:
@@ -108,7 +108,7 @@ class Terminal:
         return found.columns or 80, found.lines or 24
 
     def show(self, screen: Screen) -> None:
-        """Draw all lines, each at its place."""
+        """Draw all lines."""
         parts = [f"{_CSI}?25l"]
         for row, line in enumerate(screen.lines, start=1):
             style = self._gold if line.style is Style.GOLD else _STYLES[line.style]
@@ -120,14 +120,14 @@ class Terminal:
         self._write("".join(parts))
 
     def read_keys(self) -> Iterator[str | PastedText | None]:
-        """Wait, and give what was typed; ``None`` where only the screen has to be drawn again."""
+        """Wait for input and yield keys; ``None`` if the screen must be redrawn."""
         wait = _ESCAPE_WAIT if self._keys.is_incomplete else None
-        ready, _, _ = select.select([self._in, self._wake[0]], [], [], wait)
+        ready, _, _ = select.select([self._in, self._wake_pipe[0]], [], [], wait)
         if not ready:
             yield from self._keys.flush()
-        if self._wake[0] in ready:
+        if self._wake_pipe[0] in ready:
             with suppress(BlockingIOError):
-                os.read(self._wake[0], 1024)
+                os.read(self._wake_pipe[0], 1024)
             yield None
         if self._in in ready:
             data = os.read(self._in, 4096)
@@ -136,7 +136,7 @@ class Terminal:
             yield from self._keys.feed(data)
 
     def discard_input(self) -> None:
-        """Drop what was typed and not read yet."""
+        """Discard typed input that was not read yet."""
         import termios
 
         self._keys = KeyDecoder()
@@ -148,36 +148,36 @@ class Terminal:
         while data:
             data = data[os.write(self._out, data) :]
 
-    def _take(self) -> None:
+    def _take_over(self) -> None:
         import termios
 
         sys.stdout.flush()
-        self._before = termios.tcgetattr(self._in)
+        self._saved_mode = termios.tcgetattr(self._in)
         mode = termios.tcgetattr(self._in)
         mode[3] &= ~(termios.ICANON | termios.ECHO | termios.IEXTEN)
         mode[0] &= ~(termios.IXON | termios.ICRNL)
-        # What was typed before there was anything to see is not meant for the form.
+        # Input typed before the first screen is not meant for the form.
         termios.tcsetattr(self._in, termios.TCSAFLUSH, mode)
-        self._write(_TAKE)
+        self._write(_ENTER_SCREEN)
 
-    def _give_back(self) -> None:
+    def _restore(self) -> None:
         import termios
 
-        if self._before is None:
+        if self._saved_mode is None:
             return
-        before, self._before = self._before, None
-        with suppress(OSError):  # a terminal that went away wants nothing back
-            self._write(_GIVE_BACK)
-        # What was typed and not read is not meant for the shell.
+        before, self._saved_mode = self._saved_mode, None
+        with suppress(OSError):  # the terminal is gone
+            self._write(_LEAVE_SCREEN)
+        # Unread input is not meant for the shell.
         with suppress(termios.error):
             termios.tcsetattr(self._in, termios.TCSAFLUSH, before)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        """Ctrl-Z: give the terminal back, stop, and take it again when we go on."""
-        self._give_back()
+        """Ctrl-Z: restore the terminal, stop, and take it over again on resume."""
+        self._restore()
         with _default(signal.SIGTSTP):
             os.kill(os.getpid(), signal.SIGTSTP)
-        self._take()
+        self._take_over()
 
 
 @contextmanager
@@ -189,9 +189,9 @@ def _default(number: int) -> Iterator[None]:
         signal.signal(number, before)
 
 
-def _nothing(number: int, frame: FrameType | None) -> None:
+def _ignore(number: int, frame: FrameType | None) -> None:
     """A handler must be there for the signal to end the wait."""
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _exit(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)

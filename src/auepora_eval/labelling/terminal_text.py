@@ -1,4 +1,4 @@
-"""Texts as cells of a terminal: how wide they are, wrapped and cut to fit, with nothing that moves the cursor."""
+"""Text in terminal cells: width, wrapping and truncation, without control characters."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _SOFT_HYPHEN = "\u00ad"
 
 
 def sanitise(text: str) -> str:
-    """The text with control characters written out, and without half characters; its only line end is ``\\n``."""
+    """The text with control characters escaped and lone surrogates replaced; its only line end is ``\\n``."""
     plain = text.replace("\r\n", "\n").translate(_LINE_ENDS)
     return escape_control_characters(plain.encode("utf-8", "replace").decode() if not plain.isascii() else plain)
 
 
 def one_line(text: str) -> str:
-    """The same, in one line."""
+    """The sanitised text on one line."""
     return sanitise(text).replace("\n", " ")
 
 
@@ -36,31 +36,31 @@ def _width(character: str) -> int:
 
 
 def cell_width(text: str) -> int:
-    """How many cells a text takes."""
+    """Width of a text in cells."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
 def truncate(text: str, width: int) -> str:
-    """The text in at most so many cells; where something is cut off, an ellipsis says so."""
+    """The text in at most ``width`` cells, with an ellipsis if it is truncated."""
     if cell_width(text) <= width:
         return text
-    return _fitting(text, width - 1) + "…" if width > 0 else ""
+    return _prefix(text, width - 1) + "…" if width > 0 else ""
 
 
-def _fitting(text: str, width: int) -> str:
-    taken = 0
-    for place, character in enumerate(text):
-        taken += _width(character)
-        if taken > width:
-            return text[:place]
+def _prefix(text: str, width: int) -> str:
+    used = 0
+    for index, character in enumerate(text):
+        used += _width(character)
+        if used > width:
+            return text[:index]
     return text
 
 
 @lru_cache(maxsize=1 << 9)
 def wrap(text: str, width: int) -> tuple[str, ...]:
-    """The lines of a text, each of at most ``width`` cells, broken between words where that is possible.
+    """The lines of a text, each of at most ``width`` cells, broken between words if possible.
 
-    The text is made safe first. A character wider than the line is left out.
+    The text is sanitised first. A character wider than the line is dropped.
     """
     paragraphs = sanitise(text).split("\n")
     return tuple(line for paragraph in paragraphs for line in _paragraph(paragraph.rstrip(), max(1, width)))
@@ -78,36 +78,36 @@ def _paragraph(text: str, width: int) -> Iterator[str]:
             line, word_left = "", word.lstrip(" ")
         else:
             line, word_left = "", line + word
-        *whole, line = _chopped(word_left, width)
+        *whole, line = _split_word(word_left, width)
         yield from whole
     yield line.rstrip()
 
 
-def _chopped(word: str, width: int) -> list[str]:
-    """Pieces of a word that is too long for a line, in one pass; a character wider than a line is left out."""
-    pieces, start, taken = [], 0, 0
-    for place, character in enumerate(word):
+def _split_word(word: str, width: int) -> list[str]:
+    """Pieces of a word that is too long for a line; a character wider than a line is dropped."""
+    pieces, start, used = [], 0, 0
+    for index, character in enumerate(word):
         size = _width(character)
-        if taken + size > width:
-            if taken:
-                pieces.append(word[start:place])
-            start, taken = place, 0
+        if used + size > width:
+            if used:
+                pieces.append(word[start:index])
+            start, used = index, 0
             if size > width:
-                start = place + 1
+                start = index + 1
                 continue
-        taken += size
+        used += size
     return [*pieces, word[start:]]
 
 
 def _words(text: str) -> Iterator[str]:
-    """Pieces a line may be broken between: a word with the blanks before it; a wide character is a word."""
+    """Units between which a line may break: a word with its leading blanks, or a wide character."""
     start, inside = 0, False
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         wide = _width(character) == 2
-        begins = (character == " " and inside) or (wide and place > start)
+        begins = (character == " " and inside) or (wide and index > start)
         if begins:
-            yield text[start:place]
-            start, inside = place, False
+            yield text[start:index]
+            start, inside = index, False
         if character != " ":
             inside = True
     yield text[start:]

@@ -1,4 +1,4 @@
-"""What a terminal shows of a session: lines of cells, made of a state and a size. It knows no terminal either."""
+"""The screen of a session: lines of text from a state and a size; independent of the terminal."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .terminal_text import cell_width, one_line, truncate, wrap
 __all__ = ["Screen", "ScreenLine", "Style", "render_lines", "render_screen"]
 
 _INDENT = 2
-_WIDEST = 100
-"""Longer lines are hard to read, however wide the terminal."""
+_MAX_WIDTH = 100
+"""Longer lines are hard to read."""
 
 _KEYS_HELP = (
     ("r  w", "the answer is right, is wrong"),
@@ -30,7 +30,7 @@ _KEYS_HELP = (
 
 
 class Style(Enum):
-    """How a line looks."""
+    """Style of a line."""
 
     PLAIN = "plain"
     BAR = "bar"
@@ -57,13 +57,13 @@ class Screen:
     last_scroll: int
     anchors: tuple[int, ...]
     cursor: tuple[int, int] | None = None
-    """Row and column where something is being typed."""
+    """Row and column of the text cursor, while typing."""
 
 
 def render_screen(state: FormState, width: int, height: int, *, title: str = "") -> Screen:
     """The screen of ``height`` lines of at most ``width`` cells."""
     width, height = max(1, width), max(1, height)
-    body, anchors = _body(state, min(width, _WIDEST))
+    body, anchors = _body(state, min(width, _MAX_WIDTH))
     room = max(0, height - 3)
     last = max(0, len(body) - max(1, room))
     scroll = max(0, min(state.scroll, last))
@@ -74,31 +74,31 @@ def render_screen(state: FormState, width: int, height: int, *, title: str = "")
     typed = state.mode == "comment"
     cursor = None
     if typed:
-        prompt = ScreenLine(_tail(prompt.text, width - 1))
+        prompt = ScreenLine(_visible_tail(prompt.text, width - 1))
         cursor = (max(0, height - 2), cell_width(prompt.text))
     lines = [_top(state, width, title), *shown, prompt, ScreenLine(_keys(state, width), Style.BAR)]
-    if height < 3:  # what to do is then worth more than where we are
+    if height < 3:  # then the keys matter more than the progress
         lines = [lines[0], lines[-1]][:height]
     fitted = tuple(ScreenLine(truncate(line.text, width), line.style) for line in lines)
     return Screen(fitted, scroll, max(1, room - 1), last, anchors, cursor if height >= 3 else None)
 
 
 def render_lines(state: FormState, width: int, *, title: str = "", whole: bool = True) -> list[str]:
-    """The same as lines to be read one after the other; not ``whole`` where only the keys and a message are news."""
-    body, _ = _body(state, min(max(20, width), _WIDEST))
+    """The screen as plain lines; without ``whole`` only the message and the keys."""
+    body, _ = _body(state, min(max(20, width), _MAX_WIDTH))
     lines = [
         "",
-        f"--- {', '.join(_where(state))}{f', {one_line(title)}' if title else ''}",
+        f"--- {', '.join(_progress(state))}{f', {one_line(title)}' if title else ''}",
         *(line.text for line in body),
         "",
     ]
     prompt = [one_line(state.message)] if state.message else []
-    return [*(lines if whole else []), *prompt, "  ".join(_choices(state))]
+    return [*(lines if whole else []), *prompt, "  ".join(_key_hints(state))]
 
 
 def _top(state: FormState, width: int, title: str) -> ScreenLine:
-    n, done = len(state.items), len(state.given)
-    text = f" {'  '.join(_where(state))}"
+    n, done = len(state.items), len(state.labels)
+    text = f" {'  '.join(_progress(state))}"
     name = f"  {one_line(title)}" if title else ""
     bar_room = width - cell_width(text) - 3
     if name and cell_width(name) <= bar_room - 12:
@@ -111,10 +111,10 @@ def _top(state: FormState, width: int, title: str) -> ScreenLine:
     return ScreenLine(text, Style.BAR)
 
 
-def _where(state: FormState) -> list[str]:
+def _progress(state: FormState) -> list[str]:
     n = len(state.items)
-    where = f"{state.place + 1} of {n}" if state.item is not None else f"{n} of {n}"
-    return [where, f"{len(state.given)} labelled", *([f"{len(state.skipped)} skipped"] if state.skipped else [])]
+    where = f"{state.position + 1} of {n}" if state.item is not None else f"{n} of {n}"
+    return [where, f"{len(state.labels)} labelled", *([f"{len(state.skipped)} skipped"] if state.skipped else [])]
 
 
 def _prompt(state: FormState, below: int) -> ScreenLine:
@@ -128,8 +128,8 @@ def _prompt(state: FormState, below: int) -> ScreenLine:
     return ScreenLine(more, Style.DIM)
 
 
-def _choices(state: FormState) -> list[str]:
-    """The keys and what they do, the more important ones first."""
+def _key_hints(state: FormState) -> list[str]:
+    """Key hints, most important first."""
     if state.mode == "comment":
         return ["enter keep", "esc leave as it was", "ctrl-u empty"]
     if state.mode == "help":
@@ -142,17 +142,17 @@ def _choices(state: FormState) -> list[str]:
 
 
 def _keys(state: FormState, width: int) -> str:
-    """As many of them as fit."""
+    """As many key hints as fit."""
     text = " "
-    for part in _choices(state):
+    for part in _key_hints(state):
         if cell_width(text) + cell_width(part) + 1 > width:
             break
         text += f"{part}  "
     return f"{text:<{width}}"[:width]
 
 
-def _tail(text: str, width: int) -> str:
-    """The end of what is being typed, where there is no room for all of it."""
+def _visible_tail(text: str, width: int) -> str:
+    """The end of a line that is too long while typing."""
     text = text[-4 * max(1, width) :]
     while cell_width(text) > max(0, width):
         text = text[1:]
@@ -173,10 +173,10 @@ def _body(state: FormState, width: int) -> tuple[list[ScreenLine], tuple[int, ..
         lines += [*_section("Before", item.conversation, width), ScreenLine("")]
     lines += [*_section("Question", item.question, width), ScreenLine("")]
     lines += [*_section("Answer", item.answer or "(empty)", width), ScreenLine("")]
-    for said in item.said:
-        told = f"{said.label}" + (f": {said.comment}" if said.comment else "")
-        lines += _section(f"{said.annotator} said", told, width)
-    lines += [ScreenLine("")] if item.said else []
+    for previous in item.previous_labels:
+        text = f"{previous.label}" + (f": {previous.comment}" if previous.comment else "")
+        lines += _section(f"{previous.annotator} said", text, width)
+    lines += [ScreenLine("")] if item.previous_labels else []
     lines += _references(state, item, width)
     return _with_evidence(state, item, lines, width)
 
@@ -231,8 +231,8 @@ def _help(width: int) -> list[ScreenLine]:
 
 
 def _end(state: FormState, width: int) -> list[ScreenLine]:
-    told = ", ".join(f"{count} {label}" for label, count in count_labels(state.given.values()).items())
-    lines = ["All of them have been seen.", "", f"{len(state.given)} labelled{told and f': {told}'}."]
+    counts_text = ", ".join(f"{count} {label}" for label, count in count_labels(state.labels.values()).items())
+    lines = ["All of them have been seen.", "", f"{len(state.labels)} labelled{counts_text and f': {counts_text}'}."]
     if state.skipped:
         n = len(state.skipped)
         lines.append(f"{n} {'was' if n == 1 else 'were'} skipped; s shows {'it' if n == 1 else 'them'} again.")

@@ -75,7 +75,7 @@ def test_another_threshold() -> None:
     assert "from 0.6500 (as given)" in calibrate(LABELS, SCORES, threshold=0.65).to_text()
 
 
-def test_where_lower_is_better() -> None:
+def test_lower_is_better() -> None:
     flipped = SampleScores({name: 1 - score for name, score in SCORES.items()}, "hallucination", higher_is_better=False)
     (one,), (other,) = calibrate(LABELS, SCORES).judged, calibrate(LABELS, flipped).judged
     for name in ("agreement", "kappa", "alpha", "auroc", "tpr", "tnr", "brier"):
@@ -84,9 +84,9 @@ def test_where_lower_is_better() -> None:
     assert "up to 0.5000" in calibrate(LABELS, flipped).to_text()
 
 
-def test_scores_without_ends_need_a_threshold() -> None:
+def test_unbounded_scores_need_a_threshold() -> None:
     timed = SampleScores({name: 10 * score for name, score in SCORES.items()}, "seconds", range=(0.0, float("inf")))
-    with pytest.raises(ValueError, match="seconds have no worst or no best value"):
+    with pytest.raises(ValueError, match="seconds have no lower or upper bound"):
         calibrate(LABELS, timed)
     (one,) = calibrate(LABELS, timed, threshold=5).judged
     assert one.agreement.value == pytest.approx(4 / 6)
@@ -105,7 +105,7 @@ def test_labels_on_a_scale() -> None:
     assert json.dumps(one.to_dict())
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_left_out_labels_are_counted() -> None:
     labels = [
         *LABELS,
         Label("g", "right", "ann"),
@@ -132,34 +132,34 @@ NOTHING = [
 
 
 @pytest.mark.parametrize(("labels", "message"), NOTHING)
-def test_nothing_to_hold_against(labels: list[Label], message: str) -> None:
+def test_no_label_to_compare_with(labels: list[Label], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         calibrate(labels, SCORES)
 
 
-def test_tuned_labels_are_refused() -> None:
+def test_tuning_labels_are_rejected() -> None:
     labels = [*LABELS, Label("g", "right", tuning=True)]
-    with pytest.raises(ValueError, match="1 of 7 labels served to tune"):
+    with pytest.raises(ValueError, match="1 of 7 labels were used to tune"):
         calibrate(labels, SCORES)
-    with pytest.raises(ValueError, match="2 of 6 labels served to tune"):
+    with pytest.raises(ValueError, match="2 of 6 labels were used to tune"):
         calibrate(LABELS, SCORES, tuned_on={"a", "b"})
     (one,) = calibrate(labels, SCORES, tuned_on={"a"}, leave_out_tuned=True).judged
     assert (one.labelled, one.left_out) == (5, {"tuned": 2})
 
 
-def test_people_come_first() -> None:
+def test_annotator_agreement_comes_first() -> None:
     labels = [*LABELS, *(Label(label.sample_id, "right", "bob") for label in LABELS[:3])]
     text = calibrate(labels, SCORES).to_text()
     assert text.index("People with each other") < text.index("against people") < text.index("What people would say")
     assert "ann and bob" in text
 
 
-def test_markdown_shows_what_a_model_wrote_as_it_is() -> None:
+def test_markdown_escapes_model_output() -> None:
     from auepora_eval.calibrating.sample_scores import ShownAnswer
 
     nasty = ShownAnswer("<script>alert(1)</script>", "a | b\n# heading", "[x](javascript:1)")
-    told = SampleScores(SCORES, "m", answers=lambda ids: dict.fromkeys(ids, nasty))
-    page = calibrate(LABELS, told).to_markdown()
+    scores = SampleScores(SCORES, "m", answers=lambda ids: dict.fromkeys(ids, nasty))
+    page = calibrate(LABELS, scores).to_markdown()
     assert "<script>" not in page
     assert "a \\| b \\# heading" in page
     assert "| agreement | 0.6667 |" in page
@@ -173,12 +173,12 @@ def right_and_wrong(n: int, wrong: int, **more: Any) -> list[Label]:
     return [Label(f"q{number:05}", "wrong" if number < wrong else "right", "ann", **more) for number in range(n)]
 
 
-def test_a_judge_of_a_run_with_its_reasons(store: RunStore) -> None:
-    def says(request: Any) -> dict[str, Any]:
+def test_scores_of_a_run_with_rationales(store: RunStore) -> None:
+    def reply_to(request: Any) -> dict[str, Any]:
         number = int(request.sample_id[1:])
         return {"score": 5 if number % 2 else 1, "rationale": f"number {number} is what it is"}
 
-    judge = LLMFaithfulnessScore(ScriptedCritic(says), scale="1-5")
+    judge = LLMFaithfulnessScore(ScriptedCritic(reply_to), scale="1-5")
     record = run(
         store,
         "judged",
@@ -217,7 +217,7 @@ def test_which_metric(store: RunStore) -> None:
     assert load_run_scores(store, record, "token_f1").scores == {"q00000": 1, "q00001": 0, "q00002": 1, "q00003": 0}
 
 
-def test_an_answer_that_never_came_is_not_among_the_answers(store: RunStore) -> None:
+def test_failed_answers_are_left_out(store: RunStore) -> None:
     record = run(store, "failing", samples(4), lambda number: "yes" if number else ValueError("no"), ["containment"])
     found = load_run_scores(store, record, "containment")
     assert list(found.scores) == ["q00001", "q00002", "q00003"]
@@ -263,7 +263,7 @@ def test_two_sets_of_scores_need_names() -> None:
         calibrate(LABELS, SCORES, SampleScores(SCORES))
 
 
-def test_two_runs_of_one_name_are_told_apart_by_their_ids(store: RunStore) -> None:
+def test_two_runs_with_the_same_name_use_their_ids(store: RunStore) -> None:
     records = [scored(store, "nightly", samples(6), {"containment": values}) for values in ([1] * 6, [1, 0] * 3)]
     labels = [Label(f"q{n:05}", "right", run=record.run_id) for record in records for n in range(6)]
     report = calibrate(labels, *(load_run_scores(store, record, "containment") for record in records))
@@ -295,9 +295,9 @@ def test_scores_of_a_file(tmp_path: Path, store: RunStore) -> None:
     found = read_score_file(path)
     assert (found.scores, found.metric, found.bounded) == ({"q00000": 0.5, "q00001": 1.0}, "critic", True)
     record = scored(store, "run", samples(3), {"containment": [1, 0, 1]})
-    told = attach_answers(found, store, record)
-    assert told.without_score == {"q00002": "no score in the file"}
-    assert told.answers(["q00000"])["q00000"].question == "question 0?"
+    attached = attach_answers(found, store, record)
+    assert attached.without_score == {"q00002": "no score in the file"}
+    assert attached.answers(["q00000"])["q00000"].question == "question 0?"
     path.write_text('{"sample_id": "q0", "score": 3}\n')
     assert not read_score_file(path).bounded
     with pytest.raises(ValueError, match="has no sample 'q0'"):
@@ -316,7 +316,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("text", "message"), BROKEN)
-def test_a_broken_file_of_scores(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_score_files(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "critic.jsonl"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
@@ -335,7 +335,7 @@ def test_ids_that_a_prompt_was_tuned_on(tmp_path: Path) -> None:
 # --- whom the labels stand for ---------------------------------------------------------------------------------------
 
 
-def test_a_draw_by_strata_is_weighed() -> None:
+def test_a_stratified_draw_is_weighted() -> None:
     population = {f"big{n}": "big" for n in range(990)} | {f"small{n}": "small" for n in range(10)}
     draw = draw_samples(population, 11, run="run_1", stratify="labels.kind")
     stands = weigh_samples(draw.sample_ids, {"run_1": [draw]}, ("run_1",))
@@ -349,7 +349,7 @@ def test_a_draw_by_strata_is_weighed() -> None:
     assert any("11 labelled of 11 drawn at random from 1000 answers" in note for note in one.notes)
 
 
-def test_what_was_not_drawn_does_not_enter_the_mean() -> None:
+def test_samples_outside_the_draw_are_not_in_the_mean() -> None:
     population = dict.fromkeys(SCORES, "all")
     draw = draw_samples(population, 4, run="run_1", seed=3)
     labels = [Label(label.sample_id, label.label, run="run_1") for label in LABELS]
@@ -371,7 +371,7 @@ def test_what_was_not_drawn_does_not_enter_the_mean() -> None:
 
 
 @pytest.mark.parametrize(("system", "agreement"), AGREEMENT.items())
-def test_a_lexical_critic_against_people(system: str, agreement: float) -> None:
+def test_a_lexical_critic_with_human_labels(system: str, agreement: float) -> None:
     data = judged(system)
     ids = [sample.sample_id for sample in data.samples]
     labels = [Label(one, bool(label), "human") for one, label in zip(ids, data.labels, strict=True)]

@@ -68,9 +68,9 @@ def test_two_annotators(project: Path, auepora: Cli) -> None:
         "judge", "calibrate", "new", "--labels", "ann.jsonl", "--labels", "bob.jsonl", "-m", "token_f1", "--json"
     )
     assert code == 0
-    told = json.loads(out)
-    assert told["people"]["annotators"] == {"ann": 30, "bob": 30}
-    (one,) = told["judged"]
+    report = json.loads(out)
+    assert report["people"]["annotators"] == {"ann": 30, "bob": 30}
+    (one,) = report["judged"]
     assert one["labelled"] + one["left_out"].get("tied", 0) == 30
     assert one["metric"] == "token_f1"
     low, high = one["corrected"]["interval"]
@@ -91,7 +91,7 @@ def test_two_runs(project: Path, auepora: Cli) -> None:
     assert json.loads(Path("report.json").read_text())["verdict"] == "better"
 
 
-def test_these_samples_are_known_better(project: Path, auepora: Cli) -> None:
+def test_finite_population_intervals_are_narrower(project: Path, auepora: Cli) -> None:
     def interval(*more: str) -> list[float]:
         out = auepora("judge", "calibrate", "--labels", "ann.jsonl", "-m", "containment", "--json", *more)[1]
         found = json.loads(out)["judged"][0]["corrected"]["interval"]
@@ -102,7 +102,7 @@ def test_these_samples_are_known_better(project: Path, auepora: Cli) -> None:
     assert these[1] - these[0] < such[1] - such[0]
 
 
-def test_the_metric_that_labels_are_about(project: Path, auepora: Cli) -> None:
+def test_labels_for_a_metric(project: Path, auepora: Cli) -> None:
     with RunStore.open("runs.sqlite") as store:
         run_id = store.find("new").run_id
     write_labels("own.jsonl", [Label(f"q{n:05}", bool(n % 2), run=run_id, metric="token_f1") for n in range(9)])
@@ -130,7 +130,7 @@ def test_labels_that_tuned_the_prompt(project: Path, auepora: Cli) -> None:
     Path("dev.txt").write_text(f"{first}\n")
     code, out, err = auepora(*options, "--tuned-on", "dev.txt")
     assert (code, out) == (2, "")
-    assert f"1 of 30 labels served to tune the judge's prompt (the first is of sample '{first}')" in err
+    assert f"1 of 30 labels were used to tune the judge's prompt (the first is of sample '{first}')" in err
     code, out, _ = auepora(*options, "--tuned-on", "dev.txt", "--leave-out-tuned")
     assert code == 0
     assert "1 that served to tune the prompt" in out
@@ -151,13 +151,13 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG)
-def test_what_cannot_be_meant(project: Path, auepora: Cli, arguments: list[str], message: str) -> None:
+def test_invalid_options(project: Path, auepora: Cli, arguments: list[str], message: str) -> None:
     code, out, err = auepora("judge", "calibrate", *arguments)
     assert (code, out) == (2, "")
     assert message in err
 
 
-def test_the_group(auepora: Cli) -> None:
+def test_help_of_the_command_group(auepora: Cli) -> None:
     code, out, _ = auepora("judge", "--help")
     assert code == 0
     assert "calibrate" in out
@@ -174,9 +174,9 @@ def conclusion_of(auepora: Cli, scores: list[float], labels: list[bool]) -> dict
     command = ("judge", "calibrate", "--scores", "scores.jsonl", "--labels", "own.jsonl")
     code, out, _ = auepora(*command)
     assert code == 0
-    code, told, _ = auepora(*command, "--json")
+    code, text, _ = auepora(*command, "--json")
     assert code == 0
-    found = json.loads(told)
+    found = json.loads(text)
     assert found["conclusion"] == found["judged"][0]["conclusion"]
     assert out.rstrip("\n").splitlines()[-1] == found["conclusion"]["sentence"]
     assert isinstance(found, dict)
@@ -221,7 +221,7 @@ def test_few_labels_do_not_show_that_no_correction_is_needed(project: Path, auep
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_judge_by_chance_is_not_usable_and_corrects_nothing(project: Path, auepora: Cli, seed: int) -> None:
+def test_a_random_judge_is_not_usable(project: Path, auepora: Cli, seed: int) -> None:
     """By chance alone such scores follow forty labels now and then, and a mean must not be moved by them."""
     rng = np.random.default_rng(seed)
     _, truth = drawn(0.0, seed=seed)
@@ -232,12 +232,12 @@ def test_a_judge_by_chance_is_not_usable_and_corrects_nothing(project: Path, aue
     assert (corrected["weight"], corrected["value"]) == (0.0, corrected["labels_mean"])
 
 
-def test_a_judge_that_is_wrong_on_purpose_is_not_usable(project: Path, auepora: Cli) -> None:
+def test_an_inverted_judge_is_not_usable(project: Path, auepora: Cli) -> None:
     scores, truth = drawn(0.9)
     assert conclusion_of(auepora, scores, truth[:50])["conclusion"]["usability"] == "not_usable"
 
 
-def test_nothing_is_shown_by_labels_or_scores_that_are_all_equal(project: Path, auepora: Cli) -> None:
+def test_constant_labels_or_scores_show_nothing(project: Path, auepora: Cli) -> None:
     scores, _ = drawn(0.1)
     found = conclusion_of(auepora, scores, [True] * 40)
     assert "people say the same of every labelled answer (40 labels)" in str(found["conclusion"])

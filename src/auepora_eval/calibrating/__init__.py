@@ -1,10 +1,11 @@
-"""A judge held against people: where they agree, what its scores are worth, and what people would say of all answers.
+"""Calibration of a judge with human labels: agreement, calibration error, and the corrected mean score.
 
-=============  ================================================================================================
-``measure``    ``calibrate``: one set of scores, or two, against labels
-``drawn``      whether the labelled samples are a random draw, and what each stands for
-``scored``     ``Scored``: the scores of a metric of a stored run, or of a file, by sample
-``report``     ``CalibrationReport``: what came of it
-``telling``    the report as text and as Markdown
-=============  ================================================================================================
+==================  ===========================================================================================
+``measure``         ``calibrate``: compare one set of scores, or two, with labels
+``sample_weights``  whether the labelled samples are a random draw, and the weight of each
+``sample_scores``   ``SampleScores``: scores by sample, from a metric of a stored run or from a file
+``conclusion``      whether the judge can be used
+``report``          ``CalibrationReport``: the result
+``rendering``       the report as text and as Markdown
+==================  ===========================================================================================
 """

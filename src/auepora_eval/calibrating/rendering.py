@@ -1,4 +1,4 @@
-"""The report as people read it: one table after the other, for a terminal or as Markdown."""
+"""Rendering of a calibration report as tables, for a terminal or as Markdown."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .report import CalibrationReport, JudgeCalibration, count_of
 
 __all__ = ["render_report"]
 
-_CUT = 100
-"""So many characters of a question, an answer or a reason are shown."""
+_MAX_TEXT_CHARS = 100
+"""Maximum length of a question, an answer or a rationale."""
 _UNCERTAIN = "?"
-"""Marks an interval that may claim too much."""
+"""Marks an interval that may be too narrow."""
 _LEFT_OUT = {
     "other_run": "of other runs",
     "other_metric": "for other metrics",
@@ -68,7 +68,7 @@ class _Page:
     def table(
         self, headers: Sequence[str], rows: Sequence[Sequence[str]], *, texts: Sequence[int], right: Sequence[int] = ()
     ) -> str:
-        """``texts`` are the columns with what others wrote; all else are figures."""
+        """``texts`` are the columns with untrusted text; the others are numbers."""
         if not self.markdown:
             return table(rows, headers=headers, right=right)
         cells = [[escape_markdown(cell) if at in texts else cell for at, cell in enumerate(row)] for row in rows]
@@ -125,7 +125,7 @@ def _disagreements(one: JudgeCalibration, page: _Page, shown: int) -> list[str]:
     columns = [("question", "question"), ("answer", "answer"), ("why the judge said so", "rationale")]
     kept = [(title, name) for title, name in columns if any(getattr(row, name) for row in one.disagreements)]
     rows = [
-        [row.sample_id, _label(row.label), format_value(row.score), *(_cut(getattr(row, name)) for _, name in kept)]
+        [row.sample_id, _label(row.label), format_value(row.score), *(_shorten(getattr(row, name)) for _, name in kept)]
         for row in one.disagreements[:shown]
     ]
     headers = ["sample", "people", "score", *(title for title, _ in kept)]
@@ -152,10 +152,10 @@ def _corrected(report: CalibrationReport, page: _Page) -> list[str]:
     parts += [page.text(_worth(one, like_chance=alike)) for one, alike in shown]
     if report.verdict is not None:
         first, second = (one.name for one in report.judged)
-        said = f"By people, {second} is {report.verdict} than {first}."
+        sentence = f"By people, {second} is {report.verdict} than {first}."
         if report.verdict == "inconclusive":
-            said = f"Inconclusive: by people, {second} may be better than {first} or worse."
-        parts.append(page.text(said))
+            sentence = f"Inconclusive: by people, {second} may be better than {first} or worse."
+        parts.append(page.text(sentence))
     return parts
 
 
@@ -199,9 +199,9 @@ def _label(value: float) -> str:
     return {0.0: "wrong", 1.0: "right"}.get(value, format_value(value))
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _CUT else f"{line[: _CUT - 1]}…"
+    return line if len(line) <= _MAX_TEXT_CHARS else f"{line[: _MAX_TEXT_CHARS - 1]}…"
 
 
 def _intervals(report: CalibrationReport) -> list[Interval]:

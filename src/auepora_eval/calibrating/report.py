@@ -1,4 +1,4 @@
-"""What came of holding a judge against people."""
+"""Calibration report: a judge compared with human labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["CalibrationReport", "Disagreement", "JudgeCalibration", "count_of"]
 
 
 def count_of(n: int, what: str) -> str:
-    """A number of things.
+    """A count with its noun in singular or plural.
 
     >>> counted(1, "label"), counted(2, "label")
     ('1 label', '2 labels')
@@ -27,13 +27,13 @@ def count_of(n: int, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """An answer that a judge and people see differently."""
+    """An answer on which the judge and the human label disagree."""
 
     sample_id: str
     label: float
-    """What people say, from 0 (wrong) to 1 (right)."""
+    """The human label, from 0 (wrong) to 1 (right)."""
     score: float
-    """What the metric gives, in its own units."""
+    """The metric's score, in its own units."""
     question: str = ""
     answer: str = ""
     rationale: str = ""
@@ -41,20 +41,20 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class JudgeCalibration:
-    """The scores of one run against what people say of its answers."""
+    """The scores of one run compared with the human labels of its answers."""
 
     name: str
     metric: str
     threshold: float
-    """From which score on an answer counts as right; up to which, where lower is better."""
+    """Score from which an answer counts as right (up to which, if lower is better)."""
     threshold_given: bool
     higher_is_better: bool
     labelled: int
-    """How many samples have both a label and a score."""
+    """Number of samples with both a label and a score."""
     agreement: Estimate
     kappa: Estimate
     alpha: Estimate
-    """Krippendorff's, of the verdicts; of labels on a scale, of the scores themselves."""
+    """Krippendorff's alpha of the verdicts, or of the scores for labels on a scale."""
     alpha_level: str
     auroc: Estimate
     confusion: Confusion
@@ -67,19 +67,19 @@ class JudgeCalibration:
     brier: Estimate
     reliability: tuple[Bin, ...]
     corrected: CorrectedMean
-    """What people would say of all answers, on average."""
+    """Estimated mean human label of all answers."""
     disagreements: tuple[Disagreement, ...]
-    """Where the verdicts differ, the widest apart first."""
+    """Answers with different verdicts, largest difference first."""
     conclusion: Conclusion
     """Whether the judge can be used."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """How many labels did not count, by reason."""
+    """Number of ignored labels, by reason."""
     notes: tuple[str, ...] = ()
     correlations: Mapping[str, Estimate] = field(default_factory=dict)
     """``pearson``, ``spearman`` and ``kendall`` of score and label; positive where both call the same answers good."""
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The values as a JSON object."""
         measures = ("agreement", "kappa", "alpha", "auroc", "tpr", "tnr", "balanced_accuracy")
         errors = ("calibration_error", "calibration_error_equal_mass", "brier")
         return {
@@ -104,20 +104,20 @@ class JudgeCalibration:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
-    """People with each other, then the judge with people, then what people would say of everything."""
+    """Agreement between annotators, agreement of the judge with them, and the corrected means."""
 
     people: RatersReport | None
-    """``None`` where there is one annotator."""
+    """Agreement between annotators; ``None`` if there is only one."""
     judged: tuple[JudgeCalibration, ...]
     """One per run."""
     difference: CorrectedMean | None = None
-    """Of two runs: what people would say the second has more."""
+    """Of two runs: the estimated difference of their mean human labels, second - first."""
     finite: bool = False
-    """Whether corrected means are about these samples alone, rather than about such samples."""
+    """Whether corrected means describe only these samples, rather than the population."""
 
     @property
     def verdict(self) -> str | None:
-        """Of two runs: ``better``, ``worse`` or ``inconclusive``, the second against the first."""
+        """Of two runs: ``better``, ``worse`` or ``inconclusive``, the second compared with the first."""
         if self.difference is None:
             return None
         found = self.difference.interval
@@ -127,12 +127,12 @@ class CalibrationReport:
 
     @property
     def conclusion(self) -> Conclusion:
-        """Whether the judge can be used: of two runs, the conclusion that allows less."""
+        """Whether the judge can be used: of two runs, the weaker conclusion."""
         order = ("not_usable", "usable_with_correction", "usable")
         return min((one.conclusion for one in self.judged), key=lambda one: order.index(one.usability))
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The values as a JSON object."""
         return {
             "schema": 1,
             "people": None if self.people is None else self.people.to_dict(),
@@ -144,13 +144,13 @@ class CalibrationReport:
         }
 
     def to_text(self, *, shown: int = 20) -> str:
-        """For a terminal; so many disagreements are shown."""
+        """The report for a terminal, with up to ``shown`` disagreements."""
         from .rendering import render_report
 
         return render_report(self, shown=shown, markdown=False)
 
     def to_markdown(self, *, shown: int = 20) -> str:
-        """The same as Markdown, with whatever a model wrote shown as it is."""
+        """The report as Markdown, with model output escaped."""
         from .rendering import render_report
 
         return render_report(self, shown=shown, markdown=True)

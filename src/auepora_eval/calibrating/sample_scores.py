@@ -1,4 +1,4 @@
-"""Scores by sample, which can be held against labels: those of a metric of a stored run, or of a file."""
+"""Scores by sample, to compare with labels: from a metric of a stored run, or from a file."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["SampleScores", "ShownAnswer", "attach_answers", "load_run_scores", "read_ids", "read_score_file"]
 
-_NAMED = 12
-"""So many metrics are named to choose from."""
+_MAX_LISTED = 12
+"""Maximum number of metrics listed in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownAnswer:
-    """What a person would look at: a question, the answer to it, and why the judge said what it said."""
+    """What a report shows of a sample: question, answer, and the judge's rationale."""
 
     question: str = ""
     answer: str = ""
@@ -39,71 +39,75 @@ class SampleScores:
     """The scores of one metric, by sample."""
 
     scores: Mapping[str, float]
-    """As the metric gives them; samples without a score are not there."""
+    """Scores by sample id; samples without a score are missing."""
     metric: str = "scores"
     name: str = "scores"
-    """What the run is called."""
+    """The name of the run."""
     run_names: Collection[str] = ()
-    """By what a label may name the run; none where labels of any run are meant."""
+    """Names that a label may use for the run; empty if labels of any run count."""
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
     clusters: Mapping[str, int] | None = None
-    """Samples with the same number belong together."""
+    """Cluster number by sample id."""
     without_score: Mapping[str, str] = field(default_factory=dict)
-    """By sample why it has no score."""
+    """Reason for a missing score, by sample id."""
     answers: Callable[[Collection[str]], Mapping[str, ShownAnswer]] = lambda ids: {}
-    """Questions and answers of these samples."""
+    """Function that returns questions and answers of these samples."""
     notes: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
-        """The metric, and the run where it has a name of its own."""
+        """The metric, and the run if it has a different name."""
         return self.metric if self.metric == self.name else f"{self.metric} of {self.name}"
 
     @property
     def bounded(self) -> bool:
-        """Whether scores have a worst and a best value, so that they can be put between 0 and 1."""
+        """Whether the range of scores is finite, so that they can be mapped to [0, 1]."""
         return all(map(math.isfinite, self.range))
 
     def probability(self, score: float) -> float:
-        """A score as a number from 0 (worst) to 1 (best)."""
+        """A score mapped to [0, 1], 1 being the best."""
         low, high = self.range
-        share = min(max((score - low) / (high - low), 0.0), 1.0)
-        return share if self.higher_is_better else 1 - share
+        probability = min(max((score - low) / (high - low), 0.0), 1.0)
+        return probability if self.higher_is_better else 1 - probability
 
     def verdict(self, score: float, threshold: float) -> bool:
-        """Whether a score means right."""
+        """Whether a score counts as right."""
         return score >= threshold if self.higher_is_better else score <= threshold
 
 
 def load_run_scores(store: RunStore, record: RunRecord, metric: str | None = None) -> SampleScores:
-    """The stored scores of a metric of a run; without a name, of the one that a judge gave, where there is but one."""
+    """The stored scores of a metric of a run; by default of the only judged metric."""
     from ..compare.metric_meta import lookup_metric
 
     results = store.results(record.run_id)
-    found = _chosen(store, record, list(results), metric)
-    assert isinstance(found.scores, Scores)
-    defined = lookup_metric(found, record, {})
+    result = _select_result(store, record, list(results), metric)
+    assert isinstance(result.scores, Scores)
+    meta = lookup_metric(result, record, {})
     samples = store.samples(record.run_id, texts=False)
     ids = [sample.sample_id for sample in samples]
     codes = sample_clusters(samples)
-    # Nobody is asked about an answer that never came, though it may count at the worst score.
-    counted = found.scores.counted & (found.scores.status == Status.SCORED)
-    outcomes = list(found.outcomes or ())
+    # Failed answers cannot be labelled, though they may count with the worst score.
+    counted = result.scores.counted & (result.scores.status == Status.SCORED)
+    outcomes = list(result.outcomes or ())
     notes = []
     if record.repeats > 1:
         notes.append(f"scores are means over {record.repeats} repeats; labels are taken to be about the first answers")
-    low, high = defined.range
+    low, high = meta.range
     return SampleScores(
-        {one: float(value) for one, value, in_ in zip(ids, found.scores.values, counted, strict=True) if in_},
-        found.name,
+        {
+            one: float(value)
+            for one, value, is_counted in zip(ids, result.scores.values, counted, strict=True)
+            if is_counted
+        },
+        result.name,
         record.name,
         (record.run_id, record.name),
         (low, high),
-        defined.higher_score_is_better,
+        meta.higher_score_is_better,
         None if codes is None else dict(zip(ids, codes.tolist(), strict=True)),
-        {one: outcome for one, outcome, in_ in zip(ids, outcomes, counted, strict=True) if not in_},
-        _answers(store, record, found.name, found.signature or ""),
+        {one: outcome for one, outcome, is_counted in zip(ids, outcomes, counted, strict=True) if not is_counted},
+        _answer_reader(store, record, result.name, result.signature or ""),
         tuple(notes),
     )
 
@@ -133,7 +137,7 @@ def read_score_file(path: str | Path) -> SampleScores:
 
 
 def attach_answers(scored: SampleScores, store: RunStore, record: RunRecord) -> SampleScores:
-    """Scores of a file as those of a stored run's answers."""
+    """Scores of a file, attached to the answers of a stored run."""
     samples = store.samples(record.run_id, texts=False)
     ids = [sample.sample_id for sample in samples]
     unknown = next((one for one in scored.scores if one not in set(ids)), None)
@@ -149,28 +153,28 @@ def attach_answers(scored: SampleScores, store: RunStore, record: RunRecord) -> 
         scored.higher_is_better,
         None if codes is None else dict(zip(ids, codes.tolist(), strict=True)),
         {one: "no score in the file" for one in ids if one not in scored.scores},
-        _answers(store, record, "", ""),
+        _answer_reader(store, record, "", ""),
     )
 
 
 def read_ids(path: str | Path) -> set[str]:
     """The sample ids of a file: of labels or samples, an object per line, or plain ids, one per line."""
     path = Path(path)
-    found = set()
+    ids = set()
     for number, line in read_lines(path):
         text = line.decode("utf-8", "replace").strip()
         if not text.startswith("{"):
-            found.add(text)
+            ids.add(text)
             continue
         row = parse_json(line)
         name = row.get("sample_id") if isinstance(row, dict) else None
         if not isinstance(name, str):
             raise DataFileError(path, number, "field 'sample_id' is missing; write objects with one, or an id per line")
-        found.add(name)
-    return found
+        ids.add(name)
+    return ids
 
 
-def _chosen(store: RunStore, record: RunRecord, results: list[MetricResult], name: str | None) -> MetricResult:
+def _select_result(store: RunStore, record: RunRecord, results: list[MetricResult], name: str | None) -> MetricResult:
     scored = [one for one in results if isinstance(one.scores, Scores)]
     if name is not None:
         found = next((one for one in scored if one.name == name), None)
@@ -188,35 +192,39 @@ def _chosen(store: RunStore, record: RunRecord, results: list[MetricResult], nam
         return by_judge[0]
     several = "several metrics that a judge gave" if by_judge else "no metric that a judge gave"
     names = [one.name for one in by_judge or scored]
-    listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    listed = ", ".join(names[:_MAX_LISTED]) + (
+        f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    )
     there = f"there are {listed}" if names else "it has no scores at all"
     raise BadValueError(f"{record.run_id} ({record.name}) has {several}: say which with -m; {there}")
 
 
-def _answers(
+def _answer_reader(
     store: RunStore, record: RunRecord, metric: str, signature: str
 ) -> Callable[[Collection[str]], Mapping[str, ShownAnswer]]:
-    """Reads from the store while that is open, and only what is asked for."""
+    """A function that reads the requested answers from the store while it is open."""
 
     def read(ids: Collection[str]) -> Mapping[str, ShownAnswer]:
         if not ids:
             return {}
-        wanted = set(ids)
+        wanted_ids = set(ids)
         samples = store.samples(record.run_id, texts=False)
-        questions = {sample.sample_id: sample.query for sample in samples if sample.sample_id in wanted}
-        places = {place: sample.sample_id for place, sample in enumerate(samples) if sample.sample_id in wanted}
+        questions = {sample.sample_id: sample.query for sample in samples if sample.sample_id in wanted_ids}
+        id_by_position = {
+            position: sample.sample_id for position, sample in enumerate(samples) if sample.sample_id in wanted_ids
+        }
         texts = {
             row.sample_id: row.output.response.text
             for row in store.outputs(record.run_id, repeat=0, texts=False)
-            if row.sample_id in wanted and row.output.response is not None
+            if row.sample_id in wanted_ids and row.output.response is not None
         }
         reasons: dict[str, str] = {}
         for one in store.judgements(record.run_id) if metric else ():
-            if one.position in places and (one.metric, one.signature, one.repeat) == (metric, signature, 0):
-                said = one.body.get("answer")
-                why = said.get("rationale") if isinstance(said, Mapping) else None
-                if isinstance(why, str) and why:
-                    reasons.setdefault(places[one.position], why)
+            if one.position in id_by_position and (one.metric, one.signature, one.repeat) == (metric, signature, 0):
+                answer = one.body.get("answer")
+                rationale = answer.get("rationale") if isinstance(answer, Mapping) else None
+                if isinstance(rationale, str) and rationale:
+                    reasons.setdefault(id_by_position[one.position], rationale)
         return {one: ShownAnswer(questions.get(one, ""), texts.get(one) or "", reasons.get(one, "")) for one in ids}
 
     return read

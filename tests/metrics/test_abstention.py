@@ -1,4 +1,4 @@
-"""Abstention: shares of refusals by hand, what a refusal is, failed outputs, and two public collections."""
+"""Abstention: refusal rates by hand, refusal detection, failed outputs, and two public collections."""
 
 import json
 import math
@@ -102,7 +102,7 @@ def test_scores_and_details_of_f1() -> None:
     assert f1.interval[0] <= f1.value <= f1.interval[1]
 
 
-def test_a_share_has_the_interval_of_one() -> None:
+def test_proportion_has_a_wilson_interval() -> None:
     for result in evaluate(*data("RRRAArrraaaa" * 5), NAMES[:3]):
         assert result.details["interval"]["method"] == "wilson"
 
@@ -116,7 +116,7 @@ def test_failures_can_be_left_out() -> None:
 
 
 @pytest.mark.parametrize(("missing", "want"), [("fail", 1 / 2), ("zero", 1 / 2), ("skip", 1 / 1)])
-def test_a_missing_output_is_never_a_refusal(missing: Any, want: float) -> None:
+def test_missing_output_is_never_a_refusal(missing: Any, want: float) -> None:
     one = NegativeRejectionRate(conventions=Conventions.of(missing=missing))
     assert one.compute(*data("Rm")).value == want
 
@@ -139,7 +139,7 @@ DECIDED: list[tuple[dict[str, Any], bool | None, str]] = [  # output, refused, w
 
 
 @pytest.mark.parametrize(("fields", "want"), [row[:2] for row in DECIDED], ids=[row[2] for row in DECIDED])
-def test_what_a_refusal_is(fields: dict[str, Any], want: bool | None) -> None:
+def test_refusal_detection(fields: dict[str, Any], want: bool | None) -> None:
     row = sample(labels={"answerable": False})
     result = NegativeRejectionRate().compute([row], [output(**fields)])
     assert list(result.scores or ()) == [want]
@@ -147,7 +147,7 @@ def test_what_a_refusal_is(fields: dict[str, Any], want: bool | None) -> None:
     assert NegativeRejectionRate().reference_score(row, output(**fields)).value == want
 
 
-def test_a_failed_output_is_not_looked_at() -> None:
+def test_failed_output_is_ignored() -> None:
     row = sample(labels={"answerable": False})
     for fields in ({"answer": "I don't know"}, {"refused": True}, {"answer": ""}):
         result = NegativeRejectionRate().compute([row], [output(error="timeout", **fields)])
@@ -181,7 +181,7 @@ def test_which_questions_have_no_answer(labels: dict[str, Any], want: bool) -> N
 
 
 @pytest.mark.parametrize("mark", ["no", 0, "false"], ids=repr)
-def test_a_mark_must_be_true_or_false(mark: Any) -> None:
+def test_answerable_label_must_be_true_or_false(mark: Any) -> None:
     rows = [sample(sample_id=i, labels={"answerable": mark}) for i in "ab"]
     for result in evaluate(rows, [output(answer=""), output(error="timeout")], NAMES):
         assert list(result.outcomes or ()) == ["measure_failed:bad_answerable", "system_failed:timeout"]
@@ -259,7 +259,7 @@ def fails(row: EvaluationSample, out: SystemOutputs) -> bool:
     raise ValueError("no connection")
 
 
-def test_a_judge_that_raises_is_a_failed_measurement() -> None:
+def test_judge_that_raises_is_a_failed_measurement() -> None:
     rows, outs = data("RAra")
     with pytest.warns(AueporaWarning, match="the refusal judge 'fails' raised ValueError: no connection"):
         (result,) = evaluate(rows, outs, [NegativeRejectionRate(judge=fails)])
@@ -268,14 +268,14 @@ def test_a_judge_that_raises_is_a_failed_measurement() -> None:
 
 
 @pytest.mark.parametrize("verdict", [None, 1, "yes", 0.5], ids=repr)
-def test_a_judgement_must_be_true_or_false(verdict: Any) -> None:
+def test_judgement_must_be_true_or_false(verdict: Any) -> None:
     one = RejectionF1(judge=lambda row, out: verdict)
     with pytest.warns(AueporaWarning, match="neither True nor False"):
         result = one.compute(*data("R"))
     assert list(result.outcomes or ()) == ["measure_failed:bad_refusal_judgement"]
 
 
-def test_a_judge_may_give_numpys_true() -> None:
+def test_judge_may_return_numpy_bool() -> None:
     assert NegativeRejectionRate(judge=lambda row, out: np.True_).compute(*data("A")).value == 1.0  # type: ignore
 
 
@@ -289,7 +289,7 @@ class Threshold:
         return out.response is not None and len(out.response.text) < self.least
 
 
-def test_a_judge_may_be_any_callable() -> None:
+def test_judge_may_be_any_callable() -> None:
     one = RejectionPrecision(judge=Threshold(6))
     assert values(evaluate(*data("RAra"), [one])) == [1 / 2]  # "Paris" is short
     assert str(one.signature) == "rejection_precision|refusal:judge-Threshold|v1"
@@ -326,7 +326,7 @@ def test_signatures(options: dict[str, Any], want: str) -> None:
     assert str(again.signature) == text  # type: ignore[attr-defined]
 
 
-def test_what_changes_no_number_changes_no_signature() -> None:
+def test_irrelevant_options_do_not_change_the_signature() -> None:
     one, two = RejectionF1(("No  comment", "pass")), RejectionF1(("pass", "no comment", "PASS"))
     assert one.signature == two.signature
     assert one.signature != RejectionF1(("pass",)).signature
@@ -353,7 +353,7 @@ def test_wrong_options(options: dict[str, Any], kind: type[AueporaError], messag
         NegativeRejectionRate(**options)
 
 
-def test_a_judge_cannot_be_awaited() -> None:
+def test_judge_cannot_be_awaited() -> None:
     async def judge(row: EvaluationSample, out: SystemOutputs) -> bool:
         return True
 
@@ -361,7 +361,7 @@ def test_a_judge_cannot_be_awaited() -> None:
         RejectionF1(judge=judge)  # type: ignore[arg-type]
 
 
-def test_run_by_themselves_only_where_something_is_marked() -> None:
+def test_suggested_only_if_samples_are_labelled() -> None:
     out = output(answer="Paris")
     assert not {*NAMES, "refusal_correctness"} & set(suggest_metrics([sample()], [out]))
     for labels in ({"scenario": "unanswerable"}, {"answerable": True}):

@@ -72,7 +72,7 @@ OPTIONS = [  # options, reference, answer, exact match, why
 @pytest.mark.parametrize(
     ("options", "reference", "answer", "want"), [r[:4] for r in OPTIONS], ids=[r[4] for r in OPTIONS]
 )
-def test_what_is_ignored(options: dict[str, bool], reference: str, answer: str, want: float) -> None:
+def test_normalisation_options(options: dict[str, bool], reference: str, answer: str, want: float) -> None:
     result = scored([reference], answer, {"exact_match": options})
     assert result.value == want
     assert "norm:squad" not in str(result.signature)
@@ -131,13 +131,13 @@ NORMS: list[tuple[str, str, tuple[float, float, float], str]] = [  # reference, 
 
 
 @pytest.mark.parametrize(("wanted", "answer", "values"), [r[:3] for r in NORMS], ids=[r[3] for r in NORMS])
-def test_what_containment_ignores(wanted: str, answer: str, values: tuple[float, float, float]) -> None:
+def test_normalisation_of_containment(wanted: str, answer: str, values: tuple[float, float, float]) -> None:
     sample, output = EvaluationSample("1", "", reference_answers=[wanted]), SystemOutputs([], Response(answer))
     for norm, value in zip(("squad", "lower", "none"), values, strict=True):
         assert Containment(norm).compute([sample], [output]).value == value  # type: ignore[arg-type]
 
 
-def test_a_blank_reference_asks_for_nothing_whatever_is_ignored() -> None:
+def test_blank_reference_is_skipped_for_every_normalisation() -> None:
     sample, output = EvaluationSample("1", "", reference_answers=[" "]), SystemOutputs([], Response("a b"))
     for norm in ("squad", "lower", "none"):
         assert list(Containment(norm).compute([sample], [output]).outcomes or ()) == ["skipped:empty_reference"]
@@ -153,7 +153,7 @@ def test_containment_of_several_things(slots: Any, answer: str, want: float | No
 
 
 @pytest.mark.parametrize("slots", ["Paris", 3, [["Paris", 4]], [None]])
-def test_slots_that_are_none_fail_the_measurement(slots: Any) -> None:
+def test_invalid_slots_fail_the_measurement(slots: Any) -> None:
     sample = EvaluationSample("1", "", reference_answer=Response("", structured={"slots": slots}))
     (result,) = evaluate([sample], [SystemOutputs([], Response("Paris"))], ["containment"])
     assert list(result.outcomes or ()) in (["measure_failed:bad_reference"], ["scored"])
@@ -196,7 +196,7 @@ def test_wrong_options(name: str) -> None:
         metric(name, ignore_case="no")
 
 
-def test_a_bare_text_is_an_answer() -> None:
+def test_plain_string_is_an_answer() -> None:
     sample = EvaluationSample("1", "", reference_answer="Paris", reference_answers="yes")  # type: ignore[arg-type]
     assert sample.references == ["Paris", "yes"]
     late = EvaluationSample("q8", "")
@@ -205,7 +205,7 @@ def test_a_bare_text_is_an_answer() -> None:
         evaluate([late], [SystemOutputs([], Response("Paris"))], ["token_f1"])
 
 
-def test_a_reference_that_is_no_text() -> None:
+def test_reference_that_is_not_a_string() -> None:
     sample = EvaluationSample("q7", "", reference_answers=["fine", None])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="sample 'q7': a reference answer is None, not a text"):
         evaluate([sample], [SystemOutputs([], Response("fine"))], ["token_f1"])

@@ -1,4 +1,4 @@
-"""Failure attribution: one cause for each wrong answer, by hand; shares add up to one."""
+"""Failure attribution: one cause for each wrong answer, by hand; proportions add up to one."""
 
 import random
 from typing import Any, ClassVar
@@ -75,7 +75,7 @@ def test_each_wrong_answer_has_its_cause(pair: tuple[EvaluationSample, SystemOut
         assert (plain if isinstance(plain, str) else None) == cause
 
 
-def test_a_refusal_that_cannot_be_decided_is_a_failed_measurement() -> None:
+def test_undecided_refusal_is_a_failed_measurement() -> None:
     sample, output = case("gold a", "rome", refused="perhaps")  # type: ignore[arg-type]
     attribution = FailureAttribution(k=2)
     (result,) = evaluate([sample], [output], [attribution])
@@ -94,7 +94,7 @@ def shares(result: MetricResult) -> list[float]:
     return [result.details[f"share_{cause}"] for cause in CAUSES]
 
 
-def test_the_shares_add_up_to_one() -> None:
+def test_proportions_add_up_to_one() -> None:
     (result,) = evaluate(*everything(), ["failure_attribution@2"])
     counts = {cause: sum(row[1] == cause for row in ROWS) for cause in CAUSES}
     wrong = sum(counts.values())
@@ -112,7 +112,7 @@ def test_the_shares_add_up_to_one() -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(1, 4))
-def test_whatever_happens_they_do(seed: int, k: int) -> None:
+def test_proportions_always_add_up_to_one(seed: int, k: int) -> None:
     rng = random.Random(seed)
     pairs = []
     for number in range(rng.randint(0, 12)):
@@ -129,7 +129,7 @@ def test_whatever_happens_they_do(seed: int, k: int) -> None:
         assert shares(result) == [None] * len(CAUSES)
 
 
-def test_no_way_of_computing_changes_it() -> None:
+def test_batches_and_executors_give_the_same_result() -> None:
     samples, outputs = everything()
     (whole,) = evaluate(samples, outputs, ["failure_attribution@2"])
     assert evaluate(samples, outputs, ["failure_attribution@2"], batch_size=3) == [whole]
@@ -169,7 +169,7 @@ def test_failures_can_be_left_out() -> None:
         ({"correct": "recall@5"}, BadValueError, "correct must be a metric of the answer"),
     ],
 )
-def test_options_that_cannot_be_meant(options: dict[str, Any], kind: type[Exception], message: str) -> None:
+def test_invalid_options(options: dict[str, Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         FailureAttribution(**options)
 
@@ -185,7 +185,7 @@ class Unsure(SampleMetric):
         return Score.fail("judge_unparseable")
 
 
-def test_a_judge_that_fails_is_a_failed_measurement_and_asked_only_where_it_matters() -> None:
+def test_failing_judge_is_a_failed_measurement_and_called_only_where_needed() -> None:
     samples, outputs = everything()
     Unsure.asked.clear()
     (result,) = evaluate(samples, outputs, [FailureAttribution(k=2, faithfulness=Unsure())])
@@ -195,6 +195,6 @@ def test_a_judge_that_fails_is_a_failed_measurement_and_asked_only_where_it_matt
     assert result.details["share_unused"] == 0
 
 
-def test_the_depth_that_was_asked_for_is_in_the_signature() -> None:
+def test_requested_depth_is_in_the_signature() -> None:
     (result,) = evaluate(*everything(), ["failure_attribution@10"], run=RunInfo(top_k=3))
     assert "|top_k:3|" in str(result.signature)

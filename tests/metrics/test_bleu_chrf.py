@@ -80,7 +80,7 @@ def test_chrf_is_sacrebleus(options: dict[str, Any]) -> None:
     same()
 
 
-def test_the_value_is_not_the_mean_of_the_scores() -> None:
+def test_value_is_not_the_mean_of_the_scores() -> None:
     result = scored([("the cat sat on the mat", ["the cat sat on the mat"]), ("x", ["a b c d e f"])], "bleu")
     # all but one of 7 words match, and all longer n-grams; the answers are 7 words long, the references 12
     want = 100 * 2.718281828459045 ** (1 - 12 / 7) * (6 / 7) ** (1 / 4)
@@ -88,7 +88,7 @@ def test_the_value_is_not_the_mean_of_the_scores() -> None:
     assert list(result.scores or ()) == [pytest.approx(100.0), 0.0]
 
 
-def test_a_failed_answer_counts_as_an_empty_one() -> None:
+def test_failed_answer_counts_as_an_empty_one() -> None:
     samples = [EvaluationSample(str(n), "", reference_answer=Response("the cat sat on the mat")) for n in range(2)]
     good = SystemOutputs([], Response("the cat sat on the mat"))
     failed = SystemOutputs([], Response("half an answer"), error="timeout")
@@ -102,7 +102,7 @@ def test_a_failed_answer_counts_as_an_empty_one() -> None:
         assert left_out.value == pytest.approx(100)
 
 
-def test_its_interval_comes_from_drawing_samples_anew() -> None:
+def test_interval_is_a_bootstrap_over_samples() -> None:
     rows = [("the cat sat on the mat today", ["the cat sat on the mat"]), ("a dog", ["a dog barked"])] * 40
     for name in ("bleu", "chrf"):
         result = scored(rows, name)

@@ -1,4 +1,4 @@
-"""Whether citations support what is said: hand-made transcripts with exact values, skips, failures, what is asked."""
+"""Support by citations: hand-made transcripts with exact values, skips, failures and requests."""
 
 import random
 from contextlib import nullcontext
@@ -67,7 +67,7 @@ def level(evidence: list[str], statement: str) -> str:
     return "partial" if any((statement, place) in IN_PART for place in shown) else "none"
 
 
-def says(request: JudgeRequest) -> dict[str, Any]:
+def reply_to(request: JudgeRequest) -> dict[str, Any]:
     (statement,) = framed(request.prompt, "statement")
     verdict = level(framed(request.prompt, "evidence"), statement)
     return {"verdicts": [{"number": 1, "why": "so", "verdict": verdict}]}
@@ -135,7 +135,7 @@ def f1(recall: Fraction | int, precision: Fraction | int) -> Fraction:
 @pytest.mark.parametrize("judge", ["critic", "bare critic", "function"])
 def test_transcripts(text: str, want: tuple[Fraction, ...], why: str, judge: str) -> None:
     critics: dict[str, Any] = {
-        "critic": ScriptedCritic(says),
+        "critic": ScriptedCritic(reply_to),
         "bare critic": ScriptedBareCritic(_bare),
         "function": entails,
     }
@@ -163,7 +163,7 @@ def _bare(prompt: str, metadata: dict[str, Any]) -> float:
     return {"full": 1.0, "partial": 0.5, "none": 0.0}[level(framed(prompt, "evidence"), statement)]
 
 
-def test_the_arithmetic_alone() -> None:
+def test_arithmetic_alone() -> None:
     sentences = [SentenceSupport(3, True, 1), SentenceSupport(2), SentenceSupport(), SentenceSupport(1, True)]
     assert citation_recall(sentences) == Fraction(2, 4)
     assert citation_precision(sentences) == Fraction(3, 6)
@@ -171,7 +171,7 @@ def test_the_arithmetic_alone() -> None:
     assert citation_precision([SentenceSupport()]) == citation_f1([SentenceSupport()]) == 0.0
 
 
-def test_the_arithmetic_of_the_track_on_its_own_example() -> None:
+def test_arithmetic_of_the_track_on_its_own_example() -> None:
     """Full; in part; none and then full; no citation: as the track's evaluation counts them, first ones and all."""
     firsts, every = [[1.0], [0.5], [0.0], []], [[1.0], [0.5], [0.0, 1.0], []]
     assert (weighted_precision(firsts), weighted_recall(firsts)) == (0.5, float(Fraction(3, 8)))
@@ -195,7 +195,7 @@ def by_loops(sentences: list[list[int]], holds: Any, most: int) -> tuple[Fractio
     return Fraction(supported, len(sentences)), Fraction(right, cited) if cited else Fraction(0)
 
 
-def test_the_definitions_as_loops() -> None:
+def test_definitions_as_loops() -> None:
     rng = random.Random(3)
     outputs, want = [], []
     texts = [f"text {place}" for place in range(5)]
@@ -218,37 +218,37 @@ def test_the_definitions_as_loops() -> None:
     assert list(found["citation_support_precision"].scores or ()) == [float(precision) for _, precision in want]
 
 
-def test_all_citations_are_looked_at_where_told() -> None:
+def test_all_citations_are_checked_on_request() -> None:
     text = "Goethe of Weimar wrote Faust [4, 2, 1, 3]."
-    found = results([kind(ScriptedCritic(says), at_most_citations=None) for kind in ALCE], answered(text))
+    found = results([kind(ScriptedCritic(reply_to), at_most_citations=None) for kind in ALCE], answered(text))
     assert [found[kind.name].value for kind in ALCE] == [1.0, 0.5, float(f1(1, HALF))]
 
 
-def test_what_is_counted_is_in_the_details() -> None:
+def test_counts_are_in_the_details() -> None:
     outputs = answered("Goethe wrote Faust [1][9]. Dogs bark. Faust has two parts [2]."), answered("Dogs bark.")
     for kind in (*ALCE, *TREC):
-        details = result_of(kind(ScriptedCritic(says)), *outputs).details
+        details = result_of(kind(ScriptedCritic(reply_to)), *outputs).details
         counts = [details[name] for name in ("num_sentences", "num_citations", "num_uncited", "num_out_of_range")]
         assert counts == [4, 3, 2, 1]
 
 
-def test_sentences_beside_the_answer_go_before_marks() -> None:
+def test_listed_sentences_take_precedence_over_markers() -> None:
     listed = [
         {"text": "Goethe wrote Faust.", "citations": ["d1", "gone"]},
         {"text": "Faust has two parts.", "citations": ["d2"]},
     ]
     output = answered("Whatever [1].", sentences=listed)
-    assert result_of(WeightedSupportRecall(ScriptedCritic(says)), output).value == 1.0
-    assert result_of(CitationSupportRecall(ScriptedCritic(says)), output).value == 0.5
+    assert result_of(WeightedSupportRecall(ScriptedCritic(reply_to)), output).value == 1.0
+    assert result_of(CitationSupportRecall(ScriptedCritic(reply_to)), output).value == 0.5
     marked = answered("Dogs bark [1].", sentences=listed)
-    assert result_of(CitationSupportRecall(ScriptedCritic(says), citations="brackets"), marked).value == 0.0
+    assert result_of(CitationSupportRecall(ScriptedCritic(reply_to), citations="brackets"), marked).value == 0.0
 
 
 SETTLED: list[tuple[dict[str, Any], SystemOutputs | None, str, float | None, str]] = [
     ({}, answered(None), "skipped:no_response", None, "no answer was asked for"),
     ({}, answered(" \n"), "skipped:empty_answer", None, "an empty answer"),
     ({}, answered("[1]"), "skipped:empty_answer", None, "a mark and nothing else"),
-    ({}, answered("I cannot say.", refused=True), "skipped:refused", None, "a refusal that is told as one"),
+    ({}, answered("I cannot say.", refused=True), "skipped:refused", None, "a refusal that is marked as one"),
     ({}, answered("Dogs bark."), "scored", 0.0, "no citation at all"),
     ({}, answered("Dogs bark [7]."), "scored", 0.0, "a citation of nothing alone"),
     ({}, answered("Dogs bark [1].", []), "scored", 0.0, "nothing was retrieved"),
@@ -272,10 +272,10 @@ SETTLED: list[tuple[dict[str, Any], SystemOutputs | None, str, float | None, str
 
 @pytest.mark.parametrize(("options", "output", "outcome", "value", "why"), SETTLED, ids=[row[-1] for row in SETTLED])
 @pytest.mark.parametrize("kind", [*ALCE, *TREC], ids=lambda kind: kind.__name__)
-def test_nobody_is_asked_where_there_is_nothing_to_ask(
+def test_no_request_if_the_outcome_is_known(
     kind: Any, options: dict[str, Any], output: SystemOutputs, outcome: str, value: float | None, why: str
 ) -> None:
-    critic = ScriptedCritic(says)
+    critic = ScriptedCritic(reply_to)
     warned = pytest.warns(AueporaWarning, match="not 'd1'") if "bad_" in outcome else nullcontext()
     with warned:
         found = result_of(kind(critic, **options), output)
@@ -283,13 +283,13 @@ def test_nobody_is_asked_where_there_is_nothing_to_ask(
     assert critic.asked == []
 
 
-def test_documents_without_text_that_nobody_cites_do_not_matter() -> None:
+def test_uncited_documents_without_text_are_ignored() -> None:
     output = answered("Goethe wrote Faust [1].", [TEXTS[0], ""])
-    assert result_of(CitationSupportRecall(ScriptedCritic(says)), output).value == 1.0
+    assert result_of(CitationSupportRecall(ScriptedCritic(reply_to)), output).value == 1.0
 
 
-def test_the_same_question_is_asked_once_whoever_asks() -> None:
-    critic = ScriptedCritic(says)
+def test_same_request_is_made_once_for_all_metrics() -> None:
+    critic = ScriptedCritic(reply_to)
     text = "Goethe of Weimar wrote Faust [4, 1, 3]. Dogs bark [4]."
     results([kind(critic) for kind in (*ALCE, *TREC)], answered(text))
     asked = [(tuple(framed(one.prompt, "evidence")), framed(one.prompt, "statement")[0]) for one in critic.asked]
@@ -306,23 +306,23 @@ def test_the_same_question_is_asked_once_whoever_asks() -> None:
     assert len(asked) == len(set(asked))
 
 
-def test_a_function_is_asked_once_for_all_metrics() -> None:
+def test_function_is_called_once_for_all_metrics() -> None:
     asked: list[tuple[str, str]] = []
 
-    def noted(premise: str, hypothesis: str) -> bool:
+    def counting(premise: str, hypothesis: str) -> bool:
         asked.append((premise, hypothesis))
         return entails(premise, hypothesis)
 
     text = "Goethe of Weimar wrote Faust [4, 1, 3]. Dogs bark [4]."
-    by = EntailmentFunction(noted)
+    by = EntailmentFunction(counting)
     results([kind(by) for kind in (*ALCE, *TREC)], answered(text), repeats=3)
     assert len(asked) == len(set(asked)) == 8
 
 
-def test_a_judgement_that_fails_fails_its_answer_alone() -> None:
+def test_failed_judgement_fails_only_its_answer() -> None:
     def sometimes(request: JudgeRequest) -> Any:
         failed = request.sample_id == "1" and "bark" in request.prompt
-        return JudgeError("refused", "no") if failed else says(request)
+        return JudgeError("refused", "no") if failed else reply_to(request)
 
     good, bad = "Goethe wrote Faust [1].", "Goethe wrote Faust [1]. Dogs bark [4]."
     with pytest.warns(AueporaWarning, match=r"no judgement \(refused\)"):
@@ -331,7 +331,7 @@ def test_a_judgement_that_fails_fails_its_answer_alone() -> None:
     assert (found.value, found.details["bounds"]) == (1.0, [0.5, 1.0])
 
 
-def test_repeats_are_averaged_and_their_spread_is_told() -> None:
+def test_repeats_are_averaged_and_their_spread_is_in_the_details() -> None:
     def wavers(request: JudgeRequest) -> Any:
         verdict = ["full", "none", "none"][request.repeat]
         return {"verdicts": [{"number": 1, "why": "", "verdict": verdict}]}
@@ -341,26 +341,26 @@ def test_repeats_are_averaged_and_their_spread_is_told() -> None:
     assert (found.details["judge"]["repeats"], found.details["judge"]["num_judgements"]) == (3, 3)
 
 
-def test_a_repeat_that_fails_leaves_the_others() -> None:
+def test_repeat_that_fails_leaves_the_others() -> None:
     def fails_once(request: JudgeRequest) -> Any:
-        return JudgeError("timeout", "late") if request.repeat == 1 else says(request)
+        return JudgeError("timeout", "late") if request.repeat == 1 else reply_to(request)
 
     found = result_of(CitationSupportRecall(ScriptedCritic(fails_once)), answered("Goethe wrote Faust [1]."), repeats=2)
     assert (found.value, found.details["judge"]["num_failed"]) == (1.0, 1)
 
 
-def test_a_preview_counts_the_first_questions() -> None:
+def test_preview_counts_the_first_requests() -> None:
     sample, output = EvaluationSample("1", "?"), answered("Goethe wrote Faust [1, 2]. Dogs bark [4].")
-    chosen: list[Any] = [kind(ScriptedCritic(says)) for kind in (*ALCE, *TREC)]
-    told = preview([sample], [output], chosen, JudgePolicy())
-    assert {name: share.judgements for name, share in told.metrics.items()} == dict.fromkeys(
+    chosen: list[Any] = [kind(ScriptedCritic(reply_to)) for kind in (*ALCE, *TREC)]
+    forecast = preview([sample], [output], chosen, JudgePolicy())
+    assert {name: share.judgements for name, share in forecast.metrics.items()} == dict.fromkeys(
         (one.name for one in chosen), 2
     )
-    assert told.lower_bound_metrics == ["citation_support_precision", "citation_support_f1"]
+    assert forecast.lower_bound_metrics == ["citation_support_precision", "citation_support_f1"]
 
 
 @pytest.mark.part("models")
-def test_a_model_of_entailment_takes_the_judges_place() -> None:
+def test_nli_model_replaces_the_judge() -> None:
     path = str(made("nli"))
     one = CitationSupportRecall(NliModel(path, threshold=0.01))
     found = result_of(one, answered("Goethe wrote Faust [1]. Dogs bark."))
@@ -371,8 +371,8 @@ def test_a_model_of_entailment_takes_the_judges_place() -> None:
     assert "prompt" not in (found.signature or "")
 
 
-def test_the_signature_shows_what_changes_the_number() -> None:
-    critic = ScriptedCritic(says)
+def test_signature_shows_what_changes_the_number() -> None:
+    critic = ScriptedCritic(reply_to)
     kinds: list[BatchMetric] = [
         CitationSupportRecall(critic),
         CitationSupportRecall(critic, at_most_citations=None),
@@ -393,24 +393,24 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("options", "error", "match"), WRONG, ids=[row[-1] for row in WRONG])
-def test_options_that_cannot_be_meant_are_told(options: dict[str, Any], error: type[Exception], match: str) -> None:
+def test_invalid_options_are_errors(options: dict[str, Any], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         CitationSupportRecall(**options)
     with pytest.raises(BadValueError, match="judged must be"):
         WeightedSupportRecall(entails, judged="second")  # type: ignore[arg-type]
 
 
-def test_without_anybody_to_ask_it_says_what_to_do() -> None:
+def test_error_without_a_judge_explains_the_options() -> None:
     with pytest.raises(BadValueError, match="--judge-model"):
         result_of(CitationSupportRecall(), answered("Dogs bark [1]."))
     with use_resources({"judge": None}), pytest.raises(BadValueError, match="not at hand"):
         metric({"citation_support_recall": {"critic": {"use": "judge"}}}).require_ready()  # type: ignore[attr-defined]
 
 
-def test_another_prompt_takes_the_place_of_ours(tmp_path: Path) -> None:
+def test_custom_prompt_replaces_the_built_in_one(tmp_path: Path) -> None:
     own = tmp_path / "own.md"
     own.write_text("# Prompt\n\n{{evidence}}\n\nHolds it?\n\n{{statements}}\n\n{{form}}\n")
-    critic = ScriptedCritic(says)
+    critic = ScriptedCritic(reply_to)
     one = CitationSupportRecall(critic, prompt=own)
     assert result_of(one, answered("Goethe wrote Faust [1].")).value == 1.0
     assert "Holds it?" in critic.asked[0].prompt

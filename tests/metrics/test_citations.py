@@ -116,19 +116,19 @@ BAD_CORPORA: list[tuple[Any, type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("ids", "kind", "message"), BAD_CORPORA, ids=[f"{row[0]!r}" for row in BAD_CORPORA])
-def test_what_is_no_corpus_is_an_error(ids: Any, kind: type[Exception], message: str) -> None:
+def test_invalid_corpus_is_an_error(ids: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         CitationCoverage(ids)
 
 
-def test_the_signature_tells_one_corpus_from_another() -> None:
+def test_signature_identifies_the_corpus() -> None:
     assert str(CitationCoverage().signature) == "citation_coverage|corpus:retrieved|v1"
     texts = {str(CitationCoverage(ids).signature) for ids in (("a",), ("b",), ("a", "b"), ("a,b",), ('a","b',))}
     assert len(texts) == 5
     assert all(text.startswith("citation_coverage|corpus:given-") for text in texts)
 
 
-def test_with_a_corpus_nothing_retrieved_is_read() -> None:
+def test_corpus_ids_replace_retrieved_documents() -> None:
     assert "retrieved" in CitationCoverage().reads
     assert "retrieved" not in CitationCoverage(("a",)).reads
 
@@ -171,19 +171,19 @@ def test_gold_by_hand(gold: Any, out: SystemOutputs, rules: Any, precision: Any,
     assert outcome(metric("citation_gold_recall", **rules), row, out) == recall
 
 
-def test_a_candidate_is_a_judgement() -> None:
+def test_candidate_is_a_judgement() -> None:
     row = sample("", candidates="x")
     assert outcome(metric("citation_gold_recall", empty_gold="judged"), row, answered(["x"])) == 0.0
 
 
-def test_a_chunk_is_not_its_document() -> None:
+def test_chunk_is_not_its_document() -> None:
     row, out = sample("d"), answered(["d#1"])
     assert row.relevant_docs is not None
     row.relevant_docs[0].parent_id = "d#1"
     assert outcome(CitationGoldPrecision(), row, out) == 0.0
 
 
-def test_a_failure_counts_as_nothing_cited() -> None:
+def test_failure_counts_as_nothing_cited() -> None:
     rows = [sample("a", sample_id=str(i)) for i in range(4)]
     outs = [answered(["a"]), answered(None, error="boom"), answered(None), None]
     for name in ("citation_gold_precision", "citation_gold_recall"):
@@ -196,7 +196,7 @@ def test_a_failure_counts_as_nothing_cited() -> None:
 @pytest.mark.parametrize(
     ("level", "kind"), [("high", BadTypeError), (1.5, BadTypeError), (True, BadTypeError), (10**9, BadValueError)]
 )
-def test_a_level_that_is_none_stops_the_evaluation(level: Any, kind: type[Exception]) -> None:
+def test_invalid_level_stops_the_evaluation(level: Any, kind: type[Exception]) -> None:
     with pytest.raises(kind, match="relevance"):
         outcome(CitationGoldRecall(), sample({"a": level}), answered(["a"]))
 
@@ -209,7 +209,7 @@ def test_gold_that_is_no_document_stops_the_evaluation(document: Any) -> None:
         outcome(CitationGoldRecall(), row, answered(["a"]))
 
 
-def test_the_signature_shows_what_is_relevant_and_what_becomes_of_empty_gold() -> None:
+def test_signature_shows_the_relevance_threshold_and_empty_gold() -> None:
     assert str(CitationGoldPrecision().signature) == "citation_gold_precision|empty:skip|v1"
     one = metric("citation_gold_recall", conventions="trec", min_relevance=2)
     assert str(one.signature) == "citation_gold_recall|empty:judged|rel:2|missing:skip|v1"  # type: ignore[attr-defined]
@@ -219,7 +219,7 @@ IDS = st.lists(st.sampled_from("abcdef"), max_size=8)
 
 
 @given(IDS, IDS, IDS)
-def test_the_definitions_as_loops(gold: list[str], cited: list[str], retrieved: list[str]) -> None:
+def test_definitions_as_loops(gold: list[str], cited: list[str], retrieved: list[str]) -> None:
     row, out = sample(gold), answered(cited, "".join(retrieved))
     right = [x for n, x in enumerate(cited) if x in gold and x not in cited[:n]]
     if gold:

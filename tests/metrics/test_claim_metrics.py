@@ -1,4 +1,4 @@
-"""Metrics over claims: a transcript worked out by hand, exact values, one question for all metrics, failures, repeats."""
+"""Metrics over claims: a transcript with exact values, shared requests, failures, repeats."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -146,12 +146,12 @@ IDS = [f"{name} {options}" for name, options, _ in VALUES]
 
 
 @pytest.mark.parametrize(("name", "options", "want"), VALUES, ids=IDS)
-def test_the_transcript_gives_what_was_worked_out(name: str, options: dict[str, Any], want: Fraction) -> None:
+def test_transcript_gives_the_expected_values(name: str, options: dict[str, Any], want: Fraction) -> None:
     built = metric({name: {"critic": transcript(), **options}})
     assert outcome(built) == float(want)
 
 
-def test_parts_are_told_beside_the_whole() -> None:
+def test_dimensions_are_in_the_details() -> None:
     f1 = result_of(metric({"claim_f1": {"critic": transcript()}}))
     assert f1.details["dimensions"] == {"precision": 2 / 5, "recall": 2 / 4}
     assert f1.details["num_claims"] == len(A) + len(R)
@@ -161,7 +161,7 @@ def test_parts_are_told_beside_the_whole() -> None:
 
 
 @pytest.mark.parametrize("evidence", ["joined", "each"])
-def test_every_claim_comes_from_somewhere(evidence: str) -> None:
+def test_sources_of_claims_add_up_to_one(evidence: str) -> None:
     critic = transcript()
     parts = [
         outcome(metric({name: {"critic": critic, "evidence": evidence}}))
@@ -232,18 +232,18 @@ def family(critic: Any, **options: Any) -> list[Any]:
     return [metric({name: {"critic": critic, **options}}) for name in FAMILY]
 
 
-def test_each_text_is_taken_apart_once_and_each_question_is_asked_once_for_the_whole_family() -> None:
+def test_each_text_is_decomposed_once_and_each_request_made_once_for_the_family() -> None:
     critic = transcript()
     records: list[JudgementRecord] = []
     sample, output = asked()
     results = evaluate([sample], [output], family(critic), judging=JudgeSession(on_record=records.append))
     by_name = {name: want for name, options, want in reversed(VALUES) if not options}
     assert [result.value for result in results] == [float(by_name[name]) for name in FAMILY]
-    # Claims of two texts. Both held against the other text, all documents, and each of three documents.
+    # Claims of two texts. Both compared with the other text, all documents, and each of three documents.
     assert critic.kinds() == {"claims": 2, "support": 2 * (1 + 1 + 3)}
-    # Whoever stands on a judgement has it on record, whoever asked.
-    told = {name: sum(one.metric == name for one in records) for name in FAMILY}
-    assert told == {
+    # Every metric that uses a judgement has it in its records.
+    counts = {name: sum(one.metric == name for one in records) for name in FAMILY}
+    assert counts == {
         "claim_precision": 1 + 1,
         "claim_recall": 1 + 1,
         "claim_f1": 2 + 2,
@@ -265,7 +265,7 @@ def test_samples_with_the_same_text_share_its_claims() -> None:
     assert critic.kinds() == {"claims": 1, "support": 1}
 
 
-def test_a_preview_counts_what_is_asked_first_and_says_that_there_is_more() -> None:
+def test_preview_counts_first_requests_and_reports_a_lower_bound() -> None:
     critic = transcript()
     sample, output = asked()
     extracted = metric({"claim_f1": {"critic": critic}})
@@ -334,7 +334,7 @@ def test_edges(name: str, options: dict[str, Any], fields: dict[str, Any], want:
 
 
 @pytest.mark.parametrize("name", [*FAMILY, "judged_context_precision", "judged_context_relevance"])
-def test_a_failed_system_counts_at_the_worst_value_and_nobody_is_asked(name: str) -> None:
+def test_failed_system_counts_at_the_worst_value_without_a_judge(name: str) -> None:
     critic = transcript()
     built = metric({name: {"critic": critic}})
     assert isinstance(built, BatchMetric)
@@ -375,9 +375,7 @@ LOST: list[tuple[tuple[str, Key], set[str], str]] = [
 
 
 @pytest.mark.parametrize(("lost", "failed", "why"), LOST, ids=[row[-1] for row in LOST])
-def test_a_judgement_that_fails_fails_what_stands_on_it_and_nothing_else(
-    lost: tuple[str, Key], failed: set[str], why: str
-) -> None:
+def test_failed_judgement_fails_only_dependent_scores(lost: tuple[str, Key], failed: set[str], why: str) -> None:
     critic = transcript(lost={lost: "content_filter"})
     sample, output = asked()
     with pytest.warns(AueporaWarning, match="no judgement \\(content_filter\\)"):
@@ -398,10 +396,10 @@ class Moody(Transcript):
         if request.prompt_id.startswith("claims/"):
             # Four claims, then two, then none.
             return Judgement({"claims": [f"c{number}" for number in range((4, 2, 0)[request.repeat])]})
-        said = framed(request.prompt, "statement")
+        statements = framed(request.prompt, "statement")
         # Of four one is supported, of two both are.
-        full = 1 if len(said) == 4 else 2
-        words = ["full"] * full + ["none"] * (len(said) - full)
+        full = 1 if len(statements) == 4 else 2
+        words = ["full"] * full + ["none"] * (len(statements) - full)
         return Judgement({"verdicts": [{"number": n, "why": "", "verdict": w} for n, w in enumerate(words, 1)]})
 
 
@@ -412,7 +410,7 @@ def test_repeats_are_judged_from_the_claims_on_and_averaged() -> None:
     assert result.details["num_claims"] == (4 + 2) / 2
     assert result.details["judge"]["num_judgements"] == 2
     assert critic.kinds() == {"claims": 2, "support": 2}
-    # The third time it finds no claims: what it says the other times stands.
+    # The third repeat finds no claims: the other repeats count.
     third = result_of(metric({"claim_faithfulness": {"critic": Moody()}}), repeats=3)
     assert list(third.scores or ()) == [float((F(1, 4) + 1) / 2)]
     assert third.details["judge"]["num_failed"] == 0
@@ -420,15 +418,15 @@ def test_repeats_are_judged_from_the_claims_on_and_averaged() -> None:
 
 # --- sentences, functions, models -------------------------------------------------------------------------------------
 
-SAID = "Rain falls. The cat sat. Rain falls."
+ANSWER = "Rain falls. The cat sat. Rain falls."
 
 
 def contains(premise: str, hypothesis: str) -> bool:
     return hypothesis.rstrip(".").lower() in premise.lower()
 
 
-def test_sentences_need_nobody_to_list_them() -> None:
-    pair = asked(SAID, ["rain falls every day", "a dog"], "The cat sat. It rains. A dog.")
+def test_sentences_need_no_extraction() -> None:
+    pair = asked(ANSWER, ["rain falls every day", "a dog"], "The cat sat. It rains. A dog.")
     built = metric({"claim_faithfulness": {"claims": "sentences", "verifier": contains}})
     assert outcome(built, pair) == 1 / 2  # two different sentences
     assert outcome(metric({"claim_recall": {"claims": "sentences", "verifier": contains}}), pair) == 1 / 3
@@ -437,33 +435,33 @@ def test_sentences_need_nobody_to_list_them() -> None:
     assert outcome(recall, pair) == 1 / 3
     bare = ScriptedBareCritic(lambda prompt, _: float("[begin statement 1" in prompt and "\nRain falls.\n" in prompt))
     assert outcome(metric({"claim_faithfulness": {"claims": "sentences", "critic": bare}}), pair) == 1 / 2
-    assert sum(told["sample_id"] == "0" for _, told in bare.asked) == 2
+    assert sum(counts["sample_id"] == "0" for _, counts in bare.asked) == 2
 
 
-def test_a_function_is_asked_once_for_the_whole_family_and_has_no_repeats() -> None:
+def test_function_is_called_once_for_the_family_without_repeats() -> None:
     seen: list[tuple[str, str]] = []
 
     def noted(premise: str, hypothesis: str) -> bool:
         seen.append((premise, hypothesis))
         return contains(premise, hypothesis)
 
-    sample, output = asked(SAID, ["rain falls every day", "a dog"], "A cat sits. It rains.")
+    sample, output = asked(ANSWER, ["rain falls every day", "a dog"], "A cat sits. It rains.")
     built = [metric({name: {"claims": "sentences", "verifier": noted}}) for name in FAMILY]
     evaluate([sample], [output], built, judging=JudgePolicy(repeats=3))
     assert len(seen) == len(set(seen)) == 2 * 2 * (1 + 1 + 2)
 
 
-def test_a_function_that_fails_is_a_failed_measurement() -> None:
+def test_function_that_fails_is_a_failed_measurement() -> None:
     def broken(premise: str, hypothesis: str) -> float:
         raise RuntimeError("out of order")
 
     built = metric({"claim_faithfulness": {"claims": "sentences", "verifier": broken}})
     with pytest.warns(AueporaWarning, match="critic_raised"):
-        assert outcome(built, asked(SAID)) == "measure_failed:critic_raised"
+        assert outcome(built, asked(ANSWER)) == "measure_failed:critic_raised"
 
 
 @pytest.mark.part("models")
-def test_a_model_of_entailment_checks_what_a_judge_lists() -> None:
+def test_nli_model_verifies_claims_of_a_judge() -> None:
     nli = NliModel(made("nli"), threshold=0.01)  # so that everything follows
     critic = transcript()
     built = metric({"claim_faithfulness": {"critic": critic, "verifier": nli}})
@@ -477,10 +475,10 @@ def test_a_model_of_entailment_checks_what_a_judge_lists() -> None:
     strict = metric(
         {"claim_faithfulness": {"claims": "sentences", "verifier": {"nli": {"model": made("nli"), "threshold": 1}}}}
     )
-    assert outcome(strict, asked(SAID)) == 0.0
+    assert outcome(strict, asked(ANSWER)) == 0.0
 
 
-def test_one_critic_lists_and_another_checks() -> None:
+def test_one_critic_extracts_and_another_verifies() -> None:
     lists, checks = transcript(name="lists"), transcript(name="checks")
     built = metric({"claim_precision": {"critic": lists, "verifier": checks}})
     assert outcome(built) == 2 / 5
@@ -525,7 +523,7 @@ def test_reverse_questions(evades: bool, questions: list[str], options: dict[str
     assert found == (want if isinstance(want, str) else pytest.approx(want))
 
 
-def test_a_question_without_a_direction_is_a_failed_measurement() -> None:
+def test_question_with_a_zero_vector_is_a_failed_measurement() -> None:
     assert relevance(False, ["same", "zero"]) == "measure_failed:zero_vector"
 
 
@@ -571,7 +569,7 @@ def test_reverse_questions_by_the_model_that_is_installed() -> None:
 # --- options, signatures, errors --------------------------------------------------------------------------------------
 
 
-def test_a_number_critic_cannot_list_claims() -> None:
+def test_number_critic_cannot_list_claims() -> None:
     bare = ScriptedBareCritic(lambda *_: 1)
     for name in FAMILY:
         with pytest.raises(
@@ -588,7 +586,7 @@ def test_a_number_critic_cannot_list_claims() -> None:
         built.require_ready()
 
 
-def test_a_number_between_0_and_1_is_no_answer_to_yes_or_no() -> None:
+def test_number_between_0_and_1_is_not_a_yes_or_no_reply() -> None:
     yes = ScriptedBareCritic(lambda *_: 1)
     assert outcome(metric({"judged_context_precision": {"critic": yes}})) == 1.0
     unsure = ScriptedBareCritic(lambda *_: 0.7)
@@ -599,7 +597,7 @@ def test_a_number_between_0_and_1_is_no_answer_to_yes_or_no() -> None:
 @pytest.mark.parametrize(
     "name", [*FAMILY, "judged_context_precision", "judged_context_relevance", "reverse_question_relevance"]
 )
-def test_without_a_critic_it_can_be_built_and_says_what_it_needs(name: str) -> None:
+def test_metric_without_a_critic_raises_when_used(name: str) -> None:
     built = metric(name)
     assert isinstance(built, BatchMetric)
     assert "critic:none" in str(built.signature)
@@ -610,7 +608,7 @@ def test_without_a_critic_it_can_be_built_and_says_what_it_needs(name: str) -> N
         built.require_ready()
 
 
-def test_signatures_show_what_decides() -> None:
+def test_signatures_show_the_judges() -> None:
     def shown(name: str, **options: Any) -> str:
         return str(metric({name: options}).signature)  # type: ignore[attr-defined]
 
@@ -634,7 +632,7 @@ def test_signatures_show_what_decides() -> None:
         assert built.run_signature_options(RunInfo()) == {}
 
 
-def test_prompts_of_ones_own(tmp_path: Path) -> None:
+def test_custom_prompts(tmp_path: Path) -> None:
     path = tmp_path / "mine.md"
     path.write_text("{{evidence}} {{statements}} {{form}}")
     built: Any = metric({"claim_precision": {"support_prompt": str(path)}})
@@ -663,7 +661,7 @@ WRONG: list[tuple[str, dict[str, Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "options", "error", "says"), WRONG, ids=[f"{row[0]} {row[1]}" for row in WRONG])
-def test_options_that_cannot_be_meant(name: str, options: dict[str, Any], error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
+@pytest.mark.parametrize(("name", "options", "error", "message"), WRONG, ids=[f"{row[0]} {row[1]}" for row in WRONG])
+def test_invalid_options(name: str, options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         metric({name: options})

@@ -65,12 +65,12 @@ BAD_ROWS = [  # y_prob, y_true, error, message, why
 
 
 @pytest.mark.parametrize(("prob", "true", "error", "message"), [r[:4] for r in BAD_ROWS], ids=[r[4] for r in BAD_ROWS])
-def test_what_cannot_be_meant(prob: Any, true: Any, error: type[Exception], message: str) -> None:
+def test_invalid_arguments(prob: Any, true: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         NEGateMetrics.compute(prob, true)
 
 
-def test_it_is_a_frozen_value_that_travels() -> None:
+def test_it_is_frozen_and_can_be_pickled() -> None:
     got = NEGateMetrics.compute([0.9, 0.1], [1, 0])
     assert pickle.loads(pickle.dumps(got)) == got
     assert hash(got) == hash(NEGateMetrics.compute([0.8, 0.2], [1, 0]))

@@ -1,4 +1,4 @@
-"""The client's metrics in one place: what is exported is the metric, and the functions say what the metrics say."""
+"""The client's metrics in one place: the exports are the metrics, and the functions agree with them."""
 
 import doctest
 from functools import partial
@@ -26,16 +26,14 @@ TEXT = TEXTS.map(" ".join)
 
 
 @pytest.mark.parametrize("module", [retrieval_metrics, generation_metrics])
-def test_the_examples_hold(module: object) -> None:
+def test_examples_hold(module: object) -> None:
     done = doctest.testmod(module)  # type: ignore[arg-type]
     assert done.attempted
     assert not done.failed
 
 
 @given(answer=TEXT, query=TEXT, references=st.lists(TEXT, min_size=1, max_size=3), documents=st.lists(TEXT, max_size=3))
-def test_functions_say_what_the_metrics_say(
-    answer: str, query: str, references: list[str], documents: list[str]
-) -> None:
+def test_functions_agree_with_the_metrics(answer: str, query: str, references: list[str], documents: list[str]) -> None:
     functions = {
         "exact_match": exact_match(answer, references),
         "token_f1": token_f1(answer, references),
@@ -83,7 +81,7 @@ def test_functions(got: float | None, want: float | None, why: str) -> None:
     assert got == want
 
 
-def test_the_modules_of_the_client_follow_its_conventions_by_default() -> None:
+def test_modules_of_the_client_follow_its_conventions_by_default() -> None:
     assert retrieval_metrics.precision_at_k("ab", "a", 5) == 1 / 5  # over k, not over what was returned
     assert retrieval_metrics.map_at_k("abcd", "a", 2) == 1 / 4  # over the gold, not over min(|G|, k)
     assert ranking.precision_at_k("ab", "a", 5) == 1  # other modules keep their own defaults

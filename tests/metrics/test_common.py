@@ -66,14 +66,14 @@ class Checks:
                 assert score is None or low - 1e-12 <= score <= high + 1e-12
             assert not result.defined or low - 1e-12 <= result.value <= high + 1e-12
 
-    def check_twice_is_the_same_and_nothing_is_changed(self) -> None:
+    def check_evaluation_is_deterministic_and_keeps_its_input(self) -> None:
         rows, outs = made_data()
         before = copy.deepcopy((rows, outs))
         (again,) = evaluate(rows, outs, [self.spec])
         assert again == self.result()
         assert (rows, outs) == before
 
-    def check_the_batch_size_changes_no_bit(self) -> None:
+    def check_batch_size_does_not_change_the_result(self) -> None:
         rows, outs = made_data()
         whole = self.result()
         for size in (1, 7):
@@ -83,7 +83,7 @@ class Checks:
             else:
                 assert some == whole, f"batch_size={size}"
 
-    def check_the_order_of_samples_changes_no_bit_of_the_value(self) -> None:
+    def check_sample_order_does_not_change_the_value(self) -> None:
         rows, outs = made_data()
         order = random.Random(1).sample(range(len(rows)), len(rows))
         first = self.result()
@@ -97,7 +97,7 @@ class Checks:
         assert first.scores is not None
         assert list(second.scores or ()) == [first.scores[i] for i in order]
 
-    def check_streaming_without_scores_gives_the_same_number(self) -> None:
+    def check_streaming_without_scores_gives_the_same_value(self) -> None:
         rows, outs = made_data()
         if not built(self.spec).needs_all:  # what is not kept has no interval where samples belong together
             for row in rows:
@@ -135,7 +135,7 @@ class Checks:
         known = {*built(self.spec).skip_reasons, "no_response", "missing_output"}
         assert {text.partition(":")[2] for text in outcomes if text.startswith("skipped:")} <= known
 
-    def check_failures_stand_at_the_worst_value_or_outside(self) -> None:
+    def check_failures_count_at_the_worst_value_or_are_excluded(self) -> None:
         one = built(self.spec)
         failed: list[float | None] = []
         for seed in range(4):  # further data only where no sample of the former failed
@@ -150,7 +150,7 @@ class Checks:
         assert failed
         assert set(failed) <= {one.worst, None}
 
-    def check_nothing_in_gives_an_undefined_zero(self) -> None:
+    def check_empty_input_is_undefined(self) -> None:
         (result,) = evaluate([], [], [self.spec])
         assert (result.value, result.defined, result.details["num_samples"]) == (0.0, False, 0)
         direct = built(self.spec).compute([], [])
@@ -169,14 +169,14 @@ class Checks:
         assert again == one
         assert (again.name, str(again.signature)) == (one.name, str(one.signature))
 
-    def check_its_signature_starts_with_its_name_and_parses(self) -> None:
+    def check_signature_starts_with_the_name_and_parses(self) -> None:
         from auepora_eval.core.signature import Signature
 
         one = built(self.spec)
         assert one.signature.name == one.name
         assert Signature.parse(str(one.signature)) == one.signature
 
-    def check_its_worst_value_is_an_end_of_its_range(self) -> None:
+    def check_worst_value_is_a_bound_of_the_range(self) -> None:
         one = built(self.spec)
         assert one.worst is None or one.worst in one.range
         assert one.worst is None or math.isfinite(one.worst)

@@ -83,7 +83,7 @@ RATIOS: list[tuple[Any, str, str]] = [  # noise ratio, outcome, why
 
 
 @pytest.mark.parametrize(("ratio", "outcome"), [r[:2] for r in RATIOS], ids=[r[2] for r in RATIOS])
-def test_what_a_noise_ratio_is(ratio: Any, outcome: str) -> None:
+def test_noise_ratio_values(ratio: Any, outcome: str) -> None:
     assert list(noisy((ratio, "Paris")).outcomes or ()) == [outcome]
     row = sample(answer="Paris", labels={} if ratio is None else {"noise_ratio": ratio})
     plain = ContextNoiseAccuracy().reference_score(row, output(answer="Paris"))
@@ -143,7 +143,7 @@ def test_declining_as_rgb_counts_it(ratio: float, text: str, judged: float, scri
     assert noisy((ratio, text), insufficient="rgb_script").value == script
 
 
-def test_a_base_that_pairs_samples_has_no_ratio_of_its_own() -> None:
+def test_base_that_pairs_samples_has_no_ratio_of_its_own() -> None:
     with pytest.raises(BadValueError, match="'noise_robustness' is computed from several samples together"):
         ContextNoiseAccuracy("noise_robustness")
     with pytest.raises(BadValueError, match="needs a base whose scores are 0 or 1, which those of 'token_f1' are not"):
@@ -191,7 +191,7 @@ def test_cues(cues: Any, text: str, want: float) -> None:
     assert (result.value, result.details["num_scored"]) == (want, 1)
 
 
-def test_the_detection_rate_is_a_share_with_wilsons_interval() -> None:
+def test_detection_rate_is_a_proportion_with_a_wilson_interval() -> None:
     rows = [sample(sample_id=str(n), metadata=LIE) for n in range(4)] + [sample(sample_id="true")]
     result = scored("error_detection_rate", rows, [CUE, "Lyon", "Paris", CUE, CUE])
     assert (result.value, result.details["num_samples"]) == (2 / 4, 4)
@@ -251,7 +251,7 @@ OUTCOMES: list[tuple[str | None, bool, str, str]] = [  # answer, false documents
     ],
     ids=str,
 )
-def test_what_becomes_of_a_sample(spec: Spec, worst: float, text: str | None, false: bool, outcome: str) -> None:
+def test_outcome_of_a_sample(spec: Spec, worst: float, text: str | None, false: bool, outcome: str) -> None:
     result = scored(spec, [sample(answer="Paris", metadata=LIE if false else {})], [text])
     if spec == "mistake_reappearance_rate":
         outcome = outcome.replace("no_false_documents", "no_wrong_answer")
@@ -259,7 +259,7 @@ def test_what_becomes_of_a_sample(spec: Spec, worst: float, text: str | None, fa
     assert list(result.scores or ()) == [worst if "failed" in outcome else None]
 
 
-def test_a_judge_takes_the_place_of_cues_and_is_asked_once() -> None:
+def test_judge_replaces_cues_and_is_called_once() -> None:
     asked = []
 
     def judge(row: EvaluationSample, out: SystemOutputs) -> bool:
@@ -273,10 +273,10 @@ def test_a_judge_takes_the_place_of_cues_and_is_asked_once() -> None:
     assert list(detection.scores or ()) == [1, 0, 0, 1]
     assert list(correction.scores or ()) == [1, None, 0, 0]
     assert asked == ["0", "1", "3"]  # once for both metrics, and not about a failure
-    assert "judge:test_a_judge" in (detection.signature or "")
+    assert "judge:test_judge" in (detection.signature or "")
 
 
-def test_a_judge_that_fails_is_a_failed_measurement() -> None:
+def test_judge_that_fails_is_a_failed_measurement() -> None:
     def torn(row: EvaluationSample, out: SystemOutputs) -> Any:
         if row.sample_id == "raises":
             raise RuntimeError("out of memory")
@@ -307,7 +307,7 @@ BAD_CUES: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize("cues", [r[0] for r in BAD_CUES], ids=[r[1] for r in BAD_CUES])
 @pytest.mark.parametrize("kind", [ErrorDetectionRate, ErrorCorrectionRate])
-def test_cues_that_cannot_be_meant(kind: Any, cues: Any) -> None:
+def test_invalid_cues(kind: Any, cues: Any) -> None:
     with pytest.raises(BadValueError, match="cues must be a list of phrases, or one of rgb_script, rgb_paper"):
         kind(cues=cues)
 
@@ -349,7 +349,7 @@ def test_nothing_detected_gives_no_value() -> None:
     assert corrected("Paris", "Lyon", over="all").value == 0
 
 
-def test_a_failure_counts_as_not_corrected_either_way() -> None:
+def test_failure_counts_as_not_corrected_either_way() -> None:
     among = corrected(*FOUR, "!")
     assert (among.value, among.details["value_completed"]) == (1 / 3, 1 / 2)
     everywhere = corrected(*FOUR, "!", over="all")
@@ -358,11 +358,11 @@ def test_a_failure_counts_as_not_corrected_either_way() -> None:
 
 
 @pytest.mark.parametrize(("missing", "value"), [("fail", 1 / 3), ("zero", 1 / 3), ("skip", 1 / 2)])
-def test_a_missing_output_by_the_conventions(missing: Any, value: float) -> None:
+def test_missing_output_by_the_conventions(missing: Any, value: float) -> None:
     assert corrected(*FOUR, "?", conventions=Conventions.of(missing=missing)).value == value
 
 
-def test_what_is_right_is_any_metric_from_a_threshold_on() -> None:
+def test_right_is_a_base_score_of_at_least_the_threshold() -> None:
     assert corrected(f"{CUE} It is Paris.", base="exact_match").value == 0
     # One word in common of ten and of one: F1 = 2 * (1/10) * 1 / (1/10 + 1) = 2 / 11.
     texts = (f"{CUE} It is Paris.", f"{CUE} It is Lyon.")
@@ -382,11 +382,11 @@ DECLINED: list[tuple[str, str, float | None, str]] = [  # answer, insufficient, 
 
 
 @pytest.mark.parametrize(("text", "how", "want"), [r[:3] for r in DECLINED], ids=[r[3] for r in DECLINED])
-def test_a_detecting_answer_that_declines(text: str, how: str, want: float | None) -> None:
+def test_detecting_answer_that_declines(text: str, how: str, want: float | None) -> None:
     assert list(corrected(text, insufficient=how).scores or ()) == [want]
 
 
-def test_a_base_metric_skips_and_fails_for_its_own_reasons() -> None:
+def test_base_metric_skips_and_fails_for_its_own_reasons() -> None:
     rows = [
         sample(sample_id="asks nothing", metadata=LIE),
         sample(sample_id="asks nothing, and fails", metadata=LIE),
@@ -414,14 +414,14 @@ BASES: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize("base", [r[0] for r in BASES], ids=[r[1] for r in BASES])
 @pytest.mark.parametrize("name", ["error_correction_rate", "misleading_rate"])
-def test_a_base_that_cannot_tell_right_from_wrong(name: str, base: Any) -> None:
+def test_base_without_right_or_wrong_scores_is_rejected(name: str, base: Any) -> None:
     with pytest.raises(BadValueError, match=f"{name} needs a base that scores each answer as right or wrong"):
         metric(name, base=base)
 
 
 @pytest.mark.parametrize("threshold", ["1", None, True, math.nan, math.inf])
 @pytest.mark.parametrize("kind", [ErrorCorrectionRate, MisleadingRate])
-def test_a_threshold_is_a_number(kind: Any, threshold: Any) -> None:
+def test_threshold_is_a_number(kind: Any, threshold: Any) -> None:
     with pytest.raises(BadValueError, match="threshold must be a finite number"):
         kind(threshold=threshold)
 
@@ -461,7 +461,7 @@ def test_correction_among_all_is_detection_times_correction(texts: list[str], ho
 
 
 @given(st.lists(st.tuples(st.sampled_from("!?-"), PARTS), min_size=1, max_size=8))
-def test_a_failure_never_helps(rows: list[tuple[str, str]]) -> None:
+def test_failure_never_helps(rows: list[tuple[str, str]]) -> None:
     """Failing on one more question lowers no misleading rate and raises no rate that is better high."""
     samples = [sample(sample_id=str(n), answer="Paris", metadata=LIE) for n in range(len(rows))]
     texts: list[str | None] = [text if mark == "-" else mark for mark, text in rows]
@@ -508,7 +508,7 @@ WORK: list[tuple[dict[str, Any], set[str], str]] = [  # what a sample has, which
 
 
 @pytest.mark.parametrize(("fields", "wanted"), [r[:2] for r in WORK], ids=[r[2] for r in WORK])
-def test_only_what_has_work_is_suggested(fields: dict[str, Any], wanted: set[str]) -> None:
+def test_only_applicable_metrics_are_suggested(fields: dict[str, Any], wanted: set[str]) -> None:
     rows = [sample(sample_id="a", answer="Paris"), sample(sample_id="b", answer="Paris", **fields)]
     assert set(suggest_metrics(rows, [output(answer="Paris")] * 2)) & FAMILY == wanted
 

@@ -19,7 +19,7 @@ METRICS = [
     for name, info in metric_infos().items()
     if issubclass(info.cls, BatchMetric) and "response" in info.cls.reads and "citations" not in info.cls.reads
     if not issubclass(info.cls, FamilyMetric)  # they have no score of a sample by itself
-    if not issubclass(info.cls, JudgedMetric)  # they need somebody to ask
+    if not issubclass(info.cls, JudgedMetric)  # they need a judge
     if not {"model", "model_type", "embed_fn"}
     & set(info.options)  # they need a model; difficult texts are put to it elsewhere
 ]
@@ -46,7 +46,7 @@ def scored(*pairs: tuple[EvaluationSample, SystemOutputs], metrics: Any = tuple(
 
 @given(st.lists(st.tuples(TEXT, TEXT, TEXT), min_size=1, max_size=5))
 @settings(max_examples=examples(150))
-def test_a_number_or_a_reason(rows: list[tuple[str, str, str]]) -> None:
+def test_number_or_a_reason(rows: list[tuple[str, str, str]]) -> None:
     for result in scored(*(pair(*row) for row in rows)).values():
         low, high = metric(result.name).range  # type: ignore[attr-defined]
         for score, outcome in zip(result.scores, result.outcomes, strict=True):
@@ -58,7 +58,7 @@ def test_a_number_or_a_reason(rows: list[tuple[str, str, str]]) -> None:
     st.lists(st.tuples(TEXT, st.lists(TEXT, min_size=1, max_size=3), TEXT), min_size=1, max_size=4), st.integers(1, 3)
 )
 @settings(max_examples=examples(100))
-def test_the_batch_path_is_the_plain_definition(rows: list[tuple[str, list[str], str]], size: int) -> None:
+def test_batch_path_is_the_plain_definition(rows: list[tuple[str, list[str], str]], size: int) -> None:
     gold = [Document("d")]
     samples = [
         EvaluationSample(str(n), document, relevant_docs=gold, reference_answers=refs)
@@ -95,7 +95,7 @@ PERFECT = {"bleu": 100.0, "chrf": 100.0, "hallucination_rate": 0.0}
 
 
 @pytest.mark.parametrize("text", SAME)
-def test_the_same_text_is_perfect_in_every_script(text: str) -> None:
+def test_same_text_is_perfect_in_every_script(text: str) -> None:
     names = sorted(OVERLAP - {"distinct_n"})
     for name, result in scored(pair(text, text), metrics=names).items():
         if name.startswith("rouge"):
@@ -106,7 +106,7 @@ def test_the_same_text_is_perfect_in_every_script(text: str) -> None:
         assert result.value == 1.0 or ("2" in name and len(text.split()) < 2), name
 
 
-def test_the_reference_page_says_which_script_rouge_knows() -> None:
+def test_reference_page_names_the_scripts_of_rouge() -> None:
     from auepora_eval.metrics.rouge import Rouge1, Rouge2, RougeL
 
     for cls in (Rouge1, Rouge2, RougeL):
@@ -134,7 +134,7 @@ def test_one_difficult_word_equals_itself(atom: str) -> None:
         assert result.scores[0] == pytest.approx(PERFECT.get(name, 1.0)), name
 
 
-def test_a_text_of_none_is_empty() -> None:
+def test_text_none_is_empty() -> None:
     sample = EvaluationSample("1", "q", reference_answer=Response(None))  # type: ignore[arg-type]
     output = SystemOutputs([], Response(None))  # type: ignore[arg-type]
     (match,) = evaluate([sample], [output], ["exact_match"])

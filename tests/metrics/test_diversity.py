@@ -138,7 +138,7 @@ def test_vectors_that_cannot_be_used(vectors: list[Any], want: str) -> None:
     assert f"{plain.status.name.lower()}:{plain.reason}" == want
 
 
-def test_only_the_first_k_are_looked_at() -> None:
+def test_only_the_first_k_are_read() -> None:
     vectors = [[1, 0], [1, 0], [0, 1], "x"]
     assert outcome(IntraListDiversity(top_k=2), listed(*vectors)) == pytest.approx(0, abs=ABOUT)
     assert outcome(IntraListDiversity(3), listed(*vectors)) == pytest.approx(2 / 3)
@@ -175,7 +175,7 @@ def test_bounds_of_what_could_not_be_measured() -> None:
     assert result.details["bounds"] == [1 / 2, 3 / 2]  # the other one may lie anywhere from 0 to 2
 
 
-def test_an_output_that_lists_no_documents() -> None:
+def test_output_that_lists_no_documents() -> None:
     out = SystemOutputs([RetrievedDocument("d1", 1.0, 1), RetrievedDocument(Document("d2"), 1.0, 2)])  # type: ignore[arg-type]
     with pytest.raises(BadTypeError, match="the output for sample '1' cannot be used: position 1 of 'retrieved' holds"):
         outcome(IntraListDiversity(), out)
@@ -189,7 +189,7 @@ VECTOR = st.lists(st.floats(-10, 10), min_size=3, max_size=3).filter(lambda vect
 
 @given(st.lists(st.lists(VECTOR, min_size=2, max_size=6), min_size=1, max_size=5), st.integers(2, 6))
 @settings(max_examples=examples(60))
-def test_the_batch_path_is_the_plain_definition(lists: list[list[list[float]]], k: int) -> None:
+def test_batch_path_is_the_plain_definition(lists: list[list[list[float]]], k: int) -> None:
     rows = [sample(sample_id=str(at)) for at in range(len(lists))]
     outs = [listed(*vectors) for vectors in lists]
     (result,) = evaluate(rows, outs, [f"intra_list_diversity@{k}"])
@@ -209,13 +209,13 @@ def test_scaling_every_vector_changes_nothing(vectors: list[list[float]], factor
     assert 0 <= first <= 1 + 1 / (len(vectors[:5]) - 1) + ABOUT  # all cannot be opposite to each other
 
 
-def test_a_vector_has_length_one() -> None:
+def test_vector_has_length_one() -> None:
     unit = unit_vector([3.0, 4.0])
     assert not isinstance(unit, str)
     assert unit.tolist() == pytest.approx([3 / 5, 4 / 5])
 
 
-def test_many_rows_in_pieces_are_the_same_rows() -> None:
+def test_rows_in_chunks_are_equal_to_all_rows() -> None:
     rng = np.random.default_rng(0)
     outs = [listed(*rng.normal(size=(int(rng.integers(2, 7)), int(rng.choice([3, 8])))).tolist()) for _ in range(300)]
     rows = [sample(sample_id=str(at)) for at in range(300)]
@@ -288,7 +288,7 @@ def test_each_text_of_a_batch_is_embedded_once() -> None:
 
 
 @pytest.mark.parametrize("embed", [broken, no_list], ids=["raises", "gives no list"])
-def test_a_function_that_fails_is_a_failed_measurement(embed: Any) -> None:
+def test_function_that_fails_is_a_failed_measurement(embed: Any) -> None:
     rows, outs = answered("a", "b")
     for out in outs:
         out.retrieved = listed(texts=["a", "b"]).retrieved
@@ -300,7 +300,7 @@ def test_a_function_that_fails_is_a_failed_measurement(embed: Any) -> None:
         assert not result.defined
 
 
-def test_a_function_that_gives_too_few_vectors() -> None:
+def test_function_that_gives_too_few_vectors() -> None:
     with pytest.warns(AueporaWarning, match="1 vectors for 2 texts; it must give one for each"):
         assert outcome(IntraListDiversity(embed=too_few), listed(texts=["a", "b"])) == "measure_failed:embed_failed"
 
@@ -332,7 +332,7 @@ def test_functions_in_signatures_and_specs() -> None:
             cls(embed=5)
 
 
-def test_the_cut_off_and_what_it_cuts() -> None:
+def test_cut_off_and_what_it_cuts() -> None:
     for wrong in (0, -1, 2.5, True, "5"):
         with pytest.raises(ValueError, match="top_k must be an integer >= 1"):
             IntraListDiversity(wrong)  # type: ignore[arg-type]
@@ -399,7 +399,7 @@ def test_any_answers_in_any_order_and_any_batches(texts: list[str], rng: Any, si
     assert list(again.scores or ()) == [list(result.scores or ())[at] for at in order]
 
 
-def test_a_slice_is_the_metric_among_its_own_answers() -> None:
+def test_slice_is_the_metric_among_its_own_answers() -> None:
     rows, outs = answered("a", "a", "b", "c", "d")
     for row, lang in zip(rows, ["de", "de", "en", "en", "fr"], strict=True):
         row.labels["lang"] = lang
@@ -444,7 +444,7 @@ def test_bounds_where_nothing_could_be_measured() -> None:
     assert "bounds" not in result.details
 
 
-def test_a_function_goes_to_other_processes_too() -> None:
+def test_function_goes_to_other_processes_too() -> None:
     rows, outs = answered("a", "b", "ab", "")
     for out in outs:
         out.retrieved = listed(texts=["a", "b"]).retrieved

@@ -54,9 +54,9 @@ BAD: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize("key", ["must_contain", "forbidden"])
-@pytest.mark.parametrize("held", [row[0] for row in BAD], ids=[row[1] for row in BAD])
-def test_other_types_are_a_failed_measurement(key: str, held: Any) -> None:
-    result = Groundedness().compute([sample(metadata={key: held})], [output(answer="a")])
+@pytest.mark.parametrize("value", [row[0] for row in BAD], ids=[row[1] for row in BAD])
+def test_other_types_are_a_failed_measurement(key: str, value: Any) -> None:
+    result = Groundedness().compute([sample(metadata={key: value})], [output(answer="a")])
     assert list(result.outcomes or ()) == ["measure_failed:bad_expectation"]
     assert not result.defined
 
@@ -89,7 +89,7 @@ def test_every_answer_without_error_is_counted() -> None:
 
 
 @pytest.mark.parametrize("missing", ["fail", "skip", "zero"])
-def test_an_output_that_is_not_there_is_never_satisfied(missing: Any) -> None:
+def test_missing_output_never_scores_1(missing: Any) -> None:
     one = Groundedness(conventions=Conventions.of(missing=missing))
     result = one.compute([sample(sample_id="a"), sample(sample_id="b")], [None, output(answer="x")])
     assert list(result.scores or ()) == [None, 1.0]
@@ -101,6 +101,6 @@ def test_no_option_and_no_choice() -> None:
     assert Groundedness.binary
 
 
-def test_broken_expectations_are_worth_running() -> None:
+def test_invalid_expectations_are_applicable() -> None:
     assert Groundedness().is_applicable(sample(metadata={"must_contain": 3}), output())
     assert not Groundedness().is_applicable(sample(), output())

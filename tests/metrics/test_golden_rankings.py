@@ -33,12 +33,12 @@ BY_HAND = [  # ranking, spec, preset, want
 ]
 
 
-def test_the_plain_definitions_give_the_golden_table() -> None:
+def test_plain_definitions_give_the_golden_table() -> None:
     assert compute() == TABLE
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_the_fast_path_gives_the_golden_table(preset: str) -> None:
+def test_fast_path_gives_the_golden_table(preset: str) -> None:
     gold, ranked = zip(*RANKINGS.values(), strict=True)
     results = evaluate_rankings(gold, ranked, SPECS, conventions=preset)
     for spec, result in zip(SPECS, results, strict=True):
@@ -55,7 +55,7 @@ def test_by_hand(title: str, spec: str, preset: str, want: float | str) -> None:
     assert got == (want if isinstance(want, str) else pytest.approx(want, abs=1e-15))
 
 
-def test_presets_agree_where_nobody_disagrees() -> None:
+def test_presets_agree_without_edge_cases() -> None:
     """With binary gold that is not empty, recall, hit rate and nDCG are the same in all presets."""
     for title in ("two of three found", "more gold than k", "nothing found", "nothing returned"):
         for spec in ("recall@3", "recall@10", "hit_rate@3", "ndcg@3", "ndcg@10", "mrr"):

@@ -86,7 +86,7 @@ def test_documents_shared_by_many_answers() -> None:
     assert list(result.scores or ()) == [1, 0, 1 / 2]
 
 
-def test_a_failure_counts_at_the_worst() -> None:
+def test_failure_counts_at_the_worst() -> None:
     sample = EvaluationSample("1", "")
     failed = SystemOutputs([], error="timeout")
     density, rate = evaluate([sample], [failed], ["support_density", "hallucination_rate"])
@@ -107,7 +107,7 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
         metric("evidence_overlap", **options)
 
 
-def test_a_document_whose_text_is_none_of_that() -> None:
+def test_document_whose_text_is_not_a_string() -> None:
     output = SystemOutputs([RetrievedDocument(Document("d", 5), 1.0, 1)], Response("x"))  # type: ignore[arg-type]
     none = SystemOutputs([RetrievedDocument(Document("d", None), 1.0, 1)], Response("x"))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="sample '1': the text of a document is 5, not a text"):

@@ -40,11 +40,11 @@ BAD_ROWS = [  # k, n_candidates, error, message
 
 
 @pytest.mark.parametrize(("k", "n", "error", "message"), BAD_ROWS)
-def test_what_cannot_be_meant(k: Any, n: Any, error: type[Exception], message: str) -> None:
+def test_invalid_arguments(k: Any, n: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         compute_k_eff(k, n)
 
 
-def test_the_lists_are_those_of_the_paper_and_of_its_preset() -> None:
+def test_lists_are_those_of_the_paper_and_of_its_preset() -> None:
     assert (PRIMARY_K, OPTIONAL_K, ALL) == ((3, 5, 10), (1,), "ALL")
     assert PRESETS["paper"].k_values == PRESETS["paper-positives"].k_values == PRIMARY_K

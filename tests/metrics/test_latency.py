@@ -77,11 +77,11 @@ NO_TIMING: list[tuple[Any, str, str]] = [
 
 
 @pytest.mark.parametrize("spec", ["mean_latency", "quantile_latency", "throughput"])
-@pytest.mark.parametrize(("held", "want"), [r[:2] for r in NO_TIMING], ids=[r[2] for r in NO_TIMING])
-def test_what_is_no_timing(spec: str, held: Any, want: str) -> None:
+@pytest.mark.parametrize(("timing", "want"), [r[:2] for r in NO_TIMING], ids=[r[2] for r in NO_TIMING])
+def test_what_is_no_timing(spec: str, timing: Any, want: str) -> None:
     built = metric(spec)
     assert isinstance(built, BatchMetric)
-    assert outcomes(built, *timed(1.0, held)) == ["scored", want]
+    assert outcomes(built, *timed(1.0, timing)) == ["scored", want]
 
 
 @pytest.mark.parametrize("spec", ["mean_latency", "quantile_latency", "throughput", {"throughput": {"by": "clock"}}])
@@ -101,7 +101,7 @@ def test_nothing_measured_is_undefined() -> None:
         assert (result.value, result.defined, result.details["num_samples"]) == (0.0, False, 0)
 
 
-def test_the_quantile_in_details_even_of_nothing_and_in_a_stream() -> None:
+def test_quantile_is_in_the_details_of_empty_and_streamed_results() -> None:
     assert QuantileLatency(quantile=0.5).compute([], []).details["quantile"] == 0.5
     rows, outs = timed(1.0, 2.0)
     (result,) = evaluate_stream(zip(rows, outs, strict=True), ["quantile_latency[end_to_end,0.5]"], keep_scores=False)
@@ -142,7 +142,7 @@ def test_no_such_quantile(q: Any) -> None:
 
 @pytest.mark.parametrize("key", ["", " ", "a,b", "a]", "a|b", 5, None], ids=repr)
 @pytest.mark.parametrize("cls", [MeanLatency, QuantileLatency, Throughput])
-def test_a_timing_that_cannot_be_named(cls: Any, key: Any) -> None:
+def test_timing_key_that_cannot_be_in_a_name(cls: Any, key: Any) -> None:
     with pytest.raises(ValueError, match="cannot stand in a metric's name"):
         cls(timing_key=key)
 
@@ -159,7 +159,7 @@ def test_names_and_signatures() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=30), st.integers(1, 100))
-def test_a_quantile_is_a_timing_that_enough_do_not_exceed(seconds: list[float], percent: int) -> None:
+def test_quantile_is_a_measured_timing(seconds: list[float], percent: int) -> None:
     result = QuantileLatency(quantile=percent / 100).compute(*timed(*seconds))
     assert result.value in seconds
     assert sum(one <= result.value for one in seconds) * 100 >= percent * len(seconds)
@@ -215,7 +215,7 @@ def test_without_time_there_is_no_rate(by: Any) -> None:
         assert (result.value, result.defined, result.details["num_samples"]) == (0.0, False, 2)
 
 
-def test_a_start_that_is_none() -> None:
+def test_invalid_start_time() -> None:
     rows, outs = begun((0, 1), (0, 1), (0, 1), (0, 1))
     del outs[0].timings["started"]
     outs[1].timings["started"] = math.nan
@@ -225,7 +225,7 @@ def test_a_start_that_is_none() -> None:
     assert outcomes(Throughput(), rows, outs)[:2] == ["scored", "scored"]
 
 
-def test_the_concurrency_of_the_run() -> None:
+def test_concurrency_of_the_run() -> None:
     rows, outs = timed(1.0, 3.0)
     cases: list[tuple[RunInfo, Any, float, str]] = [
         (RunInfo(), "throughput", 2 / 4, "throughput|timing:end_to_end|by:latency|concurrency:1|v1"),
@@ -246,7 +246,7 @@ def test_the_concurrency_of_the_run() -> None:
     assert Throughput().for_run(RunInfo(concurrency=3)) == Throughput(concurrency=3)
 
 
-def test_a_metric_over_it_knows_the_run_too() -> None:
+def test_wrapper_metric_gets_the_run_info() -> None:
     rows, outs = timed(1.0, 3.0, 4.0)
     rows[2].labels["lang"] = "de"
     for spec, name in [
@@ -285,7 +285,7 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
         metric("throughput", **options)
 
 
-def test_reducers_say_what_they_are() -> None:
+def test_names_of_reducers() -> None:
     assert (AnswerRate(3).name, ClockRate().name) == ("answer_rate[3]", "clock_rate")
     assert AnswerRate(3) == AnswerRate(3) != AnswerRate(2)
 
@@ -302,7 +302,7 @@ SLICED: list[Any] = [
 ]
 
 
-def test_a_slice_is_the_metric_on_the_subset() -> None:
+def test_slice_is_the_metric_on_the_subset() -> None:
     rng = np.random.default_rng(0)
     rows, outs = begun(*[(float(rng.uniform(0, 50)), float(rng.uniform(0, 5))) for _ in range(40)])
     for at, (row, out) in enumerate(zip(rows, outs, strict=True)):
@@ -322,7 +322,7 @@ def test_a_slice_is_the_metric_on_the_subset() -> None:
             assert found.interval == alone.interval
 
 
-def test_every_timing_is_suggested_but_a_moment_is_none() -> None:
+def test_every_timing_is_suggested_except_start_times() -> None:
     rows, outs = begun((0, 1), (1, 1))
     outs[1].timings["retrieval"] = 0.5
     found = suggest_metrics(rows, outs)

@@ -40,7 +40,7 @@ def result_of(judged: Any, *pairs: tuple[EvaluationSample, SystemOutputs | None]
     return evaluate(list(samples), list(outputs), [judged], judging=JudgePolicy(repeats=repeats))[0]
 
 
-SCALES = [  # scale, what the judge says, the score
+SCALES = [  # scale, the rating, the score
     ("0-1", 0.25, 0.25),
     ("0-1", 1, 1.0),
     ("1-5", 1, 0.0),
@@ -50,15 +50,15 @@ SCALES = [  # scale, what the judge says, the score
 ]
 
 
-@pytest.mark.parametrize(("scale", "says", "want"), SCALES)
-def test_a_judgement_becomes_a_score_between_0_and_1(scale: str, says: float, want: float) -> None:
-    structured = LLMFaithfulnessScore(ScriptedCritic(lambda _: says), scale=scale)
-    bare = LLMFaithfulnessScore(ScriptedBareCritic(lambda *_: says), scale=scale)
+@pytest.mark.parametrize(("scale", "rating", "want"), SCALES)
+def test_judgement_becomes_a_score_between_0_and_1(scale: str, rating: float, want: float) -> None:
+    structured = LLMFaithfulnessScore(ScriptedCritic(lambda _: rating), scale=scale)
+    bare = LLMFaithfulnessScore(ScriptedBareCritic(lambda *_: rating), scale=scale)
     assert result_of(structured, asked(0)).value == want
     assert result_of(bare, asked(0)).value == want
 
 
-def test_the_value_is_the_mean_over_samples() -> None:
+def test_value_is_the_mean_over_samples() -> None:
     critic = ScriptedCritic(by_sample({"0": 5, "1": 2, "2": 2}))
     result = result_of(LLMFaithfulnessScore(critic, scale="1-5"), asked(0), asked(1), asked(2))
     assert list(result.scores or ()) == [1.0, 1 / 4, 1 / 4]
@@ -66,7 +66,7 @@ def test_the_value_is_the_mean_over_samples() -> None:
     assert result.interval is not None
 
 
-RANGE = [  # what the judge says, the reason
+RANGE = [  # the rating, the reason
     (1889, "out_of_range"),
     (0, "out_of_range"),
     (5.0001, "out_of_range"),
@@ -78,23 +78,23 @@ RANGE = [  # what the judge says, the reason
 ]
 
 
-@pytest.mark.parametrize(("says", "reason"), RANGE)
-def test_what_lies_beyond_the_scale_is_no_judgement(says: Any, reason: str) -> None:
-    critic = ScriptedCritic(lambda request: 5 if request.sample_id == "0" else Judgement({"score": says}))
+@pytest.mark.parametrize(("rating", "reason"), RANGE)
+def test_rating_outside_the_scale_is_not_a_judgement(rating: Any, reason: str) -> None:
+    critic = ScriptedCritic(lambda request: 5 if request.sample_id == "0" else Judgement({"score": rating}))
     with pytest.warns(AueporaWarning, match=f"no judgement \\({reason}\\)"):
         result = result_of(LLMFaithfulnessScore(critic, scale="1-5"), asked(0), asked(1))
     assert result.outcomes == ["scored", f"measure_failed:{reason}"]
     assert (result.value, result.details["bounds"]) == (1.0, [0.5, 1.0])
 
 
-def test_a_bare_critic_that_raises_fails_that_sample_alone() -> None:
-    def says(prompt: str, metadata: dict[str, Any]) -> float:
+def test_bare_critic_that_raises_fails_only_that_sample() -> None:
+    def rate(prompt: str, metadata: dict[str, Any]) -> float:
         if metadata["sample_id"] == "1":
             raise RuntimeError("no more credit")
         return 0.5
 
     with pytest.warns(AueporaWarning, match="critic_raised"):
-        result = result_of(LLMFaithfulnessScore(ScriptedBareCritic(says)), asked(0), asked(1), asked(2))
+        result = result_of(LLMFaithfulnessScore(ScriptedBareCritic(rate)), asked(0), asked(1), asked(2))
     assert list(result.scores or ()) == [0.5, None, 0.5]
     assert result.details["failed_critic_raised"] == 1
 
@@ -112,7 +112,7 @@ SETTLED: list[tuple[dict[str, Any], dict[str, Any], str, float | None, str]] = [
 
 
 @pytest.mark.parametrize(("options", "fields", "outcome", "value", "why"), SETTLED, ids=[row[-1] for row in SETTLED])
-def test_nobody_is_asked_where_there_is_nothing_to_ask(
+def test_no_request_if_the_outcome_is_known(
     options: dict[str, Any], fields: dict[str, Any], outcome: str, value: float | None, why: str
 ) -> None:
     critic = ScriptedCritic(lambda _: 1)
@@ -125,7 +125,7 @@ def test_nobody_is_asked_where_there_is_nothing_to_ask(
     assert [request.sample_id for request in critic.asked] == ["1"]
 
 
-def test_a_failed_system_counts_at_the_worst_value_and_is_not_judged() -> None:
+def test_failed_system_counts_at_the_worst_value_and_is_not_judged() -> None:
     critic = ScriptedCritic(lambda _: {"relevance": 5, "helpfulness": 5, "clarity": 3})
     sample, _ = asked(1)
     failed = SystemOutputs([], error="timeout")
@@ -135,7 +135,7 @@ def test_a_failed_system_counts_at_the_worst_value_and_is_not_judged() -> None:
     assert len(critic.asked) == 1
 
 
-def test_the_judge_sees_question_answer_and_the_evidence_asked_for() -> None:
+def test_judge_sees_question_answer_and_the_evidence_asked_for() -> None:
     critic = ScriptedCritic(lambda _: 1)
     pair = asked(0, "Paris!", ["one", "two", "three"], history=[{"role": "user", "content": "Hello."}])
     result_of(LLMFaithfulnessScore(critic, k=2), pair)
@@ -150,7 +150,7 @@ def test_the_judge_sees_question_answer_and_the_evidence_asked_for() -> None:
     assert "the gold one" in critic.asked[-1].prompt
 
 
-def test_a_bare_critic_gets_the_instructions_in_its_prompt_and_the_scale_beside_it() -> None:
+def test_bare_critic_gets_instructions_in_the_prompt_and_the_scale_as_metadata() -> None:
     critic = ScriptedBareCritic(lambda *_: 3)
     result_of(LLMAnswerQuality(critic, ["clarity", "relevance"]), asked(0))
     (prompt, metadata), (_, other) = sorted(critic.asked, key=lambda one: str(one[1]["dimension"]))
@@ -162,7 +162,7 @@ def test_a_bare_critic_gets_the_instructions_in_its_prompt_and_the_scale_beside_
     assert "- relevance:" not in prompt
 
 
-def test_a_bare_critic_is_asked_one_question_from_0_to_1() -> None:
+def test_bare_critic_gets_one_question_from_0_to_1() -> None:
     for kind in (LLMFaithfulnessScore, LLMAnswerQuality):
         critic = ScriptedBareCritic(lambda *_: 0.25)
         chosen: Any = kind(critic)
@@ -187,7 +187,9 @@ BY_OPTION: list[tuple[dict[str, Any], str, list[str | None], str]] = [
 
 
 @pytest.mark.parametrize(("options", "scale", "dimensions", "why"), BY_OPTION, ids=[row[-1] for row in BY_OPTION])
-def test_options_ask_a_bare_critic_for_more(options: Any, scale: str, dimensions: list[str | None], why: str) -> None:
+def test_options_request_dimensions_from_a_bare_critic(
+    options: Any, scale: str, dimensions: list[str | None], why: str
+) -> None:
     critic = ScriptedBareCritic(lambda *_: 1)
     result_of(LLMAnswerQuality(critic, **options), asked(0))
     assert {metadata["scale"] for _, metadata in critic.asked} == {scale}
@@ -228,7 +230,7 @@ def test_dimensions_are_put_together(options: dict[str, Any], want: float, why: 
     assert len(bare.asked) == len(options.get("dimensions", ANSWER))
 
 
-def test_the_mean_of_each_dimension_is_told_for_slices_too() -> None:
+def test_mean_of_each_dimension_for_slices() -> None:
     critic = ScriptedCritic(by_sample({"0": {"relevance": 5, "clarity": 1}, "1": {"relevance": 3, "clarity": 3}}))
     pairs = [asked(0, labels={"l": "x"}), asked(1, labels={"l": "y"})]
     samples, outputs = zip(*pairs, strict=True)
@@ -239,7 +241,7 @@ def test_the_mean_of_each_dimension_is_told_for_slices_too() -> None:
     assert result.slices["labels.l"]["y"].details["dimensions"] == {"relevance": 0.5, "clarity": 0.5}
 
 
-def test_an_empty_answer_is_a_bad_one_and_needs_no_judge() -> None:
+def test_empty_answer_is_a_bad_one_and_needs_no_judge() -> None:
     critic = ScriptedCritic(lambda _: ANSWER)
     result = result_of(LLMAnswerQuality(critic), asked(0, " "), asked(1))
     assert list(result.scores or ()) == [0.0, 0.5]
@@ -248,18 +250,18 @@ def test_an_empty_answer_is_a_bad_one_and_needs_no_judge() -> None:
 
 
 def test_one_dimension_that_fails_fails_the_judgement() -> None:
-    def says(request: JudgeRequest) -> Any:
+    def rate(request: JudgeRequest) -> Any:
         return Judgement({"relevance": 5, "clarity": 9})
 
     with pytest.warns(AueporaWarning, match="out_of_range"):
-        result = result_of(LLMAnswerQuality(ScriptedCritic(says), ["relevance", "clarity"]), asked(0))
+        result = result_of(LLMAnswerQuality(ScriptedCritic(rate), ["relevance", "clarity"]), asked(0))
     assert result.outcomes == ["measure_failed:out_of_range"]
 
 
 # --- repeats ----------------------------------------------------------------------------------------------------------
 
 
-def test_repeats_are_averaged_and_their_spread_is_told() -> None:
+def test_repeats_are_averaged_and_their_spread_is_in_the_details() -> None:
     critic = ScriptedCritic(by_repeat({"0": [0.2, 0.4, 0.6], "1": [0.9, 0.9, 0.9], "2": [0.1, 0.3, 0.2]}))
     result = result_of(LLMFaithfulnessScore(critic), asked(0), asked(1), asked(2), repeats=3)
     assert list(result.scores or ()) == pytest.approx([0.4, 0.9, 0.2])
@@ -277,7 +279,7 @@ def test_repeats_are_averaged_and_their_spread_is_told() -> None:
     }
 
 
-def test_repeats_that_fail_are_counted_and_the_others_stand() -> None:
+def test_failed_repeats_are_counted_and_the_others_kept() -> None:
     lost = JudgeError("unparseable")
     critic = ScriptedCritic(by_repeat({"0": [1, lost, 0], "1": [lost, lost, 1], "2": [lost, lost, lost]}))
     with pytest.warns(AueporaWarning, match="unparseable"):
@@ -285,15 +287,21 @@ def test_repeats_that_fail_are_counted_and_the_others_stand() -> None:
     assert list(result.scores or ()) == [0.5, 1.0, None]
     assert result.outcomes is not None
     assert result.outcomes[2] == "measure_failed:unparseable"
-    told = result.details["judge"]
-    assert (told["num_judgements"], told["num_failed"]) == (3, 3)
-    assert told["sd_within_samples"] == pytest.approx(math.sqrt(0.5))  # of 1 and 0, which have one degree of freedom
+    judge_details = result.details["judge"]
+    assert (judge_details["num_judgements"], judge_details["num_failed"]) == (3, 3)
+    assert judge_details["sd_within_samples"] == pytest.approx(
+        math.sqrt(0.5)
+    )  # of 1 and 0, which have one degree of freedom
 
 
-def test_a_judge_that_always_agrees_with_itself_has_no_spread() -> None:
+def test_judge_that_always_agrees_with_itself_has_no_spread() -> None:
     critic = ScriptedCritic(by_sample({"0": 1, "1": 0}))
-    told = result_of(LLMFaithfulnessScore(critic), asked(0), asked(1), repeats=2).details["judge"]
-    assert (told["sd_within_samples"], told["share_of_variance"], told["error_of_mean"]) == (0.0, 0.0, 0.0)
+    judge_details = result_of(LLMFaithfulnessScore(critic), asked(0), asked(1), repeats=2).details["judge"]
+    assert (judge_details["sd_within_samples"], judge_details["share_of_variance"], judge_details["error_of_mean"]) == (
+        0.0,
+        0.0,
+        0.0,
+    )
 
 
 def test_each_repeat_is_a_question_of_its_own() -> None:
@@ -303,7 +311,7 @@ def test_each_repeat_is_a_question_of_its_own() -> None:
     assert len({request.prompt for request in critic.asked}) == 1
 
 
-def test_the_spread_of_a_slice_is_its_own_and_a_stream_tells_the_same() -> None:
+def test_spread_of_a_slice_and_of_a_stream() -> None:
     critic = ScriptedCritic(by_repeat({"0": [0, 1], "1": [0.5, 0.5]}))
     pairs = [asked(0, labels={"l": "x"}), asked(1, labels={"l": "y"})]
     samples, outputs = zip(*pairs, strict=True)
@@ -316,7 +324,7 @@ def test_the_spread_of_a_slice_is_its_own_and_a_stream_tells_the_same() -> None:
     assert streamed.details == result.details
 
 
-def test_the_spread_is_of_what_the_dimensions_come_to() -> None:
+def test_spread_is_that_of_the_combined_dimensions() -> None:
     critic = ScriptedCritic(by_repeat({"0": [{"relevance": 5, "clarity": 1}, {"relevance": 1, "clarity": 5}]}))
     result = result_of(LLMAnswerQuality(critic, ["relevance", "clarity"]), asked(0), repeats=2)
     assert result.details["dimensions"] == {"relevance": 0.5, "clarity": 0.5}
@@ -326,13 +334,13 @@ def test_the_spread_is_of_what_the_dimensions_come_to() -> None:
 # --- probabilities ----------------------------------------------------------------------------------------------------
 
 
-def test_a_weighted_mean_takes_the_place_of_the_label() -> None:
-    said = {
+def test_weighted_mean_replaces_the_label() -> None:
+    replies = {
         "0": Judgement({"score": 4}, weighted=4.2, mass=0.99),
         "1": Judgement({"score": 2}, weighted=None, mass=0.5),
         "2": Judgement({"score": 5}),
     }
-    critic = ScriptedCritic(by_sample({**said}), logprobs=True)
+    critic = ScriptedCritic(by_sample({**replies}), logprobs=True)
     result = result_of(LLMFaithfulnessScore(critic, scale="1-5"), asked(0), asked(1), asked(2))
     assert list(result.scores or ()) == [pytest.approx(0.8), 0.25, 1.0]
     assert {request.weighted for request in critic.asked} == {"score"}
@@ -343,7 +351,7 @@ def test_a_weighted_mean_takes_the_place_of_the_label() -> None:
     }
 
 
-def test_a_judge_that_tells_probabilities_weighs_one_dimension_at_a_time() -> None:
+def test_judge_with_probabilities_rates_one_dimension_at_a_time() -> None:
     critic = ScriptedCritic(lambda request: Judgement({"score": 3}, weighted=3.4, mass=1.0), logprobs=True)
     result = result_of(LLMAnswerQuality(critic), asked(0))
     assert result.value == pytest.approx(0.6)
@@ -361,7 +369,7 @@ def test_numbers_between_labels_have_no_probabilities_to_weigh() -> None:
 # --- options, signatures, errors --------------------------------------------------------------------------------------
 
 
-def test_the_signature_shows_who_judged_and_how() -> None:
+def test_signature_shows_the_judge_and_its_options() -> None:
     critic = ScriptedCritic(lambda _: 1, name="model|x")
     shown = LLMFaithfulnessScore(critic, k=3).signature.options
     assert shown["critic"] == "model/x"
@@ -388,7 +396,7 @@ def test_another_prompt_changes_the_signature(tmp_path: Any) -> None:
     assert critic.asked[0].prompt_id.startswith("prompt/1/")
 
 
-def test_without_a_critic_it_can_be_built_and_says_what_it_needs() -> None:
+def test_metric_without_a_critic_raises_when_used() -> None:
     for name in ("llm_faithfulness", "llm_answer_quality"):
         built = metric(name)
         assert (built.name, "critic:none" in str(built.signature)) == (name, True)  # type: ignore[attr-defined]
@@ -396,7 +404,7 @@ def test_without_a_critic_it_can_be_built_and_says_what_it_needs() -> None:
             result_of(built, asked(0))
 
 
-def test_a_plan_names_its_judge() -> None:
+def test_plan_names_its_judge() -> None:
     critic = ScriptedCritic(lambda _: 0.75)
     spec = {"llm_faithfulness": {"critic": {"use": "judge"}}}
     with use_resources({"judge": critic}):
@@ -412,12 +420,12 @@ def test_a_plan_names_its_judge() -> None:
         result_of(metric(spec), asked(0))
 
 
-def test_a_critic_in_python_has_no_spec() -> None:
+def test_critic_in_python_has_no_spec() -> None:
     with pytest.raises(TypeError, match="as 'critic', which no spec can hold"):
         spec_of(LLMFaithfulnessScore(ScriptedCritic(lambda _: 1)))
 
 
-def test_the_small_interface_is_where_it_is_looked_for() -> None:
+def test_metric_interface_is_importable() -> None:
     from auepora_eval.judge import critic
 
     assert LLMCritic is critic.LLMCritic
@@ -452,9 +460,9 @@ WRONG: list[tuple[type, dict[str, Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "options", "error", "says"), WRONG, ids=[str(row[1]) for row in WRONG])
-def test_options_that_cannot_be_meant(cls: type, options: dict[str, Any], error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
+@pytest.mark.parametrize(("cls", "options", "error", "message"), WRONG, ids=[str(row[1]) for row in WRONG])
+def test_invalid_options(cls: type, options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         cls(**options)
 
 
@@ -464,12 +472,12 @@ def test_dimensions_may_be_a_mapping_or_a_list_of_them() -> None:
     assert listed.dimensions == ("clarity", "tone: is it friendly?")
 
 
-def test_they_run_only_where_they_are_named() -> None:
+def test_they_run_only_if_requested() -> None:
     assert not LLMFaithfulnessScore.suggested
     assert not LLMAnswerQuality.suggested
 
 
-def test_other_metrics_can_be_over_them() -> None:
+def test_judged_metrics_can_be_wrapped() -> None:
     critic = ScriptedCritic(by_sample({"0": 0.8, "1": 0.2}))
     pairs = [asked(0), asked(1, labels={"variant_of": "0", "scenario": "typo"})]
     faithful = LLMFaithfulnessScore(critic)

@@ -90,7 +90,7 @@ BROKEN: list[tuple[list[Row], str, str]] = [  # rows (the last is looked at), ou
 
 
 @pytest.mark.parametrize(("rows", "outcome"), [r[:2] for r in BROKEN], ids=[r[2] for r in BROKEN])
-def test_what_becomes_of_a_pair(rows: list[Row], outcome: str) -> None:
+def test_outcome_of_a_pair(rows: list[Row], outcome: str) -> None:
     result = misled(*rows)
     assert result.outcomes is not None
     assert result.scores is not None
@@ -99,7 +99,7 @@ def test_what_becomes_of_a_pair(rows: list[Row], outcome: str) -> None:
     assert result.scores[-1] == wanted
 
 
-def test_the_scenario_marks_false_documents_too() -> None:
+def test_scenario_marks_false_documents_too() -> None:
     rows = pairs(A, ("a+", "a", False, "Lyon"))
     rows[1].labels["scenario"] = "false_documents"
     assert scored("misleading_rate", rows, ["Paris", "Lyon"]).value == 1
@@ -140,7 +140,7 @@ def test_repeats_are_paired_with_their_own_base() -> None:
     assert list(result.outcomes or ())[2:] == ["scored", "skipped:base_wrong"]
 
 
-def test_a_slice_of_variants_keeps_its_bases() -> None:
+def test_slice_of_variants_keeps_its_bases() -> None:
     rows = pairs(A, ("a+", "a", True, ""), ("a-", "a", True, ""))
     rows[1].labels["lang"] = "fr"
     result = scored("misleading_rate", rows, ["Paris", "Lyon", "Paris"], slices="labels.lang", batch_size=1)
@@ -169,7 +169,7 @@ def test_pairs_do_not_depend_on_batches_or_order(texts: list[str | None], size: 
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_pairs_agree_with_the_plain_definition(seed: int) -> None:
+def test_pairs_agree_with_the_plain_definition(seed: int) -> None:
     rng = random.Random(seed)
     rows = pairs(
         *((f"q{n}", rng.choice([None, f"q{rng.randrange(n + 1)}"]), rng.random() < 0.5, "") for n in range(30))
@@ -223,7 +223,7 @@ def test_no_mistake_to_look_for(wrong: Any, outcome: str) -> None:
     assert MistakeReappearanceRate().is_applicable(row, output()) == outcome.startswith("measure_failed")
 
 
-def test_the_rate_is_a_share_that_is_better_low() -> None:
+def test_rate_is_a_proportion_and_lower_is_better() -> None:
     rows = [sample(sample_id=str(n), metadata=LIE) for n in range(3)]
     result = scored("mistake_reappearance_rate", rows, ["Lyon", "Paris", "!"])
     assert (result.value, result.details["value_completed"]) == (2 / 3, 1 / 2)

@@ -26,10 +26,10 @@ def listed(written: str) -> list[dict[str, str]]:
     ]
 
 
-def says(request: JudgeRequest) -> dict[str, Any]:
+def reply_to(request: JudgeRequest) -> dict[str, Any]:
     """By the last letter of each nugget."""
-    said = enumerate(framed(request.prompt, "statement"), 1)
-    return {"verdicts": [{"number": number, "why": "", "verdict": LEVELS[one[-1]]} for number, one in said]}
+    statements = enumerate(framed(request.prompt, "statement"), 1)
+    return {"verdicts": [{"number": number, "why": "", "verdict": LEVELS[one[-1]]} for number, one in statements]}
 
 
 def result_of(
@@ -38,7 +38,7 @@ def result_of(
     metadata = {} if nuggets is None else {"nuggets": listed(nuggets) if isinstance(nuggets, str) else nuggets}
     sample = EvaluationSample("1", "What is known?", metadata=metadata)
     output = SystemOutputs([], None if answer is None else Response(answer), refused=options.pop("refused", None))
-    chosen = NuggetRecall(critic or ScriptedCritic(says), **options)
+    chosen = NuggetRecall(critic or ScriptedCritic(reply_to), **options)
     return evaluate([sample], [output], [chosen], judging=JudgePolicy(repeats=repeats, retries=0))[0]
 
 
@@ -78,19 +78,21 @@ def test_counts_are_true_ones() -> None:
     assert [details[name] for name in ("num_nuggets", "num_vital", "num_okay")] == [3, 3, 0]
 
 
-def test_a_nugget_given_twice_counts_once_and_as_vital_if_it_is_that_once() -> None:
+def test_duplicate_nugget_counts_once_and_as_vital_if_any_is() -> None:
     twice = [
         {"text": "fact s", "importance": "okay"},
         {"text": " Fact  S ", "importance": "vital"},
         {"text": "other n", "importance": "okay"},
     ]
-    found = result_of(twice, critic=ScriptedCritic(says_lower))
+    found = result_of(twice, critic=ScriptedCritic(reply_ignoring_case))
     assert (found.value, found.details["num_vital"], found.details["num_okay"]) == (1.0, 1, 1)
 
 
-def says_lower(request: JudgeRequest) -> dict[str, Any]:
-    said = enumerate(framed(request.prompt, "statement"), 1)
-    return {"verdicts": [{"number": number, "why": "", "verdict": LEVELS[one.lower()[-1]]} for number, one in said]}
+def reply_ignoring_case(request: JudgeRequest) -> dict[str, Any]:
+    statements = enumerate(framed(request.prompt, "statement"), 1)
+    return {
+        "verdicts": [{"number": number, "why": "", "verdict": LEVELS[one.lower()[-1]]} for number, one in statements]
+    }
 
 
 SETTLED: list[tuple[Any, str | None, str, float | None, str]] = [
@@ -107,10 +109,10 @@ SETTLED: list[tuple[Any, str | None, str, float | None, str]] = [
 
 
 @pytest.mark.parametrize(("nuggets", "answer", "outcome", "value", "why"), SETTLED, ids=[row[-1] for row in SETTLED])
-def test_nobody_is_asked_where_there_is_nothing_to_ask(
+def test_no_request_if_the_outcome_is_known(
     nuggets: Any, answer: str | None, outcome: str, value: float | None, why: str
 ) -> None:
-    critic = ScriptedCritic(says)
+    critic = ScriptedCritic(reply_to)
     sample = EvaluationSample("1", "?", metadata={} if nuggets is None else {"nuggets": nuggets})
     if nuggets in ("Vs", "Os"):
         sample.metadata["nuggets"] = listed(nuggets)
@@ -122,8 +124,8 @@ def test_nobody_is_asked_where_there_is_nothing_to_ask(
     assert critic.asked == []
 
 
-def test_a_refusal_is_judged_as_any_answer() -> None:
-    critic = ScriptedCritic(says)
+def test_refusal_is_judged_as_any_answer() -> None:
+    critic = ScriptedCritic(reply_to)
     assert result_of("Vn", "I cannot say.", refused=True, critic=critic).value == 0.0
     assert len(critic.asked) == 1
 
@@ -134,7 +136,7 @@ def test_failed_answers_have_no_nugget_in_any_variant() -> None:
         EvaluationSample("2", "?", metadata={"nuggets": listed("Os")}),
     ]
     failed = [SystemOutputs([], Response("Yes."), error=None), SystemOutputs([], error="timeout")]
-    (found,) = evaluate(samples, failed, [NuggetRecall(ScriptedCritic(says), variant="all")])
+    (found,) = evaluate(samples, failed, [NuggetRecall(ScriptedCritic(reply_to), variant="all")])
     assert list(found.scores or ()) == [1.0, 0.0]
     # The second question has no vital nugget: it cannot lower what counts only these.
     assert found.details["variants"] == {
@@ -144,18 +146,18 @@ def test_failed_answers_have_no_nugget_in_any_variant() -> None:
 
 
 def test_ten_nuggets_are_one_question() -> None:
-    critic = ScriptedCritic(says)
+    critic = ScriptedCritic(reply_to)
     result_of(" ".join(["Vs"] * 25), critic=critic)
     assert sorted(len(framed(one.prompt, "statement")) for one in critic.asked) == [5, 10, 10]
     assert {tuple(framed(one.prompt, "evidence")) for one in critic.asked} == {("An answer.",)}
-    few = ScriptedCritic(says)
+    few = ScriptedCritic(reply_to)
     result_of("Vs Vs Vs", critic=few, at_a_time=2)
     assert sorted(len(framed(one.prompt, "statement")) for one in few.asked) == [1, 2]
 
 
-def test_a_question_that_fails_is_no_missing_nugget() -> None:
+def test_failed_request_is_not_a_missing_nugget() -> None:
     def fails(request: JudgeRequest) -> Any:
-        return JudgeError("unparseable", "what?") if "fact 10" in request.prompt else says(request)
+        return JudgeError("unparseable", "what?") if "fact 10" in request.prompt else reply_to(request)
 
     with pytest.warns(AueporaWarning, match="no judgement"):
         found = result_of(" ".join(["Vs"] * 11), critic=ScriptedCritic(fails))
@@ -171,7 +173,7 @@ def test_repeats_are_averaged() -> None:
     assert (found.value, found.details["variants"]["vital_strict"]) == (0.75, 0.5)
 
 
-def test_a_function_of_entailment_finds_nuggets_too() -> None:
+def test_nli_function_finds_nuggets() -> None:
     def holds(premise: str, hypothesis: str) -> bool:
         return hypothesis.lower() in premise.lower()
 
@@ -179,7 +181,7 @@ def test_a_function_of_entailment_finds_nuggets_too() -> None:
     assert result_of(nuggets, "Cats sleep a lot.", critic=holds, variant="weighted").value == float(F(2, 3))
 
 
-def test_options_that_cannot_be_meant_are_told() -> None:
+def test_invalid_options_are_errors() -> None:
     with pytest.raises(BadValueError, match="variant must be one of vital_strict"):
         NuggetRecall(variant="most")  # type: ignore[arg-type]
     with pytest.raises(BadValueError, match="at_a_time"):

@@ -224,24 +224,24 @@ def test_no_cut_means_the_whole_list(spec: str) -> None:
     assert (whole.name, whole.value) == (spec, long)
 
 
-def test_a_k_no_list_can_have() -> None:
+def test_k_above_the_limit_is_an_error() -> None:
     with pytest.raises(BadValueError, match="at least 1 and sensible"):
         metric("precision@99999999999999999999999")
 
 
 @pytest.mark.parametrize("k", [True, 2.5, "3"])
-def test_k_must_be_a_whole_number(k: object) -> None:
+def test_k_must_be_an_integer(k: object) -> None:
     with pytest.raises(BadTypeError, match="whole number"):
         metric("recall", k=k)
 
 
 @pytest.mark.parametrize("p", [0, 1, -0.5, "0.8", None])
-def test_the_persistence_of_rbp_lies_between_0_and_1(p: Any) -> None:
+def test_persistence_of_rbp_lies_between_0_and_1(p: Any) -> None:
     with pytest.raises(BadValueError, match="rbp's p must be a number between 0 and 1"):
         metric("rbp", p=p)
 
 
-def test_the_residual_of_rbp_is_what_nobody_judged() -> None:
+def test_residual_of_rbp_is_the_unjudged_weight() -> None:
     """p = 1/2: positions weigh 1/2, 1/4, 1/8, ...; a and x are judged, u is not, and the list ends after three."""
     gold, ranked = {"a": 1, "x": 0}, ["a", "u", "x"]
     known = 1 / 2 + 1 / 8
@@ -291,7 +291,7 @@ class TestAQWV:
         got = evaluate_rankings([[]], [["a"]], [{"aqwv": {"form": "program"}}])[0]
         assert (got.value, got.defined) == (0.0, False)
 
-    def test_a_failure_counts_at_minus_beta(self) -> None:
+    def test_failure_counts_at_minus_beta(self) -> None:
         built = metric("aqwv", beta=3)
         assert isinstance(built, BatchMetric)
         failed = built.compute([sample(["a"])], [output(error="timeout")])
@@ -300,7 +300,7 @@ class TestAQWV:
         assert isinstance(program, BatchMetric)
         assert program.compute([sample(["a"])], [output(error="timeout")]).value == -3
 
-    def test_a_failed_query_without_gold_misses_nothing(self) -> None:
+    def test_failed_query_without_gold_misses_nothing(self) -> None:
         """One perfect query; one without gold that failed: 1 - 0 - (0 + 1)/2."""
         built = metric("aqwv", beta=1, form="program")
         assert isinstance(built, BatchMetric)
@@ -312,20 +312,20 @@ class TestAQWV:
             with pytest.raises(BadValueError, match="corpus_size"):
                 metric("aqwv", **options)
 
-    def test_a_collection_of_exactly_what_was_returned(self) -> None:
+    def test_collection_of_exactly_what_was_returned(self) -> None:
         """Three wrong documents and one gold one that was not found: the collection holds at least four."""
         spec = {"aqwv": {"p_fa": "collection", "corpus_size": 4, "beta": 1}}
         assert evaluate_rankings([["a"]], [["x", "y", "z"]], [spec])[0].value == 1 - 1 - 3 / 3
         found = {"aqwv": {"p_fa": "collection", "corpus_size": 2, "beta": 1}}
         assert evaluate_rankings([["a"]], [["a", "x"]], [found])[0].value == 1 - 0 - 1 / 1
 
-    def test_a_collection_smaller_than_what_was_returned(self) -> None:
+    def test_collection_smaller_than_what_was_returned(self) -> None:
         with pytest.raises(BadValueError, match="whole collection"):
             evaluate_rankings([["a"]], [["x", "y", "z"]], [{"aqwv": {"p_fa": "collection", "corpus_size": 2}}])
 
 
 @pytest.mark.parametrize("name", ["precision@5", "recall@5", "mrr", "map", "ndcg@5", "bpref", "aqwv@5"])
-def test_the_number_of_samples_skipped_for_empty_gold_is_always_there(name: str) -> None:
+def test_number_of_samples_skipped_for_empty_gold_is_always_there(name: str) -> None:
     for gold, skipped in (([["a"], ["b"]], 0), ([["a"], []], 1), ([[], []], 2)):
         (result,) = evaluate_rankings(gold, [["a"], ["x"]], [name])
         assert result.details["skipped_empty_gold"] == skipped

@@ -55,7 +55,7 @@ def test_by_hand(function: Any, rows: list[Any], k: Any, name: str, population: 
     assert function(rows, [k])[population][name] == pytest.approx(want, abs=1e-15)
 
 
-def test_the_figures_of_the_contract() -> None:
+def test_figures_of_the_contract() -> None:
     written, effective = dual_evaluate([SHORT], [10])["all_queries"], paper_evaluate([SHORT], [10])["all_queries"]
     assert (written["map@10"], round(written["ndcg@10"], 4)) == (0.625, 0.7458)
     assert (effective["map@10"], effective["ndcg@10"]) == (1.0, 1.0)
@@ -75,7 +75,7 @@ def test_tables_name_their_conventions() -> None:
     assert effective["conventions"] == {"positives_only": "paper-positives|k:eff", "all_queries": "paper|k:eff"}
 
 
-def test_a_k_asked_for_twice_is_answered_once() -> None:
+def test_duplicate_k_is_reported_once() -> None:
     assert list(dual_evaluate([SHORT], [1, 1, "ALL", None])["all_queries"]) == [
         "recall@1", "mrr@1", "map@1", "ndcg@1", "recall@ALL", "mrr@ALL", "map@ALL", "ndcg@ALL",
     ]  # fmt: skip
@@ -122,7 +122,7 @@ def test_evaluate_queries_is_one_side_of_dual_evaluate(rows: list[dict[str, list
     assert evaluate_queries(rows, ks, skip_no_positives=False) == both["all_queries"]
 
 
-def test_any_mapping_and_any_collection_will_do() -> None:
+def test_any_mapping_and_any_collection_is_accepted() -> None:
     want = dual_evaluate([row("ab", "xab")], [3])
     for gold in (
         {"a", "b"},
@@ -155,7 +155,7 @@ BAD_ROWS = [  # rows, error, message, why
 
 
 @pytest.mark.parametrize(("rows", "error", "message"), [r[:3] for r in BAD_ROWS], ids=[r[3] for r in BAD_ROWS])
-def test_rows_that_cannot_be_read(rows: Any, error: type[Exception], message: str) -> None:
+def test_invalid_rows(rows: Any, error: type[Exception], message: str) -> None:
     for function in (evaluate_queries, dual_evaluate, paper_evaluate):
         with pytest.raises(BadValueError, match=message) as raised:
             function(rows, [3])
@@ -166,6 +166,6 @@ def test_rows_that_cannot_be_read(rows: Any, error: type[Exception], message: st
     ("ks", "message"),
     [(5, "ks must be a list"), ("ALL", "ks must be a list"), ([0], "at least 1"), ([2.5], "whole number")],
 )
-def test_ks_that_cannot_be_read(ks: Any, message: str) -> None:
+def test_invalid_ks(ks: Any, message: str) -> None:
     with pytest.raises(BadValueError, match=message):
         dual_evaluate([SHORT], ks)

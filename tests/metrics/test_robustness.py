@@ -1,4 +1,4 @@
-"""Noise robustness and counterfactual consistency: pairs by hand, what breaks a pair, any base metric, real figures."""
+"""Noise robustness and counterfactual consistency: pairs by hand, outcomes of pairs, any base metric, real figures."""
 
 import json
 import random
@@ -102,7 +102,7 @@ OUTCOMES: list[tuple[list[Row], str, str]] = [  # rows (the last is looked at), 
 
 
 @pytest.mark.parametrize(("rows", "outcome"), [r[:2] for r in OUTCOMES], ids=[r[2] for r in OUTCOMES])
-def test_what_becomes_of_a_sample(rows: list[Row], outcome: str) -> None:
+def test_outcome_of_a_sample(rows: list[Row], outcome: str) -> None:
     result = robustness(*rows)
     assert result.outcomes is not None
     assert result.outcomes[-1] == outcome
@@ -114,7 +114,7 @@ ODD: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize("scenario", [row[0] for row in ODD], ids=[row[1] for row in ODD])
-def test_however_the_scenario_is_written(scenario: Any) -> None:
+def test_scenario_as_string_or_list(scenario: Any) -> None:
     samples, outputs = pairs((*A, *RIGHT), ("a1", "a", "typo", *WRONG))
     samples[1].labels["scenario"] = scenario
     (result,) = evaluate(samples, outputs, [metric("noise_robustness", base="exact_match")])
@@ -122,7 +122,7 @@ def test_however_the_scenario_is_written(scenario: Any) -> None:
     assert list(result.details["scenarios"]) == ["typo"]
 
 
-def test_a_variant_of_a_variant_is_of_the_same_cluster() -> None:
+def test_variant_of_a_variant_is_of_the_same_cluster() -> None:
     samples, outputs = pairs(
         (*A, *RIGHT), ("a1", "a", "typo", *WRONG), ("a2", "a1", "typo", *RIGHT), (*B, *RIGHT), ("c", "d", "x", *RIGHT), ("d", "c", "x", *RIGHT)
     )  # fmt: skip
@@ -130,19 +130,19 @@ def test_a_variant_of_a_variant_is_of_the_same_cluster() -> None:
     assert result.details["interval"]["units"] == 3  # a and what comes of it, b, and two that name each other
 
 
-def test_a_base_score_of_zero_gives_no_ratio() -> None:
+def test_base_score_of_zero_gives_no_ratio() -> None:
     result = robustness((*A, *WRONG), ("a1", "a", "typo", *RIGHT))
     assert (result.value, result.defined) == (0.0, False)
     assert (result.details["base_score"], result.details["noisy_score"], result.details["difference"]) == (0, 1, 1)
 
 
-def test_a_scenario_nobody_has_gives_no_value() -> None:
+def test_unused_scenario_gives_no_value() -> None:
     result = robustness((*A, *RIGHT), ("a1", "a", "typo", *RIGHT), noise_scenarios=["shouting"])
     assert (result.value, result.defined, result.details["scenarios"]) == (0.0, False, {})
     assert result.details["skipped_not_a_variant"] == 2
 
 
-def test_the_whole_base_set_is_an_option() -> None:
+def test_whole_base_set_is_an_option() -> None:
     rows: list[Row] = [(*A, *RIGHT), (*B, *WRONG), ("a1", "a", "typo", *WRONG), ("z1", "z", "typo", *RIGHT)]
     result = robustness(*rows, base_set="all")
     assert (result.details["base_score"], result.details["noisy_score"], result.value) == (1 / 2, 1 / 2, 1)
@@ -150,7 +150,7 @@ def test_the_whole_base_set_is_an_option() -> None:
     assert robustness(*rows).value == 0  # by pairs there is one pair, and it is lost
 
 
-def test_details_tell_each_scenario_apart() -> None:
+def test_details_by_scenario() -> None:
     rows: list[Row] = [(*A, *RIGHT), (*B, *RIGHT)]
     rows += [("a1", "a", "typo", *WRONG), ("b1", "b", "typo", *RIGHT), ("a2", "a", "paraphrase", *RIGHT)]
     scenarios = robustness(*rows).details["scenarios"]
@@ -163,7 +163,7 @@ def test_details_tell_each_scenario_apart() -> None:
     assert low <= -1 / 2 <= high
 
 
-def test_a_failed_measurement_leaves_the_pair_and_says_so() -> None:
+def test_failed_measurement_excludes_the_pair_with_a_reason() -> None:
     samples, outputs = pairs((*A, *RIGHT), ("a1", "a", "typo", *RIGHT), (*B, *RIGHT), ("b1", "b", "typo", *RIGHT))
     for one in (samples[2], samples[1]):
         one.metadata["must_contain"] = 5  # no text: groundedness cannot be measured
@@ -202,7 +202,7 @@ class TestAnyBaseMetric:
         assert result.interval[0] < result.value < result.interval[1]
 
     @pytest.mark.parametrize("base", ["distinct_n", Longest()], ids=["a fold of its own", "compute alone"])
-    def test_one_that_is_no_sum_is_folded_over_each_side(self, base: Any) -> None:
+    def test_base_that_is_not_a_sum_is_reduced_on_each_side(self, base: Any) -> None:
         samples, outputs = pairs(
             (*A, "x", "one two two"), (*B, "x", "a b"), ("a1", "a", "typo", "x", "one one one one"), ("b1", "b", "typo", "x", "a")
         )  # fmt: skip
@@ -213,18 +213,18 @@ class TestAnyBaseMetric:
             assert result.value == 15 / 11
         assert result.interval is None
 
-    def test_a_retrieval_metric_follows_the_conventions(self) -> None:
+    def test_retrieval_metric_follows_the_conventions(self) -> None:
         base = {"noise_robustness": {"base": "map@3"}}
         golden, paper = (metric(base, conventions=name) for name in ("golden", "paper"))
         assert "base.ap:gold" in str(getattr(golden, "signature"))  # noqa: B009 -- the type says Metric
         assert "base.ap:capped" in str(getattr(paper, "signature"))  # noqa: B009
 
     @pytest.mark.parametrize("base", ["noise_robustness", "counterfactual_consistency"])
-    def test_not_one_that_is_made_of_pairs_itself(self, base: str) -> None:
+    def test_paired_base_is_rejected(self, base: str) -> None:
         with pytest.raises(BadValueError, match="several samples"):
             NoiseRobustness(base)
 
-    def test_options_that_cannot_be_meant(self) -> None:
+    def test_invalid_options(self) -> None:
         with pytest.raises(BadTypeError, match="base must be a metric"):
             NoiseRobustness(5)
         with pytest.raises(BadValueError, match="noise_scenarios must name"):
@@ -249,7 +249,7 @@ def test_variants_find_their_bases_across_batches_processes_and_streams() -> Non
     assert streamed.scores is None
 
 
-def test_a_repeated_run_is_paired_repeat_by_repeat() -> None:
+def test_repeated_run_is_paired_repeat_by_repeat() -> None:
     samples, outputs = pairs(
         (*A, *RIGHT), (*A, *WRONG), ("a1", "a", "typo", *RIGHT), ("a1", "a", "typo", *RIGHT), ("a1", "a", "typo", *WRONG)
     )  # fmt: skip
@@ -265,13 +265,13 @@ class TestCounterfactualConsistency:
         (result,) = evaluate(*pairs(*rows), [metric("counterfactual_consistency", **options)])
         return result
 
-    def test_the_base_answer_is_the_reference(self) -> None:
+    def test_base_answer_is_the_reference(self) -> None:
         rows: list[Row] = [("a", None, None, None, "red green"), ("a1", "a", "counterfactual", None, "green blue grey")]
         assert self.consistency(*rows).value == pytest.approx(2 / 5)  # one of three given, one of two wanted
         assert self.consistency(*rows, base="exact_match").value == 0
         assert self.consistency(*rows, base={"rouge1_answer": {"use_stemmer": False}}).value == pytest.approx(2 / 5)
 
-    def test_the_mean_is_over_variants(self) -> None:
+    def test_mean_is_over_variants(self) -> None:
         rows: list[Row] = [
             ("a", None, None, None, "x"), ("a1", "a", "counterfactual", None, "x"),
             ("a2", "a", "counterfactual", None, "y"), ("a3", "a", "counterfactual", None, "x"),
@@ -304,12 +304,12 @@ class TestCounterfactualConsistency:
         result = self.consistency(("a1", "a", "counterfactual", None, "x"))
         assert list(result.outcomes or ()) == ["skipped:no_base"]
 
-    def test_a_metric_that_does_not_compare_answers_is_refused(self) -> None:
+    def test_metric_that_does_not_compare_answers_is_refused(self) -> None:
         for base in ("recall@5", "answer_relevance", "evidence_overlap", "noise_robustness"):
             with pytest.raises(BadValueError, match="compares answers"):
                 CounterfactualConsistency(base)
 
-    def test_a_user_s_own_similarity_that_only_computes(self) -> None:
+    def test_user_s_own_similarity_that_only_computes(self) -> None:
         class SameLength(Longest):
             name = "same_length"
 

@@ -65,7 +65,7 @@ def test_agrees_with_rouge_score(stem: bool) -> None:
 
 
 @given(st.lists(TEXT, min_size=1, max_size=4), TEXT)
-def test_the_best_reference_counts(references: list[str], answer: str) -> None:
+def test_best_reference_counts(references: list[str], answer: str) -> None:
     sample = EvaluationSample("1", "", reference_answers=references)
     scorer = need("rouge_score.rouge_scorer").RougeScorer(VARIANTS, use_stemmer=True)
     want = scorer.score_multi(references, answer)

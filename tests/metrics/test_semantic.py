@@ -1,4 +1,4 @@
-"""Metrics of meaning: hand-made cosines with their reasons, tiny models, and every kind of text that is none."""
+"""Semantic metrics: hand-made cosines with their reasons, tiny models, and invalid texts."""
 
 import math
 import re
@@ -121,7 +121,7 @@ def test_against_the_query() -> None:
         EmbeddingSimilarity(letters, compare_to="answer")  # type: ignore[arg-type]
 
 
-def test_a_failed_answer_is_worse_than_any() -> None:
+def test_failed_answer_counts_at_the_worst_value() -> None:
     row = EvaluationSample("q", "why?", reference_answer=Response("east"))
     (result,) = evaluate([row, row], [SystemOutputs([], error="timeout"), None], [EmbeddingSimilarity(by_table)])
     assert result.value == -1.0
@@ -168,7 +168,7 @@ def test_context_redundancy(texts: list[str | None], k: int | None, want: Any) -
     assert outcome(built, EvaluationSample("q", "a"), listed(*texts)) == want
 
 
-def test_the_depth_of_a_run_is_in_the_signature() -> None:
+def test_depth_of_a_run_is_in_the_signature() -> None:
     built: Any = metric("embedding_context_relevance@10", embed_fn=letters)
     assert built.run_signature_options(RunInfo(top_k=5)) == {"top_k": "5"}
     assert built.run_signature_options(RunInfo(top_k=10)) == built.run_signature_options(RunInfo()) == {}
@@ -177,7 +177,7 @@ def test_the_depth_of_a_run_is_in_the_signature() -> None:
             metric("embedding_context_redundancy", embed_fn=letters, k=wrong)
 
 
-def test_three_metrics_ask_once_for_each_text() -> None:
+def test_three_metrics_embed_each_text_once() -> None:
     asked: list[str] = []
 
     def counting(texts: list[str]) -> Any:
@@ -202,7 +202,7 @@ def test_three_metrics_ask_once_for_each_text() -> None:
 
 
 @pytest.mark.part("models")
-def test_the_same_model_named_twice_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_same_model_named_twice_is_called_once(monkeypatch: pytest.MonkeyPatch) -> None:
     path, asked = made("sbert"), []
     package = need("auepora_eval.semantic.sentence_embedder")
     encode = package.encode_texts
@@ -250,7 +250,7 @@ def test_as_the_base_of_other_metrics() -> None:
 
 
 @pytest.mark.part("models")
-def test_a_cross_encoder_gives_what_its_own_package_gives() -> None:
+def test_cross_encoder_gives_what_its_own_package_gives() -> None:
     package = need("sentence_transformers")
     pairs = [("the cat sat", "a dog sat"), ("paris", "london is red"), ("who built it", "eiffel built the tower")]
     for name in ("cross-encoder", "cross-encoder-identity", "cross-encoder-roberta"):
@@ -264,13 +264,13 @@ def test_a_cross_encoder_gives_what_its_own_package_gives() -> None:
 
 
 @pytest.mark.part("models")
-def test_a_cross_encoder_s_range_follows_from_its_activation() -> None:
+def test_cross_encoder_s_range_follows_from_its_activation() -> None:
     bounded, open_ = (CrossEncoderSimilarity(made(name)) for name in ("cross-encoder", "cross-encoder-identity"))
     assert (bounded.range, bounded.worst) == ((0.0, 1.0), 0.0)
     assert (open_.range, open_.worst) == ((-np.inf, np.inf), None)
     for texts, want in (((" ", ""), 1.0), (("", "cat"), 0.0), (("cat", ""), 0.0)):
         assert one(bounded, texts[0], [texts[1]]) == want
-    assert isinstance(one(open_, "", [""]), type(pytest.approx(0.0)))  # the model reads nothing, and says something
+    assert isinstance(one(open_, "", [""]), type(pytest.approx(0.0)))  # the model scores an empty text
     row = EvaluationSample("q", "why?", reference_answer=Response("cat"))
     (result,) = evaluate([row], [SystemOutputs([], error="timeout")], [open_])
     assert not result.defined
@@ -345,7 +345,7 @@ def test_labels_are_read_from_the_model() -> None:
 
 
 @pytest.mark.part("models")
-def test_what_is_too_long_is_counted() -> None:
+def test_truncated_texts_are_counted() -> None:
     out = listed("rain " * 200, "rain falls")
     out.response = Response("Rain falls.")
     rows = [EvaluationSample("q", "why?", reference_answer=Response("rain " * 200))]
@@ -382,7 +382,7 @@ def test_difficult_texts_spoil_nothing() -> None:
         assert (result.outcomes or ())[-1] == "scored"
 
 
-def test_they_run_where_they_are_named_alone() -> None:
+def test_semantic_metrics_run_only_if_requested() -> None:
     rows = [EvaluationSample("q", "why?", reference_answer=Response("a"))]
     out = listed("a", "b")
     out.response = Response("a")
@@ -393,7 +393,7 @@ def test_they_run_where_they_are_named_alone() -> None:
 
 
 @pytest.mark.part("models")
-def test_a_plan_is_checked_before_its_system_is_asked(tmp_path: Any, auepora: Any) -> None:
+def test_plan_is_checked_before_its_system_is_called(tmp_path: Any, auepora: Any) -> None:
     project = Project(tmp_path, 3)
     plan = Path(project.plan())
     text = plan.read_text(encoding="utf-8")
@@ -424,7 +424,7 @@ def test_a_plan_is_checked_before_its_system_is_asked(tmp_path: Any, auepora: An
     ],
     ids=["by itself", "as a base", "under noise"],
 )
-def test_in_python_too_nothing_is_asked_that_cannot_be_scored(spec: Any) -> None:
+def test_system_is_not_called_if_metrics_are_not_ready(spec: Any) -> None:
     need("torch")
     asked: list[str] = []
 
@@ -458,7 +458,7 @@ def test_nothing_to_score_needs_no_model(kind: Any, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("written", ["f1", "F1", "Precision", "RECALL"])
-def test_the_score_type_of_bertscore_in_any_case(written: Any) -> None:
+def test_score_type_of_bertscore_in_any_case(written: Any) -> None:
     one = BertScoreMetric(score_type=written)
     assert one.score_type.lower() == written.lower()
     assert one == BertScoreMetric(score_type=one.score_type)

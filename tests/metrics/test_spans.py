@@ -1,4 +1,5 @@
-"""Span recall, precision and IoU: rows by hand, a plain reference over sets of characters, and any chunking alike."""
+"""Span recall, precision and IoU: rows by hand, a plain reference over sets of characters, and independence of the
+chunking."""
 
 from itertools import pairwise
 from typing import Any
@@ -107,7 +108,7 @@ def failing(output: SystemOutputs | None, **rules: Any) -> MetricResult:
     return result
 
 
-def test_a_failure_does_not_hide_behind_chunks_without_spans() -> None:
+def test_failure_wins_over_chunks_without_spans() -> None:
     _, failed = case([], [Document("x")], error="timeout")
     assert (failing(failed).value, list(failing(failed).outcomes or ())) == (0.0, ["system_failed:timeout"])
     assert list(failing(None).outcomes or ()) == ["system_failed:missing_output"]
@@ -141,7 +142,7 @@ def test_bare_ids_have_no_spans() -> None:
     assert list(result.outcomes or ()) == ["skipped:no_spans"]
 
 
-def test_repeated_ids_are_an_error_where_the_conventions_say_so() -> None:
+def test_duplicate_ids_are_an_error_if_the_conventions_require_it() -> None:
     twice = chunk(("A", 0, 5))
     with pytest.raises(DuplicateIdError, match="returned twice"):
         scored([("A", 0, 10)], [twice, twice], duplicates="error")
@@ -158,7 +159,7 @@ BAD_SPANS = [  # span, error, message
 
 
 @pytest.mark.parametrize(("span", "error", "message"), BAD_SPANS)
-def test_spans_that_cannot_be_meant(span: Any, error: type[Exception], message: str) -> None:
+def test_invalid_spans(span: Any, error: type[Exception], message: str) -> None:
     bad, good = Document("c9", parent_id="A", span=span), ("A", 0, 10)
     for gold, returned in (([bad], [good]), ([good], [bad]), ([Document("x"), bad], [good])):
         with pytest.raises(error, match=f"sample 'q7': the span of document 'c9' is {message}"):
@@ -199,7 +200,7 @@ def test_agrees_with_sets_of_characters(gold: list[Piece], returned: list[Piece]
 
 
 @given(gold=PIECES, returned=PIECES, data=st.data())
-def test_how_the_text_was_cut_changes_nothing(gold: list[Piece], returned: list[Piece], data: st.DataObject) -> None:
+def test_chunking_does_not_change_the_value(gold: list[Piece], returned: list[Piece], data: st.DataObject) -> None:
     """Any piece, gold or returned, may come as adjacent smaller ones; with the cut beyond them all nothing changes."""
 
     def recut(pieces: list[Piece]) -> list[Piece]:

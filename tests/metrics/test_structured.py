@@ -143,7 +143,7 @@ def test_labels_by_hand(reference: Any, labels: Any, out: Any, want: Any) -> Non
     assert outcome(LabelAccuracy(), row, out) == want
 
 
-def test_the_label_may_be_called_otherwise() -> None:
+def test_label_field_is_an_option() -> None:
     one = metric("label_accuracy", field="verdict")
     assert outcome(one, sample(labels={"verdict": "a", "label": "b"}), answered("", {"verdict": "A"})) == 1.0
     assert outcome(one, sample(labels={"label": "b"}), answered("b")) == "skipped:no_label"
@@ -257,7 +257,7 @@ def test_validity_by_hand(schema: Any, out: Any, want: Any, place: str) -> None:
         assert outcome(StructuredValidity(), sample(metadata={"output_schema": schema}), out) == want
 
 
-def test_the_option_comes_before_the_schema_of_the_sample() -> None:
+def test_option_comes_before_the_schema_of_the_sample() -> None:
     row = sample(metadata={"output_schema": {"required": ["z"]}})
     assert outcome(StructuredValidity(SCHEMA), row, answered("", {"n": 1})) == 1.0
     assert StructuredValidity.binary
@@ -289,7 +289,7 @@ BROKEN: list[tuple[Any, str, str]] = [  # schema, message, why
 
 
 @pytest.mark.parametrize(("schema", "message"), [row[:2] for row in BROKEN], ids=[row[2] for row in BROKEN])
-def test_a_broken_schema(schema: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_schema(schema: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_network(*_: object) -> None:
         raise AssertionError("something was to be fetched")
 
@@ -312,7 +312,7 @@ BAD_OPTIONS: list[tuple[str, dict[str, Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("name", "options", "kind", "message"), BAD_OPTIONS, ids=[str(r[1]) for r in BAD_OPTIONS])
-def test_options_that_cannot_be_meant(name: str, options: Any, kind: type[Exception], message: str) -> None:
+def test_invalid_options(name: str, options: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         metric(name, **options)
 
@@ -337,14 +337,14 @@ def test_specs_and_signatures(spec: Any, signature: str) -> None:
         assert (other, hash(other), str(other.signature)) == (one, hash(one), signature)
 
 
-def test_a_schema_is_known_by_what_it_says() -> None:
+def test_equal_schemas_have_equal_signatures() -> None:
     one, other = StructuredValidity({"a": 1, "type": "object"}), StructuredValidity({"type": "object", "a": 1})
     assert (one, str(one.signature)) == (other, str(other.signature))
     assert StructuredValidity({"const": 1}) != StructuredValidity({"const": True})
     assert StructuredValidity() != StructuredValidity({})
 
 
-def test_what_happens_to_the_callers_schema_does_not_matter() -> None:
+def test_later_changes_to_the_schema_are_ignored() -> None:
     mine = copy.deepcopy(SCHEMA)
     one = StructuredValidity(mine)
     mine["required"] = ["z"]

@@ -153,7 +153,7 @@ def test_every_printed_figure(
     assert (len(compared), len(lines) - len(compared)) == (want, left_out)
 
 
-def test_what_is_not_ours_is_printed_somewhere_and_is_none_of_our_names() -> None:
+def test_unsupported_measures_are_printed_by_trec_eval() -> None:
     names = {name for figures, *_ in FILES for name, _, _ in lines_of(figures)}
     for pattern in NOT_OURS:
         known = [name for name in names if re.fullmatch(pattern, name)]

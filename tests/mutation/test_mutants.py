@@ -1,4 +1,4 @@
-"""At least 95 of 100 seeded mutants of the metric kernels are noticed by the cross-check or by the tests."""
+"""At least 95 of 100 seeded mutants of the metric kernels are detected by the cross-check or by the tests."""
 
 import os
 from collections import Counter
@@ -12,21 +12,21 @@ from helpers.mutants import WAITING, Mutant, honest, noticed_by, seeded_mutants
 
 COUNT, NOTICED, WORKERS = 100, 95, 2
 PATIENCE = 4
-"""A mutant that takes so many times as long as the honest package is taken for one that never ends."""
+"""A mutant that takes this many times as long as the unchanged package counts as endless."""
 
 
 @pytest.mark.skipif(not os.environ.get("AUEPORA_MUTANTS"), reason="takes half an hour; `make mutants` runs it")
-def test_mutants_are_noticed(tmp_path: Path) -> None:
+def test_mutants_are_detected(tmp_path: Path) -> None:
     paths = [tmp_path / str(number) for number in range(WORKERS)]
     folders: Queue[Path] = Queue()
     for path in paths:
         folders.put(path)
 
     with ThreadPoolExecutor(WORKERS) as pool:
-        # As it is, the package must pass: otherwise each mutant would seem to be noticed.
+        # The unchanged package must pass, otherwise each mutant would seem to be detected.
         limit = PATIENCE * max(pool.map(honest, paths))
 
-        def told(mutant: Mutant) -> tuple[str | None, Mutant]:
+        def check(mutant: Mutant) -> tuple[str | None, Mutant]:
             folder = folders.get()
             try:
                 how = noticed_by(mutant, folder, limit=limit)
@@ -35,7 +35,7 @@ def test_mutants_are_noticed(tmp_path: Path) -> None:
             finally:
                 folders.put(folder)
 
-        found = list(pool.map(told, seeded_mutants(COUNT, seed=2024)))
+        found = list(pool.map(check, seeded_mutants(COUNT, seed=2024)))
     ways = Counter(how for how, _ in found)
     survivors = [f"{one.path}:{one.line}: {one.what}" for how, one in found if how is None]
     endless = [f"{one.path}:{one.line}: {one.what}" for how, one in found if how == WAITING]

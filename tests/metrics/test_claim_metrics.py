@@ -418,7 +418,7 @@ def test_repeats_are_judged_from_the_claims_on_and_averaged() -> None:
 
 # --- sentences, functions, models -------------------------------------------------------------------------------------
 
-ANSWER = "Rain falls. The cat sat. Rain falls."
+RAIN_AND_CAT = "Rain falls. The cat sat. Rain falls."
 
 
 def contains(premise: str, hypothesis: str) -> bool:
@@ -426,7 +426,7 @@ def contains(premise: str, hypothesis: str) -> bool:
 
 
 def test_sentences_need_no_extraction() -> None:
-    pair = asked(ANSWER, ["rain falls every day", "a dog"], "The cat sat. It rains. A dog.")
+    pair = asked(RAIN_AND_CAT, ["rain falls every day", "a dog"], "The cat sat. It rains. A dog.")
     built = metric({"claim_faithfulness": {"claims": "sentences", "verifier": contains}})
     assert outcome(built, pair) == 1 / 2  # two different sentences
     assert outcome(metric({"claim_recall": {"claims": "sentences", "verifier": contains}}), pair) == 1 / 3
@@ -445,7 +445,7 @@ def test_function_is_called_once_for_the_family_without_repeats() -> None:
         seen.append((premise, hypothesis))
         return contains(premise, hypothesis)
 
-    sample, output = asked(ANSWER, ["rain falls every day", "a dog"], "A cat sits. It rains.")
+    sample, output = asked(RAIN_AND_CAT, ["rain falls every day", "a dog"], "A cat sits. It rains.")
     built = [metric({name: {"claims": "sentences", "verifier": noted}}) for name in FAMILY]
     evaluate([sample], [output], built, judging=JudgePolicy(repeats=3))
     assert len(seen) == len(set(seen)) == 2 * 2 * (1 + 1 + 2)
@@ -457,7 +457,7 @@ def test_function_that_fails_is_a_failed_measurement() -> None:
 
     built = metric({"claim_faithfulness": {"claims": "sentences", "verifier": broken}})
     with pytest.warns(AueporaWarning, match="critic_raised"):
-        assert outcome(built, asked(ANSWER)) == "measure_failed:critic_raised"
+        assert outcome(built, asked(RAIN_AND_CAT)) == "measure_failed:critic_raised"
 
 
 @pytest.mark.part("models")
@@ -475,7 +475,7 @@ def test_nli_model_verifies_claims_of_a_judge() -> None:
     strict = metric(
         {"claim_faithfulness": {"claims": "sentences", "verifier": {"nli": {"model": made("nli"), "threshold": 1}}}}
     )
-    assert outcome(strict, asked(ANSWER)) == 0.0
+    assert outcome(strict, asked(RAIN_AND_CAT)) == 0.0
 
 
 def test_one_critic_extracts_and_another_verifies() -> None:

@@ -524,7 +524,9 @@ def test_retriever_that_is_not_called(run: Run, store: RunStore) -> None:
     system = Deaf(table([UP] * 3), Quoting())  # type: ignore[arg-type]
     first = run("a", [UP] * 3, Quoting())
     second = run_system(system, questions(3), METRICS, store=store, name="b").record
-    assert swap_replay(system, store, first, second).notes == ["1 of 3 answers were given without calling the retriever"]
+    assert swap_replay(system, store, first, second).notes == [
+        "1 of 3 answers were given without calling the retriever"
+    ]
     system.always = True
     with pytest.raises(BadValueError, match="without calling its 'retriever'"):
         swap_replay(system, store, first, second, fresh=True)

@@ -176,6 +176,7 @@ def test_noise_robustness_lean_keeps_pairs_alone(tmp_path: Path) -> None:
 
 
 KEPT = {
+    "citation_coverage",
     "context_noise_accuracy",
     "failure_attribution",
     "noise_robustness",  # pairs alone, for the intervals of every scenario

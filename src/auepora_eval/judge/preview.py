@@ -177,7 +177,7 @@ class PreviewSession:
             self.preview.lower_bound_metrics.append(request.metric)
         raise JudgeError("preview", "nobody is asked: this is a preview")
 
-    def record_reuse(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
+    def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
         """Count a request that another metric has already made."""
         for estimate in (self.preview.total, self.preview.metrics.setdefault(request.metric, UsageEstimate())):
             estimate.judgements += 1

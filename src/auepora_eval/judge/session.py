@@ -135,7 +135,7 @@ class JudgeSession:
         result, shared = await self._ask_deduplicated(state, critic, request, digest, cache_digest)
         return self._record(critic, request, result, shared=shared)
 
-    def record_reuse(self, critic: Critic, request: JudgeRequest, result: Judgement | JudgeError) -> None:
+    def reused(self, critic: Critic, request: JudgeRequest, result: Judgement | JudgeError) -> None:
         """Record that a metric reused the result of another metric's request."""
         self._num_requested += 1
         judgement, error = (None, result) if isinstance(result, JudgeError) else (result, None)

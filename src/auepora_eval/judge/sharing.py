@@ -39,9 +39,9 @@ class SharedJudgeClient:
         own = replace(request, metric=self._metric)
         key = "asked", model_key(critic), request_key(own)
         outcome, is_first = await self._once(key, lambda: self._judge.ask(critic, own))
-        record_reuse = None if is_first else getattr(self._judge, "record_reuse", None)
-        if record_reuse is not None:
-            record_reuse(critic, own, outcome)
+        report_reuse = None if is_first else getattr(self._judge, "reused", None)
+        if report_reuse is not None:
+            report_reuse(critic, own, outcome)
         return _result_or_raise(outcome)
 
     async def score_entailment(

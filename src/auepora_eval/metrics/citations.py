@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -138,6 +139,22 @@ class CitationCoverage(CitationMetric):
         cites = (scores.status == Status.SCORED) | scores.with_reason("bad_citations")
         without = scores.with_reason("no_citations")
         return scores.replaced(without, Status.SCORED, "", 0.0) if cites.any() and without.any() else scores
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """None: whether an answer without a list of citations counts depends on the other answers."""
+        return None
+
+    def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
+        """The proportion by the plain definition."""
+        reference_score = super().reference_score
+        scores = [score for pair in zip(samples, outputs, strict=True) if (score := reference_score(*pair)) is not None]
+        cites = any(score.value is not None or score.reason == "bad_citations" for score in scores)
+        values = [
+            score.value or 0.0
+            for score in scores
+            if score.value is not None or (cites and score.reason == "no_citations")
+        ]
+        return math.fsum(values) / len(values) if values else math.nan
 
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether all these ids are known."""

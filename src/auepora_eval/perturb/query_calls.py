@@ -120,5 +120,5 @@ def _validate_text(text: Any) -> PerturberReply:
     if isinstance(text, Exception):
         return text
     if not isinstance(text, str):
-        return BadTypeError(f"it returned {type(text).__name__}, not a string")
+        return BadTypeError(f"it gave {type(text).__name__} where a text is wanted")
     return text if text.strip() else BadTypeError("it returned an empty string")

@@ -106,9 +106,9 @@ class RunJudgeSession(JudgeSession):
         self._add_row(critic, request, judgement)
         return judgement
 
-    def record_reuse(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
+    def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
         """Store a judgement that a metric shares with another one."""
-        super().record_reuse(critic, request, outcome)
+        super().reused(critic, request, outcome)
         self._add_row(critic, request, outcome)
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Derivations: the steps of every metric lead to its score, to the last digit, and can be checked by hand."""
+"""Derivations: the steps of every metric give exactly its score."""
 
 import math
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from helpers.tiny_models import made
 
 COMPUTED = [spec for spec in SPECS if not asks_a_model(spec) and not isinstance(built(spec), JudgedMetric)]
 MODELS = [spec for spec in SPECS if asks_a_model(spec)]
-# What a model or a judge says cannot be derived; everything else tells how it comes about.
+# The output of a model or a judge cannot be derived; everything else can.
 ASKED = {name for name, specs in EXAMPLES.items() if not any(spec in COMPUTED for spec in specs)}
 
 

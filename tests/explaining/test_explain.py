@@ -1,4 +1,4 @@
-"""Explanations of stored runs: what the number is, which samples it stands on, and one query step by step."""
+"""Explanations of stored runs: metric cards, sample counts, and the derivation of one query."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Explanations of claims, citations and nuggets: every statement with its verdict, and the fraction that comes of it."""
+"""Explanations of claims, citations and nuggets: every statement with its verdict, and the resulting fraction."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Explanations of what judges said: from the stored judgements to the score, nobody being asked again."""
+"""Explanations of judged metrics: from the stored judgements to the score, without new calls."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How gates are decided: by values, ends of intervals, differences, verdicts, and by how much was scored."""
+"""The check of gates: values, interval ends, differences, verdicts, and coverage."""
 
 import json
 from dataclasses import replace
@@ -22,7 +22,7 @@ def result(
     return MetricResult(name, more.pop("target", RELEVANCE), value, {**details, **more.pop("details", {})}, **more)
 
 
-def compared(
+def make_comparison(
     name: str,
     delta: float | None = 0.0,
     interval: tuple[float, float] | None = None,
@@ -40,7 +40,7 @@ def compared(
     )  # fmt: skip
 
 
-def only(report: GateReport) -> GateOutcome:
+def visible_outcome(report: GateReport) -> GateOutcome:
     (one,) = report.visible_outcomes
     return one
 
@@ -78,7 +78,7 @@ VALUES: list[tuple[str, GateStatus, str, str]] = [  # gate, status, part of the 
 
 @pytest.mark.parametrize(("gate", "status", "message"), [row[:3] for row in VALUES], ids=[row[3] for row in VALUES])
 def test_values(gate: str, status: GateStatus, message: str) -> None:
-    one = only(check_gates([gate], RESULTS))
+    one = visible_outcome(check_gates([gate], RESULTS))
     assert one.status == status, one.reason
     assert message in one.reason
 
@@ -86,67 +86,67 @@ def test_values(gate: str, status: GateStatus, message: str) -> None:
 MEASURES: DowngradeReason = "measure_failures"
 DIFFERENCES: list[tuple[str, MetricComparison, GateStatus, str, str]] = [
     # gate, the comparison, status, part of the reason, why
-    ("delta(mrr) > -0.01", compared("mrr", 0.01, (-0.005, 0.025)), "passed", "all of the interval is above -0.01", "lower end"),
-    ("delta(mrr) > -0.01", compared("mrr", 0.0, (-0.02, 0.02)), "inconclusive", "it may lie on either side of -0.01", "holds it"),
-    ("delta(mrr) > -0.01", compared("mrr", -0.05, (-0.08, -0.02)), "failed", "none of the interval is above -0.01", "beyond"),
-    ("delta(mrr) > 0", compared("mrr", 0.02, (0.0, 0.04)), "inconclusive", "", "the end is no more than asked"),
-    ("delta(mrr) >= 0", compared("mrr", 0.02, (0.0, 0.04)), "passed", "", "the end is as much as asked"),
-    ("delta(mean_latency[end_to_end]) < 0.1", compared("mean_latency[end_to_end]", 0.0, (-0.05, 0.05)), "passed", "below 0.1", "upper end"),
-    ("delta(mean_latency[end_to_end]) < 0.1", compared("mean_latency[end_to_end]", 0.0, (-0.2, 0.2)), "inconclusive", "", "upper end beyond"),
-    ("delta(mrr) > -0.01", compared("mrr", 0.0, None, note="no scores"), "inconclusive", "no interval (no scores); point(delta(mrr))", "no interval"),
-    ("delta(mrr) > -0.01", compared("mrr", None), "inconclusive", "no sample was scored in both", "no difference"),
-    ("delta(mrr) > -0.01", compared("mrr", 0.01, (0.0, 0.02), bounds=(-0.04, 0.03)), "inconclusive",
+    ("delta(mrr) > -0.01", make_comparison("mrr", 0.01, (-0.005, 0.025)), "passed", "all of the interval is above -0.01", "lower end"),
+    ("delta(mrr) > -0.01", make_comparison("mrr", 0.0, (-0.02, 0.02)), "inconclusive", "it may lie on either side of -0.01", "holds it"),
+    ("delta(mrr) > -0.01", make_comparison("mrr", -0.05, (-0.08, -0.02)), "failed", "none of the interval is above -0.01", "beyond"),
+    ("delta(mrr) > 0", make_comparison("mrr", 0.02, (0.0, 0.04)), "inconclusive", "", "the end is no more than asked"),
+    ("delta(mrr) >= 0", make_comparison("mrr", 0.02, (0.0, 0.04)), "passed", "", "the end is as much as asked"),
+    ("delta(mean_latency[end_to_end]) < 0.1", make_comparison("mean_latency[end_to_end]", 0.0, (-0.05, 0.05)), "passed", "below 0.1", "upper end"),
+    ("delta(mean_latency[end_to_end]) < 0.1", make_comparison("mean_latency[end_to_end]", 0.0, (-0.2, 0.2)), "inconclusive", "", "upper end beyond"),
+    ("delta(mrr) > -0.01", make_comparison("mrr", 0.0, None, note="no scores"), "inconclusive", "no interval (no scores); point(delta(mrr))", "no interval"),
+    ("delta(mrr) > -0.01", make_comparison("mrr", None), "inconclusive", "no sample was scored in both", "no difference"),
+    ("delta(mrr) > -0.01", make_comparison("mrr", 0.01, (0.0, 0.02), bounds=(-0.04, 0.03)), "inconclusive",
      "measurements that failed could put it on either side", "failed measurements could turn it"),
-    ("delta(mrr) > -0.01", compared("mrr", 0.01, (0.0, 0.02), bounds=(0.005, 0.03)), "passed", "", "failed measurements change nothing"),
-    ("point(delta(mrr)) >= -0.01", compared("mrr", 0.79 - 0.8, (-0.5, 0.5)), "passed", "is -0.0100, at least -0.01", "bare difference"),
-    ("low(delta(mrr)) > -0.01", compared("mrr", 0.0, (-0.02, 0.02)), "failed", "the lower end of the difference in mrr", "one end"),
-    ("delta(recall@5) > 0", compared("mrr"), "inconclusive", "recall@5 cannot be compared: computed differently", "refused"),
+    ("delta(mrr) > -0.01", make_comparison("mrr", 0.01, (0.0, 0.02), bounds=(0.005, 0.03)), "passed", "", "failed measurements change nothing"),
+    ("point(delta(mrr)) >= -0.01", make_comparison("mrr", 0.79 - 0.8, (-0.5, 0.5)), "passed", "is -0.0100, at least -0.01", "bare difference"),
+    ("low(delta(mrr)) > -0.01", make_comparison("mrr", 0.0, (-0.02, 0.02)), "failed", "the lower end of the difference in mrr", "one end"),
+    ("delta(recall@5) > 0", make_comparison("mrr"), "inconclusive", "recall@5 cannot be compared: computed differently", "refused"),
     # by a margin
-    ("not worse(mrr, by=0.02)", compared("mrr", -0.005, (-0.015, 0.005)), "passed", "above -0.02", "within the margin"),
-    ("not worse(mrr, by=0.02)", compared("mrr", -0.015, (-0.03, 0.0)), "inconclusive", "detect a difference of 0.0300", "across it"),
-    ("not worse(mrr, by=0.02)", compared("mrr", -0.05, (-0.07, -0.03)), "failed", "", "beyond the margin"),
-    ("not worse(mrr, by=0)", compared("mrr", 0.05, (0.01, 0.09)), "passed", "above 0", "no margin at all"),
-    ("not worse(mean_latency[end_to_end], by=0.1)", compared("mean_latency[end_to_end]", -0.3, (-0.5, -0.2)), "passed", "below 0.1", "faster"),
-    ("not worse(mean_latency[end_to_end], by=0.1)", compared("mean_latency[end_to_end]", 0.3, (0.2, 0.5)), "failed", "", "slower"),
-    ("better(mrr, by=0.02)", compared("mrr", 0.05, (0.03, 0.07)), "passed", "above 0.02", "better by more"),
-    ("better(mrr, by=0.02)", compared("mrr", 0.02, (0.01, 0.03)), "inconclusive", "", "perhaps better by as much"),
-    ("better(mean_latency[end_to_end], by=0.1)", compared("mean_latency[end_to_end]", -0.3, (-0.5, -0.2)), "passed", "below -0.1", "faster by more"),
+    ("not worse(mrr, by=0.02)", make_comparison("mrr", -0.005, (-0.015, 0.005)), "passed", "above -0.02", "within the margin"),
+    ("not worse(mrr, by=0.02)", make_comparison("mrr", -0.015, (-0.03, 0.0)), "inconclusive", "detect a difference of 0.0300", "across it"),
+    ("not worse(mrr, by=0.02)", make_comparison("mrr", -0.05, (-0.07, -0.03)), "failed", "", "beyond the margin"),
+    ("not worse(mrr, by=0)", make_comparison("mrr", 0.05, (0.01, 0.09)), "passed", "above 0", "no margin at all"),
+    ("not worse(mean_latency[end_to_end], by=0.1)", make_comparison("mean_latency[end_to_end]", -0.3, (-0.5, -0.2)), "passed", "below 0.1", "faster"),
+    ("not worse(mean_latency[end_to_end], by=0.1)", make_comparison("mean_latency[end_to_end]", 0.3, (0.2, 0.5)), "failed", "", "slower"),
+    ("better(mrr, by=0.02)", make_comparison("mrr", 0.05, (0.03, 0.07)), "passed", "above 0.02", "better by more"),
+    ("better(mrr, by=0.02)", make_comparison("mrr", 0.02, (0.01, 0.03)), "inconclusive", "", "perhaps better by as much"),
+    ("better(mean_latency[end_to_end], by=0.1)", make_comparison("mean_latency[end_to_end]", -0.3, (-0.5, -0.2)), "passed", "below -0.1", "faster by more"),
     # by the verdict
-    ("better(mrr)", compared("mrr", 0.1, (0.05, 0.15), verdict="better", p=0.001), "passed", "better: +0.1000", "better"),
-    ("better(mrr)", compared("mrr", 0.01, verdict="inconclusive"), "inconclusive", "neither better nor worse for sure", "open"),
-    ("better(mrr)", compared("mrr", 0.0, verdict="equal"), "failed", "equal: +0.0000", "equal is not better"),
-    ("better(mrr)", compared("mrr", -0.1, verdict="worse", p=0.001), "failed", "worse: -0.1000", "worse"),
-    ("not worse(mrr)", compared("mrr", -0.1, verdict="worse", p=0.001), "failed", "p 0.001", "worse"),
-    ("not worse(mrr)", compared("mrr", -0.01), "passed", "not found to be worse: -0.0100", "not found worse"),
-    ("not worse(mrr)", compared("mrr", 0.0, verdict="equal"), "passed", "", "equal is not worse"),
-    ("not worse(mrr)", compared("mrr", None), "inconclusive", "", "nothing to judge"),
-    ("not worse(mrr)", compared("mrr", 0.0, p=0.01), "passed", "not found to be worse", "a small p alone takes nothing back"),
+    ("better(mrr)", make_comparison("mrr", 0.1, (0.05, 0.15), verdict="better", p=0.001), "passed", "better: +0.1000", "better"),
+    ("better(mrr)", make_comparison("mrr", 0.01, verdict="inconclusive"), "inconclusive", "neither better nor worse for sure", "open"),
+    ("better(mrr)", make_comparison("mrr", 0.0, verdict="equal"), "failed", "equal: +0.0000", "equal is not better"),
+    ("better(mrr)", make_comparison("mrr", -0.1, verdict="worse", p=0.001), "failed", "worse: -0.1000", "worse"),
+    ("not worse(mrr)", make_comparison("mrr", -0.1, verdict="worse", p=0.001), "failed", "p 0.001", "worse"),
+    ("not worse(mrr)", make_comparison("mrr", -0.01), "passed", "not found to be worse: -0.0100", "not found worse"),
+    ("not worse(mrr)", make_comparison("mrr", 0.0, verdict="equal"), "passed", "", "equal is not worse"),
+    ("not worse(mrr)", make_comparison("mrr", None), "inconclusive", "", "nothing to judge"),
+    ("not worse(mrr)", make_comparison("mrr", 0.0, p=0.01), "passed", "not found to be worse", "a small p alone takes nothing back"),
     # what failed measurements could turn
-    ("not worse(mrr)", compared("mrr", -0.1, p=0.01, bounds=(-0.2, 0.1), doubt=MEASURES), "inconclusive",
+    ("not worse(mrr)", make_comparison("mrr", -0.1, p=0.01, bounds=(-0.2, 0.1), doubt=MEASURES), "inconclusive",
      "measurements that failed could turn it", "would be worse but for failures"),
-    ("not worse(mrr)", compared("mrr", -0.01, bounds=(-0.2, 0.1), doubt=MEASURES), "inconclusive",
+    ("not worse(mrr)", make_comparison("mrr", -0.01, bounds=(-0.2, 0.1), doubt=MEASURES), "inconclusive",
      "measurements that failed could turn it", "open now, worse where all were bad"),
-    ("not worse(mrr)", compared("mrr", -0.01, bounds=(-0.2, 0.1)), "passed", "", "open whatever failed"),
-    ("not worse(mrr)", compared("mrr", 0.1, bounds=(0.01, 0.2), doubt=MEASURES), "passed", "not found to be worse", "better, or open"),
-    ("not worse(mean_latency[end_to_end])", compared("mean_latency[end_to_end]", 0.1, bounds=(0.01, 0.2), doubt=MEASURES),
+    ("not worse(mrr)", make_comparison("mrr", -0.01, bounds=(-0.2, 0.1)), "passed", "", "open whatever failed"),
+    ("not worse(mrr)", make_comparison("mrr", 0.1, bounds=(0.01, 0.2), doubt=MEASURES), "passed", "not found to be worse", "better, or open"),
+    ("not worse(mean_latency[end_to_end])", make_comparison("mean_latency[end_to_end]", 0.1, bounds=(0.01, 0.2), doubt=MEASURES),
      "inconclusive", "could turn it", "slower, or open"),
-    ("not worse(mean_latency[end_to_end])", compared("mean_latency[end_to_end]", -0.1, bounds=(-0.2, 0.0), doubt=MEASURES),
+    ("not worse(mean_latency[end_to_end])", make_comparison("mean_latency[end_to_end]", -0.1, bounds=(-0.2, 0.0), doubt=MEASURES),
      "passed", "", "faster, or open"),
-    ("not worse(mrr)", compared("mrr", 0.1, doubt=MEASURES), "inconclusive", "could turn it", "unknown bounds"),
-    ("better(mrr)", compared("mrr", 0.1, p=0.01, bounds=(-0.1, 0.2), doubt=MEASURES), "inconclusive", "could turn it", "better but for failures"),
-    ("low(delta(mrr)) > -0.01", compared("mrr", 0.01, (0.0, 0.02), bounds=(-0.04, 0.03)), "inconclusive",
+    ("not worse(mrr)", make_comparison("mrr", 0.1, doubt=MEASURES), "inconclusive", "could turn it", "unknown bounds"),
+    ("better(mrr)", make_comparison("mrr", 0.1, p=0.01, bounds=(-0.1, 0.2), doubt=MEASURES), "inconclusive", "could turn it", "better but for failures"),
+    ("low(delta(mrr)) > -0.01", make_comparison("mrr", 0.01, (0.0, 0.02), bounds=(-0.04, 0.03)), "inconclusive",
      "measurements that failed could put it on either side of -0.01", "the end moves"),
-    ("low(delta(mrr)) > -0.01", compared("mrr", 0.01, (0.0, 0.02), bounds=(0.005, 0.03)), "passed", "", "the end moves a little"),
-    ("high(delta(mrr)) < 0.03", compared("mrr", 0.01, (0.0, 0.02), bounds=(0.0, 0.05)), "inconclusive", "either side of 0.03", "the other end"),
-    ("point(delta(mrr)) > 0", compared("mrr", 0.01, (0.0, 0.02), bounds=(-0.04, 0.03)), "inconclusive", "either side of 0", "the number moves"),
-    ("point(delta(mrr)) > 0", compared("mrr", -0.1, (-0.2, 0.02), bounds=(-0.14, 0.0)), "failed", "", "it moves too little"),
+    ("low(delta(mrr)) > -0.01", make_comparison("mrr", 0.01, (0.0, 0.02), bounds=(0.005, 0.03)), "passed", "", "the end moves a little"),
+    ("high(delta(mrr)) < 0.03", make_comparison("mrr", 0.01, (0.0, 0.02), bounds=(0.0, 0.05)), "inconclusive", "either side of 0.03", "the other end"),
+    ("point(delta(mrr)) > 0", make_comparison("mrr", 0.01, (0.0, 0.02), bounds=(-0.04, 0.03)), "inconclusive", "either side of 0", "the number moves"),
+    ("point(delta(mrr)) > 0", make_comparison("mrr", -0.1, (-0.2, 0.02), bounds=(-0.14, 0.0)), "failed", "", "it moves too little"),
     *(
-        (gate, compared("mrr", 0.1, (0.05, 0.15), doubt=MEASURES), "inconclusive", "how far is unknown", "no bounds")
+        (gate, make_comparison("mrr", 0.1, (0.05, 0.15), doubt=MEASURES), "inconclusive", "how far is unknown", "no bounds")
         for gate in ("delta(mrr) > 0", "low(delta(mrr)) > 0", "point(delta(mrr)) > 0", "better(mrr, by=0.01)")
     ),
     # what rests on a system's failures
     *(
-        (gate, compared("bleu", 3.0, (2.0, 4.0), p=0.001, doubt="system_failures", note="failed answers change it"),
+        (gate, make_comparison("bleu", 3.0, (2.0, 4.0), p=0.001, doubt="system_failures", note="failed answers change it"),
          "inconclusive", "on 100 samples, but only because a system failed on some (failed answers change it)", "gain by failing")
         for gate in (
             "delta(bleu) > 0", "better(bleu, by=1)", "not worse(bleu, by=1)", "better(bleu)", "not worse(bleu)",
@@ -163,13 +163,13 @@ DIFFERENCES: list[tuple[str, MetricComparison, GateStatus, str, str]] = [
 )
 def test_differences(gate: str, one: MetricComparison, status: GateStatus, message: str) -> None:
     report = check_gates([gate], RESULTS, comparison={one.name: one}, refused={"recall@5": "computed differently"})
-    found = only(report)
+    found = visible_outcome(report)
     assert found.status == status, found.reason
     assert message in found.reason
 
 
 def test_bare_difference_gives_warning() -> None:
-    comparison = {"mrr": compared("mrr", 0.01, (-0.1, 0.1))}
+    comparison = {"mrr": make_comparison("mrr", 0.01, (-0.1, 0.1))}
     (warning,) = check_gates(["point(delta(mrr)) > 0"], RESULTS, comparison=comparison).warnings
     assert "chance moves both ways; delta(mrr) goes by its interval" in warning
     assert not check_gates(["delta(mrr) > 0"], RESULTS, comparison=comparison).warnings
@@ -190,7 +190,7 @@ def test_unreliable_interval_is_mentioned() -> None:
 
 def test_direction_comes_from_the_comparison() -> None:
     """The comparison knows which way a metric is better, under whatever name a plan has it."""
-    less = compared("mrr", -0.3, (-0.5, -0.2))
+    less = make_comparison("mrr", -0.3, (-0.5, -0.2))
     for one, status in ((less, "failed"), (replace(less, higher_is_better=False), "passed")):
         assert check_gates(["better(mrr, by=0.1)"], RESULTS, comparison={"mrr": one}).status == status
 
@@ -210,7 +210,7 @@ class TestCoverage:
     def test_skipped_samples_are_not_missing(self) -> None:
         report = check_gates(["mrr >= 0.5"], Results([result("mrr", scored=19, failed=1, skipped=80)]))
         assert [one.status for one in report] == ["passed", "passed"]
-        assert len(report.visible_outcomes) == 1  # what is implied is not shown where it passed
+        assert len(report.visible_outcomes) == 1  # implied gates that passed are not shown
 
     @pytest.mark.parametrize(
         ("gates", "want"),

@@ -1,4 +1,4 @@
-"""Gates at the end of ``auepora run`` and by ``auepora gate``: exit codes, where reports go, what runs are compared."""
+"""Gates in ``auepora run`` and ``auepora gate``: exit codes, reports, and baselines."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,7 @@ BROKEN = "{broken: [" + ", ".join(f"'{n}'" for n in range(0, 60, 3)) + "]}"  # e
 """A system that fails on the samples whose document it would have found."""
 
 
-def gated(*gates: str) -> str:
+def gates_yaml(*gates: str) -> str:
     return "gates:\n" + "".join(f"- {json.dumps(one)}\n" for one in gates)
 
 
@@ -49,7 +49,7 @@ class TestRun:
             (["recall@5 >= 0.33", "low(bleu) > 0"], 3, "2 gates: 1 passed, 1 inconclusive"),
             (["mrr >= 0.9", "low(bleu) > 0"], 1, "2 gates: 1 failed, 1 inconclusive"),
         ]:
-            project.plan(more=gated(*gates))
+            project.plan(more=gates_yaml(*gates))
             found, out, err = auepora("run", "plan.yaml", "--name", gates[-1])
             assert (found, message in out) == (code, True), (out, err)
 
@@ -59,7 +59,7 @@ class TestRun:
         assert "gate" not in out
 
     def test_report_goes_where_results_go(self, project: Project, auepora: Run) -> None:
-        project.plan(more=gated("recall@5 >= 0.9"))
+        project.plan(more=gates_yaml("recall@5 >= 0.9"))
         code, out, err = auepora("run", "plan.yaml", "--json")
         assert code == 1
         document = json.loads(out)
@@ -74,13 +74,13 @@ class TestRun:
         assert "| recall@5 &gt;= 0.9 | **failed** |" in Path("r.md").read_text()
 
     def test_system_failures_fail_coverage(self, project: Project, auepora: Run) -> None:
-        project.plan(args=BROKEN, more=gated("recall@5 >= 0"))
+        project.plan(args=BROKEN, more=gates_yaml("recall@5 >= 0"))
         code, out, _ = auepora("run", "plan.yaml")
         assert code == 1
         assert "40 of 60 answers were scored by recall@5, 0.6667, below 0.95" in out
 
     def test_no_gates_option(self, project: Project, auepora: Run) -> None:
-        project.plan(more=gated("recall@5 >= 0.9"))
+        project.plan(more=gates_yaml("recall@5 >= 0.9"))
         assert auepora("run", "plan.yaml", "--no-gates")[0] == 0
         code, _, err = auepora("run", "plan.yaml", "-m", "mrr")
         assert code == 2
@@ -97,7 +97,7 @@ class TestRun:
 
     @pytest.mark.parametrize("path", ["runs.sqlite", "plan.yaml", "data.jsonl"])
     def test_junit_does_not_overwrite_inputs(self, project: Project, auepora: Run, path: str) -> None:
-        project.plan(more=gated("mrr > 0"))
+        project.plan(more=gates_yaml("mrr > 0"))
         before = Path(path).read_bytes() if Path(path).exists() else None
         code, _, err = auepora("run", "plan.yaml", "--junit", path)
         assert code == 2
@@ -106,16 +106,16 @@ class TestRun:
         assert project.calls() == []
 
     def test_baseline_is_looked_up_before_the_run(self, project: Project, auepora: Run) -> None:
-        project.plan(more=gated("better(mrr)"))
+        project.plan(more=gates_yaml("better(mrr)"))
         assert auepora("run", "plan.yaml", "--against", "nobody")[0] == 2
-        project.plan(more=gated("mrr > 0"))
+        project.plan(more=gates_yaml("mrr > 0"))
         code, _, err = auepora("run", "plan.yaml", "--against", "nobody")
         assert code == 2
         assert "no gate of plan.yaml compares runs" in err
         assert project.calls() == []
 
     def test_run_is_compared_with_the_previous_one(self, project: Project, auepora: Run) -> None:
-        project.plan(more=gated("not worse(recall@5)", "delta(recall@5) > -0.2", "coverage >= 0"))
+        project.plan(more=gates_yaml("not worse(recall@5)", "delta(recall@5) > -0.2", "coverage >= 0"))
         code, out, _ = auepora("run", "plan.yaml")
         assert code == 3
         assert "there is no earlier finished run called 'nightly' on the same samples" in out
@@ -124,14 +124,14 @@ class TestRun:
         with RunStore.open("runs.sqlite") as store:
             first = store.find("latest~1").run_id
         assert f"compared with {first}" in out
-        project.plan(args=BROKEN, more=gated("not worse(recall@5)", "delta(recall@5) > -0.2", "coverage >= 0"))
+        project.plan(args=BROKEN, more=gates_yaml("not worse(recall@5)", "delta(recall@5) > -0.2", "coverage >= 0"))
         code, out, _ = auepora("run", "plan.yaml", "--against", first)
         assert code == 1
         assert "recall@5 is worse: -0.3333" in out
         assert "none of the interval is above -0.2" in out
 
     def test_run_that_failed_its_gates_is_no_baseline(self, project: Project, auepora: Run) -> None:
-        gates = gated("not worse(recall@5)", "coverage >= 0")
+        gates = gates_yaml("not worse(recall@5)", "coverage >= 0")
         project.plan(more=gates)
         assert auepora("run", "plan.yaml")[0] == 3  # the first has nothing to compare with, and is let be compared with
         project.plan(args=BROKEN, more=gates)
@@ -148,15 +148,15 @@ class TestRun:
             assert store.find("latest").tags == ("gates-passed",)
 
     def test_inconclusive_when_all_earlier_runs_failed(self, project: Project, auepora: Run) -> None:
-        project.plan(more=gated("mrr >= 0.9"))
+        project.plan(more=gates_yaml("mrr >= 0.9"))
         assert auepora("run", "plan.yaml")[0] == 1
-        project.plan(more=gated("not worse(recall@5)"))
+        project.plan(more=gates_yaml("not worse(recall@5)"))
         code, out, _ = auepora("run", "plan.yaml")
         assert code == 3
         assert "the one earlier run called 'nightly' on the same samples failed its gates" in out
 
     def test_run_outcome_has_the_gate_report(self, project: Project) -> None:
-        outcome = run_plan(project.plan(more=gated("recall@5 >= 0.9")))
+        outcome = run_plan(project.plan(more=gates_yaml("recall@5 >= 0.9")))
         assert outcome.gates is not None
         assert outcome.gates.exit_code == 1
         assert outcome.gates.run_id == outcome.record.run_id
@@ -170,7 +170,7 @@ class TestGate:
     def runs(self, project: Project) -> tuple[str, str]:
         """A run, and one of a system that fails where the first is right; the plan of the second has gates."""
         good = run_plan(project.plan(), changes={"name": "good"}).record.run_id
-        plan = project.plan(args=BROKEN, more=gated("recall@5 >= 0.2", "coverage >= 0.5"))
+        plan = project.plan(args=BROKEN, more=gates_yaml("recall@5 >= 0.2", "coverage >= 0.5"))
         return good, run_plan(plan, changes={"name": "bad"}).record.run_id
 
     def test_stored_runs_are_checked(self, runs: tuple[str, str], auepora: Run) -> None:
@@ -202,7 +202,7 @@ class TestGate:
         assert tags(good) == ["gates-failed"]  # its plan has none
         assert auepora("gate", "good", "-g", "recall@5 >= 0.1")[0] == 0
         assert tags(good) == ["gates-passed"]
-        project.plan("other.yaml", more=gated("recall@5 >= 0", "coverage >= 0"))
+        project.plan("other.yaml", more=gates_yaml("recall@5 >= 0", "coverage >= 0"))
         assert auepora("gate", "bad", "--plan", "other.yaml")[0] == 0
         assert tags(bad) == ["gates-passed"]
         assert auepora("gate", "bad")[0] == 1
@@ -217,7 +217,7 @@ class TestGate:
         assert "is read-only" in err
 
     def test_gates_from_plan_file(self, runs: tuple[str, str], project: Project, auepora: Run) -> None:
-        project.plan("other.yaml", more=gated("recall@5 >= 0.3"))
+        project.plan("other.yaml", more=gates_yaml("recall@5 >= 0.3"))
         assert auepora("gate", "good", "--plan", "other.yaml")[0] == 0
         assert auepora("gate", "good", "--plan", "other.yaml", "-g", "mrr > 0.9")[0] == 1
         project.plan("bare.yaml")
@@ -240,7 +240,7 @@ class TestGate:
         self, runs: tuple[str, str], project: Project, auepora: Run
     ) -> None:
         """A metric that the plan does not call primary has a verdict all the same once a gate asks for it."""
-        plan = project.plan(more="primary: [token_f1]\n" + gated("not worse(recall@5)"), args=BROKEN)
+        plan = project.plan(more="primary: [token_f1]\n" + gates_yaml("not worse(recall@5)"), args=BROKEN)
         code, out, _ = auepora("run", plan, "--against", "good")
         assert code == 1
         assert "recall@5 is worse" in out
@@ -256,7 +256,7 @@ class TestGate:
         assert "### Gates of good (run_" in Path("summary.md").read_text()
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", "no/such/folder.md")
         code, _, err = auepora("gate", "good", "-g", "recall@5 >= 0.3")
-        assert code == 0  # what the gates say stands
+        assert code == 0  # the gate status decides
         assert "Warning: no/such/folder.md" in err
 
     @pytest.mark.parametrize(("arguments", "message"), [row[:2] for row in MISTAKES], ids=[row[2] for row in MISTAKES])

@@ -1,4 +1,4 @@
-"""Reports for people and machines hold hostile text without being taken in by it."""
+"""Gate reports as JUnit XML, tables and Markdown, also with hostile text."""
 
 from pathlib import Path
 from xml.etree import ElementTree

@@ -14,7 +14,7 @@ HEAD = "dataset: data.jsonl\noutputs: out.jsonl\n"
 METRICS = HEAD + "metrics: [recall@5, {ndcg@10: {as: linear, gain_scheme: linear}}, mrr]\nslices: [labels.lang]\n"
 
 
-def written(folder: Path, text: str, name: str = "plan.yaml") -> Path:
+def write_plan(folder: Path, text: str, name: str = "plan.yaml") -> Path:
     path = folder / name
     path.write_text(text)
     return path
@@ -29,7 +29,7 @@ def test_gates_as_strings_and_mappings(tmp_path: Path) -> None:
         "- not worse(mrr, by=0.02)\n"
         "- 'coverage >= 0.99'\n"
     )  # fmt: skip
-    plan = read_plan(written(tmp_path, text))
+    plan = read_plan(write_plan(tmp_path, text))
     texts = [
         "recall@5 >= 0.80",
         "linear > 0.5",
@@ -42,11 +42,11 @@ def test_gates_as_strings_and_mappings(tmp_path: Path) -> None:
     assert plan.resolved["gates"] == texts
 
 
-def test_gates_do_not_change_the_plan_digest(tmp_path: Path) -> None:
-    bare = read_plan(written(tmp_path, METRICS))
-    gated = read_plan(written(tmp_path, METRICS + "gates: [recall@5 >= 0.8]\n"))
+def test_gates_do_not_count_as_plan_changes(tmp_path: Path) -> None:
+    bare = read_plan(write_plan(tmp_path, METRICS))
+    with_gates = read_plan(write_plan(tmp_path, METRICS + "gates: [recall@5 >= 0.8]\n"))
     assert bare.resolved["gates"] is None
-    assert plan_changes(bare.resolved, gated.resolved) == []
+    assert plan_changes(bare.resolved, with_gates.resolved) == []
 
 
 ROWS = [  # what follows, line, key, part of the message, why
@@ -69,15 +69,15 @@ ROWS = [  # what follows, line, key, part of the message, why
 
 @pytest.mark.parametrize(("more", "line", "key", "message"), [row[:4] for row in ROWS], ids=[row[4] for row in ROWS])
 def test_errors_have_line_and_key(tmp_path: Path, more: str, line: int, key: str, message: str) -> None:
-    found = plan_problems(written(tmp_path, METRICS + more))[0]
+    found = plan_problems(write_plan(tmp_path, METRICS + more))[0]
     assert isinstance(found, PlanError)
     assert (found.line, found.key) == (line, key)
     assert message in str(found)
 
 
 def test_gate_in_plan_without_metrics(tmp_path: Path) -> None:
-    assert read_plan(written(tmp_path, HEAD + "gates: [bleu > 0]")).gates[0].metric == "bleu"
-    (found,) = plan_problems(written(tmp_path, HEAD + "gates: [blue > 0]"))
+    assert read_plan(write_plan(tmp_path, HEAD + "gates: [bleu > 0]")).gates[0].metric == "bleu"
+    (found,) = plan_problems(write_plan(tmp_path, HEAD + "gates: [blue > 0]"))
     assert "unknown metric 'blue'; did you mean 'bleu'?" in str(found)
 
 
@@ -85,7 +85,7 @@ def test_json_and_toml_plans(tmp_path: Path) -> None:
     toml = 'dataset = "d"\noutputs = "o"\nmetrics = ["mrr"]\ngates = ["mrr > 0.5"]\n'
     json = '{"dataset": "d", "outputs": "o", "metrics": ["mrr"], "gates": ["mrr > 0.5"]}'
     for name, text in (("p.toml", toml), ("p.json", json)):
-        assert read_plan(written(tmp_path, text, name)).gates[0].metric == "mrr"
+        assert read_plan(write_plan(tmp_path, text, name)).gates[0].metric == "mrr"
 
 
 def test_gates_are_checked_before_the_system_is_built(project: Project) -> None:

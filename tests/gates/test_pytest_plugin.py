@@ -1,4 +1,4 @@
-"""The pytest plugin: what it asserts, what it says, and that it costs nothing where it is not used."""
+"""The pytest plugin: its assertions and messages, and its light import."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What is logged of results, whichever tracker it goes to."""
+"""Log entries of results, independent of the tracker."""
 
 import math
 from typing import Any

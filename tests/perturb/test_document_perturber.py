@@ -1,4 +1,4 @@
-"""What each kind of perturbation does to one list: how much, to which documents, always alike, never in place."""
+"""The perturbations of a ranking: their rates, targets, determinism and records."""
 
 import asyncio
 import copy
@@ -287,19 +287,19 @@ def test_count_for_rate_is_exact_and_monotone(hundredths: int, n: int) -> None:
 # --- the retriever by itself -----------------------------------------------------------------------------------------
 
 
-class Finder:
+class FakeRetriever:
     name = "mine"
 
     def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
         return ranking(top_k)
 
 
-class LaterFinder:
+class AsyncRetriever:
     async def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
         return ranking(top_k)
 
 
-class BothFinder(Finder):
+class SyncAndAsyncRetriever(FakeRetriever):
     async def aretrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
         return ranking(top_k)
 
@@ -309,7 +309,7 @@ def ids(items: Sequence[RetrievedDocument]) -> list[str]:
 
 
 def test_retriever_finds_gold_by_query() -> None:
-    result = PerturbedRetriever(Finder(), drop=1.0, samples=[SAMPLE])
+    result = PerturbedRetriever(FakeRetriever(), drop=1.0, samples=[SAMPLE])
     assert ids(result.retrieve(SAMPLE.query, top_k=5)) == ["d1", "d3", "d5"]
     assert result.done == {"s1": {"dropped": ["d2", "d4"]}}
     assert ids(result.retrieve("Something else?", top_k=3)) == ["d1", "d2", "d3"]
@@ -318,11 +318,11 @@ def test_retriever_finds_gold_by_query() -> None:
 
 
 def test_retriever_passes_arguments_and_attributes_through() -> None:
-    class Loose:
+    class FlexibleRetriever:
         def retrieve(self, query: str, top_k: int = 5, lang: str = "en") -> list[RetrievedDocument]:
             return ranking(top_k)
 
-    result = PerturbedRetriever(Loose(), drop=1.0, samples=[SAMPLE])
+    result = PerturbedRetriever(FlexibleRetriever(), drop=1.0, samples=[SAMPLE])
     assert ids(result.retrieve(SAMPLE.query, 3, lang="de")) == ["d1", "d3"]
     assert ids(result.retrieve(query=SAMPLE.query, top_k=3)) == ["d1", "d3"]
     output = as_system((result, None)).call(SAMPLE, 3)
@@ -330,9 +330,9 @@ def test_retriever_passes_arguments_and_attributes_through() -> None:
 
 
 def test_async_retriever_stays_async() -> None:
-    plain = ids(PerturbedRetriever(Finder(), noise=0.4, corpus=NOISE, seed=3).retrieve("q"))
-    later = PerturbedRetriever(LaterFinder(), noise=0.4, corpus=NOISE, seed=3)
-    both = PerturbedRetriever(BothFinder(), noise=0.4, corpus=NOISE, seed=3)
+    plain = ids(PerturbedRetriever(FakeRetriever(), noise=0.4, corpus=NOISE, seed=3).retrieve("q"))
+    later = PerturbedRetriever(AsyncRetriever(), noise=0.4, corpus=NOISE, seed=3)
+    both = PerturbedRetriever(SyncAndAsyncRetriever(), noise=0.4, corpus=NOISE, seed=3)
     assert (
         ids(asyncio.run(later.retrieve("q")))
         == ids(asyncio.run(both.aretrieve("q")))
@@ -343,7 +343,7 @@ def test_async_retriever_stays_async() -> None:
 
 def test_threads_do_not_change_the_result() -> None:
     samples = [EvaluationSample(str(n), f"q{n}", relevant_docs=[Document(f"d{n % 5 + 1}")]) for n in range(50)]
-    result = PerturbedRetriever(Finder(), noise=0.4, drop=0.5, shuffle=1.0, corpus=NOISE, samples=samples)
+    result = PerturbedRetriever(FakeRetriever(), noise=0.4, drop=0.5, shuffle=1.0, corpus=NOISE, samples=samples)
     alone = {one.query: ids(result.retrieve(one.query)) for one in samples}
     seen: dict[str, list[str]] = {}
 
@@ -363,8 +363,10 @@ def test_noise_from_corpus_file(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text("".join(json.dumps({"doc_id": one.doc_id, "text": one.text}) + "\n" for one in NOISE))
     with Corpus.open(path) as corpus:
-        result = PerturbedRetriever(Finder(), noise=1.0, corpus=corpus)
-        assert ids(result.retrieve("q")) == ids(PerturbedRetriever(Finder(), noise=1.0, corpus=NOISE).retrieve("q"))
+        result = PerturbedRetriever(FakeRetriever(), noise=1.0, corpus=corpus)
+        assert ids(result.retrieve("q")) == ids(
+            PerturbedRetriever(FakeRetriever(), noise=1.0, corpus=NOISE).retrieve("q")
+        )
 
 
 ARM_ROWS = [("none", []), ("original", ["d1", "d2"]), ("edited", ["d1", "d2"])]
@@ -372,7 +374,7 @@ ARM_ROWS = [("none", []), ("original", ["d1", "d2"]), ("edited", ["d1", "d2"])]
 
 @pytest.mark.parametrize(("arm", "want"), ARM_ROWS, ids=[row[0] for row in ARM_ROWS])
 def test_arm_sets_rates(arm: str, want: list[str]) -> None:
-    got = PerturbedRetriever(Finder(), arm=arm, samples=[SAMPLE]).retrieve(SAMPLE.query, top_k=2)
+    got = PerturbedRetriever(FakeRetriever(), arm=arm, samples=[SAMPLE]).retrieve(SAMPLE.query, top_k=2)
     assert ids(got) == want
     assert any("New York" in one.doc.text for one in got) is (arm == "edited")
 
@@ -396,10 +398,10 @@ def test_invalid_arguments_are_rejected(
     options: dict[str, Any], error: type[Exception], message: str, why: str
 ) -> None:
     with pytest.raises(error, match=message):
-        PerturbedRetriever(Finder(), **options)
+        PerturbedRetriever(FakeRetriever(), **options)
 
 
-@pytest.mark.parametrize("retriever", [Finder, object(), None], ids=["a class", "no retrieve()", "nothing"])
+@pytest.mark.parametrize("retriever", [FakeRetriever, object(), None], ids=["a class", "no retrieve()", "nothing"])
 def test_invalid_retriever_is_rejected(retriever: object) -> None:
     with pytest.raises(BadTypeError, match="an object with a method retrieve"):
         PerturbedRetriever(retriever)

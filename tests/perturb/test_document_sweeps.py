@@ -1,4 +1,4 @@
-"""A live system at several rates: stored runs, the curve they make, going on with it, and what is refused beforehand."""
+"""Perturbation sweeps of a live system: stored runs, the curve, resuming, and rejected input."""
 
 import json
 import sys
@@ -55,7 +55,7 @@ def samples(*, texts: bool = True, wrong: bool = True) -> list[EvaluationSample]
     ]
 
 
-class Finder:
+class KeywordRetriever:
     """Ranks by common words, all of the corpus."""
 
     def __init__(self) -> None:
@@ -68,13 +68,13 @@ class Finder:
         return [RetrievedDocument(one, 1.0 / rank, rank) for rank, one in enumerate(best[:top_k], 1)]
 
 
-class LaterFinder(Finder):
+class AsyncKeywordRetriever(KeywordRetriever):
     async def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:  # type: ignore[override]
         return super().retrieve(query, top_k=top_k)
 
 
-class Reader:
-    """Says what the first document on the year says; what it remembers of some years; or that it does not know."""
+class FakeGenerator:
+    """Answers from the first document on the year, from memory for some years, or declines."""
 
     def generate(self, query: str, context_docs: list[Document]) -> Response:
         year = query.split()[-2]
@@ -86,38 +86,38 @@ class Reader:
         return Response(REMEMBERED.get(year, "I don't know."))
 
 
-class Both(Finder, Reader):
+class RetrieverAndGenerator(KeywordRetriever, FakeGenerator):
     pass
 
 
-class Whole:
+class FakeSystem:
     """One with a run() of its own that uses its retriever."""
 
     def __init__(self, retriever: Any) -> None:
-        self.retriever, self.reader = retriever, Reader()
+        self.retriever, self.reader = retriever, FakeGenerator()
 
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
         found = self.retriever.retrieve(sample.query, top_k=top_k)
         return SystemOutputs(found, self.reader.generate(sample.query, [one.doc for one in found]), citations=[])
 
 
-class LaterWhole(Whole):
+class AsyncFakeSystem(FakeSystem):
     async def arun(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
         found = await self.retriever.retrieve(sample.query, top_k=top_k)
         return SystemOutputs(found, self.reader.generate(sample.query, [one.doc for one in found]), citations=[])
 
 
-def pair() -> tuple[Finder, Reader]:
-    return Finder(), Reader()
+def pair() -> tuple[KeywordRetriever, FakeGenerator]:
+    return KeywordRetriever(), FakeGenerator()
 
 
 SHAPES: dict[str, Callable[[], object]] = {
     "a pair": pair,
     "a simple system": lambda: SimpleRAGSystem(*pair()),  # type: ignore[arg-type]
-    "retrieve and generate": Both,
-    "a run of its own": lambda: Whole(Finder()),
-    "an asynchronous pair": lambda: (LaterFinder(), Reader()),
-    "an asynchronous run": lambda: LaterWhole(LaterFinder()),
+    "retrieve and generate": RetrieverAndGenerator,
+    "a run of its own": lambda: FakeSystem(KeywordRetriever()),
+    "an asynchronous pair": lambda: (AsyncKeywordRetriever(), FakeGenerator()),
+    "an asynchronous run": lambda: AsyncFakeSystem(AsyncKeywordRetriever()),
 }
 METRICS = ["recall@4", "mrr", "containment", "exact_match"]
 
@@ -252,7 +252,7 @@ def test_systems_with_accessible_retriever(shape: str) -> None:
 
 
 def test_retriever_without_generator() -> None:
-    runs = noise_curve(Finder(), samples(), ["recall@4", "mrr"], perturb="noise=0,1", top_k=4)
+    runs = noise_curve(KeywordRetriever(), samples(), ["recall@4", "mrr"], perturb="noise=0,1", top_k=4)
     assert values(runs, "recall@4") == [1, 0]
 
 
@@ -269,20 +269,20 @@ def test_inaccessible_retriever_is_rejected(system: object, message: str, why: s
 
 
 def test_retriever_that_is_never_called_is_an_error() -> None:
-    class Parrot(Whole):
+    class Parrot(FakeSystem):
         def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
             return SystemOutputs([], Response("polly"))
 
     with pytest.raises(BadValueError, match="without calling its 'retriever'"):
-        run_sweep("drop=0,1", Parrot(Finder()))
+        run_sweep("drop=0,1", Parrot(KeywordRetriever()))
 
 
 def test_generator_failure_keeps_the_perturbation_record() -> None:
-    class Choking(Reader):
+    class Choking(FakeGenerator):
         def generate(self, query: str, context_docs: list[Document]) -> Response:
             raise ValueError("cannot read")
 
-    runs = run_sweep("noise=0.5,1", (Finder(), Choking()), corpus=corpus(), store="runs.sqlite")
+    runs = run_sweep("noise=0.5,1", (KeywordRetriever(), Choking()), corpus=corpus(), store="runs.sqlite")
     with RunStore.open("runs.sqlite") as store:
         rows = list(store.outputs(runs.outcomes[1.0].record.run_id))
     assert all(row.output.error == "raised: ValueError: cannot read" for row in rows)
@@ -296,7 +296,7 @@ def test_rates_equal_on_short_lists_are_reported() -> None:
     runs = run_sweep("noise=0,0.2,0.3,1")
     assert runs.curve is not None
     assert runs.curve.notes == [
-        "noise=0.2 and noise=0.3 are the same in a list of 4 (1 of noise); a larger top_k tells them apart"
+        "noise=0.2 and noise=0.3 are the same in a list of 4 (1 of noise); a larger top_k separates them"
     ]
     assert len(set(values(runs, "mrr")[1:3])) == 1
     apart = run_sweep("noise=0,0.25,0.5,1", store="apart.sqlite").curve
@@ -390,16 +390,16 @@ REFUSED = [  # perturb, samples, options, message, why
     ("noise=0.5,1", samples()[:3], {}, "too little noise for sample .0.: it needs 4,", "too few samples to draw noise from"),
     ("noise=0,1", samples(), {"corpus": corpus()[:3]}, "only 2 are certainly not relevant", "a corpus too small"),
     ("noise=0,1", samples(), {"corpus": "there.jsonl"}, "there.jsonl", "a corpus that is not there"),
-    ("duplicate=0,1", samples(), {"conventions": "trec"}, "a document twice is an error", "conventions without duplicates"),
+    ("duplicate=0,1", samples(), {"conventions": "trec"}, "duplicate documents are an error", "conventions without duplicates"),
     ("noise=0,7", samples(), {}, "from 0 to 1", "a rate above 1"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("perturb", "data", "options", "message", "why"), REFUSED, ids=[row[-1] for row in REFUSED])
 def test_invalid_sweep_does_not_call_the_system(perturb: str, data: Any, options: Any, message: str, why: str) -> None:
-    finder = Finder()
+    finder = KeywordRetriever()
     with pytest.raises(AueporaError, match=message):
-        run_sweep(perturb, (finder, Reader()), data, **options)
+        run_sweep(perturb, (finder, FakeGenerator()), data, **options)
     assert finder.asked == []
 
 
@@ -418,15 +418,15 @@ def test_sweep_resumes() -> None:
     stopped = run_sweep("noise=0,0.5,1", stop=stop, watcher=RunCallbacks(answered=count_answers))
     assert not stopped.finished
     assert (list(stopped.outcomes), stopped.last.ended) == ([0.0, 0.5], "stopped")
-    finder = Finder()
-    resumed = run_sweep("noise=0,0.5,1", (finder, Reader()), resume=True)
+    finder = KeywordRetriever()
+    resumed = run_sweep("noise=0,0.5,1", (finder, FakeGenerator()), resume=True)
     assert len(finder.asked) == 24 - 12
     assert [one.record.run_id for one in resumed.outcomes.values()][:2] == [
         one.record.run_id for one in stopped.outcomes.values()
     ]
     whole = run_sweep("noise=0,0.5,1", store="whole.sqlite")
     assert all(values(resumed, name) == values(whole, name) for name in METRICS)
-    again = run_sweep("noise=0,0.5,1", (finder, Reader()), resume=True)
+    again = run_sweep("noise=0,0.5,1", (finder, FakeGenerator()), resume=True)
     assert len(finder.asked) == 12  # all is there: the curve alone
     assert again.curve == resumed.curve
     with RunStore.open("runs.sqlite") as store:
@@ -547,11 +547,11 @@ COMMANDS = [  # arguments, message, why
     (["--perturb-corpus", "x.jsonl"], "--perturb-corpus goes with --perturb", "a corpus alone"),
     (
         ["--perturb", "drop=0,1", "--perturb-corpus", "x.jsonl"],
-        "drop=0,1 draws none",
+        "drop=0,1 uses none",
         "a corpus for what draws no noise",
     ),
-    (["--perturb", "drop=0,1", "--against", "latest"], "--against is about one run", "gates against a run"),
-    (["--perturb", "drop=0,1", "--per-query", "--json"], "--per-query is about one run", "scores of samples"),
+    (["--perturb", "drop=0,1", "--against", "latest"], "--against applies to one run", "gates against a run"),
+    (["--perturb", "drop=0,1", "--per-query", "--json"], "--per-query applies to one run", "scores of samples"),
     (["--perturb", "drop=0,1", "-o", "x.csv"], "curves cannot be written as CSV", "a table of another shape"),
     (["--perturb", "counterfactual=1"], "plan.yaml:2: dataset: counterfactual=1", "no wrong answers"),
     (["--perturb", "noise=1"], "--perturb-corpus", "nothing to draw noise from"),

@@ -1,4 +1,4 @@
-"""No cut of ours is one that Unicode forbids."""
+"""Grapheme clusters: no break that Unicode forbids."""
 
 from itertools import accumulate
 

@@ -1,4 +1,4 @@
-"""``auepora perturb``: any dataset in, JSONL with variants out, and what it refuses."""
+"""``auepora perturb``: any dataset in, JSONL with variants out, and rejected arguments."""
 
 import gzip
 import json
@@ -168,7 +168,7 @@ def test_custom_perturbers_by_import_path(data: Path, auepora: Command) -> None:
 
 
 REFUSED: list[tuple[list[str], str, str]] = [
-    (["data.jsonl"], "choose what is done to the questions", "nothing chosen"),
+    (["data.jsonl"], "give at least one perturbation", "nothing chosen"),
     (["data.jsonl", "--typo", "0.1", "--layout", "azerty"], "goes with --keyboard", "a layout without a keyboard"),
     (["data.jsonl", "--case", "upper", "--keep-numbers"], "goes with --typo", "numbers that nothing would change"),
     (["data.jsonl", "--typo", "1.5"], "1.5 is not in the range 0<=x<=1", "a rate above 1"),
@@ -187,7 +187,7 @@ REFUSED: list[tuple[list[str], str, str]] = [
         "is the input data.jsonl; write to another file",
         "input as output",
     ),
-    (["data.jsonl", "--typo", "0.1", "-o", "out.parquet"], "end the name in .jsonl", "another format asked for"),
+    (["data.jsonl", "--typo", "0.1", "-o", "out.parquet"], "the name must end in .jsonl", "another format asked for"),
     (["absent.jsonl", "--typo", "0.1"], "absent.jsonl", "no such file"),
     (["empty.jsonl", "--typo", "0.1"], "no question in it that could be perturbed: no sample has one", "no queries"),
     (["variants.jsonl", "--typo", "0.1"], "only variants; --variants-too makes variants of them", "only variants"),

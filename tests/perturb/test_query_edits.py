@@ -1,4 +1,4 @@
-"""What each edit does to a question, and what it never does."""
+"""The query edits: their effects and invariants."""
 
 from random import Random
 from typing import Any

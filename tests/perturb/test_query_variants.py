@@ -1,4 +1,4 @@
-"""Variants of questions from Python: linked, repeatable, counted; and what a user's own perturber may be."""
+"""Query variants from Python: linked, reproducible, counted; and custom perturbers."""
 
 import asyncio
 from dataclasses import replace
@@ -91,7 +91,7 @@ def test_same_question_with_other_id_differs() -> None:
 
 
 def test_seeded_variants_are_stable() -> None:
-    # Written down once: whoever perturbs the same data next year has the same variants.
+    # Recorded once: the variants of a seed must never change.
     variants = perturb_queries([sample()], ALL, seed=7, only_variants=True)
     assert {one.sample_id: one.query for one in variants} == {
         "q1~typo-1": "Which river flows thruogh Viienn?",

@@ -1,4 +1,4 @@
-"""What the query browser packs: marks as the metrics count them, texts once, columns that unpack to what went in."""
+"""The packed data of the query browser: marks, deduplicated texts, column round trips."""
 
 import base64
 import gzip

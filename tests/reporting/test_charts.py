@@ -1,4 +1,4 @@
-"""Charts as specs, and our own drawing of them: well-formed, inert, readable without seeing, and true to the numbers."""
+"""Charts: specs and SVG are well-formed, inert, accessible and numerically right."""
 
 import json
 import math
@@ -35,7 +35,7 @@ CHART_NAMES = {make: name for name, make in GALLERY.items()}
 every_chart = for_each(GALLERY.values(), name=CHART_NAMES.__getitem__)
 
 
-def drawn(chart: Chart, **options: Any) -> ElementTree.Element:
+def parse_svg(chart: Chart, **options: Any) -> ElementTree.Element:
     return ElementTree.fromstring(chart.to_svg(**options))
 
 
@@ -62,7 +62,7 @@ def domain(view: dict[str, Any], axis: str = "x") -> list[float]:
 @every_chart
 def test_svg_is_well_formed_and_static(make: Callable[[], Chart]) -> None:
     themes: tuple[Any, ...] = (None, "light", "dark")
-    for one in (element for theme in themes for element in drawn(make(), theme=theme).iter()):
+    for one in (element for theme in themes for element in parse_svg(make(), theme=theme).iter()):
         assert one.tag.removeprefix(SVG) in {
             *("svg", "title", "desc", "g", "a", "text", "rect", "line", "circle", "polygon", "path"),
         }
@@ -77,7 +77,7 @@ def test_svg_is_well_formed_and_static(make: Callable[[], Chart]) -> None:
 @every_chart
 def test_svg_has_accessible_title_and_description(make: Callable[[], Chart]) -> None:
     chart = make()
-    svg = drawn(chart)
+    svg = parse_svg(chart)
     assert svg.get("role") in ("img", "group")
     title, text = svg[0], svg[1]
     assert (title.tag, text.tag) == (f"{SVG}title", f"{SVG}desc")
@@ -89,7 +89,7 @@ def test_svg_has_accessible_title_and_description(make: Callable[[], Chart]) -> 
 
 @every_chart
 def test_everything_lies_inside_the_viewbox(make: Callable[[], Chart]) -> None:
-    svg = drawn(make())
+    svg = parse_svg(make())
     _, _, width, height = map(float, svg.get("viewBox", "").split())
     for view in svg.iter(f"{SVG}g"):
         if view.get("class") != "view":
@@ -106,7 +106,7 @@ def test_everything_lies_inside_the_viewbox(make: Callable[[], Chart]) -> None:
 
 @pytest.mark.parametrize("name", ["intervals in doubt", "hostile names"])
 def test_legend_fits_narrow_chart(name: str) -> None:
-    svg = drawn(GALLERY[name](), width=240, heading=False)
+    svg = parse_svg(GALLERY[name](), width=240, heading=False)
     width = float(svg.get("width", 0))
     for view in (one for one in svg.iter(f"{SVG}g") if one.get("class") == "view"):
         x = float(view.get("transform", "")[len("translate(") :].split(",")[0])
@@ -128,9 +128,9 @@ def test_spec_is_json_with_inline_data(make: Callable[[], Chart]) -> None:
 @every_chart
 def test_chart_can_be_narrow(make: Callable[[], Chart]) -> None:
     chart = make()
-    narrow = drawn(chart, width=360, heading=False)
+    narrow = parse_svg(chart, width=360, heading=False)
     assert float(narrow.get("width", 0)) < 560  # names beside the plot need their room
-    assert float(drawn(chart, width=1200, heading=False).get("width", 0)) == pytest.approx(1200, abs=2)
+    assert float(parse_svg(chart, width=1200, heading=False).get("width", 0)) == pytest.approx(1200, abs=2)
 
 
 @given(st.lists(st.text(), max_size=6), st.text(), st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=6))
@@ -148,7 +148,7 @@ def test_any_name_and_number_can_be_drawn(names: list[str], title: str, values: 
         ),
     ]
     for chart in charts:
-        drawn(chart)
+        parse_svg(chart)
         json.loads(chart.to_json())
 
 
@@ -187,14 +187,14 @@ def test_missing_value_is_labelled_not_drawn() -> None:
     chart = interval_chart(
         [row("a", 0.5), {"name": "b", "value": None}, {"name": "c", "value": math.nan, "note": "why not"}]
     )
-    svg = drawn(chart)
+    svg = parse_svg(chart)
     assert len(marks(svg, "point")) == 1
     assert {"no value", "why not"} <= set(texts(svg))
     assert "2 of 3 have no value" in chart.description
 
 
 def test_point_positions_follow_the_spec() -> None:
-    svg = drawn(interval_chart([row("a", 0.25, 0.25), row("b", 0.5, 0.1)]))
+    svg = parse_svg(interval_chart([row("a", 0.25, 0.25), row("b", 0.5, 0.1)]))
     assert [float(one.get("cx", 0)) for one in marks(svg, "point")] == [115, 230]  # of 460 pixels
     line = marks(svg, "rule")[0]
     assert (line.get("x1"), line.get("x2")) == ("0", "230")
@@ -202,13 +202,13 @@ def test_point_positions_follow_the_spec() -> None:
 
 def test_equal_names_get_numbers() -> None:
     assert unique_labels(["a", "a\ud800", "a", "b\n"]) == ["a", "a (2)", "a (3)", "b\\n"]
-    svg = drawn(interval_chart([row("a", 0.5), row("a", 0.6)]))
+    svg = parse_svg(interval_chart([row("a", 0.5), row("a", 0.6)]))
     assert {"a", "a (2)"} <= set(texts(svg))
 
 
 def test_long_name_is_truncated_with_full_tooltip() -> None:
     name = "metric_" * 20
-    svg = drawn(interval_chart([row(name, 0.5)]))
+    svg = parse_svg(interval_chart([row(name, 0.5)]))
     label = next(one for one in svg.iter(f"{SVG}text") if (one.text or "").startswith("metric_"))
     assert label.text is not None
     assert label.text.endswith("…")
@@ -218,19 +218,19 @@ def test_long_name_is_truncated_with_full_tooltip() -> None:
 
 def test_rows_beyond_the_limit_are_counted() -> None:
     chart = interval_chart([row(f"m{i}", 0.5) for i in range(10_000)])
-    assert len(marks(drawn(chart), "point")) == 200
+    assert len(marks(parse_svg(chart), "point")) == 200
     assert "9,800 more rows not drawn" in chart.description
 
 
 def test_verdict_has_shape_word_and_colour() -> None:
-    svg = drawn(GALLERY["differences of every verdict"]())
+    svg = parse_svg(GALLERY["differences of every verdict"]())
     shapes = {(one.tag.removeprefix(SVG), len(one.get("points", "").split())) for one in marks(svg, "point")}
     assert len(shapes) == 3  # a triangle up and one down have as many corners
     assert {"+0.3000 better", "−0.3000 worse", "0.0000 equal", "+0.0500 inconclusive"} <= set(texts(svg))
 
 
 def test_exploratory_metric_has_no_verdict() -> None:
-    svg = drawn(forest_chart([{"name": "f1", "delta": 0.1, "verdict": "better", "primary": False}]))
+    svg = parse_svg(forest_chart([{"name": "f1", "delta": 0.1, "verdict": "better", "primary": False}]))
     assert "+0.1000" in texts(svg)
     assert "not tested" in texts(svg)
 
@@ -263,7 +263,7 @@ def test_wide_latency_range_uses_log_scale() -> None:
 
 def test_queries_at_one_position_are_one_larger_point() -> None:
     chart = scatter_chart([0.0, 0.0, 1.0], [1.0, 1.0, 0.5], ["q 1", "q/2", "q3"], links=True)
-    svg = drawn(chart)
+    svg = parse_svg(chart)
     assert len(marks(svg, "point")) == 2
     assert [one.get("href") for one in svg.iter(f"{SVG}a")] == ["#q/q%201", "#q/q3"]
     large, small = views(chart)[0]["layer"][1]["data"]["values"]
@@ -283,11 +283,11 @@ def test_thousands_of_queries_become_a_heatmap() -> None:
     chart = GALLERY["thousands of queries"]()
     tips = [one["tip"] for one in views(chart)[0]["layer"][0]["data"]["values"]]
     assert sum(int(tip.split()[0].replace(",", "")) for tip in tips) == 3000
-    assert not marks(drawn(chart), "point")
+    assert not marks(parse_svg(chart), "point")
 
 
 def test_gap_breaks_the_line() -> None:
-    svg = drawn(GALLERY["a curve with a gap"]())
+    svg = parse_svg(GALLERY["a curve with a gap"]())
     assert len(marks(svg, "line")) == 2
     assert len(marks(svg, "point")) == 4
 
@@ -310,7 +310,7 @@ def test_links_stay_inside_the_page() -> None:
     spec = json.loads(chart.to_json())
     for one in spec["vconcat"][0]["layer"][1]["data"]["values"]:
         one["href"] = "javascript:alert(1)"
-    assert not list(drawn(Chart(spec)).iter(f"{SVG}a"))
+    assert not list(parse_svg(Chart(spec)).iter(f"{SVG}a"))
 
 
 @pytest.mark.parametrize(
@@ -371,26 +371,26 @@ def test_tick_format_matches_d3(value: float, form: str, text: str) -> None:
 
 def test_heading_is_wrapped() -> None:
     chart = interval_chart([row("f1", 0.5)], title="a title that is long " * 5)
-    shown = [one for one in texts(drawn(chart, width=300)) if "title" in one]
+    shown = [one for one in texts(parse_svg(chart, width=300)) if "title" in one]
     assert len(shown) > 2
     assert " ".join(shown) == ("a title that is long " * 5).strip()
 
 
 def test_overlapping_labels_are_thinned() -> None:
     chart = forest_chart([{"name": "f1", "delta": 0.001, "low": -0.01, "high": 0.01, "scale": "own"}])
-    wide, narrow = (set(texts(drawn(chart, width=width))) for width in (900, 200))
+    wide, narrow = (set(texts(parse_svg(chart, width=width))) for width in (900, 200))
     assert {"−0.010", "−0.005", "0.000", "0.005", "0.010"} <= wide
     assert {"−0.010", "0.000", "0.010"} <= narrow
     assert "0.005" not in narrow
 
 
-_GROUNDS = {"light": "#ffffff", "dark": "#16181c"}
+_BACKGROUNDS = {"light": "#ffffff", "dark": "#16181c"}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_colours_contrast_with_background(theme: Any) -> None:
     for colour, least in [(TEXT, 7.0), (MUTED, 4.5), (GOOD, 3.0), (BAD, 3.0), *((one, 3.0) for one in SERIES)]:
-        assert contrast(plain_colour(colour, theme), _GROUNDS[theme]) >= least, colour
+        assert contrast(plain_colour(colour, theme), _BACKGROUNDS[theme]) >= least, colour
 
 
 def contrast(one: str, other: str) -> float:
@@ -416,7 +416,7 @@ def test_truncated_text_fits(text: str, limit: float) -> None:
 
 
 def test_hostile_names_are_escaped() -> None:
-    shown = texts(drawn(interval_chart([row(name, 0.5) for name in HOSTILE])))
+    shown = texts(parse_svg(interval_chart([row(name, 0.5) for name in HOSTILE])))
     assert "</text><script>alert(1)</script>" in shown
     assert "null\\u0000byte \\u001b[2J \\u007f \\u009f" in shown
     assert "right-to-left \\u202e override \\u2066" in shown

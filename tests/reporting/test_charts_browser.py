@@ -1,4 +1,4 @@
-"""Charts in a real browser, under the policy that reports have: they follow the page's colours and keep inside their frame."""
+"""Charts in a real browser, under the policy of reports: page colours and layout."""
 
 import base64
 import hashlib

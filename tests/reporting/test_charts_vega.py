@@ -21,7 +21,7 @@ _NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
 _KINDS = {"symbol": "point", "rule": "rule", "rect": "rect", "text": "text"}
 
 
-def translated(element: ElementTree.Element) -> tuple[float, float]:
+def translation(element: ElementTree.Element) -> tuple[float, float]:
     found = re.search(rf"translate\(({_NUMBER}),({_NUMBER})\)", element.get("transform", ""))
     return (float(found[1]), float(found[2])) if found else (0.0, 0.0)
 
@@ -35,7 +35,7 @@ def vega_boxes(svg: str) -> dict[tuple[int, int], list[Box]]:
             continue
         for mark in group:
             inner = next(iter(mark)) if mark.tag == f"{SVG}a" else mark
-            x, y = translated(inner)
+            x, y = translation(inner)
             if name[1] == "rule":
                 box = (x, y, x + float(inner.get("x2", 0)), y + float(inner.get("y2", 0)))
             elif name[1] == "rect":
@@ -83,7 +83,7 @@ def box_of(mark: ElementTree.Element) -> Box:
     return x, y, x, y
 
 
-def around(box: Box) -> Box:
+def bounding_box(box: Box) -> Box:
     """Whichever end comes first."""
     return min(box[0], box[2]), min(box[1], box[3]), max(box[0], box[2]), max(box[1], box[3])
 
@@ -96,7 +96,7 @@ def check_marks(make: Callable[[], Chart]) -> None:
     assert {place: len(found) for place, found in theirs.items() if found} == {p: len(f) for p, f in ours.items() if f}
     for place, found in ours.items():
         kind = chart.spec["vconcat"][place[0]]["layer"][place[1]]["mark"]["type"]
-        for own, other in zip(map(around, found), map(around, theirs[place]), strict=True):
+        for own, other in zip(map(bounding_box, found), map(bounding_box, theirs[place]), strict=True):
             shown = own[:1] if kind == "text" else own  # the height of letters is everyone's own
             assert shown == pytest.approx(other[: len(shown)], abs=0.51 if kind in ("bar", "rect") else 0.05), place
     groups = list(ElementTree.fromstring(own_svg).iter(f"{SVG}g"))

@@ -1,10 +1,10 @@
-"""The drawing of a curve: where the point stands, how long the line is, on which scale."""
+"""Perturbation curves: the drawing, the table, Markdown and JSON."""
 
 import pytest
 
 from auepora_eval.reporting.curve import DRAWING_WIDTH, Curve, CurvePoint, curve_markdown, curve_text
 
-ROWS = [  # value, interval, own scale, where the point stands, from where to where the line goes, why
+ROWS = [  # value, interval, own scale, position of the point, ends of the line, why
     (0.5, (0.25, 0.75), False, 12, (6, 18), "the middle of 0 to 1"),
     (0.0, (0.0, 0.1), False, 0, (0, 2), "at the beginning"),
     (1.0, (0.9, 1.0), False, 24, (22, 24), "at the end"),

@@ -1,4 +1,4 @@
-"""Results and comparisons as frames of pandas, polars and Arrow: the same rows, nulls for what is not there."""
+"""Results and comparisons as frames of pandas, polars and Arrow: the same rows, nulls for missing values."""
 
 import json
 import math
@@ -32,7 +32,7 @@ def evaluate_samples() -> Results:
 
 
 def rows_of(made: Any, kind: str) -> list[dict[str, Any]]:
-    """The rows of a frame with None for what is missing, whichever way that kind says it."""
+    """The rows of a frame, with None for missing values of any kind."""
     need(KINDS[kind])
     if kind == "pandas":
         import pandas as pd

@@ -1,4 +1,4 @@
-"""Metric cards: every metric is explained, and the reference pages in docs/ are what the registry says today."""
+"""Metric cards: every metric is explained, and the reference pages in docs/ match the registry."""
 
 import pytest
 

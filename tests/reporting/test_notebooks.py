@@ -1,4 +1,4 @@
-"""What notebooks show of results, comparisons and charts: tables and drawings, inert whatever names hold."""
+"""Notebook output of results, comparisons and charts: tables and SVG, with escaped names."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from helpers.chart_gallery import GALLERY, HOSTILE
 from helpers.stored_runs import run, samples
 
 
-class Seen(HTMLParser):
+class ParsedHtml(HTMLParser):
     """The tags, attributes and texts of some HTML."""
 
     def __init__(self, html: str) -> None:
@@ -41,7 +41,7 @@ def result(name: str, value: float = 0.5, **fields: Any) -> MetricResult:
 
 def test_results_html_is_table_with_intervals_and_chart() -> None:
     answers = MetricResult("token_f1", TargetCategory.GENERATION_CORRECTNESS, 0.25, defined=False)
-    seen = Seen(Results([result("mrr", interval=(0.4, 0.6)), answers])._repr_html_())
+    seen = ParsedHtml(Results([result("mrr", interval=(0.4, 0.6)), answers])._repr_html_())
     assert {"Retrieval accuracy", "mrr", "0.5000", "0.4000 – 0.6000", "Answer correctness", "n/a"} <= set(seen.texts)
     assert {"table", "svg"} <= set(seen.tags)
 
@@ -53,12 +53,12 @@ def test_empty_results_html() -> None:
 def test_unreliable_interval_is_marked() -> None:
     doubtful = result("mrr", interval=(0.4, 0.6))
     doubtful.details["interval"] = {"flags": ["few"]}
-    assert "0.4000 – 0.6000 ?" in Seen(Results([doubtful])._repr_html_()).texts
+    assert "0.4000 – 0.6000 ?" in ParsedHtml(Results([doubtful])._repr_html_()).texts
 
 
 def test_result_names_are_escaped() -> None:
     html = Results([result(name) for name in HOSTILE])._repr_html_()
-    seen = Seen(html)
+    seen = ParsedHtml(html)
     assert "script" not in seen.tags
     assert not [name for name in seen.attributes if name.startswith("on")]
     assert "</text><script>alert(1)</script>" in seen.texts
@@ -70,7 +70,7 @@ def test_comparison_html_is_table_and_forest_chart(tmp_path: Path) -> None:
         first = run(store, "a", dataset, lambda n: "no", ["exact_match"])
         second = run(store, "b", dataset, lambda n: "yes" if n % 2 else "no", ["exact_match", "token_f1"])
         report = compare_runs(first.run_id, second.run_id, store=store)
-    seen = Seen(report._repr_html_())
+    seen = ParsedHtml(report._repr_html_())
     assert {"exact_match", "+0.5000", "inconclusive"} <= set(seen.texts)
     assert {"table", "svg"} <= set(seen.tags)
     assert "script" not in seen.tags

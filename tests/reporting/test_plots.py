@@ -43,21 +43,21 @@ CITIES = ["Athens", "Beijing", "London", "Rio", "Tokyo", "Paris", "Sydney", "Atl
 
 
 @dataclass
-class Finder:
+class FakeRetriever:
     """Returns the documents of all cities, from the one asked for on, after ``skip`` others."""
 
     skip: int = 0
 
     def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
         asked = int(query.split()[-1].rstrip("?"))
-        # Some questions are harder: the farther along, the lower the right document stands.
+        # Some questions are harder: the later the question, the lower the rank of the right document.
         places = [(asked - self.skip - asked % 3 + step) % len(CITIES) for step in range(top_k)]
         return [RetrievedDocument(Document(f"d{n}", CITIES[n]), None, rank) for rank, n in enumerate(places, 1)]
 
 
 @dataclass
-class Sayer:
-    """Says what stands in one of the documents."""
+class FakeGenerator:
+    """Answers with the content of one of the documents."""
 
     place: int = 0
 
@@ -79,7 +79,7 @@ def questions() -> list[EvaluationSample]:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredRuns:
     """Two runs, a replay of them, and a sweep."""
 
     store: RunStore
@@ -93,11 +93,11 @@ class Stored:
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoredRuns]:
     path = tmp_path_factory.mktemp("plots") / "runs.sqlite"
     with RunStore.open(path) as store:
         given: dict[str, Any] = {"store": store, "slices": ["labels.half"], "top_k": 5}
-        systems = {"old": (Finder(1), Sayer(2)), "new": (Finder(0), Sayer(0))}
+        systems = {"old": (FakeRetriever(1), FakeGenerator(2)), "new": (FakeRetriever(0), FakeGenerator(0))}
         old, new = (
             run_system(system, questions(), METRICS, name=name, **given).record for name, system in systems.items()
         )
@@ -109,7 +109,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
         swept = noise_curve(
             systems["new"], questions(), ["recall@3", "exact_match"], store=store, name="swept", top_k=5, **noise
         )
-        yield Stored(store, str(path), old.run_id, new.run_id, swept)
+        yield StoredRuns(store, str(path), old.run_id, new.run_id, swept)
 
 
 def points(chart: Chart) -> list[dict[str, Any]]:
@@ -122,7 +122,7 @@ def points(chart: Chart) -> list[dict[str, Any]]:
     ]
 
 
-def test_results_are_grouped_by_target(stored: Stored) -> None:
+def test_results_are_grouped_by_target(stored: StoredRuns) -> None:
     results = stored.results(stored.second)
     chart = plot_results(results)
     assert {one["name"]: one["value"] for one in points(chart)} == {
@@ -137,7 +137,7 @@ def test_results_are_grouped_by_target(stored: Stored) -> None:
     assert domain[0] < 0 or domain[1] != 1
 
 
-def test_several_runs_share_a_group(stored: Stored) -> None:
+def test_several_runs_share_a_group(stored: StoredRuns) -> None:
     chart = plot_results({"old": stored.results(stored.first), "new": stored.results(stored.second)})
     names = [one["name"] for one in points(chart)]
     assert names.count("old") == names.count("new") == len(METRICS)
@@ -150,7 +150,7 @@ def test_undefined_result_is_labelled() -> None:
     assert "no sample was scored" in chart.to_svg()
 
 
-def test_distribution_counts_every_score(stored: Stored) -> None:
+def test_distribution_counts_every_score(stored: StoredRuns) -> None:
     result = stored.results(stored.second).by_name["exact_match"]
     chart = plot_distribution(result)
     bars = chart.spec["vconcat"][0]["layer"][0]["data"]["values"]
@@ -166,7 +166,7 @@ def test_distribution_needs_scores() -> None:
         plot_latency({"a": MetricResult("mean_latency", TargetCategory.LATENCY, 0.5)})
 
 
-def test_curve_over_k_has_computed_cutoffs(stored: Stored) -> None:
+def test_curve_over_k_has_computed_cutoffs(stored: StoredRuns) -> None:
     results = stored.results(stored.second)
     found = points(plot_curve_over_k(results))
     assert [(one["line"], one["at"]) for one in found] == [("recall", 1), ("recall", 3)]
@@ -175,13 +175,13 @@ def test_curve_over_k_has_computed_cutoffs(stored: Stored) -> None:
         plot_curve_over_k(results, families=["recal"])
 
 
-def test_slices_chart_has_groups(stored: Stored) -> None:
+def test_slices_chart_has_groups(stored: StoredRuns) -> None:
     result = stored.results(stored.second).by_name["exact_match"]
     found = {one["name"]: one["value"] for one in points(plot_slices(result))}
     assert found == {group: part.value for group, part in result.slices["labels.half"].items()}
 
 
-def test_causes_come_from_failure_attribution(stored: Stored) -> None:
+def test_causes_come_from_failure_attribution(stored: StoredRuns) -> None:
     results = stored.results(stored.first)
     causes = results.by_name["failure_attribution@3"].details["causes"]
     rows = plot_causes(results).spec["vconcat"][0]["layer"][0]["data"]["values"]
@@ -190,7 +190,7 @@ def test_causes_come_from_failure_attribution(stored: Stored) -> None:
         plot_causes(Results([]))
 
 
-def test_quality_by_rank_follows_the_first_relevant_document(stored: Stored) -> None:
+def test_quality_by_rank_follows_the_first_relevant_document(stored: StoredRuns) -> None:
     found = {
         one["rank"]: one["value"] for one in points(plot_quality_by_rank(stored.results(stored.second), "exact_match"))
     }
@@ -212,14 +212,14 @@ def test_scores_by_rank(ranks: Any, scores: Any, expected: Any, why: str) -> Non
     assert {one["rank"]: (one["value"], one["n"]) for one in quality_rows(ranks, scores)} == expected
 
 
-def test_comparison_chart_has_differences_verdicts_and_refusals(stored: Stored) -> None:
+def test_comparison_chart_has_differences_verdicts_and_refusals(stored: StoredRuns) -> None:
     report = compare_runs(stored.first, stored.second, store=stored.store)
     found = {one["name"]: (one["delta"], one["verdict"]) for one in points(plot_comparison(report))}
     assert found == {one.name: (one.delta, one.verdict) for one in report.metrics if one.delta is not None}
     assert points(plot_comparison(report.metrics)) == points(plot_comparison(report))
 
 
-def test_wins_and_losses_match_the_report(stored: Stored) -> None:
+def test_wins_and_losses_match_the_report(stored: StoredRuns) -> None:
     report = compare_runs(stored.first, stored.second, store=stored.store)
     bars = plot_wins_losses(report).spec["vconcat"][0]["layer"][0]["data"]["values"]
     of_metric = next(one for one in report.metrics if one.name == "exact_match")
@@ -227,7 +227,7 @@ def test_wins_and_losses_match_the_report(stored: Stored) -> None:
     assert won == of_metric.wins > 0
 
 
-def test_scatter_of_queries(stored: Stored) -> None:
+def test_scatter_of_queries(stored: StoredRuns) -> None:
     first, second = stored.results(stored.first), stored.results(stored.second)
     chart = plot_scatter(first, second, "token_f1")
     assert f"{len(CITIES)} queries" in chart.description
@@ -235,7 +235,7 @@ def test_scatter_of_queries(stored: Stored) -> None:
     assert "no query has a score in both" in plot_scatter(first, fewer, "token_f1").description
 
 
-def test_noise_curve_has_levels(stored: Stored) -> None:
+def test_noise_curve_has_levels(stored: StoredRuns) -> None:
     curve = stored.swept.curve
     assert curve is not None
     found = [(one["line"], one["at"], one["value"]) for one in points(plot_noise_curve(curve, metrics=["recall@3"]))]
@@ -247,14 +247,14 @@ def test_noise_curve_has_levels(stored: Stored) -> None:
 # --- stored runs -----------------------------------------------------------------------------------------------------
 
 
-def runs_of(kind: str, stored: Stored) -> list[str]:
+def runs_of(kind: str, stored: StoredRuns) -> list[str]:
     if kind == "noise":
         return [stored.swept.outcomes[0.5].record.run_id]
     return [stored.first, stored.second] if KINDS[kind].min_runs == 2 else [stored.second]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_draws_stored_runs(kind: str, stored: Stored) -> None:
+def test_every_kind_draws_stored_runs(kind: str, stored: StoredRuns) -> None:
     chart = plot_runs(kind, runs_of(kind, stored), store=stored.store)
     assert any(layer["data"]["values"] for view in chart.spec["vconcat"] for layer in view["layer"])
     assert "no " not in chart.title
@@ -262,12 +262,12 @@ def test_every_kind_draws_stored_runs(kind: str, stored: Stored) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind, one in KINDS.items() if one.min_runs == 1 and one.max_runs > 1])
-def test_kinds_with_several_runs(kind: str, stored: Stored) -> None:
+def test_kinds_with_several_runs(kind: str, stored: StoredRuns) -> None:
     chart = plot_runs(kind, [stored.first, stored.second], store=stored.store)
     assert "old" in chart.to_svg() or "new" in chart.to_svg()
 
 
-def test_sweep_is_found_from_any_of_its_runs(stored: Stored) -> None:
+def test_sweep_is_found_from_any_of_its_runs(stored: StoredRuns) -> None:
     charts = [
         plot_runs("noise", [outcome.record.run_id], store=stored.store, metrics=["recall@3"])
         for outcome in stored.swept.outcomes.values()
@@ -276,7 +276,7 @@ def test_sweep_is_found_from_any_of_its_runs(stored: Stored) -> None:
     assert [one["at"] for one in points(charts[0])] == [0, 0.5, 1]
 
 
-def test_split_parts_add_up(stored: Stored) -> None:
+def test_split_parts_add_up(stored: StoredRuns) -> None:
     chart = plot_runs("split", [stored.first, stored.second], store=stored.store, metrics=["exact_match"])
     found = {one["name"]: one["delta"] for one in points(chart)}
     assert found["retrieval"] + found["generation"] == pytest.approx(found["together"], abs=1e-12)
@@ -296,18 +296,18 @@ REFUSED = [  # kind, runs, metrics, message, why
 
 @pytest.mark.parametrize(("kind", "runs", "metrics", "message", "why"), REFUSED, ids=[one[-1] for one in REFUSED])
 def test_invalid_plot_requests(
-    kind: str, runs: int, metrics: list[str], message: str, why: str, stored: Stored
+    kind: str, runs: int, metrics: list[str], message: str, why: str, stored: StoredRuns
 ) -> None:
     with pytest.raises(AueporaError, match=message):
         plot_runs(kind, [stored.first, stored.second][:runs], store=stored.store, metrics=metrics)
 
 
-def test_duplicate_run_is_rejected(stored: Stored) -> None:
+def test_duplicate_run_is_rejected(stored: StoredRuns) -> None:
     with pytest.raises(BadValueError, match="is listed twice"):
         plot_runs("forest", [stored.first, stored.first], store=stored.store)
 
 
-def test_split_without_replay_names_the_command(stored: Stored) -> None:
+def test_split_without_replay_names_the_command(stored: StoredRuns) -> None:
     with pytest.raises(BadValueError, match=r"auepora replay .* makes one"):
         plot_runs("split", [stored.second, stored.first], store=stored.store)
 
@@ -322,7 +322,7 @@ def test_plot_command_lists_kinds(auepora: Run) -> None:
 
 
 @pytest.mark.parametrize("form", ["svg", "html", "json"])
-def test_plot_command_writes_format_of_suffix(form: str, stored: Stored, auepora: Run, tmp_path: Path) -> None:
+def test_plot_command_writes_format_of_suffix(form: str, stored: StoredRuns, auepora: Run, tmp_path: Path) -> None:
     target = tmp_path / f"chart.{form}"
     code, _, err = auepora(
         "plot", "scores", stored.second, "-m", "mrr", "--store", stored.path, "-o", str(target), "--title", "<mine>", "--width", "600",
@@ -339,7 +339,7 @@ def test_plot_command_writes_format_of_suffix(form: str, stored: Stored, auepora
 
 
 def test_plot_command_default_file_name(
-    stored: Stored, auepora: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stored: StoredRuns, auepora: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code, _, err = auepora("plot", "wins", stored.first, stored.second, "--store", stored.path, "--theme", "dark")
@@ -347,7 +347,7 @@ def test_plot_command_default_file_name(
     assert "#16181c" in (tmp_path / "wins.svg").read_text(encoding="utf-8")
 
 
-def test_png_with_extra(stored: Stored, auepora: Run, tmp_path: Path) -> None:
+def test_png_with_extra(stored: StoredRuns, auepora: Run, tmp_path: Path) -> None:
     requirements.need("vl_convert")
     target = tmp_path / "chart.png"
     code, _, _ = auepora("plot", "scatter", stored.first, stored.second, "--store", stored.path, "-o", str(target))
@@ -356,7 +356,7 @@ def test_png_with_extra(stored: Stored, auepora: Run, tmp_path: Path) -> None:
 
 
 def test_png_without_extra_is_rejected(
-    stored: Stored, auepora: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stored: StoredRuns, auepora: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("vl_convert", "altair"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -379,14 +379,14 @@ BAD_CALLS = [  # arguments, message, why
 
 @pytest.mark.parametrize(("arguments", "message", "why"), BAD_CALLS, ids=[one[-1] for one in BAD_CALLS])
 def test_plot_command_bad_arguments_exit_2(
-    arguments: list[str], message: str, why: str, stored: Stored, auepora: Run
+    arguments: list[str], message: str, why: str, stored: StoredRuns, auepora: Run
 ) -> None:
     code, _, err = auepora("plot", *arguments, "--store", stored.path)
     assert code == 2
     assert message in err
 
 
-def test_plot_command_does_not_overwrite_the_store(stored: Stored, auepora: Run, tmp_path: Path) -> None:
+def test_plot_command_does_not_overwrite_the_store(stored: StoredRuns, auepora: Run, tmp_path: Path) -> None:
     target = tmp_path / "runs.svg"
     target.write_bytes(Path(stored.path).read_bytes())
     code, _, err = auepora("plot", "scores", "--store", str(target), "-o", str(target))

@@ -1,4 +1,4 @@
-"""Progress: a line that goes on a terminal, lines that stay elsewhere, and only after a while."""
+"""The progress line: rewritten on a terminal, permanent lines elsewhere, shown only after a while."""
 
 import io
 import sys
@@ -34,7 +34,9 @@ def test_total_may_be_callable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("tty", "patience"), [(False, 0.0), (True, 3600.0)], ids=["no terminal", "short work"])
-def test_no_line_for_short_or_silenced_work(monkeypatch: pytest.MonkeyPatch, tty: bool, patience: float) -> None:
+def test_no_line_for_short_work_or_without_terminal(
+    monkeypatch: pytest.MonkeyPatch, tty: bool, patience: float
+) -> None:
     stream = terminal(monkeypatch, tty=tty, patience=patience)
     with progress("scoring", 5) as advance:
         advance(5)
@@ -80,7 +82,7 @@ def test_line_is_cleared_with_the_last_count(monkeypatch: pytest.MonkeyPatch) ->
         assert stream.written.wait(30)
         advance(1)
         advance(1)
-        assert stream.getvalue().endswith(" \r")  # gone, and what is printed from here on stands alone
+        assert stream.getvalue().endswith(" \r")  # cleared, so that later output starts on an empty line
         shown = stream.getvalue()
     assert stream.getvalue() == shown
 

@@ -1,4 +1,4 @@
-"""The query browser in a real browser: what it lists, opens and compares; and that hostile texts stay texts."""
+"""The query browser in a real browser: list, query view, comparison, and escaping of hostile texts."""
 
 import json
 import re
@@ -352,7 +352,7 @@ def test_print_open_query(opened: Open, pages: dict[str, Path]) -> None:
     assert page.locator(".qb-query details:not([open])").count() > 0
 
 
-# --- what is hostile, missing or much --------------------------------------------------------------------------------
+# --- hostile, missing or large data ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The report as a file: what it says of one run, of two, of more; sound whatever the runs hold."""
+"""The report file of one, two and more runs, also with hostile or missing data."""
 
 import json
 import re
@@ -61,7 +61,7 @@ def by_name(store: RunStore, record: RunRecord) -> dict[str, MetricResult]:
     return {one.name: one for one in store.results(record.run_id)}
 
 
-# --- what it says ----------------------------------------------------------------------------------------------------
+# --- content -------------------------------------------------------------------------------------------------------
 
 
 def test_report_of_one_run(store: RunStore, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_comparison_of_two_runs(store: RunStore, tmp_path: Path) -> None:
     titles = [text.strip(" #") for level, text in page.headings if level == 2]
     assert titles[:4] == ["Differences", "Wins and losses", "What changed, query by query", "Retrieval or generation?"]
     assert "B (after) against A (before) is better on" in page.text
-    # The verdict stands beside the name, where it is in sight on every screen.
+    # The verdict is next to the name, visible on every screen.
     assert "▲ better 0.0000 0.3000 +0.3000" in page.text
     assert "#q/q00004" in page.links
     assert "Distributions" in titles

@@ -1,4 +1,4 @@
-"""Tables that leave the terminal: Markdown pages with intervals, CSV of comparisons and of every score."""
+"""Exported tables: Markdown pages with intervals, CSV of comparisons and of every score."""
 
 import csv
 import io

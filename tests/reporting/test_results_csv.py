@@ -1,4 +1,4 @@
-"""CSV: every digit, slices as further rows, cells that hold what would break a line."""
+"""Results as CSV: all digits, slices as rows, escaped cells."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Gold given as passages, in what is made of stored runs: golden queries, causes, curves, rank charts, the query page."""
+"""Hits by span of stored runs: golden queries, causes, curves, rank charts, the query page."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Freed memory kept: the next batch need not ask the system for the same pages again."""
+"""Freed memory is kept: the next batch does not request the same pages again."""
 
 import platform
 import subprocess
@@ -19,7 +19,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
-def test_pages_are_asked_for_once() -> None:
+def test_memory_pages_are_requested_once() -> None:
     def faults(how: str) -> int:
         done = subprocess.run([sys.executable, "-c", FAULTS, how], check=True, capture_output=True, text=True)
         return int(done.stdout)
@@ -32,7 +32,7 @@ def test_pages_are_asked_for_once() -> None:
 
 
 @pytest.mark.parametrize("system", ["darwin", "win32"])
-def test_elsewhere_nothing_is_done(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_op_on_other_platforms(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from auepora_eval.core.allocator import disable_malloc_trim
 
     monkeypatch.setattr(sys, "platform", system)

@@ -1,4 +1,4 @@
-"""Batches: features are built once, alignment and types are checked, remarks are collected."""
+"""Batches: features are built once, alignment and types are checked, warnings are collected."""
 
 import asyncio
 import math
@@ -27,7 +27,7 @@ def test_a_feature_is_built_once() -> None:
     assert calls == [batch]
 
 
-def test_an_awaited_feature_is_built_once_and_survives_a_waiter_that_gives_up() -> None:
+def test_async_feature_is_built_once_and_survives_a_cancelled_waiter() -> None:
     batch = Batch([], [])
     calls = []
 
@@ -130,15 +130,15 @@ def test_scores_are_numbers_or_unknown(scores: list[Any], problem: str | None) -
     ],
     ids=["bare id", "id in place of the document", "score that is text"],
 )
-def test_what_is_no_retrieved_document(item: RetrievedDocument, message: str) -> None:
+def test_invalid_retrieved_documents(item: RetrievedDocument, message: str) -> None:
     with pytest.raises(BadTypeError, match=message):
         evaluate([sample(["a"])], [SystemOutputs(retrieved=[item])], ["recall@5"])
 
 
-def test_relevance_must_be_whole() -> None:
+def test_relevance_must_be_an_integer() -> None:
     assert evaluate([sample({"a": 2.0})], [output(["a"])], ["recall@5"])[0].value == 1.0  # type: ignore[dict-item]
     for level in (1.5, "2", True, None):
-        with pytest.raises(BadTypeError, match=r"the relevance of 'a' is .*; it must be a whole number"):
+        with pytest.raises(BadTypeError, match=r"the relevance of 'a' is .*; it must be an integer"):
             evaluate([sample({"a": level})], [output(["a"])], ["recall@5"])  # type: ignore[dict-item]
 
 
@@ -154,7 +154,7 @@ def test_a_rank_that_contradicts_the_list_is_a_warning_and_the_list_counts() -> 
 
 
 @pytest.mark.parametrize("metric", ["mrr", "recall_doc@3", "empty_result_rate"])
-def test_whatever_looks_at_rankings_checks_them(metric: str) -> None:
+def test_every_ranking_feature_validates_documents(metric: str) -> None:
     bad, odd = output(["x", "a"]), output(["x", "a"])
     bad.retrieved[1].score = float("nan")
     with pytest.raises(BadValueError, match="is NaN"):
@@ -164,7 +164,7 @@ def test_whatever_looks_at_rankings_checks_them(metric: str) -> None:
         evaluate([sample(["a"])], [odd], [metric])
 
 
-def test_rankings_read_again_and_again_are_the_same_and_remarked_once() -> None:
+def test_rankings_read_repeatedly_are_equal_and_warn_once() -> None:
     failed, odd = output(["x"]), output(["x", "a"])
     failed.error, odd.retrieved[0].rank = "timeout", 5
     batch = Batch([sample(["a"])] * 4, [odd, None, failed, output(["b"])])
@@ -179,7 +179,7 @@ def test_rankings_read_again_and_again_are_the_same_and_remarked_once() -> None:
     assert list(again) == [["x"], ["b"]]
 
 
-def test_notes_are_said_once() -> None:
+def test_each_warning_is_emitted_once() -> None:
     batch = Batch([], [])
     for name in ("a", "b", "c"):
         batch.note("odd", name)
@@ -188,12 +188,12 @@ def test_notes_are_said_once() -> None:
     assert len(caught) == 1
 
 
-def test_a_batch_travels() -> None:
+def test_batch_is_pickled() -> None:
     batch = pickle.loads(pickle.dumps(Batch([sample(["a"])], [output(["a"])])))
     assert batch.feature("n", len) == 1
 
 
-def test_what_was_found_can_be_taken_apart() -> None:
+def test_positions_of_a_range_of_queries() -> None:
     golds = [{"a": 1, "b": 0}, None, {"b": 2}, {"c": 3, "a": -1}, {}]
     returned = ["ab", "a", "xb", "ac", "a"]
     samples = [sample(gold) for gold in golds]

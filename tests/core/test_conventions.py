@@ -1,4 +1,4 @@
-"""Conventions and signatures: presets, choices, round trips, mismatches."""
+"""Conventions and signatures: presets, values, round trips, mismatches."""
 
 import pickle
 
@@ -31,7 +31,7 @@ def test_signature(spec: str, conventions: str, want: str) -> None:
     assert Signature.parse(want) == built.signature
 
 
-def test_every_departure_from_the_rule_shows() -> None:
+def test_every_non_default_convention_is_in_the_signature() -> None:
     built = metric("map@10", min_relevance=2, depth=5, on_system_failure="exclude", missing="zero")
     assert isinstance(built, BatchMetric)
     assert str(built.signature) == "map@10|ap:hits|empty:skip|rel:2|depth:5|missing:zero|failed:exclude|v1"
@@ -44,7 +44,7 @@ def test_an_alias_changes_the_name_and_not_the_signature() -> None:
     assert built.signature.name == "map@10"
 
 
-def test_numbers_by_different_rules_are_not_compared() -> None:
+def test_different_signatures_are_not_compared() -> None:
     first = Signature.parse("map@10|ap:hits|empty:skip|v1")
     first.require_same(Signature("map@10", {"ap": "hits", "empty": "skip"}))
     with pytest.raises(SignatureMismatchError, match="in: ap, rel, version") as caught:
@@ -53,12 +53,12 @@ def test_numbers_by_different_rules_are_not_compared() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "map", "map|ap:hits", "map|nonsense|v1", "|v1"])
-def test_what_is_no_signature(text: str) -> None:
+def test_invalid_signatures(text: str) -> None:
     with pytest.raises(BadValueError, match="is not a signature"):
         Signature.parse(text)
 
 
-def test_signatures_travel() -> None:
+def test_signatures_are_pickled() -> None:
     signature = Signature("map", {"ap": "gold"}, 3)
     assert pickle.loads(pickle.dumps(signature)) == signature
     assert str(signature.with_options(depth="5")) == "map|ap:gold|depth:5|v3"
@@ -85,7 +85,7 @@ def test_a_preset_with_changes() -> None:
     assert auto_conventions(judged_pool=False).name == "auepora"
 
 
-def test_unknown_choices_are_named() -> None:
+def test_unknown_conventions_are_named() -> None:
     with pytest.raises(UnknownConventionError, match="unknown conventions 'trek'; choose one of: auepora, paper"):
         Conventions.of("trek")
     with pytest.raises(UnknownConventionError, match="'ap': 'median'; choose one of: hits, capped, gold"):
@@ -97,6 +97,6 @@ def test_unknown_choices_are_named() -> None:
 @pytest.mark.parametrize(
     "choice", [{"depth": 0}, {"depth": 1.5}, {"mrr_cut": -1}, {"min_relevance": "2"}, {"k_values": (0,)}]
 )
-def test_numbers_that_cannot_be_meant(choice: dict[str, object]) -> None:
+def test_invalid_numbers(choice: dict[str, object]) -> None:
     with pytest.raises(BadValueError, match=next(iter(choice))):
         Conventions.of(**choice)

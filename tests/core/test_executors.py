@@ -1,4 +1,4 @@
-"""Scoring in several processes: the same numbers to the last bit, errors that come back, workers that die."""
+"""Scoring in several processes: results equal to the serial executor, errors, and workers that die."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ def pool() -> Iterator[ProcessExecutor]:
 # The data have nuggets that are none, which is said.
 @pytest.mark.filterwarnings(r"ignore:metric 'nugget_recall'. metadata\.nuggets:UserWarning")
 @pytest.mark.parametrize("size", [3, pytest.param(1000, marks=pytest.mark.slow)])
-def test_the_same_to_the_last_bit(pool: ProcessExecutor, size: int) -> None:
+def test_results_equal_those_of_the_serial_executor(pool: ProcessExecutor, size: int) -> None:
     rows, outs = made_data(n=60)
     metrics = [built(spec) for spec in SPECS if not model_names(spec)]
     chosen = list({one.name: one for one in metrics}.values())
@@ -47,7 +47,7 @@ def test_the_same_to_the_last_bit(pool: ProcessExecutor, size: int) -> None:
 
 
 @pytest.mark.part("models")
-def test_models_are_asked_in_other_processes_too(pool: ProcessExecutor) -> None:
+def test_models_are_called_in_worker_processes(pool: ProcessExecutor) -> None:
     rows, outs = made_data(n=30)
     specs = [{"sbert_similarity": {"model": made("sbert")}}, {"nli_grounding": {"model": made("nli")}}]
     here = evaluate(rows, outs, specs)
@@ -72,9 +72,9 @@ def test_one_worker_is_this_process() -> None:
         assert list(evaluate(rows, outs, ["token_f1"], executor=alone)) == list(evaluate(rows, outs, ["token_f1"]))
 
 
-def test_an_error_comes_back_as_it_was(pool: ProcessExecutor) -> None:
+def test_error_is_returned_from_a_worker(pool: ProcessExecutor) -> None:
     samples = [EvaluationSample(str(n), "", reference_answers=["x", None]) for n in range(8)]  # type: ignore[list-item]
-    with pytest.raises(AueporaError, match="a reference answer is None, not a text"):
+    with pytest.raises(AueporaError, match="a reference answer is None, not a string"):
         evaluate(samples, [None] * 8, ["token_f1"], executor=pool, batch_size=1)
     rows, outs = made_data(n=10)
     assert evaluate(rows, outs, ["token_f1"], executor=pool, batch_size=1)  # the pool is still good
@@ -91,7 +91,7 @@ def broken(what: str) -> SystemOutputs:
 
 
 @pytest.mark.parametrize("what", ["retrieved", "text"])
-def test_what_is_wrong_is_as_wrong_there(pool: ProcessExecutor, what: str) -> None:
+def test_invalid_objects_are_preserved(pool: ProcessExecutor, what: str) -> None:
     samples = [EvaluationSample(str(n), "", reference_answer=Response("x")) for n in range(6)]
     messages = []
     for executor in ("serial", pool):
@@ -101,14 +101,14 @@ def test_what_is_wrong_is_as_wrong_there(pool: ProcessExecutor, what: str) -> No
     assert messages[0] == messages[1]
 
 
-def test_what_cannot_leave_is_scored_here(pool: ProcessExecutor) -> None:
+def test_unpicklable_batch_is_scored_in_this_process(pool: ProcessExecutor) -> None:
     samples = [EvaluationSample(str(n), "", reference_answer=Response("x")) for n in range(6)]
     outputs = [SystemOutputs([], Response("x"), extra={"call": lambda: None}) for _ in samples]
     (result,) = evaluate(samples, outputs, ["token_f1"], executor=pool, batch_size=2)
     assert result.value == 1.0
 
 
-class EndsItsProcess(SampleMetric):
+class ExitsItsProcess(SampleMetric):
     """Ends the process it is scored in, unless that is this one."""
 
     target = TargetCategory.LATENCY
@@ -122,14 +122,14 @@ class EndsItsProcess(SampleMetric):
         return Score(1.0)
 
 
-def test_a_process_that_dies_is_said_to_have_died() -> None:
+def test_dead_worker_is_reported() -> None:
     rows = [EvaluationSample(str(n), "") for n in range(12)]
     outs = [SystemOutputs([]) for _ in rows]
     with ProcessExecutor(2) as pool, pytest.raises(WorkerError, match="a scoring process died"):
-        evaluate(rows, outs, [EndsItsProcess(os.getpid())], executor=pool, batch_size=1)
+        evaluate(rows, outs, [ExitsItsProcess(os.getpid())], executor=pool, batch_size=1)
 
 
-def test_a_metric_that_cannot_travel() -> None:
+def test_metric_that_cannot_be_pickled() -> None:
     class Local(SampleMetric):
         target = TargetCategory.LATENCY
 
@@ -146,23 +146,23 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"executor": "process"}, "did you mean 'processes'"),
     ({"executor": 3}, "an Executor, not 3"),
     ({"workers": 2}, "goes with executor='processes' or 'ray'"),
-    ({"executor": "ray", "workers": 0}, "workers must be a whole number of at least 1"),
-    ({"executor": "processes", "workers": 0}, "workers must be a whole number of at least 1"),
+    ({"executor": "ray", "workers": 0}, "workers must be an integer >= 1"),
+    ({"executor": "processes", "workers": 0}, "workers must be an integer >= 1"),
 ]
 
 
 @pytest.mark.parametrize(("options", "message"), BAD)
-def test_wrong_choices(options: dict[str, Any], message: str) -> None:
+def test_invalid_executors(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         evaluate([], [], ["token_f1"], **options)
 
 
-def test_an_address_goes_with_a_cluster() -> None:
+def test_address_needs_a_cluster_executor() -> None:
     with pytest.raises(ValueError, match="address='auto' goes with executor='ray'"):
         make_executor("processes", 2, "auto")
 
 
-def test_a_script_without_a_main_guard_is_told(tmp_path: Path) -> None:
+def test_script_without_a_main_guard_is_reported(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate\n"

@@ -96,7 +96,7 @@ def test_a_name_changes_neither_signature_nor_equality() -> None:
 
 
 @pytest.mark.parametrize("name", [5, ["mine"]])
-def test_what_cannot_be_a_name(name: Any) -> None:
+def test_names_that_are_not_allowed(name: Any) -> None:
     with pytest.raises(BadValueError, match="a metric cannot be called"):
         RecallAtK(5, name=name)
 
@@ -106,7 +106,7 @@ class System:
         return OUTPUTS[int(sample.sample_id)]
 
 
-def test_metrics_of_one_name_are_told_apart_by_the_options_that_differ() -> None:
+def test_metrics_with_the_same_name_get_their_options_in_it() -> None:
     plan = EvaluationPlan([DistinctN(1), DistinctN(2), Count()])
     results = AueporaEvaluator(System(), plan).evaluate(InMemoryDataset("two", SAMPLES))
     assert {result.name: result.value for result in results} == {
@@ -131,7 +131,7 @@ def test_equal_metrics_stay_an_error() -> None:
 
 
 @pytest.mark.parametrize("spec", ["distinct_n[n=]", "distinct_n[=1]", "distinct_n[n=1,n=2]"])
-def test_names_with_options_that_cannot_be_read(spec: str) -> None:
+def test_names_with_invalid_options(spec: str) -> None:
     with pytest.raises(BadValueError, match="cannot read the metric"):
         metric(spec)
 

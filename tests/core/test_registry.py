@@ -70,8 +70,8 @@ MISTAKES: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     ("recal@5", {}, UnknownMetricError, "unknown metric 'recal'; did you mean 'recall'?"),
     ("zzz", {}, UnknownMetricError, "unknown metric 'zzz'; `auepora metrics` lists them all"),
     ("recall", {}, BadValueError, "metric 'recall' needs its option 'k': write 'recall@5'"),
-    ("recall@five", {}, BadValueError, "cannot read the cut-off of 'recall@five': 'five' is not a whole number"),
-    ("recall@", {}, BadValueError, "cannot read the cut-off of 'recall@': '' is not a whole number"),
+    ("recall@five", {}, BadValueError, "cannot read the cut-off of 'recall@five': 'five' is not an integer"),
+    ("recall@", {}, BadValueError, "cannot read the cut-off of 'recall@': '' is not an integer"),
     ("recall@5@3", {}, BadValueError, "cannot read the metric 'recall@5@3'; write name, name@k or name[key]; options go into a mapping, as in {'ndcg@10': {'gain_scheme': 'linear'}}"),
     ("rougeL_answer@3", {}, BadValueError, "metric 'rougeL_answer' has no cut-off: write 'rougeL_answer'"),
     ("recall[x]", {}, BadValueError, "cannot read the metric 'recall[x]'; write 'recall@10'"),
@@ -90,7 +90,7 @@ MISTAKES: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         "recall@5",
         {"zzz": 3},
         UnknownOptionError,
-        "metric 'recall' has no option 'zzz'; its options are: as, conventions, k; and the choices of its conventions: "
+        "metric 'recall' has no option 'zzz'; its options are: as, conventions, k; and its conventions: "
         + ", ".join(sorted(CONVENTION_NAMES)),
     ),
     ("throughput", {"zzz": 3}, UnknownOptionError, "metric 'throughput' has no option 'zzz'; its options are: as, by, concurrency, conventions, timing_key"),
@@ -139,7 +139,7 @@ NOT_OURS = ["Accuracy@5", "nDCG(dcg='ln')@5", "AP(rel=two)", "AP(cutoff=5)"]
 
 
 @pytest.mark.parametrize("theirs", NOT_OURS)
-def test_what_is_not_the_same_is_not_taken_for_it(theirs: str) -> None:
+def test_unequal_names_are_not_aliases(theirs: str) -> None:
     assert canonical_name(theirs) is None
     with pytest.raises((UnknownMetricError, BadValueError)):
         metric(theirs)
@@ -158,7 +158,7 @@ def test_a_metric_object_passes_through() -> None:
         metric(built, k=3)
 
 
-def test_patterns_tell_how_to_write_a_name() -> None:
+def test_patterns_of_names() -> None:
     patterns = {name: info.pattern for name, info in metric_infos().items()}
     assert patterns["recall"] == "recall@k"
     assert patterns["mrr"] == "mrr[@k]"
@@ -204,14 +204,14 @@ def test_the_registered_name_is_the_metrics_name(monkeypatch: pytest.MonkeyPatch
     assert plain.signature.differences(strict.signature) == ["at_least"]
 
 
-def test_names_that_cannot_be_called() -> None:
+def test_invalid_names() -> None:
     with pytest.raises(MetricDefinitionError, match="a metric cannot be called 'dup opt!'"):
         register("dup opt!")
     with pytest.raises(MetricDefinitionError, match="two metrics are called 'recall'"):
         register("recall")(_Shouting)
 
 
-def test_a_metric_nobody_registered_has_no_spec() -> None:
+def test_unregistered_metric_has_no_spec() -> None:
     class Private(RecallAtK):
         pass
 
@@ -220,7 +220,7 @@ def test_a_metric_nobody_registered_has_no_spec() -> None:
     assert (Private(5).name, Private(3).name) == ("private@5", "private@3")
 
 
-def test_entry_points_are_loaded_once_and_blamed_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry_points_are_loaded_once_and_named_on_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     class Entry:
         value = "somebody.metrics"
 

@@ -1,4 +1,4 @@
-"""Repeats: a sample's score is the mean of its repeats, and the interval speaks of samples, not of calls."""
+"""Repeats: a sample's score is the mean of its repeats, and the interval is about samples, not calls."""
 
 import math
 
@@ -48,7 +48,7 @@ def test_one_repeat_is_the_same_as_none() -> None:
     assert once == plain
 
 
-def test_scores_are_means_per_sample_and_the_spread_is_told() -> None:
+def test_scores_are_means_per_sample_and_the_spread_is_reported() -> None:
     result = evaluate_repeats(SAMPLES, [lambda: FIRST, lambda: SECOND], ["recall@2"])[0]
     assert list(result.scores or ()) == [1 / 2, 3 / 4, 0]
     assert result.value == (1 / 2 + 3 / 4 + 0) / 3
@@ -104,23 +104,23 @@ SPOKEN_AGAIN = [
 
 
 @pytest.mark.parametrize("name", [*NO_MEANS, "recall@2", "token_f1", "mean_latency[end_to_end]"])
-def test_saying_the_same_again_changes_nothing(name: str) -> None:
+def test_identical_repeat_changes_nothing(name: str) -> None:
     (once,) = evaluate(SAMPLES, SPOKEN, [name], slices="labels.lang")
     (thrice,) = evaluate_repeats(SAMPLES, [lambda: SPOKEN] * 3, [name], slices="labels.lang")
     assert thrice.value == pytest.approx(once.value, rel=1e-15)
     assert thrice.defined
     assert (thrice.interval is None) == (once.interval is None)
-    told = thrice.details.pop("repeats")
-    assert told["values"] == [once.value] * 3
-    held = once.details.pop("interval", None), thrice.details.pop("interval", None)
-    assert (held[0] is None) == (held[1] is None)
+    repeats = thrice.details.pop("repeats")
+    assert repeats["values"] == [once.value] * 3
+    intervals = once.details.pop("interval", None), thrice.details.pop("interval", None)
+    assert (intervals[0] is None) == (intervals[1] is None)
     assert thrice.details == pytest.approx(once.details)
     for group, part in thrice.slices["labels.lang"].items():
         assert part.value == pytest.approx(once.slices["labels.lang"][group].value, rel=1e-15)
 
 
 @pytest.mark.parametrize("name", NO_MEANS)
-def test_what_is_no_mean_is_the_mean_of_the_repeats(name: str) -> None:
+def test_other_reducers_are_means_of_the_repeats(name: str) -> None:
     (both,) = evaluate_repeats(SAMPLES, [lambda: SPOKEN, lambda: SPOKEN_AGAIN], [name])
     each = [evaluate(SAMPLES, outputs, [name])[0] for outputs in (SPOKEN, SPOKEN_AGAIN)]
     there = [one.value for one in each if one.defined]
@@ -128,7 +128,7 @@ def test_what_is_no_mean_is_the_mean_of_the_repeats(name: str) -> None:
     assert len(both.scores or ()) == both.details["num_samples"] + both.details["num_skipped"] == len(SAMPLES)
 
 
-def test_the_interval_of_what_is_no_mean_draws_samples_with_all_their_repeats() -> None:
+def test_interval_of_other_reducers_resamples_with_all_repeats() -> None:
     many = [sample(str(n), "a") for n in range(40)]
     words = ["yes", "it", "is", "so", "indeed", "and", "it", "was", "what", "it", "seemed", "to", "be"]
     first, second = (
@@ -158,7 +158,7 @@ def test_details_that_differ_between_repeats_are_means_or_left_out() -> None:
     assert result.details["scenarios"]["typo"]["value"] == 0.5
 
 
-def test_shares_of_repeats_that_differ_are_no_shares() -> None:
+def test_proportions_of_differing_repeats_are_not_binary() -> None:
     """A sample right in one of two repeats is 1/2: the interval of zeros and ones does not apply."""
     (mixed,) = evaluate_repeats(SAMPLES, [lambda: FIRST, lambda: SECOND], ["hit_rate@1"])
     assert list(mixed.scores or ()) == [1 / 2, 1, 0]
@@ -170,20 +170,20 @@ def test_shares_of_repeats_that_differ_are_no_shares() -> None:
 class TestFailedCalls:
     FAILING = [output("", error="timeout: 5 s"), SECOND[1], output("", error="raised: X")]  # noqa: RUF012
 
-    def test_tables_tell_them(self) -> None:
+    def test_tables_show_failed_calls(self) -> None:
         results = evaluate_repeats(SAMPLES, [lambda: FIRST, lambda: self.FAILING], ["recall@2", "mean_latency"])
         assert results[0].details["num_system_failed"] == 0  # every sample was answered at least once
         assert coverage(results[0]) == "6 calls, 2 failed, counted worst (raised 1, timeout 1)"
         assert coverage(results[1]) == "6 calls, 2 failed, left out (raised 1, timeout 1)"
         assert "6 calls, 2 failed" in results.to_markdown()
 
-    def test_beside_samples_that_failed_wholly(self) -> None:
+    def test_failed_calls_together_with_failed_samples(self) -> None:
         (result,) = evaluate_repeats(SAMPLES[:1], [lambda: self.FAILING[:1]] * 2, ["recall@2"])
         assert coverage(result) == (
             "1 of 1; 1 failed, counted worst (timeout); 2 calls, 2 failed, counted worst (timeout)"
         )
 
-    def test_none_is_not_told(self) -> None:
+    def test_no_failed_calls(self) -> None:
         assert coverage(evaluate_repeats(SAMPLES, [lambda: FIRST] * 2, ["recall@2"])[0]) == ""
 
     def test_a_gate_on_coverage_counts_calls(self) -> None:

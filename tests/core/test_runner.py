@@ -1,4 +1,4 @@
-"""The evaluator: the library's first example as written, failures recorded, depth remarked on."""
+"""The evaluator: the library's first example as written, failures recorded, warnings about depth."""
 
 import asyncio
 import time
@@ -95,7 +95,7 @@ def dataset(n: int) -> InMemoryDataset:
     return InMemoryDataset("toy", [sample(["a"], sample_id=f"q{i}") for i in range(n)])
 
 
-def test_whatever_the_system_does_is_an_outcome() -> None:
+def test_every_behaviour_of_a_system_is_an_outcome() -> None:
     system = Replaying(output(["a"]), ValueError("no index"), None, {"retrieved": []})
     evaluator = AueporaEvaluator(system, EvaluationPlan([metric("recall@5")]))
     with pytest.warns(AueporaWarning, match="failed on 3 of 4 samples; the first error: raised: ValueError: no index"):
@@ -116,12 +116,12 @@ def test_whatever_the_system_does_is_an_outcome() -> None:
     assert [s.sample_id for s in evaluator.samples] == ["q0", "q1", "q2", "q3"]
 
 
-def test_progress_is_told_of_every_sample_failed_ones_too() -> None:
-    told: list[int] = []
+def test_progress_includes_failed_samples() -> None:
+    progress: list[int] = []
     evaluator = AueporaEvaluator(Replaying(output(["a"]), ValueError("no index"), output()), ["recall@5"])
     with pytest.warns(AueporaWarning, match="failed on 1 of 3"):
-        evaluator.evaluate(dataset(3), progress=told.append)
-    assert told == [1, 1, 1]
+        evaluator.evaluate(dataset(3), progress=progress.append)
+    assert progress == [1, 1, 1]
 
 
 def test_a_timing_of_the_systems_own_is_kept() -> None:
@@ -154,7 +154,7 @@ def test_one_malformed_output_is_one_failure(bad: SystemOutputs) -> None:
     assert list(got.outcomes or ()) == ["system_failed:bad_output", "scored"]
 
 
-def test_a_system_that_hands_out_one_object_twice_keeps_its_timings_apart() -> None:
+def test_system_that_returns_one_object_twice_has_separate_timings() -> None:
     cached = output(["a"])
     evaluator = AueporaEvaluator(Replaying(cached, cached), ["recall@5"])
     evaluator.evaluate(dataset(2))
@@ -191,15 +191,15 @@ class CalmThreads(RAGSystem):
 
 @pytest.mark.parametrize("system", [Calm(), CalmThreads(), Calm().arun], ids=["coroutines", "threads", "a function"])
 def test_many_calls_at_once_and_outputs_in_the_order_of_the_dataset(system: object) -> None:
-    told: list[int] = []
+    progress: list[int] = []
     evaluator = AueporaEvaluator(system, ["mean_latency"], concurrency=4, timeout=30)
-    (got,) = evaluator.evaluate(dataset(12), progress=told.append)
+    (got,) = evaluator.evaluate(dataset(12), progress=progress.append)
     assert [o.retrieved[0].doc.doc_id for o in evaluator.outputs] == [f"q{n}" for n in range(12)]
-    assert told == [1] * 12
+    assert progress == [1] * 12
     assert got.signature == "mean_latency[end_to_end]|concurrency:4|v1"
 
 
-def test_what_fails_for_now_is_asked_again_and_a_timeout_is_a_failure() -> None:
+def test_transient_errors_are_retried_and_a_timeout_is_a_failure() -> None:
     evaluator = AueporaEvaluator(Replaying(ConnectionError("reset"), output(["a"])), ["recall@5"], retries=1)
     (got,) = evaluator.evaluate(dataset(1))
     assert (got.value, evaluator.outputs[0].extra) == (1.0, {"attempts": 2})
@@ -211,12 +211,12 @@ def test_what_fails_for_now_is_asked_again_and_a_timeout_is_a_failure() -> None:
     assert list(got.outcomes or ()) == ["system_failed:timeout", "scored"]
 
 
-def test_after_too_many_failures_the_rest_is_not_asked_and_counts_as_failed() -> None:
+def test_no_calls_after_max_failures() -> None:
     system = Replaying(output(["a"]), ValueError("no index"), ValueError("no index"))  # a fourth would be an IndexError
     evaluator = AueporaEvaluator(system, ["recall@5"], max_failures=1)
-    with pytest.warns(AueporaWarning) as told:
+    with pytest.warns(AueporaWarning) as caught:
         (got,) = evaluator.evaluate(dataset(5))
-    assert [str(one.message)[:61] for one in told] == [
+    assert [str(one.message)[:61] for one in caught] == [
         "not every sample was asked: stopped after 2 of 3 answers fail",
         "the system failed on 4 of 5 samples; the first error: raised:",
     ]
@@ -225,7 +225,7 @@ def test_after_too_many_failures_the_rest_is_not_asked_and_counts_as_failed() ->
     assert got.value == 1 / 5
 
 
-def test_what_is_no_system_is_told_before_anything_is_read() -> None:
+def test_invalid_system_is_reported_before_the_dataset_is_read() -> None:
     with pytest.raises(BadTypeError, match="Replaying is a class: give an object of it"):
         AueporaEvaluator(Replaying, ["recall@5"])
 
@@ -239,7 +239,7 @@ def test_the_plan_is_checked_before_the_system_is_called() -> None:
         AueporaEvaluator(system, EvaluationPlan([metric("recall@5")])).evaluate(twice)
 
 
-def test_a_cut_off_beyond_the_depth_asked_for_is_remarked_on_and_shows() -> None:
+def test_cut_off_beyond_top_k_warns_and_is_in_the_signature() -> None:
     plan = EvaluationPlan([metric(name) for name in ("recall@3", "recall@5", "recall@10", "mrr")])
     with pytest.warns(AueporaWarning, match=r"^recall@10: the system is asked for top_k=5 documents"):
         results = AueporaEvaluator(Replaying(output(["a"])), plan, top_k=5).evaluate(dataset(1))

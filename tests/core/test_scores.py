@@ -26,7 +26,7 @@ def test_skip_wins_over_fail_and_the_first_reason_wins() -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_value_that_is_no_number_is_a_failed_measurement(value: float) -> None:
+def test_nan_is_a_failed_measurement(value: float) -> None:
     for scores in (Scores.of([0.5, value]), Scores.from_list([Score(0.5), Score(value)])):
         assert list(scores.outcomes) == ["scored", "measure_failed:not_a_number"]
         assert Mean().value(scores) == 0.5
@@ -55,7 +55,7 @@ def test_concat_carries_statistics_and_keys() -> None:
     assert both.take([1]).keys == ("y",)
 
 
-def test_a_part_of_which_nothing_is_known_but_that_it_failed() -> None:
+def test_part_of_failed_measurements_only() -> None:
     known = Scores.of([1.0], stats=np.array([[1.0, 2.0]]), keys=["x"])
     lost = Scores.of([0.0, 0.0], fail={"worker_died": mask(1, 1)})
     both = Scores.concat([lost, known])
@@ -78,7 +78,7 @@ def test_tally() -> None:
     }
 
 
-def test_a_score_is_a_number_and_a_reason_is_a_word() -> None:
+def test_valid_scores_and_reasons() -> None:
     assert Score(True).value == 1.0
     with pytest.raises(BadTypeError, match="a score is a number"):
         Score("high")  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ class TestRepeats:
     TWO = Scores.of([4.0, 5.0, 6.0], stats=np.array([[4.0], [5.0], [6.0]]), keys="abc")
     BOTH = replace(Scores.of([2.5, 3.5, 4.5]), repeats=(ONE, TWO))
 
-    def test_taken_and_joined(self) -> None:
+    def test_take_and_concat(self) -> None:
         taken = self.BOTH.take([2, 0])
         assert taken.repeats == (self.ONE.take([2, 0]), self.TWO.take([2, 0]))
         joined = Scores.concat([taken, self.BOTH.take([1])])
@@ -119,6 +119,6 @@ class TestRepeats:
         [Scores.of([1.0]), replace(Scores.of([1.0]), repeats=(Scores.of([1.0]),))],
         ids=["without repeats", "repeated less often"],
     )
-    def test_not_joined(self, other: Scores) -> None:
+    def test_parts_that_cannot_be_concatenated(self, other: Scores) -> None:
         with pytest.raises(BadValueError, match="not repeated equally often"):
             Scores.concat([self.BOTH, other])

@@ -1,4 +1,4 @@
-"""Slices: every result told apart by label, metadata or function, whatever way it was computed."""
+"""Slices: every result is broken down by label, metadata or function, for every way of computing it."""
 
 import random
 from typing import Any
@@ -75,7 +75,7 @@ def test_groups_add_up_to_the_whole(n: int, seed: int) -> None:
     assert total == pytest.approx(result.value * result.details["num_samples"])
 
 
-def test_a_variant_brings_its_base_along() -> None:
+def test_slice_of_variants_keeps_their_parents() -> None:
     samples = [
         EvaluationSample("q", "?", reference_answer=Response("x"), labels={"lang": "en"}),
         EvaluationSample("n", "?", reference_answer=Response("x"), labels={"lang": "de", "variant_of": "q", "scenario": "typo"}),
@@ -94,7 +94,7 @@ def test_a_variant_brings_its_base_along() -> None:
 @pytest.mark.parametrize(
     "options", [{"batch_size": 7}, {"executor": "processes", "workers": 2, "batch_size": 7}], ids=str
 )
-def test_no_way_of_computing_changes_a_slice(options: dict[str, Any]) -> None:
+def test_slices_are_equal_for_all_executors(options: dict[str, Any]) -> None:
     data = made()
     slices: list[Any] = ["labels.lang", "metadata.source.kind", {"late": lambda sample: int(sample.sample_id[1:]) > 20}]
     whole = evaluate(*data, METRICS, slices=slices)
@@ -131,7 +131,7 @@ def test_every_kind_of_slice() -> None:
     assert groups["one"] == {"x": 12}
 
 
-def test_failures_and_skips_are_told_per_group() -> None:
+def test_failures_and_skips_per_group() -> None:
     samples = [EvaluationSample(str(i), "?", labels={"lang": "en"}) for i in range(3)]
     samples[0].reference_answer = samples[1].reference_answer = Response("x")
     outputs = [SystemOutputs([], Response("x")), SystemOutputs([], error="timeout"), SystemOutputs([], Response("x"))]
@@ -185,7 +185,7 @@ BAD = [  # slices, message, why
 
 
 @pytest.mark.parametrize(("slices", "message"), [row[:2] for row in BAD], ids=[row[2] for row in BAD])
-def test_what_cannot_be_sliced_by(slices: Any, message: str) -> None:
+def test_invalid_slices(slices: Any, message: str) -> None:
     with pytest.raises((BadValueError, BadTypeError), match=message):
         evaluate(*made(4), ["exact_match"], slices=slices)
 
@@ -228,7 +228,7 @@ class TestSlicedMetric:
             (sliced,) = evaluate(*data, [metric("sliced", base="exact_match", where=where)])
             assert sliced.value == evaluate(*subset(data, keep), ["exact_match"])[0].value
 
-    def test_its_name_says_what_it_is(self) -> None:
+    def test_name_of_a_sliced_metric(self) -> None:
         one = metric("sliced", base="recall@5", where={"labels.lang": ["de", "fr"]})
         assert one.name == "sliced[recall@5,labels.lang=de/fr]"
         assert metric({"sliced": {"base": "bleu", "where": {"labels.a": 1}, "as": "mine"}}).name == "mine"
@@ -243,7 +243,7 @@ class TestSlicedMetric:
         assert str(short.signature) != str(other.signature)
         assert long.name.startswith("sliced[bleu,")
 
-    def test_what_cannot_be_meant(self) -> None:
+    def test_invalid_arguments(self) -> None:
         with pytest.raises(BadTypeError, match="where must be"):
             SlicedMetric("bleu", 5)
         with pytest.raises(BadValueError, match="cannot select by 'lang'"):
@@ -258,8 +258,8 @@ class TestSlicedMetric:
             for judge in (lambda sample, output: True, lambda sample, output: False)
         )
         never = with_name(never, "never")
-        told = [SystemOutputs([], Response("x")) for _ in outputs]
-        assert [result.value for result in evaluate(samples, told, [always, never])] == [1.0, 0.0]
+        answers = [SystemOutputs([], Response("x")) for _ in outputs]
+        assert [result.value for result in evaluate(samples, answers, [always, never])] == [1.0, 0.0]
 
     def test_a_slice_of_it_is_the_metric_on_both_subsets(self) -> None:
         data = made()

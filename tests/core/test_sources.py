@@ -1,4 +1,4 @@
-"""Batches that are read by whoever scores them: the same results, to the last bit, as from lists."""
+"""Batches that workers read from sources: the same results as from lists."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ def test_the_same_as_from_lists(size: int) -> None:
     assert [one.slices for one in got] == [one.slices for one in want]
 
 
-def test_read_by_other_processes() -> None:
+def test_sources_are_read_by_worker_processes() -> None:
     want = evaluate(*rows(range(300)), METRICS, slices="labels.lang")
     got = evaluate_sources(sources(300, 40), METRICS, slices="labels.lang", executor="processes", workers=3)
     assert got == want
@@ -89,7 +89,7 @@ def test_batches_change_no_bit_of_an_interval_that_keeps_no_scores() -> None:
         assert result.interval == pytest.approx(whole.interval, rel=1e-12)
 
 
-def test_judges_are_asked_about_what_is_read() -> None:
+def test_judged_metrics_work_with_sources() -> None:
     judged: Spec = {"llm_answer_quality": {"critic": SteadyCritic()}}
     got = evaluate_sources(sources(40, 8), ["token_f1", judged])
     assert got == evaluate(*rows(range(40)), ["token_f1", judged])
@@ -104,7 +104,7 @@ class Wrong:
         return ["no sample"], [None]
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_errors_of_sources() -> None:
     with pytest.raises(BadTypeError, match=r"samples\[0\] is a str"):
         evaluate_sources([Wrong()], ["recall@2"])  # type: ignore[list-item]
     with pytest.raises(BadValueError, match=r"no sample has 'labels\.land' to slice by"):

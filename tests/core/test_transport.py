@@ -1,4 +1,4 @@
-"""Samples and outputs on their way to another process and back: everything arrives as it was."""
+"""Samples and outputs as columns and back: objects are restored exactly."""
 
 import pickle
 from dataclasses import dataclass
@@ -58,12 +58,12 @@ def sent(rows: Any) -> Any:
 
 
 @given(st.lists(st.tuples(SAMPLE, OUTPUT), max_size=4))
-def test_everything_arrives(rows: list[tuple[EvaluationSample, SystemOutputs | None]]) -> None:
+def test_round_trip(rows: list[tuple[EvaluationSample, SystemOutputs | None]]) -> None:
     samples, outputs = [s for s, _ in rows], [o for _, o in rows]
     assert sent((samples, outputs)) == (samples, outputs)
 
 
-def test_a_document_that_is_shared_travels_once() -> None:
+def test_shared_document_is_sent_once() -> None:
     document = Document("d", "x" * 10_000)
     samples = [EvaluationSample(str(n), "", relevant_docs=[document]) for n in range(50)]
     outputs = [SystemOutputs([RetrievedDocument(document, 1.0, 1)]) for _ in samples]
@@ -71,7 +71,7 @@ def test_a_document_that_is_shared_travels_once() -> None:
     assert sent((samples, outputs)) == (samples, outputs)
 
 
-def test_a_ranking_of_which_nothing_is_known() -> None:
+def test_unknown_ranking() -> None:
     samples = [EvaluationSample(str(n), "") for n in range(3)]
     outputs = [
         SystemOutputs(UnknownRanking()),
@@ -83,7 +83,7 @@ def test_a_ranking_of_which_nothing_is_known() -> None:
     assert sent((samples[:1], [odd]))[1] == [odd]
 
 
-def test_what_constructors_would_put_right_arrives_as_it_is() -> None:
+def test_values_that_constructors_would_correct_are_preserved() -> None:
     sample = EvaluationSample("1", "", reference_answer=Response("x"))
     sample.labels = None  # type: ignore[assignment]
     sample.reference_answers, sample.reference_answer = ["a"], None
@@ -100,7 +100,7 @@ class MySample(EvaluationSample):
     mood: str = "good"
 
 
-def test_types_of_the_users_own_travel_whole() -> None:
+def test_user_subclasses_are_pickled_whole() -> None:
     samples, outputs = [MySample("1", "", mood="bad")], [SystemOutputs([], Response("yes"))]
     arrived, _ = sent((samples, outputs))
     assert type(arrived[0]) is MySample

@@ -29,7 +29,7 @@ def test_constructors_of_the_specification() -> None:
     assert MetricResult("m", TargetCategory.LATENCY, 0.5, {"n": 1}).defined
 
 
-def test_they_are_plain_and_mutable() -> None:
+def test_types_are_plain_and_mutable() -> None:
     for kind in (Document, RetrievedDocument, Response, EvaluationSample, SystemOutputs, MetricResult):
         assert not vars(kind)["__dataclass_params__"].frozen
     row = EvaluationSample("1", "q")
@@ -83,13 +83,13 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
-def test_errors_derive_from_ours_and_a_builtin_and_travel(error: errors.AueporaError) -> None:
+def test_errors_derive_from_ours_and_a_builtin_and_are_pickled(error: errors.AueporaError) -> None:
     assert isinstance(error, (ValueError, TypeError, LookupError, ImportError, RuntimeError))
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
-def test_every_error_class_is_in_the_table_above_and_in_the_tree() -> None:
+def test_every_error_class_is_documented() -> None:
     classes = {c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.AueporaError)}
     assert classes - {errors.AueporaError} == {type(error) for error in ERRORS}
     for kind in classes:

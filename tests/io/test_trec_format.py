@@ -150,7 +150,7 @@ BAD_SAMPLES = [  # samples, message
     ([EvaluationSample("1", "q", [Document("")])], "sample '1' cannot be written: the id '' is empty"),
     ([EvaluationSample("1", "q", [Document("\ufeffd")])], "the id '\\ufeffd' is empty or holds white space"),
     ([EvaluationSample("1", "q", [Document("\ud800")])], "the id '\\ud800' is not valid text"),
-    ([EvaluationSample("1", "q", [Document("d", metadata={"relevance": 0.5})])], "it must be a whole number"),
+    ([EvaluationSample("1", "q", [Document("d", metadata={"relevance": 0.5})])], "it must be an integer"),
     ([EvaluationSample("1", "q", [Document("d")])] * 2, "sample_id '1' comes twice"),
 ]
 

@@ -157,7 +157,7 @@ def test_other_white_space(tmp_path: Path, gap: str) -> None:
 
 def test_levels_out_of_range(tmp_path: Path) -> None:
     files = write_files(tmp_path, [("1", "a", 70_000)], [("1", "a", 1.0)])
-    with pytest.raises(BadValueError, match="cannot be meant"):
+    with pytest.raises(BadValueError, match="is out of range"):
         evaluate_trec(*files, ["mrr"], reader="arrow")
 
 

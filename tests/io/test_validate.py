@@ -83,7 +83,7 @@ PROBLEMS: list[tuple[list[Any], list[Any] | None, list[tuple[int | None, str]], 
     (
         [sample_row(relevant_docs=[{"doc_id": "d", "metadata": {"relevance": "high"}}])],
         None,
-        [(1, "sample '1': the relevance of 'd' is 'high'; it must be a whole number")],
+        [(1, "sample '1': the relevance of 'd' is 'high'; it must be an integer")],
         "a level that is not a number",
     ),
     (

@@ -114,5 +114,5 @@ def test_resources_replace_references_of_a_plan() -> None:
         assert resolve(parse_use({"use": "judge"}), what="critic") == "it"
         with pytest.raises(ValueError, match="there is no resource 'jugde'; did you mean 'judge'"):
             parse_use({"use": "jugde"})
-    with pytest.raises(ValueError, match="which is not at hand here"):
+    with pytest.raises(ValueError, match="which is not available here"):
         resolve(parse_use({"use": "judge"}), what="critic")

@@ -325,7 +325,7 @@ def test_invalid_options(option: Any, error: type[Exception], message: str) -> N
 def test_a_verifier_is_required() -> None:
     with pytest.raises(BadValueError, match="there is no verifier"):
         verdicts(None, ["e"], ["a"])
-    with pytest.raises(BadValueError, match="which is not at hand here"):
+    with pytest.raises(BadValueError, match="which is not available here"):
         verdicts(parse_verifier({"use": "judge"}), ["e"], ["a"])
     for threshold in (0, 2, True, "x"):
         with pytest.raises(BadValueError, match="threshold must be"):

@@ -207,5 +207,5 @@ def test_plain_string_is_an_answer() -> None:
 
 def test_reference_that_is_not_a_string() -> None:
     sample = EvaluationSample("q7", "", reference_answers=["fine", None])  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="sample 'q7': a reference answer is None, not a text"):
+    with pytest.raises(TypeError, match="sample 'q7': a reference answer is None, not a string"):
         evaluate([sample], [SystemOutputs([], Response("fine"))], ["token_f1"])

@@ -403,7 +403,7 @@ def test_invalid_options_are_errors(options: dict[str, Any], error: type[Excepti
 def test_error_without_a_judge_explains_the_options() -> None:
     with pytest.raises(BadValueError, match="--judge-model"):
         result_of(CitationSupportRecall(), answered("Dogs bark [1]."))
-    with use_resources({"judge": None}), pytest.raises(BadValueError, match="not at hand"):
+    with use_resources({"judge": None}), pytest.raises(BadValueError, match="not available"):
         metric({"citation_support_recall": {"critic": {"use": "judge"}}}).require_ready()  # type: ignore[attr-defined]
 
 

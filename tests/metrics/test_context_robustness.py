@@ -321,7 +321,7 @@ def test_options_of_detection() -> None:
             ErrorDetectionRate(judge=judge)  # type: ignore[arg-type]
     with pytest.raises(BadValueError, match="give cues or a judge"):
         ErrorDetectionRate(cues=("x",), judge=lambda row, out: True)
-    with pytest.raises(MetricDefinitionError, match="which no spec can hold"):
+    with pytest.raises(MetricDefinitionError, match="which a spec cannot contain"):
         spec_of(ErrorDetectionRate(judge=lambda row, out: True))
     assert spec_of(metric("error_detection_rate", cues="rgb_script")) == "error_detection_rate"
 

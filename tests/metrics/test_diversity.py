@@ -266,7 +266,7 @@ def test_documents_embedded(embed: Any) -> None:
     assert outcome(built, listed(texts=["a", None])) == NO
     assert outcome(built, listed(texts=["a", "x"])) == ZERO
     assert outcome(built, listed([1, 0], texts=["a"])) == NO  # vectors of two makes are not mixed
-    with pytest.raises(BadTypeError, match="sample '1': the text of a document is 5, not a text"):
+    with pytest.raises(BadTypeError, match="sample '1': the text of a document is 5, not a string"):
         outcome(built, listed(texts=["a", 5]))
 
 
@@ -318,7 +318,7 @@ def test_functions_in_signatures_and_specs() -> None:
     assert str(ResponseDiversity().signature) == "response_diversity|vectors:words|v1"
     for built in (IntraListDiversity(embed=letters), ResponseDiversity(embed=letters)):
         assert f"|vectors:{__name__}.letters|" in str(built.signature)
-        with pytest.raises(MetricDefinitionError, match="as 'embed', which no spec can hold"):
+        with pytest.raises(MetricDefinitionError, match="as 'embed', which a spec cannot contain"):
             spec_of(built)
 
     class Model:

@@ -110,7 +110,7 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
 def test_document_whose_text_is_not_a_string() -> None:
     output = SystemOutputs([RetrievedDocument(Document("d", 5), 1.0, 1)], Response("x"))  # type: ignore[arg-type]
     none = SystemOutputs([RetrievedDocument(Document("d", None), 1.0, 1)], Response("x"))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="sample '1': the text of a document is 5, not a text"):
+    with pytest.raises(TypeError, match="sample '1': the text of a document is 5, not a string"):
         evaluate([EvaluationSample("0", ""), EvaluationSample("1", "")], [none, output], ["support_density"])
     sample = EvaluationSample("7", "", relevant_docs=["a"])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="sample '7': 'relevant_docs' holds a str, not a Document"):

@@ -414,14 +414,14 @@ def test_plan_names_its_judge() -> None:
     assert "critic:scripted" in str(built.signature)  # type: ignore[attr-defined]
     absent = metric(spec)
     assert "critic:resource judge" in str(absent.signature)  # type: ignore[attr-defined]
-    with pytest.raises(BadValueError, match="the resource 'judge' of a plan, which is not at hand"):
+    with pytest.raises(BadValueError, match="the resource 'judge' of a plan, which is not available"):
         result_of(absent, asked(0))
     with use_resources({"judge": "a text"}), pytest.raises(BadTypeError, match="must be an LLMCritic"):
         result_of(metric(spec), asked(0))
 
 
 def test_critic_in_python_has_no_spec() -> None:
-    with pytest.raises(TypeError, match="as 'critic', which no spec can hold"):
+    with pytest.raises(TypeError, match="as 'critic', which a spec cannot contain"):
         spec_of(LLMFaithfulnessScore(ScriptedCritic(lambda _: 1)))
 
 

@@ -114,7 +114,7 @@ def test_dataset_with_a_secret_is_refused(
     for command in (("run", "plan.yaml"), ("validate", "plan.yaml")):
         code, out, err = auepora(*command)
         assert code != 0
-        assert "sample 2 of the dataset holds a secret of the plan" in out + err
+        assert "sample 2 of the dataset contains a secret of the plan" in out + err
         assert KEY not in out + err
     assert not (mine.folder / "runs.sqlite").exists()
     with pytest.raises(PlanError) as raised:

@@ -208,7 +208,7 @@ def test_bad_input_raises_as_in_serial(ray: RayExecutor, keep: bool) -> None:
     with pytest.raises(WorkerError, match="a worker cannot read a batch: FileNotFoundError"):
         evaluate_sources([Broken(0, 3, "file")], SINGLE, executor=ray)
     samples = [EvaluationSample(str(n), "", reference_answers=["x", None]) for n in range(8)]  # type: ignore[list-item]
-    with pytest.raises(AueporaError, match="a reference answer is None, not a text"):
+    with pytest.raises(AueporaError, match="a reference answer is None, not a string"):
         evaluate(samples, [None] * 8, ["token_f1"], executor=ray, batch_size=1)
 
 
@@ -287,7 +287,7 @@ def test_tasks_that_end_by_themselves_are_not_cancelled(ray: RayExecutor, tmp_pa
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"workers": 0}, "workers must be a whole number of at least 1"),
+    ({"workers": 0}, "workers must be an integer >= 1"),
     ({"retries": -1}, "retries must be an integer >= 0"),
     ({"models": 0}, "models must be an integer >= 1"),
 ]

@@ -383,7 +383,7 @@ def test_files_that_cannot_be_split_are_refused(tmp_path: Path) -> None:
     save_jsonl_outputs([("other", output(["a"]))], tmp_path / "p.jsonl")
     with pytest.raises(BadValueError, match="no sample and output share an id: the first sample is 'q0'"):
         sharded_sources(samples, tmp_path / "p.jsonl")
-    with pytest.raises(BadValueError, match="batch_size must be a whole number"):
+    with pytest.raises(BadValueError, match="batch_size must be an integer"):
         sharded_sources(samples, outputs, batch_size=0)
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(samples.read_bytes())[:-20])
     with pytest.raises(DataFileError, match="the compressed data ends too early"):

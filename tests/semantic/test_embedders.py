@@ -215,7 +215,7 @@ def test_a_resource_of_the_plan() -> None:
     with use_resources({"vectors": build_embedder("sentence_transformers", {"model": "org/name"})}):
         assert "|embed:org/name|" in str(metric(spec).signature)  # type: ignore[attr-defined]
     alone: Any = metric(spec)
-    with pytest.raises(BadValueError, match="embed_fn is the resource 'vectors' of a plan, which is not at hand"):
+    with pytest.raises(BadValueError, match="embed_fn is the resource 'vectors' of a plan, which is not available"):
         alone.compute([SAMPLE], [OUTPUT])
 
 

@@ -102,7 +102,7 @@ def test_ids_are_not_redacted(url: str) -> None:
 def test_sample_with_a_secret_is_rejected(url: str) -> None:
     samples = [EvaluationSample("q1", "?"), EvaluationSample("q2", "?", [Document("wiki/d1")])]
     with RunStore.open(url, secrets=["wiki"]) as store:
-        with pytest.raises(BadValueError, match="sample 2 of the dataset holds a secret") as raised:
+        with pytest.raises(BadValueError, match="sample 2 of the dataset contains a secret") as raised:
             store.create_run("one", samples, dataset_name="d", plan={})
         assert "wiki" not in str(raised.value)
         assert store.runs() == []

@@ -1,4 +1,4 @@
-"""Sentences with what they cite: every way of writing a mark, and what only looks like one."""
+"""Sentences with their citations: every form of a mark, and brackets that are not marks."""
 
 import re
 from typing import Any
@@ -80,18 +80,18 @@ def test_marks_in_a_text(text: str, style: Any, want: Read, why: str) -> None:
     assert [(one.text, [citation.place for citation in one.citations]) for one in found] == want
 
 
-def test_a_mark_is_kept_as_it_was_written() -> None:
+def test_mark_is_kept_as_written() -> None:
     (sentence,) = marked_sentences("Cats sleep [1, 17].", IDS)
     assert sentence == CitedSentence("Cats sleep.", (Citation("1", 0), Citation("17", None)))
 
 
-def test_ids_that_are_small_numbers_are_read_as_places_unless_told() -> None:
+def test_small_numbers_are_positions_unless_the_style_is_ids() -> None:
     ids = ["3", "2", "1"]
     (by_place,), (by_id,) = marked_sentences("Cats [3].", ids), marked_sentences("Cats [3].", ids, "ids")
     assert (by_place.citations[0].place, by_id.citations[0].place) == (2, 0)
 
 
-def test_a_document_retrieved_twice_is_its_first_place() -> None:
+def test_document_retrieved_twice_counts_at_its_first_position() -> None:
     (sentence,) = marked_sentences("Cats sleep [x].", ["y", "x", "x"])
     assert sentence.citations == (Citation("x", 1),)
 
@@ -108,7 +108,7 @@ def test_a_list_of_sentences_goes_before_marks() -> None:
     )
 
 
-def test_sentences_that_say_nothing_of_citations_are_no_list_of_them() -> None:
+def test_sentences_without_citations_are_not_used() -> None:
     listed = [{"text": "Cats sleep."}]
     assert listed_sentences(listed, IDS) is None
     assert cited_sentences("Cats sleep [1].", listed, IDS) == (CitedSentence("Cats sleep.", (Citation("1", 0),)),)
@@ -127,7 +127,7 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("listed", "why"), WRONG, ids=[row[-1] for row in WRONG])
-def test_what_is_no_list_of_sentences_is_told(listed: Any, why: str) -> None:
+def test_invalid_list_of_sentences(listed: Any, why: str) -> None:
     with pytest.raises(BadTypeError, match=r"sentence|citations are"):
         listed_sentences(listed, IDS)
 

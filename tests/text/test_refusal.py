@@ -137,13 +137,13 @@ def test_the_list_and_the_version_of_the_metrics_change_together() -> None:
 
 
 @given(st.lists(st.sampled_from([*ATOMS, *ALL]), max_size=6).map(" ".join) | TEXT, st.lists(TEXT, max_size=3))
-def test_one_expression_equals_looking_at_every_place(text: str, phrases: list[str]) -> None:
+def test_expression_equals_search_at_every_position(text: str, phrases: list[str]) -> None:
     patterns = normalize_patterns(phrase for phrase in [*phrases, *ALL[:40]] if phrase.strip())
     assert is_refusal(text, patterns) == any(contains_phrase(text, phrase) for phrase in patterns)
 
 
 @given(TEXT)
-def test_folding_is_done_once(text: str) -> None:
+def test_casefolding_is_idempotent(text: str) -> None:
     assert normalize_text(normalize_text(text)) == normalize_text(text)
 
 

@@ -1,4 +1,4 @@
-"""Texts cut into sentences: cases with their reasons, and what holds for any text."""
+"""Sentence splitting: cases with their reasons, and properties of any text."""
 
 import pytest
 from hypothesis import given
@@ -32,6 +32,6 @@ def test_sentences(text: str, want: list[str]) -> None:
 
 
 @given(TEXT)
-def test_nothing_with_a_letter_is_lost(text: str) -> None:
+def test_sentences_keep_every_letter(text: str) -> None:
     joined = "".join("".join(split_sentences(text)).split())
     assert [c for c in joined if c.isalnum()] == [c for c in text if c.isalnum()]

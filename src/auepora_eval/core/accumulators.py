@@ -1,4 +1,4 @@
-"""What becomes of outcomes while an evaluation runs: kept or folded, per metric, until they are a result."""
+"""Accumulators: collect or reduce the outcomes of a metric batch by batch, and build its result."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = ["CollectingAccumulator", "StreamingAccumulator", "compute_result", "m
 
 
 class CollectingAccumulator:
-    """Collects a metric's outcomes, all of them."""
+    """Keeps all outcomes of a metric."""
 
     def __init__(self, metric: BatchMetric, run: RunInfo, *, keep_scores: bool = True, joined: bool = False) -> None:
-        """``joined`` says that outcomes come joined with those of other samples already."""
+        """``joined`` says that outcomes are already paired with those of other samples."""
         self.metric = metric
         self._joined = joined
         self.signature: Signature = run_signature(metric, run)
@@ -36,9 +36,9 @@ class CollectingAccumulator:
         self._parts: list[Scores] = []
 
     def add(self, scores: Scores, groups: Mapping[tuple[str, str], Rows]) -> None:
-        """Take in the outcomes of the next batch, and which of its rows belong to which group of which slice."""
+        """Add the outcomes of the next batch, and its rows by slice and group."""
         if self._joined and not self._keep_scores and scores.keys is not None:
-            # Pairs are made, and who is part of none is only counted.
+            # Samples are paired already; those in no pair are only counted.
             used = zip(scores.keys, scores.counted.tolist(), strict=True)
             scores = replace(scores, keys=tuple(key if counted else None for key, counted in used))
         self._parts.append(scores)
@@ -66,7 +66,7 @@ class CollectingAccumulator:
 
 
 class StreamingAccumulator(CollectingAccumulator):
-    """Folds a metric's outcomes as they come and forgets them."""
+    """Reduces the outcomes of a metric as they come, in constant memory."""
 
     def __init__(self, metric: BatchMetric, run: RunInfo) -> None:
         super().__init__(metric, run)
@@ -78,7 +78,7 @@ class StreamingAccumulator(CollectingAccumulator):
         self._groups: dict[tuple[str, str], StreamingAccumulator] = {}
 
     def add(self, scores: Scores, groups: Mapping[tuple[str, str], Rows]) -> None:
-        """Take in the outcomes of the next batch, and which of its rows belong to which group of which slice."""
+        """Add the outcomes of the next batch, and its rows by slice and group."""
         self._all.add(scores)
         self._completed.add(scores.take(scores.status == Status.SCORED) if scores.status.any() else scores)
         self._tally.update(scores.tally())
@@ -91,7 +91,7 @@ class StreamingAccumulator(CollectingAccumulator):
 
     def result(self, grouping: Grouping) -> MetricResult:
         """The result of all batches."""
-        # Which samples belong together cannot be told without keeping them: no interval rather than one too narrow.
+        # Clusters are unknown without keeping samples: no interval is better than one that is too narrow.
         alone = grouping.clusters() is None
         result = self._folded(alone=alone)
         result.slices = {
@@ -120,9 +120,9 @@ class StreamingAccumulator(CollectingAccumulator):
 def make_accumulator(
     metric: BatchMetric, run: RunInfo, *, keep_scores: bool, joined: bool = False
 ) -> CollectingAccumulator:
-    """What collects a metric's outcomes: all of them where they are wanted, or where the metric pairs them.
+    """The accumulator of a metric: it keeps all outcomes if they are requested, or if the metric pairs them.
 
-    ``joined`` says that batches bring the bases of their variants, and pairs are made where they are scored.
+    ``joined`` says that batches include the parents of their variants, and the worker pairs them.
     """
     if keep_scores or must_keep_scores(metric, joined=joined):
         paired = joined and pairs_in_worker(metric)
@@ -131,12 +131,12 @@ def make_accumulator(
 
 
 def must_keep_scores(metric: BatchMetric, *, joined: bool = False) -> bool:
-    """Whether a metric's outcomes must all be kept for its result, though nobody wants them."""
+    """Whether the result of a metric needs all its outcomes, even if the caller does not want them."""
     return metric.needs_all and not (joined and pairs_in_worker(metric) and not metric.details_need_all)
 
 
 def compute_result(metric: Metric, batch: Batch) -> MetricResult:
-    """The result of a user's metric that only implements ``compute``; if it raises, the others keep their numbers."""
+    """The result of a user's metric that only implements ``compute``; if it raises, it has no value."""
     try:
         result = metric.compute(list(batch.samples), batch.present_outputs())
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Other people's names for our metrics: ir_measures' ``nDCG@10``, trec_eval's ``ndcg_cut_10``, papers' ``ROUGE-L``."""
+"""Aliases of metrics: ir_measures' ``nDCG@10``, trec_eval's ``ndcg_cut_10``, papers' ``ROUGE-L``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["canonical_name"]
 
-# ir_measures, lower case -> our name. Its cut-off follows an @, its parameters stand in parentheses.
+# ir_measures, lower case -> our name. The cut-off follows an @, parameters are in parentheses.
 _IR_MEASURES = {
     "ap": "map",
     "map": "map",
@@ -60,7 +60,7 @@ _TREC_SPEC = re.compile(r"(?P<name>[A-Za-z_]+)_(?P<k>\d+)")
 
 
 def canonical_name(text: str) -> tuple[str, dict[str, Any]] | None:
-    """Our name and the options that go with it, or ``None`` for a text that is nobody's spelling we know.
+    """The canonical name and options of an alias; ``None`` for an unknown one.
 
     >>> canonical_name("nDCG@10"), canonical_name("AP(rel=2)@100"), canonical_name("ndcg_cut_10")
     (('ndcg@10', {}), ('map@100', {'min_relevance': 2}), ('ndcg@10', {}))

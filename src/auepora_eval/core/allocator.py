@@ -1,4 +1,4 @@
-"""Freed memory kept by a process instead of handed back: batch after batch needs as much again."""
+"""Keeps freed memory in the process (glibc ``mallopt``): the next batch needs as much again."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _THRESHOLD_BYTES = 1 << 30
 
 
 def disable_malloc_trim() -> None:
-    """Let this process keep what it frees, where its C library can be told so (glibc).
+    """Make this process keep the memory it frees, where the C library supports it (glibc).
 
-    By default the arrays of a batch go back to the system when the batch is done and come again page by page, zeroed,
-    with the next: a tenth of the time of text metrics, and more where several processes ask at once. For processes
-    of our own alone: how a user's process deals with its memory is not ours to decide.
+    By default the arrays of a batch go back to the system and are mapped again, page by page and zeroed, for the next
+    batch. That takes a tenth of the time of text metrics, and more with several processes. Call it only in worker
+    processes: how a user's process manages its memory is not ours to decide.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -23,7 +23,7 @@ _SNAKE = re.compile(r"[a-z_]+")
 
 
 class Batch:
-    """Some samples and what the system returned for each; ``None`` stands for an output that is missing.
+    """Aligned samples and outputs; ``None`` stands for a missing output.
 
     ``feature(key, build)`` computes a shared column set on first use. Features are what makes a plan of twenty metrics
     cost little more than one: ids are looked up once, texts are tokenised once.
@@ -42,12 +42,11 @@ class Batch:
         self.samples = samples
         self.outputs = outputs
         self.notes: dict[str, tuple[int, str]] = {}
-        """Remarks for the user: what was odd, in how many samples, and the first of them."""
+        """Warnings for the user: message -> (number of samples, id of the first)."""
         self._futures: dict[Hashable, asyncio.Future[Any]] = {}
         self._features: dict[Hashable, Any] = dict(features or {})
         self.memory: dict[Hashable, Any] = {} if memory is None else memory
-        """What the batches of one evaluation hand on to each other to save work, such as words met before. A batch
-        must come out the same without it."""
+        """Cache shared by the batches of one evaluation, such as a vocabulary. Results must not depend on it."""
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -91,7 +90,7 @@ class Batch:
 
     @property
     def failures(self) -> list[str | None]:
-        """Per sample why the system failed, ``None`` where it did not; a missing output is not counted here."""
+        """Per sample the reason of a system failure, else ``None``; missing outputs are not included."""
         return self.feature("failures", _failures)
 
     @property
@@ -105,14 +104,14 @@ class Batch:
         return self.feature("all_answered", lambda b: not b.missing.any() and not any(b.failures))
 
     def present_outputs(self) -> list[SystemOutputs]:
-        """Outputs with a stand-in for each failed or missing one: nothing retrieved, an empty answer, the error named.
+        """Outputs with a placeholder for each failed or missing one: nothing retrieved, an empty answer, an error.
 
-        For metrics that know nothing of failures and would stumble over ``None``.
+        For metrics that do not handle failures or ``None``.
         """
         return self.feature("present_outputs", lambda b: [_placeholder(output) for output in b.outputs])
 
     def note(self, message: str, sample_id: str) -> None:
-        """Remember a remark about a sample; the engine says it once, with a count."""
+        """Add a warning about a sample; the engine emits each message once, with a count."""
         add_note(self.notes, message, sample_id)
 
 
@@ -124,7 +123,7 @@ def _failures(batch: Batch) -> list[str | None]:
 
 
 def failure_reason(error: str) -> str:
-    """A short reason for an error text: what stands before its colon if that is one word, else ``error``.
+    """The reason of an error message: the word before its colon, or ``error`` where there is no such word.
 
     >>> failure_reason("timeout"), failure_reason("timeout: 30 s"), failure_reason("Boom!")
     ('timeout', 'timeout', 'error')
@@ -134,7 +133,7 @@ def failure_reason(error: str) -> str:
 
 
 def checked_outputs(batch: Batch) -> Sequence[SystemOutputs | None]:
-    """The outputs, after making sure that each is a ``SystemOutputs`` or ``None``."""
+    """The outputs; raises unless each is a ``SystemOutputs`` or ``None``."""
     return batch.feature("checked_outputs", _check_outputs)
 
 
@@ -150,7 +149,7 @@ def _check_outputs(batch: Batch) -> Sequence[SystemOutputs | None]:
 
 
 def _all_expected_types(outputs: Sequence[SystemOutputs]) -> bool:
-    """Whether nothing is of a type that needs a second look: passes over types are cheaper than rules for each."""
+    """Whether all types are the usual ones. Checking sets of types is cheaper than checking each value."""
     if set(map(type, outputs)) - {SystemOutputs}:
         return False
     responses = [output.response for output in outputs if output.response is not None]
@@ -164,7 +163,7 @@ def _all_expected_types(outputs: Sequence[SystemOutputs]) -> bool:
 
 
 def output_problem(output: Any) -> str | None:
-    """What makes an object unusable as ``SystemOutputs``; ``None`` where nothing does."""
+    """Why an object cannot be used as ``SystemOutputs``; ``None`` where it can."""
     if not isinstance(output, SystemOutputs):
         return f"is a {type(output).__name__}, not a SystemOutputs"
     if not isinstance(output.retrieved, (list, tuple)):
@@ -181,7 +180,7 @@ def output_problem(output: Any) -> str | None:
 
 
 def check_samples(samples: Sequence[EvaluationSample]) -> None:
-    """Raise unless all are samples with a text as id."""
+    """Raise unless all are samples with a string as id."""
     if (
         set(map(type, samples)) <= {EvaluationSample}
         and set(map(type, [sample.sample_id for sample in samples])) <= {str}
@@ -206,13 +205,13 @@ def _placeholder(output: SystemOutputs | None) -> SystemOutputs:
 
 
 def add_note(notes: dict[str, tuple[int, str]], message: str, sample_id: str) -> None:
-    """One sample more of which something is to be remarked."""
+    """Count one more sample for a warning."""
     count, first = notes.get(message, (0, sample_id))
     notes[message] = (count + 1, first)
 
 
 def warn_notes(notes: Iterable[Mapping[str, tuple[int, str]]], *, stacklevel: int = 3) -> None:
-    """Warn once per remark, with how many samples it concerns and the first of them."""
+    """Emit each message as one warning, with the number of samples and the id of the first."""
     merged: dict[str, tuple[int, str]] = {}
     for some in notes:
         for message, (count, first) in some.items():

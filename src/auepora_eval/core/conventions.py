@@ -1,4 +1,4 @@
-"""Conventions: the definitions people disagree about, as named choices with one preset per school.
+"""Conventions: the definitions people disagree about, as named values with one preset per school.
 
 A plan sets them for all its metrics, a metric may override them, and its signature shows the ones that matter to it.
 """
@@ -16,7 +16,7 @@ __all__ = ["PRESETS", "Conventions", "auto_conventions"]
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """One frozen set of choices. ``Conventions.of("trec", min_relevance=2)`` starts from a preset."""
+    """One frozen set of definitions. ``Conventions.of("trec", min_relevance=2)`` starts from a preset."""
 
     name: str = "auepora"
     ap: Literal["hits", "capped", "gold"] = "hits"
@@ -34,7 +34,7 @@ class Conventions:
     depth: int | None = None
     """Cut every ranking here before anything is computed (trec_eval -M)."""
     k_values: tuple[int, ...] = ()
-    """The cut-offs this school reports; empty means as asked."""
+    """The cut-offs this school reports; empty means the ones requested."""
     k_policy: Literal["written", "effective"] = "written"
     """A cut-off divides as written, or as min(k, |R|) where a list is shorter (K_eff)."""
     mrr_cut: int | None = None
@@ -51,18 +51,16 @@ class Conventions:
         for key in ("depth", "mrr_cut"):
             value = getattr(self, key)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 2**40):
-                raise BadValueError(f"the convention '{key}' must be a whole number of at least 1, not {value!r}")
+                raise BadValueError(f"the convention '{key}' must be an integer >= 1, not {value!r}")
         if not isinstance(self.min_relevance, int) or isinstance(self.min_relevance, bool):
-            raise BadValueError(f"the convention 'min_relevance' must be a whole number, not {self.min_relevance!r}")
+            raise BadValueError(f"the convention 'min_relevance' must be an integer, not {self.min_relevance!r}")
         if not isinstance(self.k_values, (tuple, list)) or any(not isinstance(k, int) or k < 1 for k in self.k_values):
-            raise BadValueError(
-                f"the convention 'k_values' must hold whole numbers of at least 1, not {self.k_values!r}"
-            )
+            raise BadValueError(f"the convention 'k_values' must contain integers >= 1, not {self.k_values!r}")
         object.__setattr__(self, "k_values", tuple(self.k_values))
 
     @classmethod
     def of(cls, preset: str | Conventions | None = None, /, **choices: Any) -> Conventions:
-        """The preset of that name (default ``auepora``), with some choices replaced."""
+        """The preset of that name (default ``auepora``), with some values replaced."""
         if preset is None:
             preset = "auepora"
         if isinstance(preset, str):
@@ -78,7 +76,7 @@ class Conventions:
         return replace(preset, **choices) if choices else preset
 
     def changes(self) -> dict[str, Any]:
-        """The choices in which this differs from the preset whose name it carries."""
+        """The values that differ from the preset of the same name."""
         base = PRESETS.get(self.name, PRESETS["auepora"])
         return {key: getattr(self, key) for key in CONVENTION_NAMES if getattr(self, key) != getattr(base, key)}
 

@@ -1,4 +1,4 @@
-"""Threads that nobody waits for: what hangs in one of them does not hold up the end of the process."""
+"""A pool of daemon threads: a call that hangs does not keep the process from exiting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 class DaemonThreadPool(ThreadPoolExecutor):
-    """A pool whose threads the process does not wait for when it ends; it starts one whenever none is free."""
+    """A ``ThreadPoolExecutor`` with daemon threads; it starts a thread whenever none is idle."""
 
     def __init__(self, max_workers: int) -> None:
         super().__init__(max_workers)
@@ -25,7 +25,7 @@ class DaemonThreadPool(ThreadPoolExecutor):
         self._starting = threading.Lock()
 
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        """Run it in a thread that is free, or in a fresh one."""
+        """Run the function in an idle thread, or in a new one."""
         future: Future[_T] = Future()
 
         def work() -> None:
@@ -49,10 +49,10 @@ class DaemonThreadPool(ThreadPoolExecutor):
     def _serve(self) -> None:
         while (work := self._items.get()) is not None:
             work()
-            del work  # what it holds must not live on while this thread waits
+            del work  # release its references while this thread waits
             self._spare.release()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let threads end as they come free; never waits."""
+        """Let threads end when they become idle; never waits."""
         for _ in range(self._started):
             self._items.put(None)

@@ -1,4 +1,4 @@
-"""What is suspicious about data and scores: ids that never match, empty answers, a judge whose scores are all equal."""
+"""Warnings about data and scores: ids that never match, empty answers, a judge whose scores are all equal."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 __all__ = ["DataCheck", "IdCheck", "no_hit_warning"]
 
 _SAMPLES_COMPARED = 1000
-"""The ids of so many samples are compared."""
+"""Number of samples whose ids are compared."""
 _IDS_COMPARED = 20
-"""So many ids of a sample are searched for prefixes."""
+"""Number of ids per sample that are searched for prefixes."""
 _MIN_EQUAL_SCORES, _MIN_LOWEST_SCORES = 5, 2
-"""So many equal scores of a judge, and so many at the bottom of the scale, are suspicious."""
+"""From this number on, equal scores of a judge, and scores at the bottom of the scale, are suspicious."""
 _HIT_METRICS = {"f1", "hit_rate", "map", "mrr", "ndcg", "precision", "r_precision", "recall"}
 """Metrics that are 0 where nothing relevant was returned within their cut-off, and only there."""
 _NUMBER = re.compile(r"\s*0*(\d+)(\.0+)?\s*")
 
 
 def no_hit_warning(results: Sequence[MetricResult]) -> str | None:
-    """A warning where every metric of hits is 0: mostly gold and outputs name their documents differently."""
+    """A warning where every hit-based metric is 0: gold and outputs often use different document ids."""
     values = [
         result.value
         for result in results
@@ -53,7 +53,7 @@ _ID_TRANSFORMS: dict[str, tuple[Callable[[str], str], str, str]] = {
     "case": (str.casefold, "if upper and lower case are ignored", "doc_id.lower()"),
     "type": (_as_number, "if ids are compared as numbers", "str(int(float(doc_id)))"),
 }
-"""How ids may differ: what makes them equal, how that is described, and how to map them."""
+"""How ids may differ: the function that makes them equal, its description, and the mapping to suggest."""
 
 
 class IdCheck:
@@ -93,7 +93,7 @@ class IdCheck:
         self._examples = matches | self._examples
 
     def warning(self) -> str | None:
-        """How ids can be mapped, where many samples have a hit only then."""
+        """A warning that suggests a mapping of ids, where many samples have a hit only with it."""
         for transform, prefix in sorted(
             self._counts, key=lambda key: (key[0] not in _ID_TRANSFORMS, -self._counts[key], key)
         ):
@@ -115,16 +115,16 @@ class IdCheck:
 
 
 class DataCheck:
-    """Takes in samples and outputs as they pass, and tells what is suspicious about them and about their scores."""
+    """Collects statistics of samples and outputs, and adds warnings about them and their scores to the results."""
 
     def __init__(self) -> None:
         self.num_answers = 0
         self.num_empty = 0
-        """Empty answers of outputs that do not say whether the system refused."""
+        """Empty answers of outputs without ``refused``."""
         self._ids = IdCheck()
 
     def add(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> None:
-        """Take in aligned samples and outputs; what is malformed is left to those who score it."""
+        """Add aligned samples and outputs; malformed ones are ignored here and reported when scored."""
         try:
             answered = [
                 (sample, output)
@@ -141,7 +141,7 @@ class DataCheck:
             return
 
     def finish(self, metrics: Sequence[Metric], results: Results) -> None:
-        """Put what is suspicious into the results: warnings, and empty answers into details of abstention metrics."""
+        """Add the warnings to the results, and the number of empty answers to the details of abstention metrics."""
         by_name = {one.name: one for one in metrics}
         many = self.num_empty * 10 > self.num_answers
         abstention = [one for one in results if one.target is TargetCategory.NEGATIVE_REJECTION]

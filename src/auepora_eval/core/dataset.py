@@ -18,7 +18,7 @@ class EvaluationDataset(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What the dataset is called in reports."""
+        """The name of the dataset in reports."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -37,7 +37,7 @@ class InMemoryDataset(EvaluationDataset):
 
     @property
     def name(self) -> str:
-        """What the dataset is called in reports."""
+        """The name of the dataset in reports."""
         return self._name
 
     def __len__(self) -> int:
@@ -45,15 +45,15 @@ class InMemoryDataset(EvaluationDataset):
 
 
 class LazyDataset(EvaluationDataset):
-    """A dataset that is made anew each time it is gone through, and never held: a file, a query, a generator.
+    """A dataset that is produced on every iteration and never kept in memory: a file, a query, a generator.
 
-    Its length may be given; where it is not, asking for it goes through the samples once.
+    Without a given length, ``len`` iterates over the samples once.
     """
 
     def __init__(
         self, name: str, samples: Callable[[], Iterable[EvaluationSample]], *, length: int | None = None
     ) -> None:
-        """``samples`` is called for every pass and gives the same samples each time."""
+        """``samples`` is called for every iteration and must return the same samples each time."""
         self._name = name
         self._samples = samples
         self._length = length
@@ -63,7 +63,7 @@ class LazyDataset(EvaluationDataset):
 
     @property
     def name(self) -> str:
-        """What the dataset is called in reports."""
+        """The name of the dataset in reports."""
         return self._name
 
     def __len__(self) -> int:
@@ -72,5 +72,5 @@ class LazyDataset(EvaluationDataset):
         return self._length
 
     def __length_hint__(self) -> int:
-        """What is known of the length without going through: ``list`` asks, and need not cost a pass."""
+        """The known length, or 0: lets ``list`` avoid an extra iteration."""
         return self._length or 0

@@ -1,4 +1,4 @@
-"""Derivations: how one sample's score comes about, step by step, as plain data that anyone can check by hand."""
+"""Derivations: how one sample's score is computed, step by step, as plain data that can be checked by hand."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = [
 ]
 
 Cell = str | int | float | bool | None
-"""What stands in a table: numbers as they are, so that whoever shows them decides about digits."""
+"""A table cell. Numbers are not rounded; the renderer decides about digits."""
 _DIGITS = 6
 _MAX_QUOTED = 300
-"""So many characters of a text are quoted within a sentence."""
+"""Number of characters of a string that are quoted within a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepTable:
-    """A table of a step: what is counted, one thing per row."""
+    """A table of a step."""
 
     headers: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -40,7 +40,7 @@ class StepTable:
 
 @dataclass(frozen=True, slots=True)
 class DerivationStep:
-    """One step: a sentence or a calculation, perhaps with a table of what enters it and the number it gives."""
+    """One step: a sentence or a calculation, with an optional table of its inputs and the resulting number."""
 
     text: str
     table: StepTable | None = None
@@ -53,32 +53,32 @@ class Derivation:
 
     steps: tuple[DerivationStep, ...]
     value: float | None
-    """The number the steps lead to; ``None`` where they lead to none, because it cannot be computed here."""
+    """The result of the steps; ``None`` where it cannot be computed here."""
     general: bool = False
-    """Whether it only tells what went in and what came out, because nothing more is known of the metric."""
+    """Whether it only lists input and output, because the metric has no derivation of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleJudgement:
-    """What a judge said of the sample for this metric, as it is stored."""
+    """A stored judgement of the sample for this metric."""
 
     answer: Mapping[str, Any]
     critic: str = ""
     judge_repeat: int = 0
     request: str = ""
-    """A digest of what was asked."""
+    """A digest of the request."""
     prompt_id: str = ""
     error: str | None = None
     """Why there is no judgement."""
     weighted: float | None = None
-    """The number weighted by the probabilities of the labels, where the judge told them."""
+    """The score weighted by the probabilities of the labels, where the judge returns them."""
     cached: bool = False
     one_number: bool = False
-    """Whether this judge answers with bare numbers."""
+    """Whether this judge replies with bare numbers."""
     logprobs: bool = False
-    """Whether this judge tells probabilities."""
+    """Whether this judge returns probabilities."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """What it was asked about: a text by name, statements by number."""
+    """What the request was about: a text by name, statements by number."""
 
 
 SampleOutputPairs = Sequence[tuple[EvaluationSample, SystemOutputs | None]]
@@ -86,16 +86,16 @@ SampleOutputPairs = Sequence[tuple[EvaluationSample, SystemOutputs | None]]
 
 @dataclass(frozen=True)
 class ExplainContext:
-    """What a derivation may look at beside its own sample; read only when it is asked for."""
+    """What a derivation may use besides its own sample; loaded on first use."""
 
     read: Callable[[], SampleOutputPairs] = field(default=lambda: (), repr=False)
-    """Gives all samples of the run with their outputs."""
+    """Returns all samples of the run with their outputs."""
     judgements: tuple[SampleJudgement, ...] = ()
-    """What judges said of the sample."""
+    """The stored judgements of the sample."""
     stored_score: float | None = None
-    """The score as it is stored, for metrics that cannot be computed again without asking somebody."""
+    """The stored score, for metrics that need a judge or a model to compute it again."""
     may_call_models: bool = False
-    """Whether models that turn texts into numbers may be asked again."""
+    """Whether embedding and scoring models may be called again."""
 
     @cached_property
     def pairs(self) -> SampleOutputPairs:
@@ -103,27 +103,27 @@ class ExplainContext:
         return list(self.read())
 
     def find(self, sample_id: str) -> tuple[EvaluationSample, SystemOutputs | None] | None:
-        """Another sample and its output."""
+        """The sample with this id, and its output."""
         return next((pair for pair in self.pairs if pair[0].sample_id == sample_id), None)
 
 
 NO_CONTEXT = ExplainContext()
-"""Nothing beside the sample itself."""
+"""No context besides the sample itself."""
 
 
 class DerivationBuilder:
-    """Puts a derivation together, step by step."""
+    """Builds a derivation step by step."""
 
     def __init__(self) -> None:
         self._steps: list[DerivationStep] = []
 
     def add_step(self, text: str, value: float | None = None) -> DerivationBuilder:
-        """A sentence or a calculation."""
+        """Add a sentence or a calculation."""
         self._steps.append(DerivationStep(text, value=None if value is None else float(value)))
         return self
 
     def table(self, text: str, headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> DerivationBuilder:
-        """A sentence with a table under it."""
+        """Add a sentence with a table below it."""
         self._steps.append(DerivationStep(text, StepTable(tuple(headers), tuple(map(tuple, rows)))))
         return self
 
@@ -133,23 +133,23 @@ class DerivationBuilder:
         return tuple(self._steps)
 
     def extend(self, other: Derivation) -> DerivationBuilder:
-        """All the steps of another derivation."""
+        """Add all steps of another derivation."""
         self._steps += other.steps
         return self
 
     def finish_with_value(self, text: str, value: float) -> Derivation:
-        """The last step, and with it the whole: the text says how the value follows, the value is put behind it."""
+        """Add the last step, ``text = value``, and return the derivation."""
         self.add_step(f"{text} = {format_number(value)}" if text else format_number(value), value)
         return Derivation(tuple(self._steps), float(value))
 
     def finish(self, text: str, value: float | None, *, general: bool = False) -> Derivation:
-        """The last step in words, where no calculation leads to the value."""
+        """Add the last step as a sentence, without a calculation, and return the derivation."""
         self.add_step(text, value)
         return Derivation(tuple(self._steps), value if value is None else float(value), general)
 
 
 def format_number(value: float) -> str:
-    """A number within a sentence: whole ones as they are, others to six digits.
+    """A number within a sentence: integers as they are, others with six digits.
 
     >>> number(2.0), number(2 / 3)
     ('2', '0.666667')
@@ -158,12 +158,12 @@ def format_number(value: float) -> str:
 
 
 def quote_text(text: str) -> str:
-    """A text within a sentence: in quotation marks, cut where it is long."""
+    """A string within a sentence: in quotation marks, truncated where it is long."""
     return f"“{text}”" if len(text) <= _MAX_QUOTED else f"“{text[:_MAX_QUOTED]}…” ({len(text):,} characters)"
 
 
 def join_items(things: Iterable[object], *, nothing: str = "none") -> str:
-    """Things within a sentence, all of them up to forty."""
+    """Items within a sentence, separated by commas; at most forty are shown."""
     items = [str(thing) for thing in things]
     more = f", … ({len(items)} in all)" if len(items) > 40 else ""
     return (", ".join(items[:40]) + more) or nothing

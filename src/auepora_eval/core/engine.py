@@ -1,4 +1,4 @@
-"""The engine: one pass builds each batch's features, every metric reads them, reducers fold the outcomes."""
+"""The engine: evaluates all metrics in one pass over batches of samples and outputs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = [
 
 Metrics = EvaluationPlan | Iterable[Spec | Metric] | Spec | Metric
 Progress = Callable[[int], None]
-"""Called with the number of samples of each batch that is done."""
+"""Called with the number of samples of each finished batch."""
 
 BATCH_SIZE = 1024
 
@@ -69,12 +69,12 @@ def evaluate(
     """Score samples and outputs by all metrics in one pass.
 
     Outputs are aligned with the samples, or a mapping from sample id to output. One that is ``None``, or not in the
-    mapping, is missing. ``slices`` tell every result apart by group as well: by label (``"labels.lang"``), by metadata
+    mapping, is missing. ``slices`` break every result down by group: by label (``"labels.lang"``), by metadata
     (``"metadata.source.kind"``) or by a function of the sample (``{"long": lambda s: len(s.query) > 80}``).
 
     ``executor="processes"`` scores batches in several processes (``workers``, by default one per
     processor) and gives the same numbers to the last bit; a ``ProcessExecutor`` of your own is used and left open.
-    ``judging`` says how judges are asked, where a metric needs one.
+    ``judging`` configures the calls of judges, where a metric needs one.
     """
     chosen = resolve_metrics(metrics, conventions)
     sample_list = as_sequence(samples, "samples")
@@ -134,8 +134,8 @@ def evaluate_stream(
 ) -> Results:
     """Score pairs of sample and output as they come. With ``keep_scores=False`` memory does not grow with the data.
 
-    But for metrics that pair samples, or tell results apart by group (``needs_all``): their scores are kept, if not
-    handed out, since a variant may come long after its base.
+    Metrics that pair samples, or break results down by group (``needs_all``), are the exception: their scores are kept
+    internally, since a variant may come long after its parent.
     """
     chosen = resolve_metrics(metrics, conventions)
     _require_batch_metrics(chosen)
@@ -183,11 +183,10 @@ def evaluate_sources(
     judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
 ) -> Results:
-    """Score batches that are read by whoever scores them, such as ranges of files; as ``evaluate_stream`` otherwise.
+    """Score batches that the workers read themselves, such as ranges of files; otherwise like ``evaluate_stream``.
 
-    A source is a batch: how many samples it has decides how much is read at once, and changes no number. With
-    ``joined`` each brings the bases of its variants (``FamilySource``), and metrics over such pairs need not wait for
-    all samples.
+    A source is a batch: its size decides how much is read at once and changes no result. With ``joined`` each source
+    also reads the parents of its variants (``FamilySource``), so that metrics over pairs need not wait for all samples.
     """
     chosen = resolve_metrics(metrics, conventions)
     _require_batch_metrics(chosen)
@@ -221,12 +220,12 @@ def _require_batch_metrics(metrics: Sequence[Metric]) -> None:
 
 
 def _any_keeps_scores(metrics: Sequence[Metric], *, joined: bool = False) -> bool:
-    """Whether a metric must know where samples stand, even if scores are not handed out."""
+    """Whether a metric keeps all scores, even if the caller does not want them."""
     return any(isinstance(one, BatchMetric) and must_keep_scores(one, joined=joined) for one in metrics)
 
 
 def _require_annotated(grouping: Grouping, metrics: Sequence[Metric], results: Results) -> None:
-    """Raise where a slice or a metric went by something that no sample had."""
+    """Raise where a slice or a metric needs a field that no sample had."""
     grouping.require_groups()
     if results and any(result.details["num_scored"] + result.details["num_skipped"] for result in results):
         for one in metrics:
@@ -236,7 +235,7 @@ def _require_annotated(grouping: Grouping, metrics: Sequence[Metric], results: R
 
 
 def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora") -> list[Metric]:
-    """Metric objects from specs, objects or a plan, under these conventions unless they bring their own."""
+    """Metric objects from specs, objects or a plan, with these conventions unless they have their own."""
     if isinstance(metrics, EvaluationPlan):
         listed: Iterable[Spec | Metric] = metrics.metrics
     elif isinstance(metrics, (str, Mapping, Metric)):
@@ -262,7 +261,7 @@ T = TypeVar("T")
 
 
 def as_sequence(values: Iterable[T], what: str) -> Sequence[T]:
-    """The values as something that can be cut into batches."""
+    """The values as a sequence."""
     if isinstance(values, (list, tuple)):
         return values
     try:
@@ -281,9 +280,9 @@ def _unzip(
 
 
 def check_batch_size(batch_size: int) -> int:
-    """The size, if it is one."""
+    """The batch size; raises unless it is an integer >= 1."""
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise BadValueError(f"batch_size must be a whole number of at least 1, not {batch_size!r}")
+        raise BadValueError(f"batch_size must be an integer >= 1, not {batch_size!r}")
     return batch_size
 
 
@@ -296,7 +295,7 @@ def collect_scores(
     *,
     stacklevel: int = 3,
 ) -> None:
-    """Score every batch and hand the outcomes to the tallies; what metrics had to remark is said at the end."""
+    """Score every batch and pass the outcomes to the accumulators; warnings of metrics are emitted at the end."""
     notes: list[dict[str, tuple[int, str]]] = []
     for scored in executor.score(batches, [accumulator.metric for accumulator in accumulators]):
         if scored.members is not None:
@@ -326,14 +325,14 @@ def run_metrics(
     check: DataCheck | None = None,
     stacklevel: int = 5,
 ) -> Results:
-    """Score batches and fold what comes of them into results. ``check`` took in what the batches are made of."""
+    """Score batches and reduce the outcomes to results. ``check`` has seen the samples and outputs of the batches."""
     accumulators = {
         one.name: make_accumulator(one.for_run(run), run, keep_scores=keep_scores, joined=joined)
         for one in metrics
         if isinstance(one, BatchMetric)
     }
-    # Over lists the collector rests for the whole pass; over a stream only while we score, since the garbage that the
-    # caller's own generator makes is not ours to keep.
+    # Over lists garbage collection is paused for the whole pass; over a stream only while we score, since the caller's
+    # generator may produce garbage of its own.
     with gc_paused() if make_batch is not None else nullcontext():
         collect_scores(batches, list(accumulators.values()), executor, grouping, progress, stacklevel=stacklevel)
     results = Results()

@@ -2,25 +2,25 @@
 
 AueporaError
 ├── AlignmentError           (ValueError, AssertionError)  samples and outputs do not line up
-├── BadValueError            (ValueError)                  a value that cannot be meant: k < 1, a NaN score, ...
+├── BadValueError            (ValueError)                  an invalid value: k < 1, a NaN score, ...
 │   └── BadTypeError         (TypeError)                   ... or one of the wrong type: an id that is a number
 ├── MissingFieldError        (ValueError)                  no sample has the annotation a metric needs
 ├── DuplicateIdError         (ValueError)                  an id that must be unique comes twice
 ├── MetricDefinitionError    (TypeError)                   a Metric subclass that cannot work
 ├── UnknownMetricError       (LookupError, ValueError)     no metric of that name
 ├── UnknownOptionError       (TypeError, ValueError)       the metric has no such option
-├── UnknownConventionError   (LookupError, ValueError)     no preset or choice of that name
-├── SignatureMismatchError   (ValueError)                  two numbers computed by different rules
+├── UnknownConventionError   (LookupError, ValueError)     no preset or value of that name
+├── SignatureMismatchError   (ValueError)                  two values with different definitions
 ├── WorkerError              (RuntimeError)                a scoring process cannot be used, or died
 ├── DataFileError            (ValueError)                  a file, line and field that cannot be read
-│   └── PlanError                                          ... of a plan: the key that cannot be meant
+│   └── PlanError                                          ... of a plan: an invalid key or value
 ├── SystemCallError          (RuntimeError)                the system under evaluation gave no answer, and why
 ├── JudgeError               (RuntimeError)                a judge gave no judgement, and why
 ├── StoreError               (RuntimeError)                a store that cannot be opened, read or written
 ├── UnknownRunError          (LookupError, ValueError)     no run of that name, or more than one
 └── MissingDependencyError   (ImportError)                 an optional package is not installed
 
-AueporaWarning (UserWarning)                               the result stands, but you should know
+AueporaWarning (UserWarning)                               the result is valid, but worth a look
 """
 
 from collections.abc import Iterable
@@ -56,17 +56,17 @@ _LONGEST_NAME = 500
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
-    """A clause that suggests the nearest known names, or ``otherwise`` where nothing is near."""
+    """A clause that suggests the most similar known names, or ``otherwise`` where none is similar."""
     from difflib import SequenceMatcher  # only mistakes pay for it
 
-    if len(name) > _LONGEST_NAME:  # no misspelling, and looking for one would take its time
+    if len(name) > _LONGEST_NAME:  # not a misspelling, and the search would be slow
         return otherwise
     likeness = {choice: SequenceMatcher(None, name.lower(), choice.lower()).ratio() for choice in sorted(known)}
     for choice in likeness:
         if choice.lower().startswith(f"{name.lower()}_"):
-            likeness[choice] = 1.0  # the first part of a name is nearer than another name of the same length
+            likeness[choice] = 1.0  # the first part of a name is a better match than another name of the same length
     best = max(likeness.values(), default=0.0)
-    # Only what is about as near as the nearest: a list of guesses is no suggestion.
+    # Only names about as similar as the best one.
     near = [choice for choice, ratio in likeness.items() if ratio >= max(0.6, best - 0.03)][:3]
     if near:
         return f"; did you mean {' or '.join(repr(n) for n in near)}?"
@@ -103,7 +103,7 @@ class AlignmentError(AueporaError, ValueError, AssertionError):
 
 
 class BadValueError(AueporaError, ValueError):
-    """A value that cannot be meant."""
+    """An invalid value."""
 
 
 class BadTypeError(BadValueError, TypeError):
@@ -149,13 +149,13 @@ class UnknownOptionError(AueporaError, TypeError, ValueError):
         names, conventions = sorted(known), sorted(conventions)
         listing = f"; its options are: {', '.join(names)}" if names else "; it has no options"
         if conventions:
-            listing += f"; and the choices of its conventions: {', '.join(conventions)}"
+            listing += f"; and its conventions: {', '.join(conventions)}"
         hint = did_you_mean(option, [*names, *conventions], otherwise=listing)
         super().__init__(f"metric '{metric}' has no option '{option}'{hint}")
 
 
 class UnknownConventionError(AueporaError, LookupError, ValueError):
-    """No convention preset, or no choice of a convention, of that name."""
+    """No convention preset, or no value of a convention, of that name."""
 
     def __init__(self, what: str, value: object, known: Iterable[str]) -> None:
         names = list(known)
@@ -163,7 +163,7 @@ class UnknownConventionError(AueporaError, LookupError, ValueError):
 
 
 class SignatureMismatchError(AueporaError, ValueError):
-    """Two numbers that were computed by different rules cannot be compared."""
+    """Two values with different signatures cannot be compared."""
 
     def __init__(self, first: str, second: str, fields: Iterable[str]) -> None:
         self.fields = tuple(fields)
@@ -175,7 +175,7 @@ class WorkerError(AueporaError, RuntimeError):
 
 
 class DataFileError(AueporaError, ValueError):
-    """Something in a file cannot be read; says which file, line and field."""
+    """Something in a file cannot be read; names the file, line and field."""
 
     def __init__(self, path: str | Path, line: int | None, problem: str) -> None:
         self.path, self.line, self.problem = str(path), line, problem
@@ -184,7 +184,7 @@ class DataFileError(AueporaError, ValueError):
 
 
 class PlanError(DataFileError):
-    """Something in a plan cannot be meant; says which file, line and key."""
+    """An invalid plan; names the file, line and key."""
 
     def __init__(self, path: str | Path, line: int | None, key: str, problem: str) -> None:
         self.key = key
@@ -192,7 +192,7 @@ class PlanError(DataFileError):
 
 
 class SystemCallError(AueporaError, RuntimeError):
-    """The system under evaluation gave no answer. A system may raise it to say why, and whether asking again may help.
+    """The system under evaluation gave no answer. A system may raise it with a reason, and whether a retry may help.
 
     It is recorded as ``reason: message``; the reason is one word in lower case with underscores, and is counted.
     """
@@ -205,7 +205,7 @@ class SystemCallError(AueporaError, RuntimeError):
 
 
 class JudgeError(AueporaError, RuntimeError):
-    """A judge gave no judgement that can be used. A critic raises it to say why, and whether asking again may help.
+    """A judge gave no judgement that can be used. A critic raises it with a reason, and whether a retry may help.
 
     The reason is one word in lower case with underscores; it is counted, and the sample is a failed measurement.
     """
@@ -222,9 +222,9 @@ class JudgeError(AueporaError, RuntimeError):
         tokens: tuple[int, int] = (0, 0),
         calls: int = 1,
     ) -> None:
-        """``raw`` is what the judge said. ``lasting`` failures hold for every further question: a wrong key.
+        """``raw`` is the reply. A ``lasting`` failure, such as a wrong key, applies to every further request.
 
-        ``tokens`` were spent nevertheless, on what was asked and on what was said, in so many ``calls``.
+        ``tokens`` (prompt, completion) were used nevertheless, in this number of ``calls``.
         """
         self.reason, self.message, self.raw, self.tokens, self.calls = reason, message, raw, tokens, calls
         self.retry, self.retry_after, self.lasting = retry, retry_after, lasting
@@ -240,7 +240,7 @@ class StoreError(AueporaError, RuntimeError):
 
 
 class UnknownRunError(AueporaError, LookupError, ValueError):
-    """No run goes by that name, or more than one does."""
+    """No run has that name, or more than one does."""
 
 
 class MissingDependencyError(AueporaError, ImportError):

@@ -1,4 +1,4 @@
-"""Scores bare rankings: ids alone, or rankings in which the gold was found already."""
+"""Evaluation of bare rankings: document ids alone, or precomputed hits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .types import EvaluationSample
 
 __all__ = ["evaluate_hits", "evaluate_rankings"]
 
-# Bare ids are so cheap to score that the fixed cost of a batch shows; larger batches hide it, and still fit the cache.
+# Bare ids are cheap to score, so that the fixed cost of a batch matters; larger batches still fit the cache.
 RANKINGS_BATCH_SIZE = 16_384
 
 
@@ -65,14 +65,14 @@ def evaluate_hits(
     conventions: str | Conventions = "auepora",
     keep_scores: bool = True,
 ) -> Results:
-    """Score rankings whose gold was found by whoever read them."""
+    """Score rankings whose hits the reader has found already."""
     chosen = resolve_metrics(metrics, conventions)
     _require_gold_only(chosen, annotated=True)
     return _evaluate_batches(rankings.batch, list(rankings.ids), chosen, keep_scores)
 
 
 def _require_gold_only(metrics: list[Metric], *, annotated: bool) -> None:
-    """Bare ids are gold at most: a metric that needs more is told so before anything is computed."""
+    """Raise for metrics that need more than gold ids, before anything is computed."""
     EvaluationPlan(metrics).validate_dataset([EvaluationSample("", "", relevant_docs=[] if annotated else None)])
 
 

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 __all__ = ["ExactSum", "exact_sum"]
 
-# Sums are held as one integer in units of 2**-_UNIT, fine enough for the smallest float there is (2**-1074).
+# Sums are kept as one integer in units of 2**-_UNIT, fine enough for the smallest float there is (2**-1074).
 _UNIT = 1200
 # Digits of 31 bits: 2**22 of them can be added in float64 and every partial sum is still an exact integer. Scores of a
-# metric are close enough in size that two digits hold nearly all of them.
+# metric are close enough in size that two digits represent nearly all of them.
 _DIGIT = 31
 _MAX_VALUES = 1 << 22
 
@@ -31,7 +31,7 @@ class ExactSum:
             self._add(values[start : start + _MAX_VALUES])
 
     def _add(self, values: npt.NDArray[np.float64]) -> None:
-        # Cut each number into digits, most significant first. Scaling by powers of two and taking off the
+        # Split each number into digits, most significant first. Scaling by powers of two and taking off the
         # integer part are exact, so adding up one digit position at a time is integer arithmetic in disguise.
         largest = max(float(values.max()), -float(values.min()))
         if not largest:
@@ -40,7 +40,7 @@ class ExactSum:
         # Multiplying is several times faster than ldexp and as exact, as long as the factor is a float.
         rest = values * math.ldexp(1.0, -exponent) if -1000 < exponent < 1000 else np.ldexp(values, -exponent)
         if exponent > 0 and not np.array_equal(np.ldexp(rest, exponent), values):
-            # Numbers so small beside the largest that scaling them down loses bits; rare enough to go one by one.
+            # Numbers so small compared with the largest that scaling loses bits; rare enough to add one by one.
             for numerator, denominator in map(float.as_integer_ratio, values.tolist()):
                 self._total += numerator * ((1 << _UNIT) // denominator)
             return

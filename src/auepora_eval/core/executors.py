@@ -1,4 +1,4 @@
-"""Who scores the batches: this process, or several. The numbers are the same to the last bit."""
+"""Executors: score batches in this process or in several, with identical results."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ class ScoredBatch:
     scores: list[Scores]
     notes: Notes = field(default_factory=dict)
     members: BatchMembership | None = None
-    """What is to be known of the samples, where they were read by whoever scored them."""
+    """Ids, clusters and slices of the samples, where the worker read them."""
 
 
 Scorable = Batch | SourcedBatch
-"""A batch, or where it can be read."""
+"""A batch, or a source to read it from."""
 
 
 @runtime_checkable
 class Executor(Protocol):
-    """Scores batches, in their order. A batch that is not read yet is read by whoever scores it."""
+    """Scores batches in their order. A batch that is not loaded yet is read by the worker."""
 
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         """The outcomes of each batch."""
@@ -74,15 +74,15 @@ class Executor(Protocol):
 
 
 _CLUSTER_EXECUTORS = {"ray": "auepora_eval.scale.ray_executor:RayExecutor"}
-"""Executors by name that take an address, and where they are: above this layer, and imported only where named."""
+"""Executors on a cluster by name. They are in a higher layer and imported only when used."""
 
 
 def make_executor(
     executor: ExecutorName | Executor, workers: int | None, address: str | None = None
 ) -> AbstractContextManager[Executor]:
-    """The executor of that name, closed after use; one that was handed in is used as it is.
+    """A context manager for the executor of that name, closed on exit; an executor object is used as it is.
 
-    ``address`` says where a cluster is, for an executor that uses one.
+    ``address`` is that of the cluster, for an executor that uses one.
     """
     if isinstance(executor, str) and executor in _CLUSTER_EXECUTORS:
         module, _, name = _CLUSTER_EXECUTORS[executor].partition(":")
@@ -106,7 +106,7 @@ def make_executor(
 
 
 class SourcedBatchGroup(SourcedBatch, ABC):
-    """Several batches that go to whoever scores them as one, and that see to what becomes of their outcomes there."""
+    """Several batches that are sent to a worker as one task, and that handle their outcomes there."""
 
     __slots__ = ()
 
@@ -116,13 +116,13 @@ class SourcedBatchGroup(SourcedBatch, ABC):
 
 
 def require_workers(workers: int | None) -> None:
-    """Raise unless this can be a number of workers; None leaves it to the machine."""
+    """Raise unless this is a valid number of workers; None means one per processor."""
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise BadValueError(f"workers must be a whole number of at least 1, not {workers!r}")
+        raise BadValueError(f"workers must be an integer >= 1, not {workers!r}")
 
 
 def available_processors() -> int:
-    """How many processors this process may use."""
+    """Number of processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -131,7 +131,7 @@ def available_processors() -> int:
 def score_batch(
     batch: Scorable, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None = None
 ) -> ScoredBatch:
-    """The outcomes of one batch, read first where it is not yet."""
+    """Score one batch, which is loaded first if necessary."""
     if isinstance(batch, SourcedBatchGroup):
         return batch.score_all(metrics, memory)
     with gc_paused():
@@ -146,9 +146,9 @@ def score_batch(
 
 
 def _pair_with_parents(metric: BatchMetric, scores: Scores, parents: Batch) -> Scores:
-    """The outcomes of a batch, joined with their bases where the metric makes pairs of them.
+    """The outcomes of a batch, paired with those of their parents where the metric scores pairs.
 
-    What there is to remark of a guest is remarked where it is at home.
+    Warnings about a parent are emitted by the batch it belongs to.
     """
     if not pairs_in_worker(metric):
         return scores
@@ -159,7 +159,7 @@ def _pair_with_parents(metric: BatchMetric, scores: Scores, parents: Batch) -> S
 
 
 class SerialExecutor:
-    """One batch after the other, here."""
+    """Scores one batch after the other in this process."""
 
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         """The outcomes of each batch."""
@@ -169,14 +169,14 @@ class SerialExecutor:
 
 
 class ProcessExecutor:
-    """This process and others, started once and used for any number of evaluations until it is closed.
+    """Scores in this process and in worker processes, which are reused until the executor is closed.
 
-    Processes are started afresh, not forked: a script that uses them needs ``if __name__ == "__main__":`` around what
-    it does, and its own metrics must be importable.
+    Processes are spawned, not forked: a script that uses them needs ``if __name__ == "__main__":``, and its own metrics
+    must be importable.
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        """``workers`` counts this process too; by default there are as many as processors."""
+        """``workers`` includes this process; the default is one per processor."""
         require_workers(workers)
         self.workers = workers or available_processors()
         self._pool: ProcessPoolExecutor | None = None
@@ -200,7 +200,7 @@ class ProcessExecutor:
         self.close(at_once=interrupted)
 
     def close(self, *, at_once: bool = False) -> None:
-        """Stop the processes; what has not begun is dropped, and ``at_once`` what is under way too."""
+        """Stop the processes and drop pending batches; ``at_once`` also terminates running ones."""
         if self._pool is None:
             return
         if at_once:
@@ -209,15 +209,15 @@ class ProcessExecutor:
         self._pool.shutdown(cancel_futures=True)
 
     def start(self) -> None:
-        """Start all processes now, rather than with the first evaluation, and let them import what they need."""
+        """Start all processes now, rather than with the first evaluation, and import what they need."""
         if self._pool is not None:
             for ready in [self._pool.submit(_warm_up) for _ in range(2 * self.workers)]:
                 _result(ready)
 
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
-        """The outcomes of each batch, in order. Others are kept busy first; what they have no room for is done here.
+        """The outcomes of each batch, in order. Workers are kept busy first; this process scores the rest.
 
-        A batch that is done here need not travel, which is a good part of the work.
+        A batch that is scored here is not serialised, which is a good part of the work.
         """
         if self._pool is None:
             yield from SerialExecutor().score(batches, metrics)
@@ -246,17 +246,17 @@ class ProcessExecutor:
 
 
 _PREFETCH = 2
-"""How many batches each process has before it, so that it need not wait for the next."""
+"""Number of batches queued per process, so that none waits for the next."""
 _MAX_PENDING = 16
-"""How many batches may be done, per process, while an earlier one is not."""
+"""Number of finished batches per process that may wait for an earlier one."""
 
 
 def _serialise(batch: Scorable) -> bytes | None:
-    """The rows of a batch, or where to read them, ready to be sent; None where something cannot leave this process."""
+    """The batch, or its source, pickled; None where something cannot be pickled."""
     try:
         payload = batch if isinstance(batch, SourcedBatch) else pack(batch.samples, batch.outputs)
         return pickle.dumps(payload, pickle.HIGHEST_PROTOCOL)
-    except Exception:  # whatever the user's own objects raise: they are scored here
+    except Exception:  # objects of the user may raise anything: the batch is scored here
         return None
 
 
@@ -284,7 +284,7 @@ def _worker_died_error() -> WorkerError:
     )
 
 
-# In the worker: the metrics of the evaluation under way, and what its batches hand on to each other.
+# In the worker: the metrics of the current evaluation, and the cache shared by its batches.
 _jobs: dict[bytes, tuple[list[BatchMetric], dict[Hashable, Any]]] = {}
 
 

@@ -1,4 +1,4 @@
-"""Families: samples that are variants of others, and metrics that look at a variant and its base together."""
+"""Families: samples that are variants of others, and metrics that score a variant together with its parent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BASE_SKIPS = {
 
 
 class FamilyKey(NamedTuple):
-    """Who a sample is, and whose variant."""
+    """The id of a sample and of its parent."""
 
     sample_id: str
     repeat: int
@@ -48,15 +48,15 @@ class FamilyKey(NamedTuple):
     """The id of the sample that this is a variant of: ``labels["variant_of"]``."""
     scenarios: tuple[str, ...]
     payload: Any = None
-    """Whatever else a metric needs of a sample to pair it."""
+    """Further data of the sample that a metric needs for pairing."""
 
 
 def require_scenarios(name: str, value: Iterable[str]) -> tuple[str, ...]:
-    """The scenarios an option names, as a tuple; one alone may be given as a text."""
+    """The scenarios of an option as a sorted tuple; a single one may be a string."""
     listed = (value,) if isinstance(value, str) else tuple(value)
     if not listed or not all(isinstance(one, str) and one.strip() for one in listed):
         raise BadValueError(f"{name} must name at least one scenario, such as 'typo'; not {value!r}")
-    # As samples have them, and in one order: theirs changes no number.
+    # Lower case as in samples; sorted, since the order changes no result.
     return tuple(sorted({one.strip().lower() for one in listed}))
 
 
@@ -81,7 +81,7 @@ def _key(sample: EvaluationSample, output: SystemOutputs | None) -> FamilyKey:
 
 
 def with_family_keys(scores: Scores, batch: Batch, payloads: Sequence[Any] | None = None) -> Scores:
-    """The outcomes of a batch with the keys of its samples, and what else belongs to each."""
+    """The outcomes of a batch with the family keys of its samples, and an optional payload each."""
     keys = family_keys(batch)
     if payloads is not None:
         keys = [key._replace(payload=extra) for key, extra in zip(keys, payloads, strict=True)]
@@ -89,15 +89,15 @@ def with_family_keys(scores: Scores, batch: Batch, payloads: Sequence[Any] | Non
 
 
 class VariantPairs(NamedTuple):
-    """The variants among some samples, and where their bases are."""
+    """The variants among some samples, and the rows of their parents."""
 
     variants: npt.NDArray[np.intp]
-    """The rows of variants in the scenarios asked for."""
+    """The rows of variants in the requested scenarios."""
     rows: npt.NDArray[np.intp]
-    """For each of them the row of its base; negative where it has none that can be used."""
+    """For each of them the row of its parent; negative where there is no usable one."""
 
     def skips(self, n: int) -> dict[str, npt.NDArray[np.bool_]]:
-        """Per reason which of ``n`` samples are part of no pair."""
+        """Per skip reason a mask of the ``n`` samples that are in no pair."""
         other = np.ones(n, dtype=np.bool_)
         other[self.variants] = False
         masks = {"not_a_variant": other}
@@ -110,11 +110,10 @@ class VariantPairs(NamedTuple):
 def find_parents(
     keys: Sequence[FamilyKey | None], scenarios: Sequence[str] = (), *, where: Callable[[FamilyKey], bool] | None = None
 ) -> VariantPairs:
-    """The variants in these scenarios, each with its base: the sample it names, as it was run at the same repeat.
+    """The variants in these scenarios, each with its parent: the sample it names, in the same repeat.
 
-    Where the base was run once and its variants several times, that once is the base of all. ``where`` tells from its
-    key whether a variant is looked at, in place of its scenario. A sample that nobody could score has no key, and is
-    part of nothing.
+    Where the parent was run once and its variants several times, that run is the parent of all. ``where`` selects
+    variants by their key instead of their scenario. A sample that could not be scored has no key and is ignored.
     """
     rows_by_key: dict[tuple[str, int], int] = {}
     for row, key in enumerate(keys):
@@ -140,14 +139,14 @@ def find_parents(
 
 
 def _find_cycles(above: Sequence[int]) -> list[bool]:
-    """For each row whether going up from it, row by row, leads back to it; every row is passed once."""
+    """For each row whether following parents leads back to it; every row is visited once."""
     circular, walk_of = [False] * len(above), [-1] * len(above)
     for start in range(len(above)):
         at = start
         while at >= 0 and walk_of[at] < 0:
             walk_of[at] = start
             at = above[at]
-        if at >= 0 and walk_of[at] == start:  # this very walk has been here: a circle
+        if at >= 0 and walk_of[at] == start:  # visited in this walk: a cycle
             first = at
             while not circular[at]:
                 circular[at] = True
@@ -157,29 +156,29 @@ def _find_cycles(above: Sequence[int]) -> list[bool]:
 
 
 def sort_by_id(scores: Scores, clusters: Clusters | None) -> tuple[Scores, Clusters | None]:
-    """Keyed outcomes by id, so that the order of samples changes no digit of what is made of them."""
-    keys: Sequence[FamilyKey | None] = scores.keys or ()  # none of a sample that nobody could score
+    """Outcomes sorted by sample id, so that the order of samples does not change the result."""
+    keys: Sequence[FamilyKey | None] = scores.keys or ()  # none for a sample that could not be scored
     rows_by_key = [("", 0) if key is None else (key.sample_id, key.repeat) for key in keys]
     rows = np.array(sorted(range(len(keys)), key=rows_by_key.__getitem__), dtype=np.intp)
     if clusters is not None:
-        # Numbered anew as they come: the numbers they have follow the order of samples.
+        # Renumbered in this order: the old numbers follow the order of samples.
         numbers: dict[int, int] = {}
         clusters = np.array([numbers.setdefault(code, len(numbers)) for code in clusters[rows].tolist()], dtype=np.intp)
     return scores.take(rows), clusters
 
 
 class FamilyMetric(BatchMetric):
-    """A metric of variants and their bases.
+    """A metric of variants and their parents.
 
-    ``score`` gives what is known of each sample by itself, with its key; ``joined`` makes pairs of them once all
-    samples are there, wherever they were scored. A slice of variants keeps the bases they were paired with.
+    ``score`` scores each sample by itself, with its key; ``pair_samples`` makes pairs once all samples are scored. A
+    slice of variants keeps the parents they were paired with.
     """
 
     handles_failures: ClassVar[bool] = True
     needs_all: ClassVar[bool] = True
     scenarios: tuple[str, ...]
-    """The scenarios (``labels["scenario"]``) whose samples are looked at."""
+    """The scenarios (``labels["scenario"]``) whose samples are scored."""
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether this is such a variant."""
+        """Whether the sample is a variant in one of the scenarios."""
         return is_variant(sample, self.scenarios)

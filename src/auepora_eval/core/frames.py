@@ -1,4 +1,4 @@
-"""Columns as a frame of pandas, polars or Arrow, whichever the user works with."""
+"""Data frames of pandas, polars or Arrow from columns."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ ColumnKind = Literal["text", "number", "count", "flag"]
 
 _PACKAGES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
 _INSTALL = {"pandas": "pandas", "polars": "polars", "arrow": "'auepora-eval[parquet]'"}
-# Of pandas: numbers have NaN for what is missing, as everything written for pandas expects; the others have its NA.
+# pandas: numbers use NaN for missing values, as most code expects; other kinds use NA.
 _PANDAS = {"text": "string", "number": "float64", "count": "Int64", "flag": "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
 class FrameColumn:
-    """The values of a column, ``None`` where there is none, and what they are."""
+    """The values of a column (``None`` where missing) and their kind."""
 
     kind: ColumnKind
     values: Sequence[Any]
@@ -31,11 +31,10 @@ class FrameColumn:
 def make_frame(columns: Mapping[str, FrameColumn], kind: str = "pandas") -> Any:
     """A frame of these columns.
 
-    What is missing, and a number that is none (NaN), is null in polars and Arrow, and in pandas NaN for numbers and NA
-    for all else.
+    Missing values and NaN are null in polars and Arrow; in pandas NaN for numbers and NA for all else.
     """
     if kind not in get_args(FrameKind):
-        raise BadValueError(f"there are no frames of kind {kind!r}; choose one of: {', '.join(get_args(FrameKind))}")
+        raise BadValueError(f"unknown kind of frame {kind!r}; choose one of: {', '.join(get_args(FrameKind))}")
     _require(kind)
     plain = {name: FrameColumn(column.kind, list(_plain_values(column))) for name, column in columns.items()}
     return {"pandas": _pandas, "polars": _polars, "arrow": _arrow}[kind](plain)

@@ -1,4 +1,4 @@
-"""Pausing the garbage collector while many containers and no cycles are made: searching them all is slow."""
+"""Pauses the garbage collector while many containers and no cycles are created: scanning them is slow."""
 
 import gc
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ __all__ = ["gc_paused"]
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause the collector, and leave it as it was."""
+    """Pause the collector and restore its former state afterwards."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""The derivation of a metric that tells none of its own: what it looks at, what judges said, what comes out."""
+"""The default derivation of a metric: its inputs, the judgements and the resulting number."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["add_inputs", "add_judgements", "general_derivation", "judged_derivat
 def general_derivation(
     metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext
 ) -> Derivation:
-    """What the metric looks at in this sample, and the number it gives for it."""
+    """The inputs of the metric in this sample, and the resulting number."""
     from .judged_metric import judged_parts  # it builds on what every metric is
 
     if any(True for _ in judged_parts(metric)):
@@ -52,7 +52,7 @@ def general_derivation(
 
 
 def judged_derivation(sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation:
-    """What judges said of this sample, and the score that was made of it, as stored: nobody is asked again."""
+    """The stored judgements and score of this sample; no judge is called."""
     steps = add_judgements(
         add_inputs(DerivationBuilder(), sample, output, ("response", "retrieved"), ()), around.judgements
     )
@@ -68,7 +68,7 @@ def judged_derivation(sample: EvaluationSample, output: SystemOutputs, around: E
 def sample_outcome(
     metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
 ) -> Scores | None:
-    """The outcome of one sample; of a metric over several samples, with those around it. None where it is not there."""
+    """The outcome of one sample; a metric of pairs uses all samples of the run. None where the sample is not there."""
     from .metrics_base import BatchMetric
 
     depends_on_run = metric.needs_all and type(metric).pair_samples is not BatchMetric.pair_samples
@@ -89,7 +89,7 @@ def add_inputs(
     reads: Iterable[str],
     fields: Iterable[str],
 ) -> DerivationBuilder:
-    """What a metric looks at: the question, and what it reads of the output and needs of the sample."""
+    """Add the inputs of a metric: the question, and the parts of output and sample that it uses."""
     read, needed = set(reads), set(fields)
     unknown = not read and not needed
     steps.add_step(f"The question: {quote_text(sample.query)}")
@@ -107,7 +107,7 @@ def add_inputs(
 
 
 def add_judgements(steps: DerivationBuilder, judgements: Iterable[SampleJudgement]) -> DerivationBuilder:
-    """What judges said, one judgement per row."""
+    """Add the judgements, one per row."""
     rows = [(one.judge_repeat + 1, one.critic, answer, _reasons(one)) for one in judgements for answer in _answers(one)]
     if not rows:
         return steps.add_step("No judgement is stored for this sample: nobody had to be asked, or they were not kept")
@@ -115,7 +115,7 @@ def add_judgements(steps: DerivationBuilder, judgements: Iterable[SampleJudgemen
 
 
 def _answers(one: SampleJudgement) -> list[str]:
-    """One line, or one for each statement."""
+    """The judgement in one line, or one line for each statement."""
     named = format_subject(one.about)
     head = f"{named}: " if named else ""
     if one.error is not None:

@@ -1,4 +1,4 @@
-"""Metrics that ask a judge: one asynchronous body, and how the rest of the engine sees them."""
+"""Metrics that call a judge: an asynchronous base class, and its synchronous view for the engine."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ __all__ = ["JudgedMetric", "judge_batch", "judged_parts", "pairs_in_worker"]
 
 
 class JudgedMetric(PerSampleMetric):
-    """A metric that a judge decides: implement ``ascore_one``, or ``ascore`` for a whole batch.
+    """Base class of metrics scored by a judge: implement ``ascore_one``, or ``ascore`` for a whole batch.
 
-    ``judge.ask(critic, request)`` gives a judgement; whatever it raises is a failed measurement of that sample. What
+    ``judge.ask(critic, request)`` returns a judgement; an exception is a failed measurement of that sample. What
     several metrics need from the judge, such as the claims of an answer, belongs into ``batch.afeature``.
     """
 
-    suggested: ClassVar[bool] = False  # it costs money and needs somebody to ask
+    suggested: ClassVar[bool] = False  # it costs money and needs a critic
     prompt_names: ClassVar[tuple[str, ...]] = ()
-    """Which of our prompts it asks with unless told, for the reference page."""
+    """Names of the default prompts, for the reference page."""
     asks_follow_ups: bool = False
-    """Whether it asks further questions that depend on answers: a preview counts the first ones only, and says so."""
+    """Whether further requests depend on replies: a preview can count only the first ones."""
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
-        """One outcome per sample, all asked for at once; the session sees to it that not too many are under way."""
+        """One outcome per sample, all requested at once; the session limits concurrency."""
         waiting = [
             self._ascore_checked(batch, sample, output, judge, answered=answered)
             for sample, output, answered in self.rows(batch)
@@ -45,7 +45,7 @@ class JudgedMetric(PerSampleMetric):
         """The outcome of one sample."""
 
     def score(self, batch: Batch) -> Scores:
-        """The outcomes that were asked for ahead, or else asked for now, with a session of its own."""
+        """The outcomes that ``judge_batch`` prepared; otherwise calls the judge now, in a new session."""
         outcome: Scores | BaseException | None = batch.known(_key(self))
         if outcome is None:
             outcome = _score_now(self, batch)
@@ -56,7 +56,7 @@ class JudgedMetric(PerSampleMetric):
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """What the judge said, as it is stored: nobody is asked again."""
+        """The stored judgements; no judge is called."""
         return judged_derivation(sample, output, around)
 
     async def _ascore_checked(
@@ -68,7 +68,7 @@ class JudgedMetric(PerSampleMetric):
         try:
             return self.check_score(await self.ascore_one(sample, output, judge))
         except JudgeError as error:
-            # By reason alone: what each judge said differs, and a remark is made once.
+            # By reason alone: messages differ from sample to sample, and each warning is emitted once.
             batch.note(f"metric '{self.name}': the judge gave no judgement ({error.reason})", sample.sample_id)
             return Score.fail(error.reason)
         except Exception as error:
@@ -92,7 +92,7 @@ def _score_now(metric: JudgedMetric, batch: Batch) -> Scores:
 
 
 def judged_parts(metric: BatchMetric) -> Iterator[JudgedMetric]:
-    """The metrics that ask a judge among this one and those it is over."""
+    """The metrics that call a judge, among this one and its inner metrics."""
     if isinstance(metric, JudgedMetric):
         yield metric
     for part in metric.inner_metrics():
@@ -100,21 +100,21 @@ def judged_parts(metric: BatchMetric) -> Iterator[JudgedMetric]:
 
 
 def pairs_in_worker(metric: BatchMetric) -> bool:
-    """Whether a metric's pairs can be made by whoever scores a batch that brings the bases of its variants along.
+    """Whether the worker can pair samples, given a batch that includes the parents of its variants.
 
-    Not where a judge decides: it would be asked about a base once for every batch that brings it.
+    Not for metrics with a judge: it would be called for a parent once for every batch that includes it.
     """
     return metric.needs_parents_only and not any(judged_parts(metric))
 
 
 async def judge_batch(batch: Batch, metrics: Iterable[JudgedMetric], judge: JudgeClient) -> None:
-    """Ask for the outcomes of a batch under all these metrics at once; their ``score`` finds them."""
+    """Compute the outcomes of a batch for all these metrics concurrently; their ``score`` returns them."""
 
     async def ask(metric: JudgedMetric) -> None:
         outcome: Scores | BaseException
         try:
             outcome = await metric.ascore(batch, judge)
-        except Exception as error:  # told by ``score``, where the engine knows what to do about it
+        except Exception as error:  # raised by ``score``, where the engine handles it
             outcome = error
         batch.feature(_key(metric), lambda _: outcome)
 

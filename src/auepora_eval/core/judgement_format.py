@@ -1,4 +1,4 @@
-"""What a judge said, line by line: numbers it gives stand beside the statements and sentences that they are about."""
+"""Formats judgements as lines: verdicts are shown next to the statements and sentences they refer to."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["format_lines", "format_one_line", "format_subject"]
 
 
 def format_subject(about: Mapping[str, Any]) -> str:
-    """Which text a judgement is of, or what statements were held against; empty where that was not noted."""
+    """The text that a judgement is about, or that statements were compared with; empty where unknown."""
     name = about.get("of")
     return "" if not name else f"against {name}" if about.get("statements") else f"of {name}"
 
 
 def format_lines(answer: Mapping[str, Any], about: Mapping[str, Any]) -> list[str]:
-    """Each statement with its verdict and why, or each sentence with whether it is needed; nothing of other answers."""
+    """A line per statement with its verdict and rationale, or per sentence with whether it is needed."""
     statements, sentences = _texts(about, "statements"), _texts(about, "sentences")
     verdicts, needed = answer.get("verdicts"), answer.get("needed")
     if statements and _list(verdicts):
@@ -30,7 +30,7 @@ def format_lines(answer: Mapping[str, Any], about: Mapping[str, Any]) -> list[st
 
 
 def format_one_line(answer: Mapping[str, Any]) -> str:
-    """An answer in one line, the rationale aside."""
+    """A judgement in one line, without the rationale."""
     return ", ".join(f"{name} {_plain(value)}" for name, value in answer.items() if name != "rationale")
 
 

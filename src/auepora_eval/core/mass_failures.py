@@ -1,4 +1,4 @@
-"""Evaluations that failed as a whole: most samples without an answer, or a judge that judged nothing."""
+"""Detects evaluations that failed as a whole: most samples without an answer, or no usable judgement."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["mass_failure"]
 
 _LONGEST_EXAMPLE = 300
 _ERRORS_READ = 10_000
-"""So many error texts are searched for an example of the main reason."""
+"""Number of error messages searched for an example of the main reason."""
 
 
 def mass_failure(results: Sequence[MetricResult], errors: Iterable[str] = ()) -> str | None:
     """Why an evaluation failed as a whole, in one line; ``None`` where it did not.
 
-    It did where more than half of the samples are system failures, or where a metric that asks a judge has no scored
-    sample. A sample that no metric applies to is not counted. ``errors`` are error texts of outputs, of which the first
-    with the main reason is quoted.
+    It failed where more than half of the samples are system failures, or where a metric with a judge has no scored
+    sample. A sample that no metric applies to is not counted. ``errors`` are error messages of outputs, of which the
+    first with the main reason is quoted.
     """
     problems = [_system_failures(results, errors), *map(_judge_failure, results)]
     return "; ".join(filter(None, problems)) or None
@@ -44,7 +44,7 @@ def _system_failures(results: Sequence[MetricResult], errors: Iterable[str]) -> 
 
 
 def _count_samples(results: Sequence[MetricResult]) -> tuple[int, int, Counter[str]]:
-    """How many samples are system failures, how many some metric applies to, and the reasons of the failures."""
+    """Number of system failures, number of samples that some metric applies to, and the reasons of the failures."""
     scored = [one.scores for one in results if isinstance(one.scores, Scores)]
     if not scored or len({len(one) for one in scored}) > 1:
         return _count_from_details(results)
@@ -59,7 +59,7 @@ def _count_samples(results: Sequence[MetricResult]) -> tuple[int, int, Counter[s
 
 
 def _count_from_details(results: Sequence[MetricResult]) -> tuple[int, int, Counter[str]]:
-    """The same where no scores are kept: as the metric has it that applies to most samples."""
+    """The same where no scores are kept: from the metric that applies to most samples."""
     most: tuple[int, int, Counter[str]] = (0, 0, Counter())
     for result in results:
         details = result.details

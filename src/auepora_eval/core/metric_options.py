@@ -1,4 +1,4 @@
-"""What every metric's signature shows by itself: options it was given, and conventions that are not the usual ones."""
+"""The parts of a signature that every metric has: changed options, and conventions that are not the defaults."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["changed_conventions", "common_options", "constructor_options"]
 
 
 def common_options(metric: BatchMetric) -> dict[str, str]:
-    """Choices that concern every metric, shown only where they depart from the rule and matter to the number."""
+    """Conventions about failures, shown only where they differ from the default and change the number."""
     conventions = metric.active_conventions
     options: dict[str, str] = {}
     if not metric.counts_system_failures:
@@ -28,7 +28,7 @@ def common_options(metric: BatchMetric) -> dict[str, str]:
 
 
 def constructor_options(metric: BatchMetric) -> dict[str, str]:
-    """The constructor's options that differ from their defaults, as far as the object shows them."""
+    """The constructor's options that differ from their defaults, as far as they are attributes."""
     options = {}
     for name, parameter in inspect.signature(type(metric)).parameters.items():
         value = getattr(metric, name, parameter.default)
@@ -38,8 +38,8 @@ def constructor_options(metric: BatchMetric) -> dict[str, str]:
 
 
 def changed_conventions(metric: BatchMetric) -> dict[str, str]:
-    """Departures from the default conventions that a metric reading ``rules`` may have felt."""
-    apart = {"missing", "on_system_failure", "k_values"}  # shown elsewhere, or no matter
+    """Conventions that differ from the default and may have changed the number."""
+    apart = {"missing", "on_system_failure", "k_values"}  # shown elsewhere, or irrelevant
     default, conventions = Conventions.of(), metric.active_conventions
     return {
         key: str(getattr(conventions, key))

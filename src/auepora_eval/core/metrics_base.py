@@ -1,4 +1,4 @@
-"""What a metric is: the small interface ``Metric``, and two bases that bring outcomes and one-pass scoring."""
+"""Base classes of metrics: the interface ``Metric``, ``BatchMetric`` and ``SampleMetric``."""
 
 from __future__ import annotations
 
@@ -72,16 +72,16 @@ def snake_case(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """How the outputs were made, as far as it is known and as far as it shapes a number."""
+    """Settings of the run that produced the outputs, as far as they change a metric."""
 
     top_k: int | None = None
     concurrency: int | None = None
     gold: str | None = None
-    """Which gold took the place of the samples' own, for signatures."""
+    """The gold that replaced that of the samples, for signatures."""
 
 
 class Metric(ABC):
-    """All a metric needs: a name, a target, ``required_fields`` and ``compute``."""
+    """The interface of a metric: a name, a target, ``required_fields`` and ``compute``."""
 
     name: str
     target: TargetCategory
@@ -96,7 +96,7 @@ class Metric(ABC):
 
 
 class BatchMetric(Metric):
-    """A metric that scores a whole batch at once, one outcome per sample; a reducer folds them.
+    """A metric that scores a whole batch at once, one outcome per sample; a reducer turns them into one number.
 
     Objects hold configuration only, so one may be used from any thread and sent to any process.
     """
@@ -105,50 +105,50 @@ class BatchMetric(Metric):
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
     binary: ClassVar[bool] = False
-    """Whether every score is 0 or 1, so that their mean is a share and has the interval of one."""
+    """Whether every score is 0 or 1, so that their mean is a proportion."""
     version: ClassVar[int] = 1
     """Raised when the formula changes, so that old and new numbers are never subtracted."""
     conventions: Conventions | None = None
     """The metric's own conventions; ``None`` takes those of the plan."""
     overrides: tuple[tuple[str, Any], ...] = ()
-    """Single choices that hold whatever the conventions: ``(("min_relevance", 2),)``."""
+    """Single conventions that override the others: ``(("min_relevance", 2),)``."""
     counts_system_failures: ClassVar[bool] = True
-    """Whether a failed answer counts at the worst value; latency and the like have none."""
+    """Whether a failed output counts at the worst value; latency, for example, has none."""
     always_counts_failures: ClassVar[bool] = False
-    """Whether it does so whatever the conventions say, because failures are part of what is measured."""
+    """Whether it does so under all conventions, because failures are part of what is measured."""
     output_skips: ClassVar[frozenset[str]] = frozenset({"no_response", "empty_answer", "no_text", "no_timing"})
-    """Skip reasons that lie in the output. A failed system has no output to skip: the failure wins over these."""
+    """Skip reasons caused by the output. Where the system failed, the failure takes precedence over these."""
     by_chunk_id: ClassVar[bool] = False
-    """Whether it compares ids of chunks, so that runs whose chunks were cut differently cannot be compared by it."""
+    """Whether it compares chunk ids, so that runs with different chunking cannot be compared by it."""
     by_parent_id: ClassVar[bool] = False
-    """Whether it compares the documents that chunks are parts of, which gold must then name."""
+    """Whether it compares ids of parent documents, which gold must then contain."""
     handles_failures: ClassVar[bool] = False
-    """Whether ``score`` has settled failed outputs itself, as a metric over another metric does."""
+    """Whether ``score`` handles failed outputs itself, as a metric over another metric does."""
     needs_all: ClassVar[bool] = False
-    """Whether the outcomes of all samples must be at hand for the result: they are paired, or told by group."""
+    """Whether the result needs the outcomes of all samples, to pair them or to break them down by group."""
     needs_parents_only: ClassVar[bool] = False
-    """Whether ``joined`` looks at a sample and those it is a variant of alone: then these are all it must be given."""
+    """Whether ``pair_samples`` needs only a sample and its parents, rather than all samples."""
     details_need_all: ClassVar[bool] = False
-    """Whether ``further_details`` must see all outcomes even where they are joined already."""
+    """Whether ``further_details`` needs all outcomes even where they are already paired."""
     stat_names: ClassVar[tuple[str, ...]] = ()
     """Names of statistics whose means belong in ``details``, one per column of ``Scores.stats``; of one that begins
     with ``num_`` it is the total."""
     reads: ClassVar[frozenset[str]] = frozenset()
-    """What an output must hold for this metric to say anything: ``retrieved``, ``response``, ``timings``."""
+    """Fields of an output that this metric needs: ``retrieved``, ``response``, ``timings``."""
     suggested: ClassVar[bool] = True
-    """Whether the metric runs where the user names none; one that needs a deliberate choice does not."""
+    """Whether the metric is among the defaults, where the user names no metrics."""
     suggested_with_spans: ClassVar[frozenset[str]] = frozenset()
-    """Of a metric that is not suggested otherwise: who must have spans for it to be, ``gold``, ``returned`` or both."""
+    """Suggests a metric that otherwise is not, where these have spans: ``gold``, ``returned`` or both."""
     python_options: ClassVar[frozenset[str]] = frozenset()
-    """Options that no spec can hold, such as a function."""
+    """Options that cannot be written in a spec, such as a function."""
     skip_reasons: ClassVar[dict[str, str]] = {}
     """Why a sample may be skipped, for the reference page."""
     failure_note: ClassVar[str] = ""
-    """What becomes of a failed answer, for the reference page, where there is more to say than counted or not."""
+    """How failed outputs count, for the reference page, where the default sentence does not suffice."""
     reference: ClassVar[str] = ""
     """Where the definition comes from."""
     option_help: ClassVar[Mapping[str, str]] = {}
-    """What choices of its own mean, for an explanation: by their key, or by ``key:value`` where the value decides."""
+    """Explanations of its signature options, by key, or by ``key:value`` where the value matters."""
 
     def __init__(self, *, name: str = "") -> None:
         set_name(self, name)
@@ -160,20 +160,20 @@ class BatchMetric(Metric):
                 raise MetricDefinitionError(f"{cls.__name__} defines '{old}', which is now called '{new}'; rename it")
         if "name" not in vars(cls) and "name" not in getattr(cls, "__annotations__", {}):
             cls.name = snake_case(cls.__name__)
-        # A subclass adds its reasons; it must not lose the ones that keep a crash from hiding.
+        # A subclass adds reasons and keeps the inherited ones, so that a skip never hides a failure.
         inherited: list[frozenset[str]] = [vars(base).get("output_skips", frozenset()) for base in cls.__mro__]
         cls.output_skips = frozenset().union(*inherited)
 
     @abstractmethod
     def score(self, batch: Batch) -> Scores:
-        """One outcome per sample. Failed outputs need no care: the engine settles them afterwards."""
+        """One outcome per sample. The engine replaces those of failed outputs afterwards."""
 
     def required_fields(self) -> list[str]:
-        """Nothing, unless a metric says so."""
+        """No fields by default."""
         return []
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
-        """The outcome of one answered sample by the plain definition, to hold ``score`` against, if there is one."""
+        """The outcome of one answered sample by the plain definition, if there is one, to check ``score``."""
         return None
 
     def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
@@ -181,34 +181,34 @@ class BatchMetric(Metric):
         return ()
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
-        """The number over answered samples by the plain definition, for what is not a mean; NaN where it has none."""
+        """The value over answered samples by the plain definition, for metrics that are not means."""
         return None
 
     def derivation(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
-        """How the score of one scored sample comes about, step by step. It is asked only of samples that have one.
+        """How the score of one scored sample is computed, step by step.
 
-        Unless a metric says better: what went in, and the number that comes out.
+        The default shows the inputs and the resulting number.
         """
-        from .general_derivation import general_derivation  # it scores, and so looks at metrics from above
+        from .general_derivation import general_derivation  # imported here, since it imports this module
 
         return general_derivation(self, sample, output, around)
 
     def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:
-        """What in the data keeps it from measuring this sample, where it knows more than a reason in a word."""
+        """Why this sample could not be measured, where the metric knows more than the reason."""
         return ""
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether this sample and output hold what the metric looks at, beyond ``required_fields`` and ``reads``.
+        """Whether this sample and output contain what the metric needs, beyond ``required_fields`` and ``reads``.
 
-        Where the user names no metric, one that has no work in any sample is not run.
+        Where the user names no metrics, one that is not applicable to any sample is not run.
         """
         return True
 
     @property
     def active_conventions(self) -> Conventions:
-        """The conventions in force: the metric's own, else the default, with its single choices on top."""
+        """The metric's own conventions, else the default ones, with ``overrides`` applied."""
         return _resolve_conventions(self.conventions, self.overrides)
 
     @property
@@ -233,7 +233,7 @@ class BatchMetric(Metric):
 
     @property
     def asks_models(self) -> bool:
-        """Whether scoring asks a model that turns texts into numbers: an explanation does so only when told to."""
+        """Whether scoring calls an embedding or scoring model; an explanation does so only on request."""
         return self.rounding > 0 or any(inner.asks_models for inner in self.inner_metrics())
 
     def worst_in(self, batch: Batch) -> float | npt.NDArray[np.float64]:
@@ -246,42 +246,42 @@ class BatchMetric(Metric):
         return None
 
     def pair_samples(self, scores: Scores) -> Scores:
-        """The outcomes once those of all samples are known, for a metric that looks at several samples together."""
+        """The final outcomes from those of all samples, for a metric that scores several samples together."""
         return scores
 
     @property
     def is_paired(self) -> bool:
-        """Whether it looks at several samples together, so that no sample has a score by itself."""
+        """Whether it scores several samples together, so that no sample has a score by itself."""
         return type(self).pair_samples is not BatchMetric.pair_samples
 
     def select(self, scores: Scores, paired: Scores, rows: npt.NDArray[np.intp]) -> Scores:
-        """The outcomes of some samples, from those ``score`` gave and the same ones ``joined``."""
+        """The outcomes of some samples, given those of ``score`` and of ``pair_samples``."""
         return paired.take(rows)
 
     def further_details(self, scores: Scores, clusters: npt.NDArray[np.intp] | None) -> dict[str, Any]:
-        """What a result shows besides what every result does; needs ``needs_all``."""
+        """Additional details of the result; requires ``needs_all``."""
         return {}
 
     def require_ready(self) -> None:
-        """Raise unless what the metric needs beyond the data, such as a package or a model, is at hand.
+        """Raise unless everything the metric needs besides data, such as a package or a model, is available.
 
-        Asked before a system is called, so that nothing is paid for that cannot be scored.
+        Called before the system, so that no calls are made that cannot be scored.
         """
         for inner in self.inner_metrics():
             inner.require_ready()
 
     def inner_metrics(self) -> Sequence[BatchMetric]:
-        """The metrics this one is over, as it asks them."""
+        """The metrics that this one is computed from."""
         return ()
 
     def for_run(self: MetricT, run: RunInfo) -> MetricT:
-        """The metric as it applies to outputs that were made in this way."""
+        """The metric adapted to the settings of a run."""
         return self
 
     def signature_options(self) -> dict[str, str]:
-        """The choices that shape this metric's number, for its signature.
+        """The options that change this metric's number, for its signature.
 
-        Unless a metric says better: who wrote it, the options it was given, and the conventions it may have read.
+        The default: the class, its options that are not defaults, and conventions that are not defaults.
         """
         return {
             "by": f"{type(self).__module__}.{type(self).__qualname__}",
@@ -290,7 +290,7 @@ class BatchMetric(Metric):
         }
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """What the way the outputs were made adds to the signature, such as the depth that was asked for."""
+        """What the settings of a run add to the signature, such as the requested depth."""
         return {}
 
     @property
@@ -300,14 +300,18 @@ class BatchMetric(Metric):
 
     @property
     def signature(self) -> Signature:
-        """Name, every choice that changes the number, and the formula's version."""
+        """Name, every option that changes the number, and the formula's version."""
         return Signature(self.base_name, {**self.signature_options(), **common_options(self)}, self.version)
 
     def compute(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> MetricResult:
         """The metric's number over aligned samples and outputs."""
         if len(samples) != len(outputs):
             raise AlignmentError(len(samples), len(outputs))
-        from .scoring import apply_failure_policy, make_result, sample_clusters  # they look at metrics from above
+        from .scoring import (
+            apply_failure_policy,
+            make_result,
+            sample_clusters,
+        )  # imported here, since it imports this module
 
         check_samples(samples)
         batch = Batch(samples, outputs)
@@ -317,24 +321,24 @@ class BatchMetric(Metric):
 
 
 class PerSampleMetric(BatchMetric):
-    """What metrics share that are written for one sample at a time: who is asked at all.
+    """Base class of metrics that score one sample at a time: decides which samples are scored.
 
-    Samples without a required field are skipped, failed outputs are settled by the engine, and for a generation target
+    Samples without a required field are skipped, failed outputs are handled by the engine, and for a generation target
     an output without an answer is skipped (``no_response``).
     """
 
     needs_response: bool | None = None
-    """Whether ``output.response`` must be there; ``None`` means: if the target is one of generation."""
+    """Whether ``output.response`` is required; ``None``: only for generation targets."""
 
     def applies(self, sample: EvaluationSample) -> str | None:
-        """Why the question does not apply to this sample, whatever the output; ``None`` where it does.
+        """The skip reason of a sample that the metric does not apply to, whatever the output; ``None`` where it does.
 
-        Asked before anything else, so that a failure on such a sample is a skip and not a zero.
+        Checked first, so that a failure on such a sample is a skip and not a zero.
         """
         return None
 
     def rows(self, batch: Batch) -> Iterator[tuple[EvaluationSample, SystemOutputs, bool]]:
-        """Each sample, its output with a stand-in for a missing one, and whether that counts as an answer."""
+        """Each sample, its output (a placeholder where missing), and whether that counts as an answer."""
         nothing = SystemOutputs(retrieved=[], response=Response(""))
         # Read as nothing returned, a missing output is an answer only where failing to give one would count.
         zero = self.active_conventions.missing == "zero" and self.counts_system_failures
@@ -342,7 +346,7 @@ class PerSampleMetric(BatchMetric):
             yield sample, output or nothing, failure is None if output is not None else zero
 
     def precheck(self, sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score | None:
-        """The outcome of a sample that need not be looked at; ``None`` where it must be."""
+        """The outcome of a sample that need not be scored; ``None`` where it must be."""
         for field in self.required_fields():
             if getattr(sample, field, None) is None:
                 return Score.skip(SKIP_REASON_BY_FIELD.get(field) or to_reason(f"no_{field}"))
@@ -350,17 +354,17 @@ class PerSampleMetric(BatchMetric):
         if reason is not None:
             return Score.skip(reason)
         if not answered:
-            return Score(None, Status.SYSTEM_FAILED, "no_output")  # the engine says how it counts
+            return Score(None, Status.SYSTEM_FAILED, "no_output")  # the engine decides how it counts
         needs = self.target.name.startswith("GENERATION") if self.needs_response is None else self.needs_response
         return Score.skip("no_response") if needs and output.response is None else None
 
     def on_exception(self, batch: Batch, sample: EvaluationSample, error: Exception) -> Score:
-        """The outcome where a user's code raised: it must not cost the other samples their scores."""
+        """The outcome of a sample for which user code raised; other samples keep their scores."""
         batch.note(f"metric '{self.name}' raised {type(error).__name__}: {error}", sample.sample_id)
         return Score.fail(to_reason(f"raised_{snake_case(type(error).__name__)}"))
 
     def check_score(self, score: object) -> Score:
-        """What a user's code returned, if it is an outcome."""
+        """The return value of user code; raises unless it is a ``Score``."""
         if not isinstance(score, Score):
             raise MetricDefinitionError(
                 f"{type(self).__name__}.score_one returned {score!r}; return Score(number), Score.skip(reason) "
@@ -370,7 +374,7 @@ class PerSampleMetric(BatchMetric):
 
 
 class SampleMetric(PerSampleMetric):
-    """A metric written for one sample at a time: implement ``score_one``. It is called only where it makes sense."""
+    """A metric written for one sample at a time: implement ``score_one``. It is called only for applicable samples."""
 
     @abstractmethod
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
@@ -381,7 +385,7 @@ class SampleMetric(PerSampleMetric):
         return self._outcome(Batch([sample], [output]), sample, output, answered=True)
 
     def score(self, batch: Batch) -> Scores:
-        """``score_one`` of every sample. One that raises is a failed measurement, and a warning says so."""
+        """``score_one`` of every sample. One that raises is a failed measurement, with a warning."""
         return Scores.from_list(
             [self._outcome(batch, sample, output, answered=answered) for sample, output, answered in self.rows(batch)]
         )
@@ -403,7 +407,7 @@ def _resolve_conventions(conventions: Conventions | None, overrides: tuple[tuple
 
 
 def with_conventions(metric: MetricT, conventions: Conventions) -> MetricT:
-    """The metric under these conventions, unless it brings its own."""
+    """A copy of the metric with these conventions, unless it has its own."""
     if not isinstance(metric, BatchMetric) or metric.conventions is not None:
         return metric
     clone = copy.copy(metric)
@@ -412,7 +416,7 @@ def with_conventions(metric: MetricT, conventions: Conventions) -> MetricT:
 
 
 def with_name(metric: MetricT, name: str) -> MetricT:
-    """The same metric under another name, so that a plan can hold it twice."""
+    """A copy of the metric with another name, so that a plan can contain it twice."""
     if not name:
         raise BadValueError(f"a metric cannot be called {name!r}")
     clone = copy.copy(metric)
@@ -421,7 +425,7 @@ def with_name(metric: MetricT, name: str) -> MetricT:
 
 
 def set_name(metric: Metric, name: str | None) -> None:
-    """Give a new metric the name its constructor was called with; its signature keeps the name it has by itself."""
+    """Set the name of a new metric; its signature keeps the default name."""
     if name is None or name == "":
         return
     if not isinstance(name, str):

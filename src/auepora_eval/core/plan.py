@@ -20,7 +20,7 @@ class EvaluationPlan:
     metrics: list[Metric] = field(default_factory=list)
 
     def grouped_by_target(self) -> dict[TargetCategory, list[Metric]]:
-        """The metrics by what they judge, in plan order."""
+        """The metrics by target, in plan order."""
         groups: dict[TargetCategory, list[Metric]] = {}
         for metric in self.metrics:
             groups.setdefault(metric.target, []).append(metric)
@@ -29,7 +29,7 @@ class EvaluationPlan:
     def validate_dataset(self, samples: Sequence[EvaluationSample]) -> None:
         """Raise ``MissingFieldError`` if a metric needs an annotation that no sample has.
 
-        Some samples may lack it: the metric skips those and says so.
+        Some samples may lack it: the metric skips those.
         """
         if not samples:
             return
@@ -40,7 +40,7 @@ class EvaluationPlan:
 
 
 def with_distinct_names(metrics: Sequence[Metric]) -> list[Metric]:
-    """The metrics, those that share a name under one that shows the options they differ in: ``distinct_n[n=1]``."""
+    """The metrics; those with the same name get one that shows the options they differ in: ``distinct_n[n=1]``."""
     groups: dict[str, list[Metric]] = {}
     for metric in metrics:
         groups.setdefault(metric.name, []).append(metric)
@@ -48,7 +48,7 @@ def with_distinct_names(metrics: Sequence[Metric]) -> list[Metric]:
 
 
 def _with_options_in_name(metric: Metric, same_name: Sequence[Metric]) -> Metric:
-    """The metric, under a longer name where it differs from the others of its name."""
+    """The metric, with a longer name where it differs from others of the same name."""
     if len({type(one) for one in same_name}) > 1:
         return metric
     own, *others = (_shown_options(one) for one in (metric, *same_name))
@@ -73,7 +73,7 @@ def _option_text(value: object) -> str:
 
 
 def with_corpus_ids(metrics: Sequence[Metric], corpus_ids: Callable[[], Iterable[str]]) -> list[Metric]:
-    """The metrics, with the ids of the corpus for those that have an option ``corpus_ids`` and were given none."""
+    """The metrics; those with an unset option ``corpus_ids`` get the ids of the corpus."""
     chosen: list[Metric] = []
     for metric in metrics:
         if is_dataclass(metric) and getattr(metric, "corpus_ids", ()) is None:
@@ -85,7 +85,7 @@ def with_corpus_ids(metrics: Sequence[Metric], corpus_ids: Callable[[], Iterable
 
 
 def require_distinct_names(metrics: Sequence[Metric]) -> None:
-    """Raise where two metrics have one name, since their results could not be told apart."""
+    """Raise where two metrics have the same name."""
     seen: set[str] = set()
     for metric in metrics:
         if metric.name in seen:

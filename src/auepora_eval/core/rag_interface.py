@@ -1,4 +1,4 @@
-"""What a system under evaluation looks like: one ``run``, or a retriever and a generator."""
+"""Interfaces of a system under evaluation: one ``run``, or a retriever and a generator."""
 
 import time
 from abc import ABC, abstractmethod
@@ -14,15 +14,15 @@ class RAGSystem(ABC):
 
     @abstractmethod
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
-        """Retrieve for ``sample.query``, answer from what was found, and return both."""
+        """Retrieve documents for ``sample.query``, generate an answer from them, and return both."""
         raise NotImplementedError
 
 
 class RAGSystemProtocol(Protocol):
-    """Anything with a fitting ``run`` will do; it need not inherit."""
+    """Any object with this ``run``; it need not inherit from ``RAGSystem``."""
 
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
-        """Retrieve for ``sample.query``, answer from what was found, and return both."""
+        """Retrieve documents for ``sample.query``, generate an answer from them, and return both."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""Reducers: pure folds from the outcomes of samples to one number.
+"""Reducers: pure functions from the outcomes of samples to one number.
 
-A fold sees only ``Scores``, in any subset and order: slices, resamples, shards and rescoring are the same call.
+A reducer sees only ``Scores``, in any subset and order: slices, resamples, shards and rescoring are the same call.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from .scores import Scores, Status
 __all__ = ["Fold", "Mean", "Reducer", "RunningMean", "StatMeans", "SumsReducer", "counted_values", "mean"]
 
 Clusters = npt.NDArray[np.intp]
-"""An integer per sample; samples with the same one belong together."""
+"""A cluster id per sample."""
 
 
 class Fold(ABC):
-    """A fold in progress, fed batch by batch."""
+    """The state of a reduction in progress, updated batch by batch."""
 
     @abstractmethod
     def add(self, scores: Scores) -> None:
-        """Take in the next batch, in sample order."""
+        """Add the next batch, in sample order."""
 
     @abstractmethod
     def value(self) -> float:
-        """The number so far; NaN while nothing has entered the fold."""
+        """The number so far; NaN while no sample counts."""
 
     def bounds(self, failed: int, low: float, high: float) -> tuple[float, float] | None:
         """The number if ``failed`` further samples had all scored ``low``, and ``high``; None if unknown."""
         return None
 
     def interval(self, low: float, high: float, *, binary: bool) -> Interval | None:
-        """How far the number may be off, each sample taken for itself; None where that cannot be told."""
+        """The confidence interval, samples being independent; None where it is unknown."""
         return None
 
 
@@ -50,10 +50,10 @@ class Reducer(ABC):
 
     @abstractmethod
     def value(self, scores: Scores) -> float:
-        """The number; NaN where no sample enters the fold."""
+        """The number; NaN where no sample counts."""
 
     def fold(self) -> Fold:
-        """A fold that can be fed in parts. The default keeps everything; a fold in constant memory overrides it."""
+        """A new fold. The default keeps all scores; a reducer with constant memory overrides it."""
         return _CollectingFold(self)
 
     def bounds(self, scores: Scores, low: float, high: float) -> tuple[float, float] | None:
@@ -63,7 +63,7 @@ class Reducer(ABC):
     def interval(
         self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
     ) -> Interval | None:
-        """How far the number may be off because other samples could have been drawn; None where that is unknown.
+        """The confidence interval of the number; None where it is unknown.
 
         Scores lie between ``low`` and ``high``, and are 0 or 1 where they are ``binary``.
         """
@@ -89,7 +89,7 @@ class _CollectingFold(Fold):
 
 
 class Mean(Reducer):
-    """The arithmetic mean of what was counted, from a correctly rounded sum."""
+    """The arithmetic mean of the samples that count, from a correctly rounded sum."""
 
     name = "mean"
 
@@ -110,14 +110,14 @@ class Mean(Reducer):
     def interval(
         self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
     ) -> Interval | None:
-        """Wilson's for shares, Student's t by cluster otherwise."""
+        """Wilson's interval for proportions, otherwise Student's t by cluster."""
         if clusters is not None:
             clusters = clusters[scores.counted]
         return mean_interval(counted_values(scores), clusters=clusters, binary=binary, lowest=low, highest=high)
 
 
 _BLOCK = 1024
-"""So many values are added to running moments at a time, however they come: then batches change no bit of them."""
+"""Number of values added to running moments at a time, so that batch sizes do not change the result."""
 
 
 class _MeanFold(Fold):
@@ -151,7 +151,7 @@ class _MeanFold(Fold):
 
 
 class SumsReducer(Reducer):
-    """A number that follows from the sums of statistics over all samples, such as corpus BLEU from its counts."""
+    """A reducer that computes a number from sums of statistics over all samples, such as corpus BLEU."""
 
     @abstractmethod
     def from_sums(self, sums: Sequence[float]) -> float:
@@ -170,10 +170,9 @@ class SumsReducer(Reducer):
     def interval(
         self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
     ) -> Interval | None:
-        """By drawing samples, or clusters of them, anew and adding up their statistics.
+        """By resampling samples, or clusters of them, and adding up their statistics.
 
-        None where every draw gives the same number: how far one other sample could move it is then unknown, since for
-        what is not a mean it may be any distance.
+        None where every resample gives the same number: how far another sample could move it is then unknown.
         """
         if scores.stats is None:
             return None
@@ -217,7 +216,7 @@ class RunningMean:
         self.n = 0
 
     def add(self, values: npt.NDArray[np.float64]) -> None:
-        """Take in further numbers."""
+        """Add further numbers."""
         self._sum.add(values)
         self.n += len(values)
 
@@ -233,25 +232,25 @@ class RunningMean:
 
 
 class StatMeans:
-    """The means of named statistics over what is in the fold, for a result's details; totals where named ``num_``."""
+    """The means of named statistics over the samples that count, for details; totals where named ``num_``."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._means = {name: RunningMean() for name in names}
 
     def add(self, scores: Scores) -> None:
-        """Take in the next batch."""
+        """Add the next batch."""
         if self._means and scores.stats is not None:
             for mean_of, column in zip(self._means.values(), scores.stats[scores.counted].T, strict=True):
                 mean_of.add(np.ascontiguousarray(column))
 
     def values(self) -> dict[str, float | None]:
-        """The numbers by name; ``None`` where nothing is in the fold, 0 for a total."""
+        """The numbers by name; ``None`` where no sample counts, 0 for a total."""
         means = {name: one.value if one.n else None for name, one in self._means.items()}
         return {**means, **{name: int(one.total) for name, one in self._means.items() if name.startswith("num_")}}
 
 
 def counted_values(scores: Scores) -> npt.NDArray[np.float64]:
-    """The values that enter the fold."""
+    """The values of the samples that count."""
     if not scores.status.any():
         return scores.values
     return scores.values[scores.counted]

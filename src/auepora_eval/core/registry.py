@@ -40,7 +40,7 @@ _SPEC = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:@(?P<at>[^\[\]@]*))?(?:\
 
 @dataclass(frozen=True, slots=True)
 class MetricInfo:
-    """What the registry knows of a metric: its class, and which options its name carries."""
+    """A registered metric: its class, and the options that are part of its name."""
 
     name: str
     cls: type[Metric]
@@ -51,7 +51,7 @@ class MetricInfo:
 
     @property
     def pattern(self) -> str:
-        """The name as people write it: ``recall@k``, ``mrr[@k]``, ``mean_latency[timing_key]``."""
+        """The name as it is written: ``recall@k``, ``mrr[@k]``, ``mean_latency[timing_key]``."""
         text = self.name
         if self.at is not None:
             optional = self.parameters[self.at].default is not inspect.Parameter.empty
@@ -84,7 +84,7 @@ def register(name: str, *, at: str | None = None, keys: tuple[str, ...] = ()) ->
 
     def add(cls: ClassT) -> ClassT:
         if not cls.__module__.startswith(_OWN_PACKAGE):
-            _load_built_in()  # so that a name of ours that is taken again is found here, where it happens
+            _load_built_in()  # so that a clash with a built-in name is reported here
         known = _METRICS.get(name)
         if known is not None and (known.cls.__module__, known.cls.__qualname__) != (cls.__module__, cls.__qualname__):
             raise MetricDefinitionError(
@@ -94,7 +94,7 @@ def register(name: str, *, at: str | None = None, keys: tuple[str, ...] = ()) ->
         _METRICS[name] = MetricInfo(name, cls, at, keys)
         cls.registered_as = name  # type: ignore[attr-defined]
         if cls.__dict__.get("name", "") == snake_case(cls.__name__):
-            cls.name = name  # the class has only the name it was given by default
+            cls.name = name  # the class has only its default name
         _accept_name_option(cls)
         return cls
 
@@ -102,7 +102,7 @@ def register(name: str, *, at: str | None = None, keys: tuple[str, ...] = ()) ->
 
 
 def _accept_name_option(cls: type[Metric]) -> None:
-    """Let the constructor take ``name=``, unless it has an option of that name."""
+    """Make the constructor accept ``name=``, unless it has an option of that name."""
     if "name" in inspect.signature(cls).parameters:
         return
     construct = cls.__init__
@@ -125,7 +125,7 @@ def _load_built_in() -> None:
 
 
 def _load() -> None:
-    """Import the built-in metric modules, then whatever other packages offer through entry points, once."""
+    """Import the built-in metric modules, then the entry points of other packages, once."""
     _load_built_in()
     if "entry points" in _loaded:
         return
@@ -135,7 +135,7 @@ def _load() -> None:
     for entry in entry_points(group=ENTRY_POINTS):
         try:
             entry.load()
-        except Exception as error:  # somebody else's package must not take ours down with it
+        except Exception as error:  # a broken package must not break ours
             warnings.warn(f"the metrics of '{entry.value}' cannot be loaded: {error}", AueporaWarning, stacklevel=4)
 
 
@@ -185,7 +185,7 @@ def metric(spec: Spec | Metric, /, **options: Any) -> Metric:
 
 
 def _canonical_spec(spec: str) -> tuple[str, dict[str, Any]]:
-    """A spelling of ir_measures or trec_eval as ours; one that is ours already stays as it is."""
+    """The canonical spec of a name of ir_measures or trec_eval; canonical ones are returned unchanged."""
     _load()
     if spec.partition("@")[0].partition("[")[0].strip() in _METRICS and "(" not in spec:
         return spec, {}
@@ -244,11 +244,11 @@ def _parse_cutoff(text: str, spec: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise BadValueError(f"cannot read the cut-off of '{spec}': {text!r} is not a whole number") from None
+        raise BadValueError(f"cannot read the cut-off of '{spec}': {text!r} is not an integer") from None
 
 
 def _parse_like(default: object, text: str, spec: str) -> object:
-    """A key from a name, as the type of the option's default."""
+    """A key of a name, converted to the type of the option's default."""
     if isinstance(default, (int, float)) and not isinstance(default, bool):
         try:
             return type(default)(text)
@@ -270,14 +270,14 @@ def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
         }
     for key in remaining:
         if key not in parameters and key != "conventions":
-            # Every batch metric takes them, but only what is ranked depends on them.
+            # Every batch metric accepts them, but only ranking metrics depend on them.
             changeable = CONVENTION_NAMES if "retrieved" in getattr(info.cls, "reads", ()) else ()
             raise UnknownOptionError(info.name, key, {*info.options, "conventions", "as"}, changeable)
     conventions = remaining.pop("conventions", None)
     if conventions is not None:
         conventions = Conventions.of(conventions)
     overrides = tuple((key, tuple(v) if isinstance(v, list) else v) for key, v in single_conventions.items())
-    Conventions.of(conventions, **dict(overrides))  # a choice that does not exist is an error here, not when scoring
+    Conventions.of(conventions, **dict(overrides))  # an unknown value is an error here, not when scoring
     for key, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and key not in remaining:
             hint = f"write '{info.name}@5'" if key == info.at else f"give '{key}', after -m as {spec}:{key}=..."
@@ -290,14 +290,14 @@ def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
         raise BadValueError(f"metric '{spec}' cannot be built: {error}") from error
     for key, value in (("conventions", conventions), ("overrides", overrides)):
         if value:
-            object.__setattr__(built, key, value)  # frozen, but nobody else has seen it yet
+            object.__setattr__(built, key, value)  # frozen, but not shared yet
     return built if alias is None else with_name(built, alias)
 
 
 def metric_name(cls: type[Metric], options: Mapping[str, Any]) -> str | None:
-    """The name a registered class has with these options: ``recall@5``; ``None`` for a class nobody registered.
+    """The name a registered class has with these options: ``recall@5``; ``None`` for an unregistered class.
 
-    A subclass that nobody registered is named after itself, in the pattern of the class it comes from.
+    An unregistered subclass is named after itself, in the pattern of its base class.
     """
     info = _METRICS.get(getattr(cls, "registered_as", ""))
     if info is None:
@@ -338,7 +338,7 @@ def spec_of(built: Metric) -> Spec:
 
 
 def _spec_value(value: object, built: Metric, key: str) -> object:
-    """An option as a spec holds it: a metric by its own spec, a function not at all."""
+    """An option as it is written in a spec: a metric by its own spec, a function not at all."""
     if isinstance(value, Metric):
         return spec_of(value)
     if isinstance(value, Use):
@@ -350,6 +350,6 @@ def _spec_value(value: object, built: Metric, key: str) -> object:
     if value is not None and not isinstance(value, (str, int, float, list, Mapping)):
         kind = "function " if callable(value) else ""
         raise MetricDefinitionError(
-            f"metric '{built.name}' has the {kind}{value!r} as '{key}', which no spec can hold; build it in Python"
+            f"metric '{built.name}' has the {kind}{value!r} as '{key}', which a spec cannot contain; build it in Python"
         )
     return value

@@ -1,4 +1,4 @@
-"""The outcomes of several repeats as one result: means per sample, means of values, and how far repeats lie apart."""
+"""Aggregates the outcomes of several repeats: means per sample, means of values, and the spread of repeats."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def result_over_repeats(
 ) -> MetricResult:
     """The result of a metric from the outcomes of each repeat.
 
-    The value of a mean is the mean of the samples' means, that of anything else the mean of the repeats' values: a
-    repeat that says the same again changes neither. What is counted in ``details`` are samples.
+    A mean is the mean of the samples' means; any other value is the mean of the repeats' values. An identical repeat
+    changes neither. Counts in ``details`` are numbers of samples.
     """
     values = [metric.reducer.value(part) for part in parts]
     if len(parts) == 1:
@@ -66,15 +66,15 @@ def result_over_repeats(
 
 
 def _scores_to_keep(metric: BatchMetric, means: Scores, parts: Sequence[Scores]) -> Scores:
-    """The samples' means and, where the number is not made of them, what each repeat gave."""
+    """The samples' means and, where the number is not computed from them, the scores of each repeat."""
     return means if isinstance(metric.reducer, Mean) else replace(means, repeats=tuple(parts))
 
 
 def mean_over_repeats(reducer: Reducer, scores: Scores) -> tuple[Reducer, Scores]:
-    """A fold and outcomes of several repeats, such that the fold of the outcomes is the mean over the repeats.
+    """A reducer and scores such that the reduced value is the mean over the repeats.
 
-    What is made of sums has the sums of each repeat side by side, and is made of sums again. Outcomes without repeats
-    stay as they are.
+    For a reducer of sums the statistics of the repeats become further columns. Scores without repeats are returned
+    unchanged.
     """
     if scores.repeats is None:
         return reducer, scores
@@ -87,7 +87,7 @@ def mean_over_repeats(reducer: Reducer, scores: Scores) -> tuple[Reducer, Scores
 
 
 class _MeanOverRepeats(Reducer):
-    """The mean of what a fold makes of each repeat."""
+    """The mean of a reducer's values over the repeats."""
 
     def __init__(self, reducer: Reducer) -> None:
         self.name, self._reducer = reducer.name, reducer
@@ -99,7 +99,7 @@ class _MeanOverRepeats(Reducer):
     def interval(
         self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
     ) -> Interval | None:
-        """By drawing samples with all their repeats; None where a single repeat has none."""
+        """By resampling samples with all their repeats; None where a single repeat has no interval."""
         parts = scores.repeats or (scores,)
         rows = np.flatnonzero(np.any([part.counted for part in parts], axis=0))
         inside = None if clusters is None else clusters[rows]
@@ -107,7 +107,7 @@ class _MeanOverRepeats(Reducer):
 
 
 class _MeanOverRepeatSums(SumsReducer):
-    """The mean of what the sums of each repeat give; the statistics of the repeats stand side by side."""
+    """The mean over repeats of a reducer of sums; the statistics of the repeats are consecutive columns."""
 
     def __init__(self, reducer: SumsReducer, repeats: int) -> None:
         self.name, self._reducer, self._repeats = reducer.name, reducer, repeats
@@ -121,7 +121,7 @@ class _MeanOverRepeatSums(SumsReducer):
 
 
 def _add_completed(metric: BatchMetric, result: MetricResult, parts: Sequence[Scores]) -> None:
-    """``value_completed`` over what was answered, where some of a sample's repeats failed and others did not."""
+    """Add ``value_completed`` over the answered repeats, where some repeats of a sample failed."""
     failed = [part.status == Status.SYSTEM_FAILED for part in parts]
     if not any(one.any() for one in failed):
         return
@@ -134,7 +134,7 @@ def _add_completed(metric: BatchMetric, result: MetricResult, parts: Sequence[Sc
 
 
 def _add_bounds(metric: BatchMetric, result: MetricResult, parts: Sequence[Scores]) -> None:
-    """``bounds`` of what could not be measured, in whichever repeat."""
+    """Add ``bounds`` for samples that could not be measured in some repeat."""
     unmeasured = [part.status == Status.MEASURE_FAILED for part in parts]
     if not any(one.any() for one in unmeasured):
         return
@@ -149,7 +149,7 @@ def _add_bounds(metric: BatchMetric, result: MetricResult, parts: Sequence[Score
 def per_sample_means(parts: Sequence[Scores]) -> Scores:
     """Per sample the mean over its repeats that count, and the best of their outcomes.
 
-    A sample that was scored once is scored; its mean holds the failed repeats at what they count.
+    A sample that was scored in any repeat is scored; failed repeats enter its mean at the value they count.
     """
     if len(parts) == 1:
         return parts[0]
@@ -180,25 +180,25 @@ def per_sample_means(parts: Sequence[Scores]) -> Scores:
 
 
 _RANK = np.array([0, 3, 1, 2])
-"""How much an outcome says: scored, then a failure of the system, then one of the measurement, then a skip."""
+"""Precedence of outcomes: scored, system failure, failed measurement, skip."""
 
 
 def _first_by_rank(status: npt.NDArray[np.uint8]) -> npt.NDArray[np.intp]:
-    """Per sample the repeat whose outcome stands for all of them."""
+    """Per sample the repeat whose outcome represents all of them."""
     chosen: npt.NDArray[np.intp] = np.argmin(_RANK[status], axis=0)
     return chosen
 
 
-# --- how far the number may be off ------------------------------------------------------------------------------------
+# --- confidence intervals ------------------------------------------------------------------------------------
 
 
 def _interval(
     metric: BatchMetric, parts: Sequence[Scores], means: Scores, clusters: Clusters | None
 ) -> Interval | None:
-    """Samples are what is drawn, each with all its repeats."""
+    """The interval by resampling samples, each with all its repeats."""
     reducer, (low, high) = metric.reducer, metric.range
     if isinstance(reducer, Mean):
-        # The mean of zeros and ones may lie between them, and then it is no share.
+        # The mean of zeros and ones may lie between them, and then it is not a proportion.
         counted = means.values[means.counted]
         binary = metric.binary and bool(((counted == 0) | (counted == 1)).all())
         return reducer.interval(means, low, high, binary=binary, clusters=clusters)
@@ -212,7 +212,7 @@ def _interval(
 def _bootstrap_sums(
     reducer: Reducer, parts: Sequence[Scores], clusters: Clusters | None, low: float, high: float
 ) -> Interval | None:
-    """By drawing samples anew and adding up the statistics of each repeat."""
+    """By resampling samples and adding up the statistics of each repeat."""
     from ..stats.bootstrap import bootstrap_interval
 
     assert isinstance(reducer, SumsReducer)
@@ -230,7 +230,7 @@ def _bootstrap_sums(
 def _bootstrap_values(
     reducer: Reducer, parts: Sequence[Scores], clusters: Clusters | None, low: float, high: float
 ) -> Interval | None:
-    """By folding each repeat of the samples drawn; only where the reducer has an interval of a single repeat."""
+    """By reducing each repeat of the resampled samples; only where the reducer has an interval for one repeat."""
     from ..stats.bootstrap import bootstrap_interval_of
 
     own = [reducer.interval(part, low, high, clusters=clusters) for part in parts]
@@ -243,13 +243,13 @@ def _bootstrap_values(
         lowest=low,
         highest=high,
     )
-    # What a reducer doubts of its own interval, it doubts of this one as well.
+    # Flags of the intervals of single repeats apply to this one as well.
     flags = [flag for one in own if one is not None for flag in one.flags]
     return None if found is None else replace(found, flags=tuple(dict.fromkeys([*found.flags, *flags])))
 
 
 def _mean(values: Sequence[float]) -> float:
-    """The mean of those that are numbers; NaN where none is."""
+    """The mean of the values that are not NaN; NaN where there is none."""
     defined = [value for value in values if not math.isnan(value)]
     return math.fsum(defined) / len(defined) if defined else math.nan
 
@@ -258,9 +258,9 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def merge_details(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Details of several repeats as one: what is the same in all, and means of fractions that are not.
+    """Merge the details of several repeats: values that are equal in all, and means of fractions that differ.
 
-    A count, a text or an interval that differs from repeat to repeat holds for none of them, and is left out.
+    A count, string or interval that differs between repeats is left out.
     """
     merged: dict[str, Any] = {}
     for key in each[0] if each else ():
@@ -276,7 +276,7 @@ def merge_details(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def repeat_spread(values: Sequence[float], parts: Sequence[Scores] = ()) -> dict[str, Any]:
-    """The value of each repeat, how far they lie apart, how far the repeats of one sample do, and how calls went."""
+    """The value of each repeat, their standard deviation, that within samples, and counts of calls."""
     defined = [value for value in values if not math.isnan(value)]
     spread: dict[str, Any] = {
         "count": len(values),
@@ -290,7 +290,7 @@ def repeat_spread(values: Sequence[float], parts: Sequence[Scores] = ()) -> dict
 
 
 def _count_calls(parts: Sequence[Scores]) -> dict[str, int]:
-    """How many calls the question applies to, how many of them count, and how many failed, by reason."""
+    """Number of applicable calls, how many of them count, and how many failed, by reason."""
     counts: Counter[tuple[Status, str]] = Counter()
     for part in parts:
         counts.update(part.tally())

@@ -47,13 +47,13 @@ def evaluate_repeats(
     judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
 ) -> Results:
-    """Score outputs that a system gave to the same samples several times.
+    """Score several outputs of a system for each sample.
 
-    ``repeats`` are functions that give one output per sample, in order, anew each time they are called. A sample's
-    score is the mean over its repeats, so that the interval speaks of samples and not of calls. The value of what is no
-    mean (BLEU, quantiles) is the mean of the repeats' values, and its interval draws samples with all their repeats.
-    ``details["repeats"]`` has the value of each repeat, how far the repeats of one sample lie apart, and how many of
-    all calls failed: a sample is failed only where all its repeats are.
+    ``repeats`` are functions that return one output per sample, in order, on every call. A sample's score is the mean
+    over its repeats, so that the interval is about samples and not calls. Metrics that are not means (BLEU, quantiles)
+    have the mean of the repeats' values, and their interval resamples samples with all their repeats.
+    ``details["repeats"]`` contains the value of each repeat, the spread within samples, and how many calls failed: a
+    sample is failed only where all its repeats are.
     """
     chosen = resolve_metrics(metrics, conventions)
     check_samples(samples)
@@ -120,7 +120,7 @@ def _compute_over_repeats(
     slices: Iterable[SliceSpec],
     run: RunInfo,
 ) -> MetricResult:
-    """The mean over repeats of a user's metric that only computes; it has no score per sample to average."""
+    """The mean over repeats of a metric that only implements ``compute``; it has no scores per sample to average."""
     each = [evaluate(samples, list(outputs()), [metric], slices=slices, run=run)[0] for outputs in repeats]
     result = _mean_result(each)
     result.slices = {
@@ -147,11 +147,11 @@ class RepeatAccumulator(CollectingAccumulator):
         self._repeats: list[list[Scores]] = []
 
     def begin(self) -> None:
-        """What comes next belongs to the next repeat."""
+        """Start the next repeat."""
         self._repeats.append([])
 
     def add(self, scores: Scores, groups: Mapping[tuple[str, str], Rows]) -> None:
-        """Take in the outcomes of the next batch of the repeat that was begun last."""
+        """Add the outcomes of the next batch of the current repeat."""
         self._repeats[-1].append(scores)
 
     def result(self, grouping: Grouping) -> MetricResult:

@@ -1,4 +1,4 @@
-"""What plans name under ``resources``, a judge or an embedder, and how an option of a metric refers to it."""
+"""Resources of a plan, such as a judge or an embedder, and references to them in options of metrics."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _RESOURCES: ContextVar[Mapping[str, Any] | None] = ContextVar("auepora_resources
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Stands in a metric's option for a resource of the plan; written ``{use: NAME}``.
+    """A reference to a resource of the plan in an option of a metric; written ``{use: NAME}``.
 
-    A metric can be built, named and compared without the thing itself, which may need a key or a model; only scoring
-    asks for it.
+    A metric can be built, named and compared without the resource, which may need a key or a model; only scoring
+    needs it.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Use:
 
 @contextmanager
 def use_resources(resources: Mapping[str, Any]) -> Iterator[None]:
-    """Metrics built inside find these resources, however deep in another metric they stand."""
+    """Make these resources available to metrics built inside, also to nested ones."""
     token = _RESOURCES.set(dict(resources))
     try:
         yield
@@ -39,7 +39,7 @@ def use_resources(resources: Mapping[str, Any]) -> Iterator[None]:
 
 
 def parse_use(option: object) -> Any:
-    """An option as a metric keeps it: ``{use: NAME}`` as a ``Use``, with the resource where one is given."""
+    """The option, with ``{use: NAME}`` as a ``Use`` that contains the resource where it is available."""
     if not (isinstance(option, Mapping) and set(option) == {"use"}):
         return option
     name, resources = option["use"], _RESOURCES.get()
@@ -54,9 +54,9 @@ def parse_use(option: object) -> Any:
 
 
 def resolve(option: Any, *, what: str) -> Any:
-    """The thing an option stands for; an error where it is a reference to a resource that was not given."""
+    """The value of an option; raises for a reference to a resource that is not available."""
     if not isinstance(option, Use):
         return option
     if option.thing is None:
-        raise BadValueError(f"{what} is the resource '{option.name}' of a plan, which is not at hand here")
+        raise BadValueError(f"{what} is the resource '{option.name}' of a plan, which is not available here")
     return option.thing

@@ -1,4 +1,4 @@
-"""Results as columns: a row per metric, and group of a slice if wanted; or a row per sample."""
+"""Results as columns: a row per metric (and optionally per group of a slice), or a row per sample."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METRIC_COLUMNS: dict[str, ColumnKind] = {
     "failed": "count",
     "signature": "text",
 }
-"""What is told of a metric, or of one group of a slice, and what that is."""
+"""The columns of a metric, or of one group of a slice, and their kinds."""
 
 
 def metric_columns(results: Sequence[MetricResult], *, slices: bool = False) -> dict[str, FrameColumn]:
@@ -44,9 +44,9 @@ def sample_columns(results: Sequence[MetricResult], sample_ids: Sequence[str]) -
         scores = list(result.scores)
         if len(scores) != len(sample_ids):
             raise BadValueError(
-                f"{result.name} has {len(scores)} scores for {len(sample_ids)} sample ids: no row could say whose it is"
+                f"{result.name} has {len(scores)} scores for {len(sample_ids)} sample ids; the numbers must be equal"
             )
-        # A score that a user's metric gave by itself has no outcomes beside it; it is simply there, or not.
+        # Scores of a user's own metric have no outcomes: they are scored or skipped.
         outcomes = list(result.outcomes or ["skipped" if score is None else "scored" for score in scores])
         columns[result.name] = FrameColumn("number", scores)
         columns[f"{result.name}.outcome"] = FrameColumn("text", outcomes)
@@ -82,7 +82,7 @@ def _row(whole: MetricResult, part: MetricResult, name: str | None, group: str |
 
 
 def _coverage(result: MetricResult) -> float | None:
-    """Which share of the samples the value is a mean of; unknown for a metric that keeps no outcomes."""
+    """The proportion of samples that the value is a mean of; None for a metric without outcomes."""
     try:
         total = sum(int(result.details[f"num_{key}"]) for key in ("scored", "skipped", "failed"))
         return int(result.details["num_samples"]) / total if total else None

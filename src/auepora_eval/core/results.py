@@ -1,4 +1,4 @@
-"""Results: a list of ``MetricResult`` that knows its names and how to write itself down."""
+"""Results: a list of ``MetricResult`` with access by name and export to JSON, Markdown and data frames."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SCHEMA = 1
 
 
 class _ByName(dict[str, MetricResult]):
-    """Results by name; one that is not there is answered with the nearest."""
+    """Results by name; an unknown name raises an error with a suggestion."""
 
     def __missing__(self, name: str) -> MetricResult:
         raise UnknownMetricError(name, self)
@@ -46,9 +46,9 @@ class Results(list[MetricResult]):
         self.sample_ids = sample_ids
         self.run_id = run_id
         self.failure: str | None = None
-        """Why the evaluation failed as a whole, where most samples have no answer or a judge judged nothing."""
+        """Why the evaluation failed as a whole: most samples have no answer, or there is no usable judgement."""
         self.warnings: list[str] = []
-        """What is suspicious about the data and the scores: ids that never match, many empty answers, ..."""
+        """Warnings about data and scores: ids that never match, many empty answers, ..."""
 
     @property
     def by_name(self) -> dict[str, MetricResult]:
@@ -111,14 +111,14 @@ class Results(list[MetricResult]):
 
     def _repr_html_(self) -> str:
         """What a notebook shows: a table by target, and a chart of the values with their intervals."""
-        # By name, since what draws is above what holds results.
+        # Imported by name, since reporting is a higher layer.
         shown: str = import_module("auepora_eval.reporting.notebook").results_html(self)
         return shown
 
     def to_frame(self, kind: FrameKind = "pandas", *, per_query: bool = False, slices: bool = False) -> Any:
         """A frame of pandas, polars or Arrow, whichever is asked for and installed.
 
-        One row per metric: value, interval, how many samples it is a mean of and which share of all that is, signature.
+        One row per metric: value, interval, how many samples it is a mean of and coverage, signature.
         ``slices`` adds a row per group of every slice. With ``per_query`` one row per sample instead: a column per
         metric with its score, and one called ``<metric>.outcome``. What is not defined is null, never a number.
         """
@@ -140,7 +140,7 @@ def _group_to_dict(result: Any) -> Any:
 
 
 def to_json_value(value: Any) -> Any:
-    """What a user put into details, as JSON can hold it; a number that is none becomes ``None``."""
+    """A value of ``details`` converted for JSON; NaN and infinity become ``None``."""
     if isinstance(value, Mapping):
         return {str(key): to_json_value(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -161,7 +161,7 @@ def results_to_dict(results: Sequence[MetricResult]) -> dict[str, dict[str, floa
 
 
 def results_to_markdown(results: Sequence[MetricResult]) -> str:
-    """A Markdown table; a fourth column tells what each value is a mean of where any sample was not scored."""
+    """A Markdown table; a fourth column shows the coverage where any sample was not scored."""
     notes = [
         "; ".join(filter(None, [coverage(result), judged_coverage(result), empty_answers(result)]))
         for result in results
@@ -178,15 +178,15 @@ def results_to_markdown(results: Sequence[MetricResult]) -> str:
 
 
 def _cell(name: str) -> str:
-    """A name that cannot break the table: whatever a user called a metric."""
+    """A metric name escaped for a table cell."""
     return " ".join(name.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def display_name(result: MetricResult) -> str:
     """The name for a table.
 
-    Average precision over hits says so, since it must not be taken for the usual one, and answer relevance that it is
-    word overlap with the question; a metric over another metric says which.
+    It marks average precision over hits, which differs from the usual one, answer relevance as word overlap with the
+    question, and names the inner metric of a metric over another one.
     """
     signature = result.signature or ""
     if registered_name(result) == "answer_relevance":
@@ -199,21 +199,21 @@ def display_name(result: MetricResult) -> str:
 
 
 def registered_name(result: MetricResult) -> str:
-    """The registered name of the metric, whatever the plan calls it, without a cut-off."""
+    """The registered name of the metric, without alias and cut-off."""
     return (result.signature or result.name).partition("|")[0].partition("@")[0]
 
 
 def coverage(result: MetricResult) -> str:
     """What the value is a mean of, where that is not simply all: ``9 of 10; 1 failed, counted worst (timeout)``.
 
-    Failures that count are told apart from samples that are left out. Where samples were asked several times, failed
-    calls are told as well: ``18 calls, 4 failed, counted worst (timeout)``.
+    Failures that count are distinguished from samples that are left out. With several repeats failed calls are
+    reported as well: ``18 calls, 4 failed, counted worst (timeout)``.
     """
     return "; ".join(filter(None, [_sample_coverage(result.details), _call_coverage(result.details.get("repeats"))]))
 
 
 def judged_coverage(result: MetricResult) -> str:
-    """How much of what a retrieval metric looks at is judged, where its gold is made of grades that say whose they are.
+    """The proportion of retrieved documents that are judged, where the gold has known annotators.
 
     ``judged 83 % of top 10; gold by model 120, human 14``
     """
@@ -228,7 +228,7 @@ def judged_coverage(result: MetricResult) -> str:
 
 
 def empty_answers(result: MetricResult) -> str:
-    """How many answers are empty, of an abstention metric where that are many: ``6 of 40 answers are empty``."""
+    """The number of empty answers of an abstention metric, where there are many: ``6 of 40 answers are empty``."""
     details = result.details
     if "num_empty_answers" not in details:
         return ""
@@ -236,7 +236,7 @@ def empty_answers(result: MetricResult) -> str:
 
 
 def _percent(share: float) -> str:
-    """A share that is not quite all is never called all, nor one that is not quite none."""
+    """A percentage; one that rounds to 0 or 100 without being it is shown as under 1 % or over 99 %."""
     whole = round(100 * share)
     if whole == 100 and share < 1:
         return "over 99 %"
@@ -260,7 +260,7 @@ def _sample_coverage(details: Mapping[str, Any]) -> str:
 
 
 def _call_coverage(repeats: Any) -> str:
-    """How many calls failed; a sample fails only where all its repeats do, so that samples do not tell it."""
+    """The number of failed calls; a sample fails only where all its repeats do, so that it is not visible there."""
     if not isinstance(repeats, Mapping) or repeats.get("count", 1) < 2 or "num_calls" not in repeats:
         return ""
     calls, failed = repeats["num_calls"], repeats["num_system_failed"] + repeats["num_measure_failed"]

@@ -1,4 +1,4 @@
-"""Which failures may pass if one asks again, and how long to wait before."""
+"""Retries: which errors are transient, and how long to wait before the next attempt."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = [
 ]
 
 MAX_RETRY_AFTER = 120.0
-"""Seconds: the longest wait that a system may ask for; it is asked again then, whatever it said."""
+"""Seconds: upper bound on a wait that a server requests (``Retry-After``)."""
 MAX_BACKOFF = 60.0
-"""Seconds: the longest wait of our own choice."""
+"""Seconds: upper bound on our own backoff."""
 _TRANSIENT_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _TRANSIENT_ERRNOS = frozenset(
     getattr(errno, name)
@@ -38,7 +38,7 @@ _TRANSIENT_ERRNOS = frozenset(
     )
     if hasattr(errno, name)
 )  # fmt: skip
-# Clients name their errors alike, whatever they derive them from; a class of the hierarchy with such a name will do.
+# Clients use similar names for these errors; any class of the hierarchy with such a name counts.
 _TRANSIENT_NAMES = re.compile(
     r"Timeout|TimedOut|DeadlineExceeded|RateLimit|TooManyRequests|Throttl|ResourceExhausted|Overloaded|Unavailable"
     r"|ServerDisconnected|RemoteProtocolError|IncompleteRead|ChunkedEncodingError|InternalServerError|BadGateway"
@@ -60,13 +60,13 @@ _CONNECTION_NAMES = re.compile(
 
 
 class WrappedError(Exception):
-    """Stands for another error, its ``cause``, with something to add."""
+    """Wraps another error, its ``cause``, with additional information."""
 
     cause: Exception
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether asking again may help: a busy or unreachable service, a timeout; never a mistake such as ValueError."""
+    """Whether a retry may help: a busy or unreachable service, a timeout; never an error such as ValueError."""
     if isinstance(error, WrappedError):
         return is_transient(error.cause)
     if isinstance(error, (SystemCallError, JudgeError)):
@@ -84,13 +84,13 @@ def is_transient(error: BaseException) -> bool:
         return error.errno == socket.EAI_AGAIN
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in _TRANSIENT_ERRNOS
-    if isinstance(reason := getattr(error, "reason", None), OSError):  # urllib wraps what happened
+    if isinstance(reason := getattr(error, "reason", None), OSError):  # urllib wraps the error
         return is_transient(reason)
     return any(_TRANSIENT_NAMES.search(kind.__name__) for kind in type(error).__mro__)
 
 
 def is_connection_error(error: BaseException) -> bool:
-    """Whether no service answered at all: refused, unreachable, unknown host, connection lost; not a slow answer."""
+    """Whether no service answered at all: refused, unreachable, unknown host, connection lost; not a timeout."""
     if isinstance(error, WrappedError):
         return is_connection_error(error.cause)
     if isinstance(error, SystemCallError):
@@ -103,7 +103,7 @@ def is_connection_error(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError) and error.errno in _CONNECTION_ERRNOS:
         return True
-    if isinstance(reason := getattr(error, "reason", None), OSError):  # urllib wraps what happened
+    if isinstance(reason := getattr(error, "reason", None), OSError):  # urllib wraps the error
         return is_connection_error(reason)
     return any(_CONNECTION_NAMES.search(kind.__name__) for kind in type(error).__mro__)
 
@@ -120,7 +120,7 @@ def http_status(error: BaseException) -> int | None:
 
 
 def retry_after(error: BaseException) -> float | None:
-    """How many seconds the system asks to be left alone, if it says."""
+    """The number of seconds to wait that the server requests, if any."""
     if isinstance(error, WrappedError):
         return retry_after(error.cause)
     if isinstance(error, (SystemCallError, JudgeError)):
@@ -131,7 +131,7 @@ def retry_after(error: BaseException) -> float | None:
         headers = getattr(holder, "headers", None)
         try:
             text = headers.get("retry-after") or headers.get("Retry-After")  # type: ignore[union-attr]
-        except Exception:  # noqa: S112 - whatever these headers are, they do not say
+        except Exception:  # noqa: S112 - unusable headers
             continue
         if text is not None and (wait := parse_retry_after(str(text))) is not None:
             return wait
@@ -164,19 +164,19 @@ class _HasBackoff(Protocol):
 
 
 class Backoff:
-    """How long to wait before a repetition: up to twice as long each time, drawn evenly so that calls spread out.
+    """Exponential backoff with full jitter.
 
-    A wait that the system asks for is kept, with a little on top for the same reason, up to ``MAX_RETRY_AFTER``.
+    A wait that the server requests is respected, plus a little jitter, up to ``MAX_RETRY_AFTER``.
     """
 
     def __init__(self, policy: _HasBackoff, *, seed: int = 0) -> None:
         self._backoff = policy.backoff
-        self._random = random.Random(seed)  # noqa: S311 - spreads calls, guards nothing
+        self._random = random.Random(seed)  # noqa: S311 - jitter, not security
 
     def delay(self, number: int, error: BaseException) -> float:
         """Seconds to wait after attempt ``number`` (1 is the first) failed with ``error``."""
         requested = retry_after(error)
         if requested is not None:
             return min(requested, MAX_RETRY_AFTER) + self._random.uniform(0, min(self._backoff, 1.0))
-        # The exponent is bounded because a float is not.
+        # The exponent is bounded to avoid an overflow.
         return self._random.uniform(0, min(self._backoff * 2 ** min(number - 1, 60), MAX_BACKOFF))

@@ -1,4 +1,4 @@
-"""The evaluator: asks a system for its outputs on a dataset and scores them by a plan."""
+"""The evaluator: calls a system for each sample of a dataset and scores the outputs by a plan."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = ["AueporaEvaluator", "require_distinct_ids", "require_ready"]
 
 
 class AueporaEvaluator:
-    """Runs a system over a dataset and a plan over what it returned.
+    """Runs a system on a dataset and evaluates a plan on the outputs.
 
     ``system`` is an object with ``run(sample, *, top_k)``, plain or ``async def``, with ``arun``, with ``retrieve`` and
     ``generate``, a pair of a retriever and a generator, or a function like ``run``. Up to ``concurrency`` calls are in
-    flight; one that takes longer than ``timeout`` seconds has failed; one that failed for a reason that may pass is
-    repeated up to ``retries`` times; after more than ``max_failures`` failures no further sample is asked. With a
+    flight; one that takes longer than ``timeout`` seconds has failed; one that fails with a transient error
+    is repeated up to ``retries`` times; after more than ``max_failures`` failures no further calls are made. With a
     concurrency of 1 and no timeout a plain system is called in the thread that evaluates.
 
-    After ``evaluate`` the samples, outputs and results are kept on the evaluator for a closer look.
+    After ``evaluate`` the samples, outputs and results are attributes of the evaluator.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class AueporaEvaluator:
         """Check the plan against the dataset, run the system on every sample, score.
 
         A sample on which the system raises, or returns something else than ``SystemOutputs``, is a recorded failure;
-        the run goes on. ``progress`` is called with 1 after each sample.
+        the run continues. ``progress`` is called with 1 after each sample.
         """
         samples = list(dataset)
         metrics = resolve_metrics(self.plan, self.conventions)
@@ -77,7 +77,7 @@ class AueporaEvaluator:
         require_distinct_ids(samples)
         EvaluationPlan(metrics).validate_dataset(samples)
         groups = parse_slices(slices)
-        require_slice_values(groups, samples)  # before the system is asked even once
+        require_slice_values(groups, samples)  # before the first call of the system
         require_ready(metrics)
         _warn_if_too_deep(metrics, self.top_k)
         self.samples, self.outputs, self.results = samples, [], Results()
@@ -94,7 +94,7 @@ class AueporaEvaluator:
         return self.results
 
     def _ask(self, samples: Sequence[EvaluationSample], progress: Progress | None) -> list[SystemOutputs]:
-        """What the system gives for each sample, in the order of the samples."""
+        """The output of the system for each sample, in the order of the samples."""
         outputs: list[SystemOutputs | None] = [None] * len(samples)
 
         def keep(answers: list[TaskOutput]) -> None:
@@ -116,7 +116,7 @@ def _skipped_output(summary: CallSummary) -> SystemOutputs:
 
 
 def require_distinct_ids(samples: Sequence[EvaluationSample]) -> None:
-    """Raise where two samples have one id, since their outputs could not be told apart."""
+    """Raise where two samples have the same id."""
     seen: set[str] = set()
     for sample in samples:
         if sample.sample_id in seen:
@@ -125,7 +125,7 @@ def require_distinct_ids(samples: Sequence[EvaluationSample]) -> None:
 
 
 def require_ready(metrics: Iterable[Metric]) -> None:
-    """Raise where a package or a model that a metric needs is missing: nothing is asked for that cannot be scored."""
+    """Raise where a package or a model that a metric needs is missing, before any call of the system."""
     for one in metrics:
         if isinstance(one, BatchMetric):
             one.require_ready()

@@ -1,4 +1,4 @@
-"""Scores: what happened to each sample under one metric. Scored, skipped and failed never mix."""
+"""Scores: the outcome of each sample under one metric. Scored, skipped and failed never mix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REASON = re.compile(r"[a-z_]+")
 
 
 def to_reason(text: str) -> str:
-    """A text as a reason: lower case and underscores alone."""
+    """A string as a reason: lower-case letters and underscores only."""
     return re.sub(r"[^a-z]+", "_", text.lower())
 
 
@@ -71,8 +71,8 @@ class Score:
 class Scores(Sequence[float | None]):
     """The outcomes of a batch of samples under one metric, as columns.
 
-    ``values[i]`` is the number that enters the fold, or NaN where sample ``i`` stays out of it: a system failure that
-    counts at the worst value has that value here and says so in ``status``. Iterating gives ``float | None``.
+    ``values[i]`` is the number that enters the reducer, or NaN where sample ``i`` does not count: a system failure that
+    counts at the worst value has that value here and ``SYSTEM_FAILED`` in ``status``. Iterating gives ``float | None``.
     """
 
     values: npt.NDArray[np.float64]
@@ -81,11 +81,11 @@ class Scores(Sequence[float | None]):
     """Per sample an index into ``reason_names``; 0 means no reason."""
     reason_names: tuple[str, ...] = ("",)
     stats: npt.NDArray[np.float64] | None = None
-    """Wider statistics (n x w) for folds that are not means of ``values``."""
+    """Further statistics (n x w) for reducers that are not means of ``values``."""
     keys: tuple[Any, ...] | None = None
-    """Per sample whatever a family fold pairs by."""
+    """Per sample the key by which a family metric pairs samples."""
     repeats: tuple[Scores, ...] | None = None
-    """What each repeat gave, where ``values`` are means over repeats and the number is made of something else."""
+    """The scores of each repeat, where ``values`` are means over repeats and the reducer is not a mean."""
 
     @classmethod
     def of(
@@ -177,12 +177,12 @@ class Scores(Sequence[float | None]):
 
     @classmethod
     def woven(cls, *parts: tuple[npt.NDArray[np.intp], Scores]) -> Scores:
-        """Outcomes from parts that each say at which places theirs belong."""
+        """Outcomes from parts, each with the rows its outcomes belong to."""
         places = np.concatenate([place for place, _ in parts])
         return cls.concat([part for _, part in parts]).take(np.argsort(places, kind="stable"))
 
     def take(self, indices: npt.ArrayLike) -> Scores:
-        """The outcomes of some samples, in the order asked for; a Boolean mask works too."""
+        """The outcomes of some samples, in the given order; a Boolean mask works too."""
         index = np.asarray(indices)
         if index.dtype == np.bool_:
             index = np.flatnonzero(index)
@@ -215,8 +215,8 @@ class Scores(Sequence[float | None]):
         names = self.reason_names if reason in self.reason_names else (*self.reason_names, reason)
         wide = self.stats
         if wide is not None and stats is not None:
-            # A statistic that does not apply to a sample (NaN) does not come to apply because the system failed; one
-            # that is replaced by NaN stays as it was.
+            # A statistic that does not apply to a sample (NaN) still does not apply when the system failed; one that
+            # would be replaced by NaN is kept.
             wide, worst = wide.copy(), np.asarray(stats, dtype=np.float64)
             wide[mask] = np.where(np.isnan(wide[mask]) | np.isnan(worst), wide[mask], worst)
         values, codes, states = self.values.copy(), self.reason_codes.copy(), self.status.copy()
@@ -228,7 +228,7 @@ class Scores(Sequence[float | None]):
         return Scores(values, states, codes, names, wide, self.keys, repeats)
 
     def with_values(self, values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64] | None = None) -> Scores:
-        """The same outcomes with other (finite) values: what metrics that skip alike share. Columns are not copied."""
+        """The same outcomes with other (finite) values, for metrics with the same skips. Columns are not copied."""
         if self.status.any():
             values = np.where(self.status == Status.SCORED, values, np.nan)
         return Scores(values, self.status, self.reason_codes, self.reason_names, stats, None)
@@ -241,12 +241,12 @@ class Scores(Sequence[float | None]):
 
     @property
     def lost(self) -> bool:
-        """Whether not one sample could be measured, as where a process dies of a batch: then nothing else is known."""
+        """Whether all samples are failed measurements, as after the death of a worker: then nothing else is known."""
         return bool((self.status == Status.MEASURE_FAILED).all())
 
     @property
     def counted(self) -> npt.NDArray[np.bool_]:
-        """Which samples enter the fold."""
+        """Which samples count."""
         return ~np.isnan(self.values)
 
     @property
@@ -306,7 +306,7 @@ class Scores(Sequence[float | None]):
 
 
 class Outcomes(Sequence[str]):
-    """The outcomes of ``Scores`` as text, made on reading."""
+    """The outcomes of ``Scores`` as strings, created on access."""
 
     __slots__ = ("_scores",)
 

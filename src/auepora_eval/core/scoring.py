@@ -1,4 +1,4 @@
-"""From a metric and a batch to settled outcomes, and from outcomes to a result: what holds for every metric."""
+"""From a metric and a batch to outcomes under the failure policy, and from outcomes to a result."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ __all__ = [
 
 
 def apply_failure_policy(metric: BatchMetric, batch: Batch) -> Scores:
-    """The outcomes of a batch, with missing outputs and system failures settled by the metric's conventions.
+    """Score a batch, with missing outputs and system failures handled by the metric's conventions.
 
-    A sample the question does not apply to stays skipped even where the system failed on it; a skip that lies in the
-    output (no response) gives way to the failure, or a crash would hide behind it.
+    A sample the question does not apply to stays skipped even where the system failed on it; for a skip that
+    is caused by the output (no response) the failure takes precedence, so that no crash is hidden.
     """
     conventions = metric.active_conventions
     scores = _score(metric, batch)
@@ -70,7 +70,7 @@ def _score(metric: BatchMetric, batch: Batch) -> Scores:
         raise
     except Exception as error:
         if type(metric).__module__.startswith(__name__.partition(".")[0] + "."):
-            raise  # a mistake of ours, to be seen
+            raise  # a bug of ours must be visible
         for sample in batch.samples:
             batch.note(f"metric '{metric.name}' raised {type(error).__name__}: {error}", sample.sample_id)
         failed = to_reason(f"raised_{snake_case(type(error).__name__)}")
@@ -83,26 +83,26 @@ def _score(metric: BatchMetric, batch: Batch) -> Scores:
 
 
 def any_clustered(samples: Sequence[EvaluationSample]) -> bool:
-    """Whether any sample says that it belongs to a cluster."""
-    # Sets of a column rather than a generator over samples: this is asked of every batch.
+    """Whether any sample belongs to a cluster."""
+    # Sets of a column are faster than a generator over samples; this runs for every batch.
     named = {sample.cluster_id for sample in samples} - {None}
     return bool(named) or True in {"variant_of" in sample.labels for sample in samples}
 
 
 def sample_clusters(samples: Sequence[EvaluationSample]) -> Clusters | None:
-    """A number per cluster of samples; None where no sample says that it belongs to one."""
+    """The cluster id of each sample; None where no sample belongs to a cluster."""
     if not any_clustered(samples):
         return None
     return cluster_ids([sample.sample_id for sample in samples], list(map(cluster_key, samples)))
 
 
 def cluster_key(sample: EvaluationSample) -> tuple[bool, str]:
-    """What a sample belongs to: whether that is a cluster of its own naming or a sample, and its name."""
+    """The cluster key of a sample: whether it has a ``cluster_id``, and the name of the cluster."""
     return sample.cluster_id is not None, sample.cluster
 
 
 def cluster_ids(ids: Sequence[str], families: Sequence[tuple[bool, str]]) -> Clusters:
-    """A number per family. A variant of a variant belongs to where the first of them belongs."""
+    """The cluster id of each sample. A variant of a variant belongs to the cluster of the first parent."""
     # Samples by id, as ``cluster_key`` names them, and what each belongs to where that is not itself.
     above = {(False, one): family for one, family in zip(ids, families, strict=True) if family != (False, one)}
     roots: dict[tuple[bool, str], tuple[bool, str]] = {}
@@ -111,14 +111,14 @@ def cluster_ids(ids: Sequence[str], families: Sequence[tuple[bool, str]]) -> Clu
         while (higher := above.get(root)) is not None and higher not in passed:
             root = higher
             passed.add(root)
-        # Where names go round in a circle, all in it are one family, whichever was met first.
+        # All samples of a cycle are one cluster.
         roots[family] = min(passed) if above.get(root) in passed else root
     numbers: dict[tuple[bool, str], int] = {}
     return np.array([numbers.setdefault(roots[family], len(numbers)) for family in families], dtype=np.intp)
 
 
 def run_signature(metric: BatchMetric, run: RunInfo) -> Signature:
-    """The signature of a metric with what the way the outputs were made, or other gold, adds to it."""
+    """The signature of a metric with what the settings of the run, or other gold, add to it."""
     other_gold = {} if run.gold is None else {"gold": run.gold}
     return metric.signature.with_options(**metric.run_signature_options(run), **other_gold)
 
@@ -131,7 +131,7 @@ def make_result(
     keep_scores: bool = True,
     clusters: Clusters | None = None,
 ) -> MetricResult:
-    """The result of a metric from the settled outcomes of all its samples."""
+    """The result of a metric from the final outcomes of all its samples."""
     fold, completed, bounds = metric.reducer.value(scores), math.nan, None
     if scores.status.any():
         if (scores.status == Status.SYSTEM_FAILED).any():
@@ -167,7 +167,7 @@ def assemble_result(
     scores: Scores | None,
     interval: Interval | None,
 ) -> MetricResult:
-    """A result with the details every metric shows: who is in the mean, who is not, and why."""
+    """A result with the details of every metric: the number of samples by outcome and reason."""
     totals = dict.fromkeys(Status, 0)
     for (status, _), count in tally.items():
         totals[status] += count

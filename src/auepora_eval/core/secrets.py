@@ -1,4 +1,4 @@
-"""Secrets: what is likely one, and texts, values and errors without them."""
+"""Secrets: detection by name and format, and redaction in strings, values and errors."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ __all__ = [
 ]
 
 REDACTED = "***"
-"""What stands in place of a secret."""
+"""The replacement of a secret."""
 ELLIPSIS = "…"
-"""The end of a text that was cut short."""
+"""The end of a truncated string."""
 MIN_SECRET_LENGTH = 4
-"""What is shorter is not taken for a secret unless somebody says so: hiding every ``1`` hides more than it protects."""
+"""Shorter values are not treated as secrets by default: redacting every ``1`` hides more than it protects."""
 
 PUBLIC_HEADERS = frozenset({"accept", "accept-language", "cache-control", "content-type", "user-agent"})
-"""Headers of HTTP that hold no secret; any other may."""
+"""HTTP headers that contain no secret; any other may."""
 
 T = TypeVar("T")
 URL_PASSWORD = re.compile(r"(?P<before>\w://[^\s/?#@:]*:)(?P<password>[^\s/]+)@")
 _URL_PARAMETER = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
-_SURROGATEPASS = "surrogatepass"  # a variable that is no UTF-8 has halves of characters in it
+_SURROGATEPASS = "surrogatepass"  # a variable that is not UTF-8 contains surrogates
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORDS = {
@@ -49,25 +49,25 @@ _SECRET_WORDS = {
     "token",
 }  # fmt: skip
 _SECRET_KEYS = {"access", "api", "auth", "private", "secret", "signing", "subscription"}
-"""``key`` alone may be anything; after one of these it is a secret."""
+"""``key`` is a secret only after one of these words."""
 _TOKENS_OF_TEXT = {"bos", "cls", "end", "eos", "mask", "pad", "sep", "special", "start", "stop", "unk"}
-"""Before ``token`` these mean a piece of text that a model knows, and no secret."""
+"""Before ``token`` these words mean a token of a language model, not a secret."""
 _NAMES_OF_VARIABLES = {"auth", "key", "pass", "pat", "pwd"}
-"""Last words of names by which secrets go that are kept in variables."""
+"""Last words of names of environment variables that contain secrets."""
 _KNOWN_KEY_FORMATS = re.compile(
     r"(sk|rk)[-_]\S{16,}|gh[opsru]_\S{16,}|github_pat_\S{16,}|glpat-\S{16,}|hf_\S{16,}|xox[a-z]-\S{10,}"
     r"|A[KS]IA[0-9A-Z]{16}|AIza\S{20,}|eyJ\S{20,}"
 )
-"""How the keys of widely used services begin."""
+"""Formats of the keys of widely used services."""
 
 
 def name_words(name: str) -> list[str]:
-    """The words a name is made of, in lower case: ``apiKey`` and ``API-KEY`` are ``api`` and ``key``."""
+    """The words of a name in lower case: ``apiKey`` and ``API-KEY`` are ``api`` and ``key``."""
     return [word.lower() for word in _WORDS.findall(name)]
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what goes by this name is likely a secret: ``api_key``, ``Authorization``, ``db-password``."""
+    """Whether the value of this name is likely a secret: ``api_key``, ``Authorization``, ``db-password``."""
     words = name_words(name)
     if not words:
         return False
@@ -78,9 +78,9 @@ def is_secret_name(name: str) -> bool:
 
 
 def may_name_secret(name: str) -> bool:
-    """Whether a value that somebody keeps in a variable is likely a secret by this name: ``MY_KEY``, ``PGPASSWORD``.
+    """Whether an environment variable of this name is likely a secret: ``MY_KEY``, ``PGPASSWORD``.
 
-    More names than ``is_secret_name`` knows: nothing is refused for it.
+    Accepts more names than ``is_secret_name``, since nothing is rejected because of it.
     """
     *before, last = name_words(name) or [""]
     if last in _NAMES_OF_VARIABLES:
@@ -89,12 +89,12 @@ def may_name_secret(name: str) -> bool:
 
 
 def looks_like_secret(text: str) -> bool:
-    """Whether a text is a key of a kind that is widely known."""
+    """Whether a string has the format of a key of a widely used service."""
     return _KNOWN_KEY_FORMATS.fullmatch(text) is not None
 
 
 def url_secrets(text: str) -> set[str]:
-    """The passwords of the addresses in a text and their parameters by the name of a secret, as written and meant."""
+    """Passwords and secret parameters of the URLs in a string, both quoted and unquoted."""
     if "://" not in text:
         return set()
     found = {one["password"] for one in URL_PASSWORD.finditer(text)}
@@ -103,7 +103,7 @@ def url_secrets(text: str) -> set[str]:
 
 
 def redact_by_name(value: Any, name: str = "") -> Any:
-    """A copy of a value with what goes by the name of a secret hidden, however deep it is nested."""
+    """A copy of a nested value with everything redacted whose name is that of a secret."""
     if is_secret_name(name) and value is not None:
         return REDACTED
     if isinstance(value, str):
@@ -118,12 +118,12 @@ def redact_by_name(value: Any, name: str = "") -> Any:
 
 
 class Secrets:
-    """Texts that are neither shown nor stored, whether they stand as they are or as JSON or a URL writes them."""
+    """Redacts known secrets in strings, values and errors, also where they are escaped for JSON or a URL."""
 
     def __init__(self, texts: Iterable[str] = (), *, hide_passwords: bool = False) -> None:
-        """``hide_passwords`` hides what stands for a password in any URL, secret or not."""
+        """``hide_passwords`` redacts the password of any URL, known or not."""
         self._hide_passwords = hide_passwords
-        # What is part of the stand-in itself, such as an empty text, cannot be hidden behind it.
+        # A substring of the replacement, such as an empty string, cannot be redacted.
         forms = {form for text in texts if text not in REDACTED for form in _forms(text)}
         # The longest first: one secret may be part of another.
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
@@ -134,11 +134,11 @@ class Secrets:
         return bool(self._forms)
 
     def in_bytes(self, data: bytes) -> bool:
-        """Whether JSON in UTF-8 may hold a secret."""
+        """Whether JSON in UTF-8 may contain a secret."""
         return any(form in data for form in self._encoded)
 
     def found_in(self, value: Any) -> bool:
-        """Whether there is a secret in a value, whatever it is nested in."""
+        """Whether a nested value contains a secret."""
         if isinstance(value, str):
             return any(form in value for form in self._forms)
         if isinstance(value, dict):
@@ -150,14 +150,14 @@ class Secrets:
         return False
 
     def text(self, text: str) -> str:
-        """A text without secrets."""
+        """A string without secrets."""
         for form in self._forms:
             if form in text:
                 text = text.replace(form, REDACTED)
         return URL_PASSWORD.sub(rf"\g<before>{REDACTED}@", text) if self._hide_passwords else text
 
     def message(self, text: str) -> str:
-        """A message without secrets, and without the beginning of one where it was cut short."""
+        """A message without secrets, and without the beginning of one where it was truncated."""
         text = self.text(text)
         for form in self._forms if ELLIPSIS in text else ():
             if form[:MIN_SECRET_LENGTH] in text:
@@ -166,14 +166,14 @@ class Secrets:
         return text
 
     def value(self, value: T, *, but: Collection[str] = ()) -> T:
-        """A copy of a value without secrets, whatever is nested in it; the value itself where there are none.
+        """A copy of a nested value without secrets; the value itself where there are none.
 
-        What stands under the names in ``but``, as keys or fields, is left as it is.
+        Keys or fields with a name in ``but`` are not changed.
         """
         return self._value(value, but) if self._forms or self._hide_passwords else value
 
     def redact_error(self, error: BaseException) -> None:
-        """Take secrets out of what an error says and knows, and out of the errors behind it."""
+        """Redact secrets in the message and attributes of an error, and of its causes."""
         stack: list[BaseException | None] = [error]
         seen: set[int] = set()
         while stack:
@@ -184,12 +184,12 @@ class Secrets:
             stack += [one.__cause__, one.__context__]
             one.args = tuple(self.message(value) if isinstance(value, str) else self.value(value) for value in one.args)
             for name, value in vars(one).items():
-                if isinstance(value, (str, list)):  # what is built from the message, and notes
+                if isinstance(value, (str, list)):  # built from the message, or notes
                     vars(one)[name] = self.message(value) if isinstance(value, str) else self.value(value)
 
     @contextmanager
     def redact_errors(self) -> Iterator[None]:
-        """Whatever error leaves the block tells no secret."""
+        """Redact secrets in every error that leaves the block."""
         try:
             yield
         except Exception as error:
@@ -214,18 +214,18 @@ class Secrets:
 
 
 def reject_secrets(samples: Iterable[object], secrets: Secrets) -> None:
-    """Raise where a sample holds a secret: it could not be stored as it is, and hiding it would change the numbers."""
+    """Raise where a sample contains a secret: it must not be stored, and redacting it would change scores."""
     for position, sample in enumerate(samples if secrets else (), 1):
         if secrets.found_in(sample):
             raise BadValueError(
-                f"sample {position} of the dataset holds a secret of the plan (the value of one of its variables), "
-                "which must not be stored; take it out of the data or change it; if it is no secret, write it out in "
-                "the plan"
+                f"sample {position} of the dataset contains a secret of the plan (the value of a variable), "
+                "which must not be stored; take it out of the data or change it; if it is not a secret, write it out "
+                "in the plan"
             )
 
 
 def _forms(secret: str) -> set[str]:
-    """The secret as it is, as JSON writes it, as JSON within JSON does, and as a URL does."""
+    """The secret as it is, and escaped for JSON, for JSON within JSON, and for a URL."""
     once = {secret, _within_json(secret), json.dumps(secret)[1:-1]}
     return (
         once

@@ -1,7 +1,7 @@
-"""Bytes on their way to another process: few go through the pipe, many are laid down in a file and fetched there.
+"""Transfer of bytes to another process: small ones go through the pipe, large ones through a file in shared memory.
 
-A pipe holds little at a time, so that whoever reads megabytes from it waits for whoever writes them, again and again,
-while both have other work. A file is written and read in one go each.
+A pipe has a small buffer, so that reader and writer of megabytes wait for each other again and again. A file is
+written and read in one go.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from types import TracebackType
 __all__ = ["SharedMemoryTransfer", "SpilledBytes", "load", "new_folder_name", "possible_folders"]
 
 _SPILL_FROM_BYTES = 256 << 10
-"""From so many bytes on a file is worth it."""
+"""From this size on a file is used."""
 _SHM = Path("/dev/shm")  # noqa: S108 -- where Linux keeps files in memory; ours have a folder of their own there
 _MIN_FREE_BYTES = 1 << 30
-"""So much must be free there, as in a small container it is not; else it is the usual place for such files."""
+"""Required free space; in a small container there is less, and the temporary folder is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpilledBytes:
-    """Where bytes lie that were laid down."""
+    """The file that contains the bytes."""
 
     path: str
 
 
 class SharedMemoryTransfer:
-    """A folder for what is under way, which is gone when everything has arrived; nobody else may read it."""
+    """A private folder for bytes in transfer, removed on exit."""
 
     def __init__(self, name: str | None = None) -> None:
-        """``name`` is that of the folder; by default a new one."""
+        """``name`` is the name of the folder; by default a new one."""
         self._name = name or new_folder_name()
         self._folder: Path | None = None
         self._count = 0
@@ -51,7 +51,7 @@ class SharedMemoryTransfer:
             self._folder = None
 
     def dump(self, data: bytes) -> bytes | SpilledBytes:
-        """What goes through the pipe: the bytes, or where they lie."""
+        """What to send through the pipe: the bytes, or the file that contains them."""
         if len(data) < _SPILL_FROM_BYTES:
             return data
         path = ""
@@ -64,7 +64,7 @@ class SharedMemoryTransfer:
             path = os.path.join(self._folder, str(self._count))
             with open(path, "xb") as file:
                 file.write(data)
-        except OSError:  # no room, no right: there is still the pipe
+        except OSError:  # no space or no permission: use the pipe
             with suppress(OSError):
                 os.unlink(path)
             return data
@@ -72,17 +72,17 @@ class SharedMemoryTransfer:
 
 
 def new_folder_name() -> str:
-    """The name of a folder that nobody has yet; it says which process has it."""
+    """A unique folder name that contains the process id."""
     return f"auepora-{os.getpid()}-{secrets.token_hex(8)}"
 
 
 def possible_folders(name: str) -> list[Path]:
-    """Where the folder of that name may be."""
+    """The possible locations of the folder of that name."""
     return [_SHM / name, Path(tempfile.gettempdir()) / name]
 
 
 def load(sent: bytes | SpilledBytes) -> bytes:
-    """The bytes, in the process that they were sent to; what lay in a file is removed from there."""
+    """The bytes in the receiving process; a file is removed after reading."""
     if isinstance(sent, bytes):
         return sent
     with open(sent.path, "rb") as file:

@@ -1,4 +1,4 @@
-"""Signatures: the text that names a number together with every choice that changed it."""
+"""Signatures: the string that names a metric with every option and convention that changes its value."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["Signature", "function_name"]
 
 
 def function_name(function: object, *, module: bool = True) -> str:
-    """A function for a signature: its name, with its module's if wanted.
+    """The name of a function in a signature, optionally with its module.
 
-    Two lambdas share a name; what tells them apart is their code, and the plain values they carry along.
+    Two lambdas have the same name; a hash of their code and plain closure values distinguishes them.
     """
     kind = type(function)
     name = str(getattr(function, "__qualname__", kind.__qualname__))
@@ -23,7 +23,7 @@ def function_name(function: object, *, module: bool = True) -> str:
     code = getattr(function, "__code__", None)
     if "<" in name and code is not None:
         cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-        # Only plain values: others change, or show where they are in memory, from one run to the next.
+        # Only plain values: the representation of others may change from run to run.
         carried = [value for value in cells if isinstance(value, (str, int, float, bool, type(None)))]
         made_of = repr((code.co_code, [c for c in code.co_consts if not hasattr(c, "co_code")], code.co_names, carried))
         name += f"-{hashlib.sha256(made_of.encode()).hexdigest()[:8]}"
@@ -32,7 +32,7 @@ def function_name(function: object, *, module: bool = True) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A metric name, the options that shaped its value, and the version of its formula.
+    """A metric name, the options that changed its value, and the version of its formula.
 
     >>> str(Signature("map@10", {"ap": "capped", "empty": "zero"}))
     'map@10|ap:capped|empty:zero|v1'
@@ -46,7 +46,7 @@ class Signature:
         for key, value in self.options.items():
             if "|" in key or ":" in key or "|" in value:
                 raise BadValueError(
-                    f"a signature cannot hold the choice {key!r}: {value!r} ('|' and ':' are its own marks)"
+                    f"a signature cannot contain the option {key!r}: {value!r} ('|' and ':' are reserved)"
                 )
         object.__setattr__(self, "options", MappingProxyType(dict(self.options)))
 
@@ -65,7 +65,7 @@ class Signature:
 
     @classmethod
     def parse(cls, text: str) -> Signature:
-        """Read back what ``str`` wrote."""
+        """The signature from its string form."""
         name, *parts = text.split("|")
         if not name or not parts or not (parts[-1][:1] == "v" and parts[-1][1:].isdigit()):
             raise BadValueError(f"{text!r} is not a signature; one looks like 'map@10|ap:capped|empty:zero|v1'")
@@ -78,13 +78,13 @@ class Signature:
         return cls(name, options, int(parts[-1][1:]))
 
     def differences(self, other: Signature) -> list[str]:
-        """The fields in which two signatures disagree; empty when their numbers may be subtracted."""
+        """The fields in which two signatures differ; empty where their values are comparable."""
         fields = ["name"] if self.name != other.name else []
         keys = dict.fromkeys([*self.options, *other.options])
         fields += [key for key in keys if self.options.get(key) != other.options.get(key)]
         return fields + (["version"] if self.version != other.version else [])
 
     def require_same(self, other: Signature) -> None:
-        """Raise ``SignatureMismatchError`` naming the fields, unless both follow the same rules."""
+        """Raise ``SignatureMismatchError`` naming the fields, unless both are equal."""
         if fields := self.differences(other):
             raise SignatureMismatchError(str(self), str(other), fields)

@@ -1,4 +1,4 @@
-"""Slices: groups of samples, by label, by metadata or by a function, for which every result is told apart."""
+"""Slices: groups of samples by label, metadata or a function, by which every result is broken down."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MAX_GROUPS = 500
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A name, and what tells a sample's group: any value, several in a list, ``None`` for none."""
+    """A name, and a function that returns the group of a sample: a value, a list of several, or ``None``."""
 
     name: str
     group_of: Callable[[EvaluationSample], Any]
@@ -53,7 +53,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class _FieldPath:
-    """What stands under a path of labels or metadata."""
+    """The value of a path of labels or metadata."""
 
     path: str
 
@@ -62,7 +62,7 @@ class _FieldPath:
 
 
 def sample_value(sample: EvaluationSample, path: str) -> Any:
-    """What a sample has under ``labels.<key>`` or ``metadata.<key>.<key>``; ``None`` where there is nothing.
+    """The value of a sample at ``labels.<key>`` or ``metadata.<key>.<key>``; ``None`` where there is none.
 
     >>> sample_value(EvaluationSample("1", "?", metadata={"source": {"kind": "wiki"}}), "metadata.source.kind")
     'wiki'
@@ -74,14 +74,14 @@ def sample_value(sample: EvaluationSample, path: str) -> Any:
         if not isinstance(value, Mapping):
             return None
         whole = ".".join(keys[at:])
-        if whole in value:  # a key that has dots itself
+        if whole in value:  # a key with dots
             return value[whole]
         value = value.get(key)
     return value
 
 
 def group_names(value: Any) -> KeysView[str]:
-    """What a value, or each of several in a list, is called as a group."""
+    """The group names of a value, or of each value of a list."""
     values = list(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
     return dict.fromkeys(map(_group_name, values)).keys()
 
@@ -131,7 +131,7 @@ def _parse_path(text: str) -> _FieldPath:
 
 
 def require_slice_values(slices: Sequence[Slice], samples: Sequence[EvaluationSample]) -> None:
-    """Raise where no sample has what a slice goes by: a misspelt label, most likely."""
+    """Raise where no sample has the field of a slice, most likely a misspelt label."""
     for one in slices:
         path = one.group_of
         if not isinstance(path, _FieldPath) or not samples or any(path(sample) is not None for sample in samples):
@@ -145,25 +145,25 @@ def require_slice_values(slices: Sequence[Slice], samples: Sequence[EvaluationSa
 
 @dataclass(frozen=True, slots=True)
 class BatchMembership:
-    """What an evaluation must know of the samples of a batch once they are gone."""
+    """Ids, clusters and groups of the samples of a batch, kept after the batch is released."""
 
     size: int
     ids: tuple[str, ...] = ()
-    """Their ids, where those are kept."""
+    """Their ids, if ids are kept."""
     clustered: bool = False
-    """Whether any of them belongs to others."""
+    """Whether any of them belongs to a cluster."""
     families: tuple[tuple[bool, str], ...] = ()
-    """Where ids are kept and some belong to others: whom each belongs to."""
+    """The cluster key of each sample, if ids are kept and some samples are clustered."""
     groups: Mapping[tuple[str, str], Rows] = field(default_factory=dict)
     """The rows of each group, by the names of slice and group."""
     annotated: frozenset[str] = frozenset()
-    """Of the fields asked about, those that any of them has."""
+    """The requested fields that any of them has."""
 
 
 def batch_membership(
     samples: Sequence[EvaluationSample], slices: Sequence[Slice], *, keep: bool, fields: Iterable[str] = ()
 ) -> BatchMembership:
-    """What is to be known of these samples; ``keep`` says whether scores are kept, and ids with them."""
+    """The membership of these samples; ``keep`` says whether scores are kept, and ids with them."""
     clustered = any_clustered(samples)
     groups: dict[tuple[str, str], list[int]] = {}
     for one in slices:
@@ -183,14 +183,14 @@ def batch_membership(
 
 
 class Grouping:
-    """Which samples belong together, and to which slices: noted batch by batch, read as outcomes come in."""
+    """Collects clusters and slices of samples batch by batch."""
 
     def __init__(self, slices: Sequence[Slice], *, keep: bool) -> None:
         """``keep`` says whether scores are kept, and with them ids, clusters and the rows of every group."""
         self.slices = slices
         self.ids: list[str] = []
         self.annotated: set[str] = set()
-        """Of the fields asked about, those that any sample has."""
+        """The requested fields that any sample has."""
         self.keep = keep
         self._clustered = False
         self._families: list[tuple[bool, str]] = []
@@ -200,14 +200,14 @@ class Grouping:
         self._batches: deque[Mapping[tuple[str, str], Rows]] = deque()
 
     def add(self, samples: Sequence[EvaluationSample], fields: Iterable[str] = ()) -> None:
-        """Take in the samples of the next batch; which of the fields they have is noted too."""
+        """Add the samples of the next batch, and record which of the fields they have."""
         self.add_membership(batch_membership(samples, self.slices, keep=self.keep, fields=fields))
 
     def add_membership(self, members: BatchMembership) -> None:
-        """Take in what is known of the next batch."""
+        """Add the membership of the next batch."""
         if not self._clustered and members.clustered:
             self._clustered = True
-            self._families = [(False, one) for one in self.ids]  # until now each sample was on its own
+            self._families = [(False, one) for one in self.ids]  # so far each sample is its own cluster
         self.annotated |= members.annotated
         self.ids += members.ids
         if self._clustered and self.keep:
@@ -224,30 +224,30 @@ class Grouping:
         for name, groups in self._rows.items():
             if len(groups) > MAX_GROUPS:
                 raise BadValueError(
-                    f"slice '{name}' has more than {MAX_GROUPS} groups, which is too many to tell apart; "
+                    f"slice '{name}' has more than {MAX_GROUPS} groups, which is too many; "
                     "slice by something that many samples share"
                 )
         self._batches.append(members.groups)
 
     def next_batch(self) -> Mapping[tuple[str, str], Rows]:
-        """The rows of each group in the batch whose outcomes come next."""
+        """The rows of each group in the next batch."""
         return self._batches.popleft() if self._batches else {}
 
     def rows(self) -> dict[str, dict[str, Rows]]:
-        """By slice and group the rows of all samples, groups in alphabetical order, those without a label last."""
+        """By slice and group the rows of all samples, groups sorted, samples without a label last."""
         return {
             name: {group: np.array(groups[group], dtype=np.intp) for group in sort_groups(groups)}
             for name, groups in self._rows.items()
         }
 
     def require_groups(self) -> None:
-        """Raise where no sample had what a slice goes by; for a stream, which shows its samples only as they pass."""
+        """Raise where no sample had the field of a slice; for a stream, whose samples are not known in advance."""
         for one in self.slices:
             if isinstance(one.group_of, _FieldPath) and list(self._rows[one.name]) == [NO_GROUP]:
                 raise BadValueError(f"no sample has '{one.group_of.path}' to slice by")
 
     def clusters(self) -> Clusters | None:
-        """A number per cluster, sample by sample; None where no sample belongs to one."""
+        """The cluster id of each sample; None where no sample belongs to a cluster."""
         if not self._clustered:
             return None
         if self._codes is None or len(self._codes) != len(self._families):
@@ -256,7 +256,7 @@ class Grouping:
 
 
 def sort_groups(groups: Iterable[str]) -> list[str]:
-    """Numbers by size, then words by letter, then what has no group."""
+    """Sort groups: numbers by value, then strings, then samples without a group."""
 
     def key(group: str) -> tuple[bool, bool, float, str]:
         try:

@@ -1,4 +1,4 @@
-"""Batches that are not read yet: small enough to be sent to whoever scores them, who then reads them there."""
+"""Sources of batches: small objects that are sent to a worker, which reads the batch itself."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Rows = tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]
 
 @runtime_checkable
 class BatchSource(Protocol):
-    """Where the samples and outputs of a batch can be read, such as a range of a file.
+    """A source of the samples and outputs of a batch, such as a range of a file.
 
-    It is sent to other processes and machines: it must be small and picklable, and reading it must give the same rows
-    each time and everywhere, since a batch whose process died is read again.
+    It is sent to other processes and machines, so it must be small and picklable. Reading it must always give the same
+    rows, since a batch whose worker died is read again.
     """
 
     @property
     def size(self) -> int:
-        """How many samples it has, or about how many; for progress alone."""
+        """The (approximate) number of samples, for progress only."""
         ...
 
     def read(self) -> Rows:
@@ -36,36 +36,36 @@ class BatchSource(Protocol):
 
 @runtime_checkable
 class FamilySource(BatchSource, Protocol):
-    """A source that knows where the bases of its variants are, so that pairs are made by whoever scores them."""
+    """A source that can also read the parents of its variants, so that the worker can pair them."""
 
     def read_parents(self) -> Rows:
-        """The samples that its own are variants of, and those that these are variants of, unless they are its own.
+        """The parents of its samples, and their parents, unless they are among its own samples.
 
-        All of them must be there, with their outputs: then a sample is joined as it would be among all samples.
+        All of them must be included, with their outputs: then pairs are the same as among all samples.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedBatch:
-    """A batch that was read, and what is to be known of its samples when it is gone."""
+    """A batch that was read, with the membership of its samples."""
 
     batch: Batch
     members: BatchMembership
     parents: Batch | None = None
-    """The bases of its variants, where the source brings them along: they are scored elsewhere, and paired here."""
+    """The parents of its variants, if the source reads them: they are counted elsewhere and only paired here."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourcedBatch:
-    """A source, and what an evaluation wants to know of its samples."""
+    """A batch that is read from a source, and what to record about its samples."""
 
     source: BatchSource
     slices: tuple[Slice, ...] = ()
     keep: bool = True
     fields: frozenset[str] = frozenset()
     joined: bool = False
-    """Whether the source brings the bases of its variants, to be paired by whoever scores them."""
+    """Whether the source also reads the parents of its variants, to be paired by the worker."""
 
     def load(self, memory: dict[Hashable, Any] | None = None) -> LoadedBatch:
         """Read the batch."""

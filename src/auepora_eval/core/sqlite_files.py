@@ -1,4 +1,4 @@
-"""Files of SQLite: opened so that several processes may share one, and what goes wrong in words."""
+"""SQLite files: opened so that several processes can share one, and error messages for users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ERROR_MESSAGES: tuple[tuple[str, str], ...] = (
 
 
 def sqlite_error_message(message: str, timeout: float) -> str:
-    """The problem as one clause, after a wait of ``timeout`` seconds."""
+    """The error message for a problem reported by SQLite, after a wait of ``timeout`` seconds."""
     lower = message.lower()
     if "locked" in lower or "busy" in lower:
         return (
@@ -42,9 +42,9 @@ def is_writable(path: Path) -> bool:
 
 
 def open_sqlite(path: Path, *, timeout: float, read_only: bool = False) -> sqlite3.Connection:
-    """The database in a file, made if it is not there; readers and a writer are not in each other's way.
+    """Open the database in a file, which is created if necessary; readers and a writer do not block each other.
 
-    The driver begins no transaction of its own accord. ``timeout`` is how many seconds others are waited for.
+    The driver starts no transaction by itself. ``timeout`` is the number of seconds to wait for locks.
     """
     address = f"file:{quote(str(path.absolute()))}"
     if not read_only:
@@ -52,7 +52,7 @@ def open_sqlite(path: Path, *, timeout: float, read_only: bool = False) -> sqlit
     try:
         return _connect(f"{address}?mode=ro", timeout, _probe)
     except sqlite3.OperationalError:
-        # Readers share a file beside the store, which may not be made here. Nobody writes where there is no log.
+        # Readers share a file next to the store, which may not be creatable here. Without a log there is no writer.
         if path.with_name(f"{path.name}-wal").exists():
             raise
         return _connect(f"{address}?mode=ro&immutable=1", timeout, _probe)
@@ -72,14 +72,14 @@ def _connect(address: str, timeout: float, prepare: Callable[[sqlite3.Connection
 
 
 def _probe(connection: sqlite3.Connection, timeout: float) -> None:
-    """Read something, since a file is not opened before that."""
+    """Read something, since SQLite opens the file on first access."""
     connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
 def _enable_wal(connection: sqlite3.Connection, timeout: float) -> None:
-    """Have changes written to a log first, so that readers and a writer are not in each other's way.
+    """Enable write-ahead logging, so that readers and a writer do not block each other.
 
-    The one moment at which this is set, on a fresh file, is not covered by SQLite's own waiting for others.
+    SQLite's own timeout does not cover the moment when this is set on a new file.
     """
     deadline = time.monotonic() + timeout
     while True:

@@ -1,4 +1,4 @@
-"""Which metrics a dataset and its outputs can support: what runs where the user names none."""
+"""Default metrics: those that a dataset and its outputs support, used where the user names none."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def suggest_metrics(
     *,
     conventions: str | Conventions = "auepora",
 ) -> list[str]:
-    """Specs of every registered metric that these samples and outputs can support, grouped by target."""
+    """Specs of every registered metric that these samples and outputs support, grouped by target."""
     fields = AvailableFields()
     fields.add(samples, outputs)
     return fields.specs(conventions)
 
 
 def metrics_needing_retrieved(metrics: Iterable[Metric]) -> list[str]:
-    """The names of the metrics that can say nothing about an output that does not say what was retrieved."""
+    """The names of the metrics that need ``retrieved`` in an output."""
     return [one.name for one in metrics if isinstance(one, BatchMetric) and "retrieved" in one.reads]
 
 
 def require_retrieved(metrics: Sequence[Metric], outputs_path: str) -> None:
-    """Refuse metrics that read ``retrieved``, for an outputs file in which no line has that field."""
+    """Raise for metrics that read ``retrieved``, if no line of the outputs file has that field."""
     names = metrics_needing_retrieved(metrics)
     if names:
         raise BadValueError(
@@ -49,17 +49,17 @@ def _quoted_list(names: Sequence[str]) -> str:
 
 
 class AvailableFields:
-    """What samples and outputs hold, taken down as they pass, so that a file need not be kept to be judged."""
+    """Records which fields samples and outputs have, batch by batch."""
 
     def __init__(self) -> None:
         self._fields: set[str] = set()
         self._output_parts: set[str] = set()
         self._timing_keys: dict[str, None] = {}
         self._gold_spans = self._returned_spans = False
-        # Metrics that must find something to look at before they are suggested, and have not yet.
+        # Metrics that have not been applicable to any sample so far.
         self._idle: dict[str, BatchMetric] = {}
         for info in metric_infos().values():
-            # A timing that is named for what was seen has work by that.
+            # Timing metrics are suggested by the timing keys instead.
             if (
                 "timing_key" not in info.keys
                 and issubclass(info.cls, BatchMetric)
@@ -72,7 +72,7 @@ class AvailableFields:
                     self._idle[info.name] = built
 
     def add(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> None:
-        """Take in aligned samples and outputs."""
+        """Add aligned samples and outputs."""
         given = [output for output in outputs if output is not None]
         for name in ("relevant_docs", "candidate_docs", "reference_answer"):
             if name not in self._fields and any(getattr(sample, name) is not None for sample in samples):
@@ -92,10 +92,10 @@ class AvailableFields:
                 del self._idle[name]
 
     def specs(self, conventions: str | Conventions = "auepora") -> list[str]:
-        """Specs of every registered metric that what was seen can support, grouped by target."""
+        """Specs of every registered metric that the data so far supports, grouped by target."""
         output_parts = set(self._output_parts)
         if not output_parts & {"retrieved", "response"}:
-            # Nothing came back at all: an outage, or empty hands. The dataset says what should have come.
+            # No output has anything: an outage, or empty results. The dataset decides what is scored.
             output_parts |= {"retrieved", "response"}
         if self._timing_keys:
             output_parts.add("timings")
@@ -131,10 +131,10 @@ def specs_for(
     bare_ids: bool = False,
     spans: frozenset[str] = frozenset(),
 ) -> list[str]:
-    """Specs of the metrics supported by samples with these fields and outputs that hold these things.
+    """Specs of the metrics supported by samples with these fields and outputs with these parts.
 
-    Where there are ``bare_ids`` and nothing else, metrics that look for more in a sample or an output are left out.
-    ``spans`` says who has some, the ``gold`` or what was ``returned``: metrics of spans and documents go with them.
+    With ``bare_ids`` metrics that need more than ids are left out.
+    ``spans`` names what has spans, ``gold`` or ``returned`` documents: metrics of spans and documents depend on it.
     """
     ks = Conventions.of(conventions).k_values or DEFAULT_K
     found: list[tuple[int, str]] = []
@@ -150,7 +150,7 @@ def specs_for(
             try:
                 built = metric(spec)
             except BadValueError:
-                continue  # a timing whose name cannot stand in a metric's
+                continue  # a timing key that is not valid in a metric name
             assert isinstance(built, BatchMetric)
             if built.reads <= set(output_parts) and set(built.required_fields()) <= set(fields):
                 found.append((built.target.value, spec))
@@ -158,7 +158,7 @@ def specs_for(
 
 
 def _needs_user_option(info: MetricInfo) -> bool:
-    """Whether the metric has an option besides its cut-off that only the user can give."""
+    """Whether the metric has a required option besides its cut-off."""
     return any(p.default is inspect.Parameter.empty for name, p in info.options.items() if name != info.at)
 
 

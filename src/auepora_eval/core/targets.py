@@ -9,7 +9,7 @@ __all__ = ["TARGETS", "Target", "describe_target"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One target of the framework: the pair it compares, and what a dataset must hold for it."""
+    """One target of the framework: the pair it compares, and the annotations it needs."""
 
     category: TargetCategory
     stage: str
@@ -18,10 +18,10 @@ class Target:
     output: str
     """The evaluable output, first of the pair."""
     ground_truth: str
-    """What it is held against, second of the pair."""
+    """What it is compared with, second of the pair."""
     question: str
     needs: tuple[str, ...]
-    """Sample annotations without which the target cannot be judged."""
+    """Sample annotations without which the target cannot be evaluated."""
 
     @property
     def pair(self) -> str:

@@ -1,8 +1,7 @@
-"""Samples and outputs as columns, for the way to another process: a third of the cost of sending the objects.
+"""Samples and outputs as columns for pickling: a third of the cost of pickling the objects.
 
-Everything arrives as it was. A document that several rows use travels once, text and all. On arrival objects are made
-empty and their fields set: that is faster than by their constructors, which would also put right what must arrive as
-wrong as it was.
+The objects are restored exactly. A document that several rows use is sent once. Objects are created empty and their
+fields set: that is faster than calling constructors, which would also correct invalid values that must be preserved.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ __all__ = ["pack", "unpack"]
 
 Rows = tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]
 
-# What is nested has columns of its own.
+# Nested objects have columns of their own.
 _DOCUMENT = ("doc_id", "text", "metadata", "parent_id", "span")
 _RETRIEVED = ("score", "rank")
 _RESPONSE = ("text", "structured", "metadata", "sentences")
@@ -29,15 +28,15 @@ _empty = object.__new__
 
 
 def pack(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> Any:
-    """The rows in a form that pickles fast; the rows themselves where anything is not exactly as it should be."""
+    """The rows in a form that pickles fast; the rows themselves where any object has an unexpected type."""
     try:
         return _to_columns(samples, outputs)
-    except (_UnexpectedTypeError, AttributeError, TypeError):  # whoever scores them says what is wrong, here as there
+    except (_UnexpectedTypeError, AttributeError, TypeError):  # the worker reports what is invalid
         return samples, outputs
 
 
 def unpack(packed: Any) -> Rows:
-    """The rows again."""
+    """The rows from their packed form."""
     return packed if isinstance(packed, tuple) else _from_columns(packed)
 
 
@@ -78,7 +77,7 @@ def _to_columns(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOut
 
 
 def _deduplicate(documents: list[Document]) -> tuple[list[Document], list[int] | None]:
-    """Every document once, and which of them stands at each place; None where none is used twice."""
+    """Every document once, and the index of the document at each position; None where none is used twice."""
     _require(documents, Document)
     keys = list(map(id, documents))
     known = dict(zip(keys, documents, strict=True))
@@ -98,7 +97,7 @@ def _columns(objects: Sequence[Any], fields: tuple[str, ...]) -> list[Any]:
 
 
 def _column(values: list[Any]) -> Any:
-    """The values; only what they are and how many where all are the same nothing, as most fields are."""
+    """The values; only type and count where all are empty or None, as in most fields."""
     if any(values) or not values:
         return values
     kinds = set(map(type, values))
@@ -108,7 +107,7 @@ def _column(values: list[Any]) -> Any:
     return values
 
 
-# --- and back ---------------------------------------------------------------------------------------------------------
+# --- from columns -----------------------------------------------------------------------------------------------------
 
 
 def _from_columns(packed: dict[str, Any]) -> Rows:
@@ -124,7 +123,7 @@ def _from_columns(packed: dict[str, Any]) -> Rows:
 
 
 def _fill_gaps(there: list[bool] | None, made: list[Any]) -> list[Any]:
-    """What was made, at the places where there is something."""
+    """The objects, with None where there is none."""
     if there is None:
         return made
     to_come = iter(made)

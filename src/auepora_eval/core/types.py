@@ -24,7 +24,7 @@ STARTED = "started"
 
 
 class TargetCategory(Enum):
-    """What a metric judges: the target space of the Auepora framework (``core.targets`` explains each)."""
+    """What a metric evaluates: the target space of the Auepora framework (``core.targets`` explains each)."""
 
     RETRIEVAL_RELEVANCE = auto()
     RETRIEVAL_ACCURACY = auto()
@@ -65,12 +65,12 @@ class RetrievedDocument:
 
 
 class UnknownRanking(list[RetrievedDocument]):
-    """A ranking of which nothing is known, which is not an empty one: written as an output, it is left out."""
+    """A ranking that is unknown, which is not an empty one: it is omitted when an output is written."""
 
 
 @dataclass
 class Response:
-    """An answer: the system's, or a reference. ``text=None`` is read as an empty text."""
+    """An answer: the system's, or a reference. ``text=None`` is treated as an empty string."""
 
     text: str
     structured: dict[str, Any] | None = None
@@ -85,7 +85,7 @@ class Response:
 
 @dataclass
 class EvaluationSample:
-    """One row of a dataset: a query and whatever annotations are at hand.
+    """One sample of a dataset: a query and its annotations.
 
     ``relevant_docs=None`` means "not annotated"; ``[]`` means "annotated: nothing is relevant". A graded judgement is
     ``relevant_docs[i].metadata["relevance"]`` (an integer, 1 where absent). ``candidate_docs`` outside
@@ -107,7 +107,7 @@ class EvaluationSample:
     """The conversation or source document this sample belongs to; see ``cluster``."""
 
     def __post_init__(self) -> None:
-        # A bare text stands for an answer here as it does in a file, and a text alone for a list of one.
+        # A bare string is accepted as an answer, and as a list of one answer, as in files.
         if isinstance(self.reference_answer, str):
             self.reference_answer = Response(self.reference_answer)
         if isinstance(self.reference_answers, str):
@@ -121,7 +121,7 @@ class EvaluationSample:
 
     @property
     def cluster(self) -> str:
-        """What statistics treat as one unit: ``cluster_id``, else ``labels["variant_of"]``, else its own id.
+        """The unit of statistics: ``cluster_id``, else ``labels["variant_of"]``, else its own id.
 
         Derived on reading rather than stored, so that a copy with another ``sample_id`` does not keep the old cluster.
         """
@@ -132,7 +132,7 @@ class EvaluationSample:
 
     @property
     def scenarios(self) -> tuple[str, ...]:
-        """What ``labels["scenario"]`` says, in lower case; several where it is a list, none where it is absent."""
+        """The scenarios in ``labels["scenario"]``, a string or a list, in lower case."""
         scenario = self.labels.get("scenario")
         if scenario is None:
             return ()
@@ -150,7 +150,7 @@ class EvaluationSample:
 class SystemOutputs:
     """What the system under evaluation returned for one sample.
 
-    ``response=None`` means that no answer was asked for; ``error`` that the system failed, and how.
+    ``response=None`` means that no answer was requested; ``error`` is the message of a failure.
     """
 
     retrieved: list[RetrievedDocument]
@@ -172,7 +172,7 @@ class SystemOutputs:
 class MetricResult:
     """One metric's number over a dataset, with the outcome of every sample behind it.
 
-    ``value`` is 0.0 where nothing was in the mean; ``defined`` tells that apart from a real zero.
+    ``value`` is 0.0 where no sample counts; ``defined`` distinguishes that from a real zero.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a scoring process does besides scoring: it keeps freed memory, and ends with the process that started it."""
+"""Set-up of worker processes: keep freed memory, and exit with the parent process."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["prepare_worker"]
 def prepare_worker(folders: Sequence[Path]) -> None:
     """Prepare a process that was started to score.
 
-    Ctrl-C reaches every process of a terminal: the one that started this one sees to it. Where that one is gone, as
-    after SIGKILL, nobody else can remove ``folders`` and end this process.
+    Ctrl-C reaches every process of a terminal and is handled by the parent. If the parent is gone, as after SIGKILL,
+    this process removes ``folders`` and exits.
     """
     disable_malloc_trim()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""Vectors of documents and texts: read from metadata or made by a function, checked, and brought to length one."""
+"""Embeddings of documents and texts: read from metadata or computed by a function, checked and normalised."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 EmbedFunction = Callable[[list[str]], Any]
-"""Makes a vector for each of some texts: a table with a row per text, or a list of lists."""
+"""Computes a vector for each text: an array with a row per text, or a list of lists."""
 Vector = Floats | str
-"""A vector of length one, or the reason why there is none."""
+"""A unit vector, or the reason why there is none."""
 
 MODEL_ROUNDING = 1e-5
-"""By how much the batch a text is read in may change what a model says of it, in float32."""
+"""How much the batch of a text may change the output of a model in float32."""
 NO_VECTOR = "no_embedding"
 UNUSABLE_REASONS = _BAD, _ZERO, _FAILED, _MEMORY = "bad_embedding", "zero_vector", "embed_failed", "out_of_memory"
 """Why a vector cannot be used: not a list of finite numbers, no direction, the function raised, no memory for the text.
-The first one wins."""
+The first one takes precedence."""
 
 _ROWS_AT_ONCE = 64
 _PAIRS_AT_ONCE = 1 << 12
 
 
 def unit_vector(raw: object) -> Vector:
-    """Numbers as a vector of length one; the reason where they are none."""
+    """Numbers as a unit vector; the reason where they are not a valid vector."""
     numbers = _numbers(raw)
     if numbers is None or not np.isfinite(numbers).all():
         return _BAD
@@ -80,7 +80,7 @@ def _numbers(raw: object) -> Floats | None:
             found = np.asarray(raw)
         else:
             return None
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # whatever a number or an array may object to
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # whatever the conversion may raise
         return None
     return found.astype(np.float64) if found.dtype.kind in "iuf" and found.ndim == 1 and len(found) else None
 
@@ -97,17 +97,17 @@ def document_vector(document: Document) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingBatch:
-    """What an embedder that says more than vectors gives."""
+    """The result of an ``Encoder``: vectors, and which texts were truncated."""
 
     rows: Sequence[Any]
     """A vector for each text, or a ``Lost``."""
     cut: Sequence[bool]
-    """Which texts were longer than the model reads."""
+    """Which texts were truncated."""
 
 
 @runtime_checkable
 class Encoder(Protocol):
-    """An embedder that tells which texts it cut, and which it could not embed."""
+    """An embedder that reports which texts were truncated and which failed."""
 
     def embed_batch(self, texts: list[str]) -> EmbeddingBatch:
         """The vectors of some texts."""
@@ -116,7 +116,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TextVectors:
-    """The vectors of a batch's texts by one embedder, as far as they were asked for."""
+    """The vectors of texts of a batch by one embedder."""
 
     vectors: Mapping[str, tuple[Vector, bool] | InferenceFailure]
 
@@ -128,13 +128,13 @@ class TextVectors:
         return found.reason if isinstance(found, InferenceFailure) else found[0]
 
     def was_cut(self, text: str) -> bool:
-        """Whether a text was longer than the model reads."""
+        """Whether a text was truncated by the model."""
         found = self.vectors.get(text)
         return isinstance(found, tuple) and found[1]
 
 
 def embed_texts(batch: Batch, embed: EmbedFunction | Encoder, texts: Sequence[Sequence[str]]) -> TextVectors:
-    """The vector of every text of each row; each different text is asked for once, an empty one never."""
+    """The vectors of all texts of each row; each different text is embedded once, an empty one never."""
     rows = [[text for text in these if text] for these in texts]
     found = cached_inference(
         batch,
@@ -159,8 +159,8 @@ def _embed_fresh(embed: EmbedFunction | Encoder, fresh: list[str]) -> list[tuple
         if len(rows) != len(fresh):
             raise ValueError(f"{len(rows)} vectors for {len(fresh)} texts; it must give one for each")
     except AueporaError:
-        raise  # a model that is not there will not be there for the next text either
-    except Exception as error:  # the user's function or model: what it cannot do is not the system's failure
+        raise  # a missing model is missing for the next text, too
+    except Exception as error:  # an error of the user's function is not a system failure
         return [InferenceFailure(_FAILED, f"'embed' raised {type(error).__name__}: {error}")] * len(fresh)
     units = unit_vectors(rows)
     return [
@@ -169,7 +169,7 @@ def _embed_fresh(embed: EmbedFunction | Encoder, fresh: list[str]) -> list[tuple
 
 
 def unit_vectors(rows: Sequence[Any] | npt.NDArray[Any]) -> list[Vector | InferenceFailure]:
-    """Each row as a vector of length one, or the reason why it is none; what is lost stays so."""
+    """Each row as a unit vector, or the reason why it is not one; failures are passed through."""
     if not (isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "iuf" and rows.shape[1]):
         return [row if isinstance(row, InferenceFailure) else unit_vector(row) for row in rows]
     # The steps of ``unit_vector`` for all rows at once.
@@ -197,7 +197,7 @@ class PairCosines:
 
 
 def text_cosines(vectors: TextVectors, pairs: Sequence[tuple[str, str]]) -> PairCosines:
-    """How alike the two texts of each pair are, by the vectors of a batch."""
+    """The cosine similarity of the two texts of each pair."""
     problems: list[str | None] = []
     by_size: dict[int, list[int]] = {}
     for place, (one, other) in enumerate(pairs):
@@ -223,14 +223,14 @@ def _precedence(reason: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ListCosines:
-    """How alike the first documents of each row are."""
+    """The mean cosine similarity of the first documents of each row."""
 
     values: Floats
-    """The mean cosine over their pairs; 0 where there is none."""
+    """The mean cosine over pairs of documents; 0 where there is none."""
     counts: Integers
-    """How many there are."""
+    """The number of documents."""
     problems: dict[str, Mask]
-    """Per reason the rows with a document that has no vector for it."""
+    """Per reason the rows with a document that has no vector."""
 
 
 def list_cosines(batch: Batch, k: int | None, embed: EmbedFunction | None) -> ListCosines:
@@ -279,12 +279,12 @@ def _document_vectors(batch: Batch, lists: list[list[Document]], embed: EmbedFun
 
 def _text(document: Document, sample_id: str) -> str:
     if document.text is not None and not isinstance(document.text, str):
-        raise BadTypeError(f"sample '{sample_id}': the text of a document is {document.text!r}, not a text")
+        raise BadTypeError(f"sample '{sample_id}': the text of a document is {document.text!r}, not a string")
     return document.text or ""
 
 
 def _retrieved_documents(batch: Batch, k: int | None) -> list[list[Document]]:
-    """The first documents returned, row by row; what a failed system returned is not looked at."""
+    """The first retrieved documents, row by row; none for failed outputs."""
     found: list[list[Document]] = []
     for sample, output in zip(batch.samples, checked_outputs(batch), strict=True):
         items = output.retrieved[:k] if output is not None and output.error is None else []

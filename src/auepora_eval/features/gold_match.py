@@ -1,7 +1,7 @@
 """Which retrieved documents are hits for which gold: by id, or by the characters of the gold passage that they cover.
 
 This is the only place that decides it. A gold document is hit at the rank of its id. Where no gold id of the sample is
-returned, or those that are name other passages, the gold spans decide: a gold document is hit at the first rank at
+returned, or the returned ones are other passages, the gold spans decide: a gold document is hit at the first rank at
 which the retrieved chunks of its parent, taken together up to that rank, cover at least half of its span.
 """
 
@@ -34,7 +34,7 @@ ParentSpan = tuple[str, int, int]
 """A parent's id, a first character, and one past the last."""
 Matching = Literal["id_or_span", "id", "place"]
 """``id_or_span``: the ids, and the spans where no gold id is returned. ``id``: the ids alone. ``place``: for chunks
-that were cut anew, where an id means nothing: the span, and the same parent where one side has no span."""
+that were re-chunked, where ids are not comparable: the span, and the same parent where one side has no span."""
 
 
 class GoldRank(NamedTuple):
@@ -54,7 +54,7 @@ class GoldDocument:
 
 
 def span_of(doc: Document) -> Span | None:
-    """The span of a document; ``None`` also for an empty one, which says no more, and for what is no pair."""
+    """The span of a document; ``None`` also for an empty or malformed one."""
     if doc.span is None:
         return None
     try:
@@ -70,7 +70,7 @@ def has_spans(sample: EvaluationSample) -> bool:
 
 
 def covered_characters(pieces: Iterable[ParentSpan]) -> int:
-    """How many characters the pieces cover, each counted once.
+    """The number of characters covered by the spans, each counted once.
 
     >>> covered([("a", 0, 10), ("a", 5, 12), ("b", 0, 3)])
     15
@@ -126,7 +126,7 @@ def first_gold_rank(
 
 
 def first_rank(ranks: Iterable[GoldRank]) -> GoldRank:
-    """The first of several ranks; of two equal ones, that of an id or a span goes before that of a document."""
+    """The first of several ranks; of two equal ones, a match by id or span precedes one by document."""
     hits = [one for one in ranks if one.rank is not None]
     return min(hits, key=lambda one: (one.rank, one.by == "document"), default=GoldRank(None))
 
@@ -139,7 +139,7 @@ def _id_rank(gold: GoldDocument, docs: Sequence[Document]) -> GoldRank:
 
 
 def _is_other_passage(passage: Document, doc: Document) -> bool:
-    """Whether a document of the same id is known to be another passage."""
+    """Whether a document with the same id is known to be another passage."""
     gold_span, span = span_of(passage), span_of(doc)
     if gold_span is None or span is None:
         return False
@@ -169,7 +169,7 @@ def _span_rank(passage: Document, docs: Sequence[Document]) -> GoldRank:
 
 
 def _place_rank(passage: Document, docs: Sequence[Document]) -> GoldRank:
-    """The same, where a chunk of the same parent suffices if either has no span."""
+    """Like ``_span_rank``, but a chunk of the same parent suffices if either has no span."""
     gold_span, parent = span_of(passage), passage.parent
     spans: list[Span] = []
     for rank, doc in enumerate(docs, 1):
@@ -185,7 +185,7 @@ def _place_rank(passage: Document, docs: Sequence[Document]) -> GoldRank:
 
 
 def _covers_half(gold_span: Span, spans: Iterable[Span]) -> bool:
-    """Whether the spans together cover at least half of the wanted one."""
+    """Whether the spans together cover at least half of the gold span."""
     start, end = gold_span
     common = [("", max(start, first), min(end, last)) for first, last in spans if first < end and start < last]
     return 2 * covered_characters(common) >= end - start

@@ -45,7 +45,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 RankingView = Callable[[Batch], RankingColumns]
-"""Which ids count as gold and as returned: ``rankings``, ``judged_rankings`` or ``document_rankings``."""
+"""Selects gold and returned ids: ``rankings``, ``judged_rankings`` or ``document_rankings``."""
 
 _EMPTY: frozenset[str] = frozenset()
 _MANY_LOOKUPS = 400
@@ -53,7 +53,7 @@ _MANY_LOOKUPS = 400
 
 @dataclass(frozen=True, slots=True)
 class GoldPositions:
-    """Every first position at which an id with a known level was returned, and the levels there were to find."""
+    """The first position of every returned gold id, and the levels of all gold ids."""
 
     row: Ints
     rank: Ints
@@ -70,7 +70,7 @@ class GoldPositions:
     """The levels of all gold ids, query after query; ``None`` where all are 1."""
 
     def query_range(self, start: int, stop: int) -> GoldPositions:
-        """What was found for some of the queries."""
+        """The positions of a range of queries."""
         hits = slice(*np.searchsorted(self.row, [start, stop]).tolist())
         golds = slice(int(self.gold_count[:start].sum()), int(self.gold_count[:stop].sum()))
         return GoldPositions(
@@ -90,12 +90,12 @@ class GoldPositions:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The relevant among the found, under one threshold of relevance and one depth."""
+    """The positions of relevant documents, for one threshold of relevance and one depth."""
 
     row: Ints
     rank: Ints
     place: Ints
-    """0-based number of the hit within its query."""
+    """0-based index of the hit within its query."""
     gold: Ints
     """Per query |G|."""
     returned: Ints
@@ -107,21 +107,21 @@ class Hits:
 
 @dataclass(frozen=True, slots=True)
 class IdealRanking:
-    """The gold of each query by falling level, query after query."""
+    """The gold of each query by descending level, query after query."""
 
     row: Ints
     rank: Ints
-    """0-based position in the best ranking."""
+    """0-based position in the ideal ranking."""
     level: Ints
 
 
 def gold_positions(batch: Batch, view: RankingView = rankings) -> GoldPositions:
-    """The positions of judged ids in a batch, as one view of its rankings has them."""
+    """The positions of judged ids in one view of the rankings of a batch."""
     return batch.feature(gold_positions_key(view_key(batch, view)), lambda b: _find_positions(view(b)))
 
 
 def gold_positions_key(view: str = rankings.__name__) -> tuple[str, str]:
-    """Under which name a batch keeps what was found in a view of its rankings."""
+    """The feature key of the positions in a view of the rankings."""
     return "found", view
 
 
@@ -152,7 +152,7 @@ def hits_within(batch: Batch, conventions: Conventions, k: int | None, view: Ran
 
 
 def ideal_ranking(batch: Batch) -> IdealRanking:
-    """The best possible ranking of each query in a batch."""
+    """The ideal ranking of each query in a batch."""
     return batch.feature("best_ranking", lambda b: _ideal_ranking(gold_positions(b)))
 
 
@@ -161,7 +161,7 @@ def _ideal_ranking(positions: GoldPositions) -> IdealRanking:
     rank = np.arange(len(row)) - (np.cumsum(positions.gold_count) - positions.gold_count)[row]
     if positions.gold_level is None:
         return IdealRanking(row, rank, np.ones_like(row))
-    # Query and level in one number: NumPy sorts numbers many times faster than it finds their order.
+    # Query and level in one integer: sorting integers is much faster than argsort.
     highest = positions.gold_level.max(initial=0)
     levels = highest - positions.gold_level.min(initial=0) + 1
     falling = row * levels + (highest - positions.gold_level)
@@ -170,7 +170,7 @@ def _ideal_ranking(positions: GoldPositions) -> IdealRanking:
 
 
 def view_key(batch: Batch, view: RankingView) -> str:
-    """The name of a view; one that comes to the usual columns shares their work."""
+    """The name of a view; views with the same columns share one key."""
     return rankings.__name__ if view(batch) is rankings(batch) else view.__name__
 
 
@@ -192,7 +192,7 @@ def _filter_relevant(positions: GoldPositions, min_relevance: int, depth: int | 
 
 
 def capped_gold(all_hits: Hits, k: int | None, conventions: Conventions) -> Ints:
-    """Per query min(|G|, k): the most hits there can be within the cut-off, which K_eff lowers to what was returned."""
+    """Per query min(|G|, k), the maximum number of hits within the cut-off; K_eff caps it at |R|."""
     most = all_hits.gold if k is None else np.minimum(all_hits.gold, k)
     return np.minimum(most, all_hits.returned) if conventions.k_policy == "effective" else most
 
@@ -203,7 +203,7 @@ def sum_by_query(row: Ints, weights: Floats, queries: int) -> Floats:
 
 
 def has_judgement(batch: Batch) -> Bools:
-    """Per query whether anything was judged for it: any level from 0 up, or any candidate document."""
+    """Per query whether it has any judgement: a level of at least 0, or a candidate document."""
     return batch.feature("has_judgement", _has_judgement)
 
 
@@ -219,7 +219,7 @@ def _has_judgement(batch: Batch) -> Bools:
 
 
 def reject_duplicates(batch: Batch) -> None:
-    """Raise where a ranking holds an id twice, for conventions under which that is an error."""
+    """Raise where a ranking contains an id twice, for conventions under which that is an error."""
     batch.feature("no_duplicates", _reject_duplicates)
 
 
@@ -247,7 +247,7 @@ def _find_positions(columns: RankingColumns) -> GoldPositions:
         gold = [_EMPTY if entry is None else entry for entry in columns.gold]
     graded = dict in kinds
     found_ids: list[str] | None = [] if graded else None
-    # Sets are made one by one as they are needed, and lists checked instead of them, which is faster.
+    # Sets are created one by one when needed, and lists are checked instead of them, which is faster.
     sets: Iterable[Any] = map(frozenset, gold) if graded else gold
     listed = columns.gold.lists if isinstance(columns.gold, GoldLists) else gold
     try:
@@ -285,8 +285,8 @@ def _lookup_ids(
     lengths: list[int] = []
     count, size, length, starts_with = counts.append, sizes.append, lengths.append, "".startswith
     for listed, known, ids in zip(gold, sets, ranked, strict=True):
-        # The tuple form of startswith refuses anything but text, without copying a character; only an empty id makes
-        # it stop early, and then joining looks at all.
+        # The tuple form of startswith rejects anything but strings, without copying a character; only an empty id makes
+        # it stop early, and then joining checks all.
         if starts_with(tuple(listed)):
             "".join(listed)
         returned = tuple(ids)
@@ -311,9 +311,9 @@ def _lookup_ids(
 
 
 def _resize_set(known: Collection[str]) -> set[str]:
-    """The same ids with more room between them, so that fewer lookups meet another id first."""
+    """The same ids in a larger hash table, so that lookups have fewer collisions."""
     roomy = set(known)
-    roomy.update(known)  # makes room for all that might be new, before it sees that nothing is
+    roomy.update(known)  # resizes the table before it finds that nothing is new
     return roomy
 
 
@@ -334,7 +334,7 @@ def _raise_non_string_id(columns: RankingColumns) -> None:
 
 
 def _levels(gold: Sequence[Gold], row: Ints, found_ids: Sequence[str]) -> tuple[Ints | None, Ints | None]:
-    """The level of each found id and of each gold id; ``None`` for both where all are 1."""
+    """The level of each returned gold id and of each gold id; ``None`` for both where all are 1."""
     each = (entry.values() if isinstance(entry, dict) else repeat(1, len(entry)) for entry in gold)
     gold_level = np.fromiter(chain.from_iterable(each), np.int64)
     if (gold_level == 1).all():
@@ -352,6 +352,6 @@ def _log_table(size: int) -> Floats:
 
 
 def log_discounts(*ranks: Ints) -> Floats:
-    """log2(r + 1) of the 1-based rank r, at its 0-based place, for all the 0-based ranks given."""
+    """Table of log2(r + 1) of 1-based ranks r, indexed by the 0-based rank, large enough for the given ranks."""
     size = max(int(several.max(initial=0)) for several in ranks) + 1
     return _log_table(1 << size.bit_length())

@@ -1,4 +1,4 @@
-"""Rankings given as bare ids: checked columns, and a batch whose samples and outputs are made only if asked for."""
+"""Batches from bare document ids: samples and outputs are created only on access."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def rankings_batch(
     ranked: Sequence[Sequence[str] | None],
     ids: Sequence[str],
 ) -> Batch:
-    """A batch straight from ids. Its samples and outputs are made only if a metric asks for them.
+    """A batch from document ids. Its samples and outputs are created only if a metric needs them.
 
     ``ranked[i] is None`` stands for an output that is missing.
     """
@@ -33,7 +33,7 @@ def rankings_batch(
     missing = np.zeros(len(ranked), dtype=np.bool_)
     if type(None) in kinds:
         missing = np.fromiter((entry is None for entry in ranked), np.bool_, len(ranked))
-    # Bare ids carry their judged levels, and each is its own document: all views are one.
+    # Bare ids have their judged levels, and each is its own document: all views are equal.
     features: dict[Hashable, Any] = dict.fromkeys(VIEW_KEYS, columns)
     features |= {"missing": missing, "failures": [None] * len(gold)}
     return Batch(IdOnlySamples(columns), IdOnlyOutputs(columns, missing), features=features)
@@ -100,7 +100,7 @@ def _reject_strings(what: str, column: Sequence[object], kinds: set[type], ids: 
 
 
 class IdOnlySamples(Sequence[EvaluationSample]):
-    """The samples a rankings batch would have had, made on reading."""
+    """The samples of a batch of bare ids, created on access."""
 
     def __init__(self, columns: RankingColumns) -> None:
         self._columns = columns
@@ -119,7 +119,7 @@ class IdOnlySamples(Sequence[EvaluationSample]):
 
 
 class IdOnlyOutputs(Sequence[SystemOutputs | None]):
-    """The outputs a rankings batch would have had, made on reading."""
+    """The outputs of a batch of bare ids, created on access."""
 
     def __init__(self, columns: RankingColumns, missing: npt.NDArray[np.bool_]) -> None:
         self._columns, self._missing = columns, missing

@@ -1,4 +1,4 @@
-"""What a model or a function says of texts, or of pairs of texts: each different one is asked about once."""
+"""Cached inference: a model or function is called once for each different text or pair of texts."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _MAX_CACHED_NUMBERS = 1 << 24
-"""Numbers held for the batches to come before they begin anew: a stream must not fill the memory."""
+"""Number of cached values after which the cache is cleared, so that a stream does not fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class InferenceFailure:
-    """In the place of an answer: there is none, for this reason."""
+    """A failed inference."""
 
     reason: str
-    """In lower case with underscores, as of any outcome."""
+    """In lower case with underscores, as for any outcome."""
     message: str
-    """What the user should read about it."""
+    """The warning for the user."""
 
 
 class _AnswerCache:
-    """Answers that later batches may need, thrown away once there are too many."""
+    """Results for later batches, cleared once there are too many."""
 
     def __init__(self) -> None:
         self.answers: dict[Any, Any] = {}
@@ -42,7 +42,7 @@ class _AnswerCache:
 
 
 def model_key(part: object) -> Hashable:
-    """What tells one model or function from another: itself, where it can be compared; else which object it is."""
+    """The cache key of a model or function: itself if it is hashable, else its id."""
     try:
         hash(part)
     except TypeError:
@@ -58,10 +58,10 @@ def cached_inference(
     *,
     count_numbers: Callable[[V], int],
 ) -> Mapping[K, V | InferenceFailure]:
-    """The answer to every question of each row of a batch, and to those that other metrics asked before.
+    """The results for all inputs of each row of a batch, including those of earlier calls for the batch.
 
-    ``ask`` gets the questions that neither this batch nor one before it has answers to, each once. What was lost is
-    remarked upon, and asked again in another batch. ``numbers`` tells how many numbers an answer holds.
+    ``infer`` is called once with the inputs that are not cached. A failure emits a warning and is not cached for other
+    batches. ``count_numbers`` returns the size of a result.
     """
     in_batch: dict[K, V | InferenceFailure] = batch.feature(("inference", key), lambda _: {})
     memory: _AnswerCache = batch.memory.setdefault(("inference", key), _AnswerCache())

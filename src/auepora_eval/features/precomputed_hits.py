@@ -1,4 +1,4 @@
-"""Rankings in which the gold was found by whoever read them: arrays, and texts only for those who ask for them."""
+"""Rankings whose hits the reader has found already: arrays, with ids loaded only on access."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class PrecomputedHits:
-    """Where the gold of each query was returned. Every query is annotated; one without a line is a missing output."""
+    """The positions of the gold of each query. Every query is annotated; one without documents is a missing output."""
 
     ids: Sequence[str]
     positions: GoldPositions
     read_gold: Callable[[], Sequence[Gold]]
-    """Makes the gold of all queries, level by id."""
+    """Returns the gold of all queries, level by id."""
     read_ranked: Callable[[], Sequence[Sequence[str]]]
-    """Makes the rankings of all queries."""
+    """Returns the rankings of all queries."""
     distinct: bool
-    """Whether no ranking holds an id twice; false also where that is not sure."""
+    """Whether no ranking contains an id twice; false also where that is unknown."""
 
     @cached_property
     def _gold(self) -> Sequence[Gold]:
@@ -39,7 +39,7 @@ class PrecomputedHits:
         return self.read_ranked()
 
     def batch(self, start: int, stop: int) -> Batch:
-        """Some of the queries. Its samples and outputs are made only if a metric asks for them."""
+        """The batch of a range of queries. Its samples and outputs are created only if a metric needs them."""
         found = self.positions.query_range(start, stop)
         ranked = _LazySlice(lambda: self._ranked, start, stop)
         gold = _LazySlice(lambda: self._gold, start, stop)
@@ -52,7 +52,7 @@ class PrecomputedHits:
 
 
 class _LazySlice(Sequence[T], Generic[T]):
-    """Some of what is made when the first of it is asked for."""
+    """A slice of a sequence that is created on first access."""
 
     def __init__(self, whole: Callable[[], Sequence[T]], start: int, stop: int) -> None:
         self._whole, self._start, self._stop = whole, start, stop

@@ -1,4 +1,4 @@
-"""Ranking columns: per query the gold ids and the returned ids, checked, whatever form they came in."""
+"""Ranking columns: per query the validated gold ids and returned ids."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Gold = frozenset[str] | set[str] | dict[str, int]
 """Gold ids of one query: a set (all of level 1), or a level per judged id."""
 
 HIGHEST_LEVEL = 1_000
-"""Levels beyond this are mistakes, and 2 to their power no number."""
+"""Higher levels are mistakes; 2 to their power overflows."""
 RANK_CONTRADICTION = "'rank' contradicts the order of 'retrieved'; the list order is what counts"
 _NUMBERS = int, float, np.number
 _INFINITE = math.inf
@@ -42,10 +42,10 @@ VIEW_KEYS = _KEY, _JUDGED, _DOCUMENTS = "rankings", "judged_rankings", "document
 
 
 class GoldLists(Sequence[Gold]):
-    """Gold given as lists of ids. Their sets are made one by one as they are asked for.
+    """Gold given as lists of ids. Their sets are created one by one on access.
 
-    That is faster than making all beforehand: a set is used while its ids are still at hand for the processor, and the
-    next one takes its memory.
+    That is faster than creating all beforehand: a set is used while its ids are in the processor cache, and the next
+    one reuses its memory.
     """
 
     def __init__(self, lists: Sequence[Sequence[str]]) -> None:
@@ -71,7 +71,7 @@ class RankingColumns:
     ids: Sequence[str]
     """The samples' ids, for messages."""
     known_distinct: bool = False
-    """Whether whoever made the columns saw already that no ranking holds an id twice."""
+    """Whether it is already known that no ranking contains an id twice."""
 
 
 def rankings(batch: Batch) -> RankingColumns:
@@ -85,7 +85,7 @@ def judged_rankings(batch: Batch) -> RankingColumns:
 
 
 def document_rankings(batch: Batch) -> RankingColumns:
-    """The rankings in terms of parent documents: positions count chunks, ids are those of their parents.
+    """The rankings of parent documents: positions count chunks, ids are those of their parents.
 
     Gold is ``metadata["expected_doc_ids"]`` where given, else the parents of the relevant documents.
     """
@@ -108,7 +108,7 @@ def _with_candidates(batch: Batch) -> RankingColumns:
 
 def _parent_rankings(batch: Batch) -> RankingColumns:
     columns = rankings(batch)
-    # Where no ids are, there is no output, or a failed one, or it returned nothing. Looking at them also checks them.
+    # No ids: a missing or failed output, or an empty ranking. Reading the ids also validates them.
     ranked: list[Sequence[str]] = [
         [item.doc.parent for item in output.retrieved] if ids and output is not None else []
         for ids, output in zip(columns.ranked, batch.outputs, strict=True)
@@ -138,16 +138,16 @@ def _from_objects(batch: Batch) -> RankingColumns:
 
 
 class ReturnedIds(Sequence[Sequence[str]]):
-    """The ids that each output of a batch returned, read when they are looked at; bad documents and scores are raised.
+    """The ids that each output of a batch returned, read on access; invalid documents and scores raise.
 
-    Most batches are looked through once, to find hits. Ids are kept only from the second look on: writing them down
-    and reading them again would take a sixth of the whole time.
+    Most batches are read once, to find hits. Ids are kept only from the second pass on: storing and reading them again
+    would take a sixth of the whole time.
     """
 
     def __init__(self, batch: Batch, ids: Sequence[str]) -> None:
-        # Not the batch, which holds this: then it would stay until the collector comes.
+        # No reference to the batch, which would be a reference cycle.
         self._ids, self._notes = ids, batch.notes
-        # What a failed system returned is not looked at: the failure is its result.
+        # Documents of a failed output are ignored.
         self._retrieved = [
             () if output is None or output.error is not None else output.retrieved for output in checked_outputs(batch)
         ]
@@ -184,10 +184,10 @@ class ReturnedIds(Sequence[Sequence[str]]):
 
 
 def _fast_ids(returned: Sequence[RetrievedDocument]) -> list[str] | None:
-    """The ids; ``None``, or an error, where a closer look is needed, as it is where ranks go down.
+    """The ids; ``None``, or an error, where each document must be checked, as where ranks decrease.
 
-    One expression, for it runs millions of times. NaN is below nothing, and what is unknown or no number cannot be
-    compared with one, but for types such as ``Decimal``: with those the first score tells what the list is made of.
+    One expression, since it runs millions of times. Comparisons with NaN are false, and None or other types cannot be
+    compared with a number, except types such as ``Decimal``: for those the first score decides.
     """
     if not returned:
         return []
@@ -200,7 +200,7 @@ def _fast_ids(returned: Sequence[RetrievedDocument]) -> list[str] | None:
 
 
 def _checked_ids(returned: Sequence[RetrievedDocument], sample_id: str) -> tuple[list[str], bool]:
-    """The ids, and whether the ranks go down, where a score or rank is unknown or something is wrong, which raises."""
+    """The ids, and whether ranks decrease, checked one by one; raises for invalid documents or scores."""
     problem = _first_problem(returned)
     if problem is not None:
         kind = BadValueError if "NaN" in problem else BadTypeError
@@ -209,7 +209,7 @@ def _checked_ids(returned: Sequence[RetrievedDocument], sample_id: str) -> tuple
 
 
 def _contradicts(ranks: list[int]) -> bool:
-    """Whether the ranks go down anywhere; unknown ones contradict nothing."""
+    """Whether the ranks decrease anywhere; unknown ones are ignored."""
     try:
         return ranks != sorted(ranks)
     except TypeError:
@@ -217,7 +217,7 @@ def _contradicts(ranks: list[int]) -> bool:
 
 
 def retrieved_problem(output: SystemOutputs) -> str | None:
-    """What makes the documents an output lists unusable; ``None`` where nothing does."""
+    """Why the retrieved documents of an output cannot be used; ``None`` where they can."""
     problem = _first_problem(output.retrieved)
     return None if problem is None else f"cannot be used: {problem}"
 
@@ -264,7 +264,7 @@ def require_documents(documents: Sequence[Document], sample_id: str) -> None:
 
 
 def parse_level(level: Any, doc_id: str, sample_id: str) -> int:
-    """A judged level as a whole number."""
+    """A judged level as an integer."""
     if (isinstance(level, (int, np.integer)) and not isinstance(level, bool)) or (
         isinstance(level, float) and level.is_integer()
     ):
@@ -273,6 +273,6 @@ def parse_level(level: Any, doc_id: str, sample_id: str) -> int:
         whole = None
     if whole is not None:
         if abs(whole) > HIGHEST_LEVEL:
-            raise BadValueError(f"sample '{sample_id}': the relevance {level!r} of '{doc_id}' cannot be meant")
+            raise BadValueError(f"sample '{sample_id}': the relevance {level!r} of '{doc_id}' is out of range")
         return whole
-    raise BadTypeError(f"sample '{sample_id}': the relevance of '{doc_id}' is {level!r}; it must be a whole number")
+    raise BadTypeError(f"sample '{sample_id}': the relevance of '{doc_id}' is {level!r}; it must be an integer")

@@ -1,4 +1,4 @@
-"""Who declined to answer, and which questions have no answer: decided once per batch, for every metric alike."""
+"""Refusals and unanswerable questions: detected once per batch, for all metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["RefusalDetector", "RefusalJudge", "Refusals", "is_unanswerable", "re
 
 Mask = npt.NDArray[np.bool_]
 RefusalJudge = Callable[[EvaluationSample, SystemOutputs], bool]
-"""Whether an answer that is there, and not empty, declines to answer."""
+"""Whether a non-empty answer is a refusal."""
 
 BAD_JUDGEMENT = "bad_refusal_judgement"
 BAD_REFUSED = "bad_refused"
@@ -25,22 +25,22 @@ BAD_REFUSED = "bad_refused"
 
 @dataclass(frozen=True, slots=True)
 class RefusalDetector:
-    """How a refusal is told from an answer: by what the output says of itself, else by the answer.
+    """Detects refusals by the field ``refused`` of the output, else by the answer.
 
     ``refused`` decides where the output has it; else an empty answer is a refusal; else the phrases decide, or the
     judge in their place. An ``error`` is never a refusal.
     """
 
     patterns: tuple[str, ...] = field(default_factory=built_in_patterns)
-    """Folded phrases, as ``text.refusal.normalize_patterns`` gives them."""
+    """Normalised phrases, as ``text.refusal.normalize_patterns`` gives them."""
     judge: RefusalJudge | None = field(default=None, hash=False)  # it need not be hashable
 
     def refused(self, sample: EvaluationSample, output: SystemOutputs) -> bool | str | None:
-        """Whether an answered sample was refused; ``None`` where nothing tells, a text where that is not usable."""
+        """Whether an answered sample was refused; ``None`` where unknown, a reason where it cannot be decided."""
         return self._decide(sample, output, lambda text: is_refusal(text, self.patterns))
 
     def reference_refused(self, sample: EvaluationSample, output: SystemOutputs) -> bool | str | None:
-        """The same, phrase by phrase: the plain definition."""
+        """Like ``refused``, phrase by phrase: the plain definition."""
         return self._decide(sample, output, lambda text: any(contains_phrase(text, each) for each in self.patterns))
 
     def _decide(
@@ -60,26 +60,26 @@ class RefusalDetector:
 
     @property
     def judge_name(self) -> str:
-        """What the judge is called where it is written."""
+        """The name of the judge function."""
         return function_name(self.judge, module=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refusals:
-    """What a batch's outputs say, row by row; a row that is neither failed, silent nor unusable is decided."""
+    """Refusals of a batch, row by row; a row that is neither failed, silent nor unusable is decided."""
 
     refused: Mask
-    """Whether the system declined; false where that is not decided."""
+    """Whether the system refused; false where undecided."""
     failed: Mask
-    """The system failed, or its output is missing. That is no refusal."""
+    """The system failed, or its output is missing. That is not a refusal."""
     silent: Mask
-    """Nothing tells: no answer was asked for, or there is no output."""
+    """Unknown: no answer was requested, or there is no output."""
     unusable: dict[str, Mask]
-    """Why it could not be decided though it should have been: a reason, or the type of what the judge raised."""
+    """By reason the rows that could not be decided: an invalid value, or an exception of the judge."""
 
     @property
     def decided(self) -> Mask:
-        """Whether the system is known to have answered or declined."""
+        """Whether it is known that the system answered or refused."""
         undecided = self.failed | self.silent
         for rows in self.unusable.values():
             undecided = undecided | rows
@@ -87,7 +87,7 @@ class Refusals:
 
 
 def refusals(batch: Batch, detector: RefusalDetector) -> Refusals:
-    """Who declined to answer, by this detector; worked out once for all metrics that share it."""
+    """The refusals of a batch by this detector, computed once for all metrics that share it."""
     return batch.feature(("refused", detector), lambda b: _refusals(b, detector))
 
 
@@ -96,7 +96,7 @@ def _refusals(batch: Batch, detector: RefusalDetector) -> Refusals:
     failed = []
     for sample, output in zip(batch.samples, checked_outputs(batch), strict=True):
         failed.append(output is None or output.error is not None)
-        # What a failed system left behind is not looked at.
+        # The content of a failed output is ignored.
         verdicts.append(None if output is None or failed[-1] else _verdict(batch, detector, sample, output))
     reasons = dict.fromkeys(verdict for verdict in verdicts if isinstance(verdict, str))
     return Refusals(
@@ -112,7 +112,7 @@ def _verdict(
 ) -> bool | str | None:
     try:
         verdict = detector.refused(sample, output)
-    except Exception as error:  # whatever a user's judge raises must not cost the other samples their scores
+    except Exception as error:  # an exception of a user's judge must not affect other samples
         if detector.judge is None:
             raise
         name = type(error).__name__
@@ -124,10 +124,10 @@ def _verdict(
 
 
 def is_unanswerable(sample: EvaluationSample) -> bool | None:
-    """Whether a question is marked as having no answer; ``None`` where the mark is neither true nor false.
+    """Whether a question is labelled as unanswerable; ``None`` where the label is neither true nor false.
 
     ``labels["answerable"]`` decides where it is given, so that a paraphrase of an unanswerable question, whose scenario
-    is another, can be marked too; else the scenario "unanswerable" does.
+    is another, can be labelled too; else the scenario "unanswerable" does.
     """
     mark = sample.labels.get("answerable")
     if mark is None:
@@ -136,7 +136,7 @@ def is_unanswerable(sample: EvaluationSample) -> bool | None:
 
 
 def unanswerable(batch: Batch) -> tuple[Mask, Mask]:
-    """Which questions have no answer, and for which their mark does not say."""
+    """Masks of the questions without an answer, and of those with an invalid label."""
     return batch.feature("unanswerable", _unanswerable)
 
 

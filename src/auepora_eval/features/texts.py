@@ -1,4 +1,4 @@
-"""Text columns of a batch: answers, references, queries and evidence, each text cut into words once per rule."""
+"""Text columns of a batch: answers, references, queries and evidence, tokenised once per tokenizer."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _MAX_VOCABULARY = 1 << 18
-"""Different words after which the batches begin anew: beyond them looking up costs more than it saves."""
+"""Size of a vocabulary after which a new one is started: beyond it lookups cost more than they save."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReferenceTexts:
-    """Texts that answers are compared to, and the row each belongs to; rows are in ascending order."""
+    """Texts that answers are compared with, and the row of each, in ascending order."""
 
     texts: list[str]
     owners: Integers
@@ -74,11 +74,11 @@ class EvidenceTexts:
     no_text: Mask
     """Rows whose documents have no text."""
     unknown: Mask
-    """Rows for which nobody said what the documents are."""
+    """Rows without annotated documents."""
 
 
 def answers(batch: Batch) -> list[str]:
-    """The answer of each row; empty where there is none. What a failed system said is not looked at."""
+    """The answer of each row; empty where there is none, and for failed outputs."""
     return batch.feature("answers", _answers)
 
 
@@ -90,7 +90,7 @@ def _answers(batch: Batch) -> list[str]:
 
 
 def no_response(batch: Batch) -> Mask:
-    """Rows whose output is there and holds no answer, because none was asked for."""
+    """Rows with an output without an answer, because none was requested."""
     return batch.feature(
         "no_response",
         lambda b: np.array([o is not None and o.response is None for o in b.outputs], np.bool_),
@@ -98,7 +98,7 @@ def no_response(batch: Batch) -> Mask:
 
 
 def reference_texts(batch: Batch, role: Role) -> ReferenceTexts:
-    """The texts answers are compared to: all reference answers, or the query."""
+    """The texts that answers are compared with: all reference answers, or the query."""
     return batch.feature(("reference_texts", role), _references if role == "reference" else _queries)
 
 
@@ -138,7 +138,7 @@ def _require_text(texts: Sequence[Any], owners: Integers, batch: Batch, what: st
     for place, text in enumerate(texts):
         if not isinstance(text, str):
             row = int(owners[place])
-            raise BadTypeError(f"sample '{batch.samples[row].sample_id}': {what} is {text!r}, not a text")
+            raise BadTypeError(f"sample '{batch.samples[row].sample_id}': {what} is {text!r}, not a string")
 
 
 def _texts(batch: Batch, role: Role) -> list[str]:
@@ -146,7 +146,7 @@ def _texts(batch: Batch, role: Role) -> list[str]:
 
 
 def token_ids(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> TokenIds:
-    """The words of the texts in a role. Words of one rule have the same numbers whatever the role."""
+    """The token ids of the texts in a role. Ids of one tokenizer are the same for all roles."""
     if isinstance(tokenizer, CharacterTokenizer):
         return batch.feature(("token_ids", tokenizer.name, role), lambda b: character_ids(_texts(b, role), tokenizer))
     return batch.feature(
@@ -156,7 +156,7 @@ def token_ids(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> TokenIds:
 
 
 def _vocabulary(batch: Batch, tokenizer: Tokenizer) -> Vocabulary:
-    """The batch's coder for a cut: the one that served the batches before it, unless that has grown too large."""
+    """The vocabulary of a byte tokenizer: that of earlier batches, unless it has become too large."""
 
     def build(batch: Batch) -> Vocabulary:
         cached = batch.memory.get(("vocabulary", tokenizer.byte_tokenizer.name))
@@ -179,7 +179,7 @@ def _token_filter(batch: Batch, tokenizer: Tokenizer) -> TokenFilter:
 
 
 def _raw_token_ids(batch: Batch, tokenizer: Tokenizer, role: Role) -> TokenIds:
-    """Raw words, shared by all rules with the same cut."""
+    """Raw token ids, shared by all tokenizers with the same byte tokenizer."""
     return batch.feature(
         ("raw_token_ids", tokenizer.byte_tokenizer.name, role),
         lambda b: _vocabulary(b, tokenizer).encode(_texts(b, role)),
@@ -188,7 +188,7 @@ def _raw_token_ids(batch: Batch, tokenizer: Tokenizer, role: Role) -> TokenIds:
 
 @dataclass(frozen=True, slots=True)
 class TokenPairs:
-    """Every answer beside every text it is compared to, as words."""
+    """Token ids of pairs of an answer and a text it is compared with."""
 
     answers: TokenIds
     references: TokenIds
@@ -197,7 +197,7 @@ class TokenPairs:
 
 
 def token_pairs(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> TokenPairs:
-    """Answers and what they are compared to, pair by pair."""
+    """Pairs of answers and the texts they are compared with."""
     return batch.feature(("pairs", tokenizer.name, role), lambda b: _token_pairs(b, tokenizer, role))
 
 
@@ -219,7 +219,7 @@ def shared_ngrams(batch: Batch, tokenizer: AnyTokenizer, role: Role, n: int) -> 
 
 
 class SharedNgrams:
-    """How many n-grams the two sides have in common, each order worked out from the one before when it is asked for."""
+    """Counts of shared n-grams; each order is computed from the one before on access."""
 
     def __init__(self, answers: TokenIds, references: TokenIds, owners: Integers | None = None) -> None:
         self._orders = iter_shared_ngrams(answers, references, owners)
@@ -232,7 +232,7 @@ class SharedNgrams:
 
 
 def shared_ngram_orders(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> SharedNgrams:
-    """Per pair the n-grams its two texts share, for many orders: ``shared_ngram_orders(batch, rule, role)[4]``."""
+    """Per pair the n-grams its two texts share, for many orders: ``shared_ngram_orders(...)[4]``."""
 
     def build(batch: Batch) -> SharedNgrams:
         pairs = token_pairs(batch, tokenizer, role)
@@ -242,7 +242,7 @@ def shared_ngram_orders(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> Sh
 
 
 def shared_with_references(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> SharedNgrams:
-    """Per row the n-grams an answer shares with any of its references, an n-gram at most as often as in one of them."""
+    """Per row the n-grams an answer shares with its references, clipped to the highest count in one of them."""
 
     def build(batch: Batch) -> SharedNgrams:
         return SharedNgrams(
@@ -255,7 +255,7 @@ def shared_with_references(batch: Batch, tokenizer: AnyTokenizer, role: Role) ->
 
 
 def longest_common_subsequence(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> Integers:
-    """Per pair the length of the longest common subsequence of words."""
+    """Per pair the length of the longest common subsequence of tokens."""
 
     def build(batch: Batch) -> Integers:
         pairs = token_pairs(batch, tokenizer, role)
@@ -265,7 +265,7 @@ def longest_common_subsequence(batch: Batch, tokenizer: AnyTokenizer, role: Role
 
 
 def stop_word_mask(batch: Batch) -> Mask:
-    """Which word numbers of the plain rule are function words; made after the answers were numbered."""
+    """A mask over token ids of the default tokenizer that are stop words."""
 
     def build(batch: Batch) -> Mask:
         tokenizer = word_tokenizer()
@@ -289,7 +289,7 @@ def best_pairs(values: npt.NDArray[np.float64], owners: Integers, rows: int) -> 
     if _one_each(owners, rows):
         return owners
     best = np.full(rows, -1)
-    # Written in reverse: the last to stay is the first of the highest.
+    # Written in reverse, so that the first of the highest values is the last one written.
     order = np.lexsort((np.arange(len(owners)), -values, owners))[::-1]
     best[owners[order]] = order
     return best
@@ -327,7 +327,7 @@ def _evidence_texts(batch: Batch, source: Source, k: int | None) -> EvidenceText
 
 
 def _retrieved_texts(batch: Batch, k: int | None) -> list[list[str]]:
-    """The texts of what was returned, row by row; what a failed system returned is not looked at."""
+    """The texts of retrieved documents, row by row; none for failed outputs."""
     outputs = checked_outputs(batch)
     returned = [output.retrieved[:k] if output is not None and output.error is None else [] for output in outputs]
     try:
@@ -351,7 +351,10 @@ def _relevant_texts(batch: Batch) -> list[list[str] | None]:
 
 
 def ngram_support(batch: Batch, tokenizer: Tokenizer, source: Source, k: int | None) -> NgramSupport:
-    """Which n-grams of each answer occur in its evidence, within one document; for a rule without refinement."""
+    """Which n-grams of each answer occur in its evidence, within one document.
+
+    The tokenizer must have no transformation.
+    """
     assert tokenizer.transform is None
     return batch.feature(("support", tokenizer.name, source, k), lambda b: _ngram_support(b, tokenizer, source, k))
 
@@ -359,13 +362,11 @@ def ngram_support(batch: Batch, tokenizer: Tokenizer, source: Source, k: int | N
 def _ngram_support(batch: Batch, tokenizer: Tokenizer, source: Source, k: int | None) -> NgramSupport:
     evidence = evidence_texts(batch, source, k)
     answer_ids = token_ids(batch, tokenizer, "answers")
-    # Only words of answers matter; what is numbered by now holds them all.
+    # Only tokens of answers matter; the vocabulary contains them all by now.
     documents = batch.feature(
         ("known words", tokenizer.byte_tokenizer.name, source, k),
         lambda b: _vocabulary(b, tokenizer).lookup(evidence.texts),
     )
     if not (len(evidence.uses) == len(evidence.texts) and (np.diff(evidence.uses) == 1).all()):
-        documents = documents.take(
-            evidence.uses
-        )  # some text serves several answers: its words are shared, not cut again
+        documents = documents.take(evidence.uses)  # texts used by several answers are tokenised once
     return NgramSupport(answer_ids, documents, evidence.owners)

@@ -1,4 +1,4 @@
-"""Answers as sentences with what each of them cites: from marks such as ``[1]`` in a text, or from a list."""
+"""Sentences of an answer with their citations: from marks such as ``[1]`` in the text, or from a list."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _BRACKET = r"(?:\[[^\[\]\n]{1,200}\]|【[^【】\n]{1,200}】)"
 _LINK = r"(?:\(\s*https?://[^\s()]*\s*\))?"
 _MARK = re.compile(rf"(?<![ \t])[ \t]*({_BRACKET}){_LINK}")
 _BETWEEN = re.compile(r"[ \t]*[,;]?")
-"""What may stand between marks that belong together: ``[1], [2]``."""
+"""Separators of marks that belong together: ``[1], [2]``."""
 _NUMBER = re.compile(r"[#^]?(\d{1,9})")
 _RANGE = re.compile(r"([#^]?)(\d{1,9})\s*[-\u2010-\u2014]\s*[#^]?(\d{1,9})")
 _LONGEST_RANGE = 100
-"""A range over more places than this names no documents: it is one citation of nothing."""
+"""A longer range names no documents: it is one citation of an unknown document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class Citation:
     """What a sentence cites."""
 
     written: str
-    """As the answer has it: ``2`` or the id of a document."""
+    """As written in the answer: ``2`` or the id of a document."""
     place: int | None
-    """Which of the documents it names, counted from 0; ``None`` where there is no such document."""
+    """The index of the cited document; ``None`` where there is no such document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ def cited_sentences(
 
 
 def listed_sentences(sentences: object, ids: Sequence[str]) -> tuple[CitedSentence, ...] | None:
-    """The sentences of a list ``[{"text": ..., "citations": [ids]}]`` that hold a letter or a digit.
+    """The sentences of a list ``[{"text": ..., "citations": [ids]}]`` that contain a letter or a digit.
 
-    ``None`` where none of them has the key ``citations``. Raises ``BadTypeError`` for what is no such list.
+    ``None`` where none of them has the key ``citations``. Raises ``BadTypeError`` for anything else.
     """
     if not isinstance(sentences, (list, tuple)) or not all(isinstance(one, Mapping) for one in sentences):
         raise BadTypeError("sentences are a list of objects with 'text' and 'citations'")
@@ -83,7 +83,7 @@ def listed_sentences(sentences: object, ids: Sequence[str]) -> tuple[CitedSenten
     for one in sentences:
         text, cited = one.get("text"), one.get("citations")
         if not isinstance(text, str):
-            raise BadTypeError(f"a sentence is an object with a text as 'text', not {one!r:.80}")
+            raise BadTypeError(f"a sentence is an object with a string as 'text', not {one!r:.80}")
         any_cites = any_cites or cited is not None
         citations = (Citation(doc_id, places.get(doc_id)) for doc_id in require_ids([] if cited is None else cited))
         if split_sentences(text):
@@ -92,7 +92,7 @@ def listed_sentences(sentences: object, ids: Sequence[str]) -> tuple[CitedSenten
 
 
 def require_ids(cited: object) -> Sequence[str]:
-    """What is cited, after making sure that it is a list of ids."""
+    """The cited ids; raises unless they are a list of strings."""
     if not isinstance(cited, (list, tuple, set, frozenset)) or not all(isinstance(doc_id, str) for doc_id in cited):
         raise BadTypeError(f"citations are a list of document ids, not {cited!r:.80}")
     return cited if isinstance(cited, (list, tuple)) else sorted(cited)
@@ -127,7 +127,7 @@ def marked_sentences(text: str, ids: Sequence[str], style: Style = "auto") -> tu
 
 
 def _strip_marks(text: str, reader: _MarkReader) -> tuple[str, list[tuple[int, bool, list[Citation]]]]:
-    """The text without its marks, and where they stood: the place, whether they open a line, and what they cite."""
+    """The text without its marks, and per mark its position, whether it opens a line, and its citations."""
     kept: list[str] = []
     marks: list[tuple[int, bool, list[Citation]]] = []
     length = last = 0
@@ -147,7 +147,7 @@ def _strip_marks(text: str, reader: _MarkReader) -> tuple[str, list[tuple[int, b
 
 
 def _opens_line(text: str, start: int, end: int) -> bool:
-    """Whether nothing stands before a mark on its line, and a sentence behind it."""
+    """Whether a mark is the first thing on its line and followed by a sentence."""
     before = text.rfind("\n", 0, start) + 1
     if text[before:start].strip():
         return False
@@ -156,13 +156,13 @@ def _opens_line(text: str, start: int, end: int) -> bool:
 
 
 class _MarkReader:
-    """Reads what stands in brackets."""
+    """Parses the content of brackets."""
 
     def __init__(self, ids: Sequence[str], style: Style) -> None:
         self._style, self._count, self._places = style, len(ids), _places(ids)
 
     def citations(self, bracket: str) -> list[Citation] | None:
-        """What a bracket cites; ``None`` where it is part of the text."""
+        """The citations of a bracket; ``None`` where it is part of the text."""
         inside = bracket[1:-1].strip()
         if self._style != "hash" and inside in self._places and not self._is_place(inside):
             return [Citation(inside, self._places[inside])]
@@ -203,12 +203,12 @@ class _MarkReader:
 
 
 def _places(ids: Sequence[str]) -> dict[str, int]:
-    """Where each id stands first."""
+    """The first index of each id."""
     return {doc_id: place for place, doc_id in reversed(list(enumerate(ids)))}
 
 
 def _deduplicate(citations: Iterable[Citation]) -> tuple[Citation, ...]:
-    """Each document once, at its first mark; and so each mark that names none."""
+    """Each document once, at its first mark; likewise each mark without a document."""
     found: dict[object, Citation] = {}
     for citation in citations:
         found.setdefault(citation.written if citation.place is None else citation.place, citation)

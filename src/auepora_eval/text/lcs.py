@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["lcs_length", "lcs_lengths", "lcs_positions"]
 
-# A word number as a character: those from here on are shifted past the surrogates, which no character can be.
+# Token ids as characters: ids from here on are shifted past the surrogates, which are not characters.
 _SURROGATES, _HOW_MANY, _CHARACTERS = 0xD800, 0x800, 0x110000
 
 
@@ -47,7 +47,7 @@ def lcs_length(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
 
 
 def lcs_positions(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[int]:
-    """The places in ``a`` of one longest common subsequence with ``b``.
+    """The positions in ``a`` of one longest common subsequence with ``b``.
 
     Of several, the one that is found by walking back from the end and, at a fork, going down in ``a`` unless a step
     down in ``b`` loses less: the choice of the rouge-score package, whose union over sentences depends on it.
@@ -82,10 +82,10 @@ def _cell(grows: int, column: int) -> int:
 def lcs_lengths(first: TokenIds, second: TokenIds) -> npt.NDArray[np.int64]:
     """``lcs_length`` of each text of ``first`` with its counterpart in ``second``.
 
-    Words become characters of one string each, on which rapidfuzz runs the same recurrence in compiled code.
+    Tokens become characters of one string each, on which rapidfuzz runs the same recurrence in compiled code.
     """
     most = max(first.ids.max(initial=0), second.ids.max(initial=0))
-    if most >= _CHARACTERS - _HOW_MANY:  # more different words than there are characters
+    if most >= _CHARACTERS - _HOW_MANY:  # more different tokens than there are characters
         return np.array([lcs_length(a, b) for a, b in zip(_lists(first), _lists(second), strict=True)], np.int64)
     from rapidfuzz.distance import LCSseq
     from rapidfuzz.process import cpdist

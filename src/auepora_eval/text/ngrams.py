@@ -1,8 +1,8 @@
 """N-grams of many rows at once: how many two texts share, how many occur in some evidence, how many are distinct.
 
-A short n-gram fits into one number with its row, and sorting brings equal ones together. A longer one is the number of
-the (n-1)-gram before its last word, together with that word: two 32-bit halves of one exact key. So numbers grow order
-by order, n-grams of different rows never mix, and only what matched at one order is looked at in the next.
+A short n-gram fits into one integer with its row, and sorting brings equal ones together. The key of a longer one is
+the id of its first n-1 tokens and its last token: two 32-bit halves of one exact key. So ids are built order by order,
+n-grams of different rows never mix, and only matches of one order are extended to the next.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _HALF = np.uint64(32)
 
 
 def ngram_counts(texts: TokenIds, n: int) -> Integers:
-    """How many n-grams each text has."""
+    """The number of n-grams of each text."""
     return np.maximum(texts.counts - (n - 1), 0)
 
 
 def count_shared_ngrams(answers: TokenIds, references: TokenIds, n: int) -> Integers:
-    """Per row the number of n-grams its two texts share, each as often as in the text that has it less often.
+    """Per row the number of n-grams its two texts share, each clipped to the smaller count.
 
-    Short n-grams fit into one number together with their row: sorted, equal ones are neighbours.
+    Short n-grams fit into one integer together with their row: sorted, equal ones are neighbours.
     """
     bits = max(int(texts.ids.max(initial=0)) for texts in (answers, references)).bit_length()
     if len(answers).bit_length() + n * bits > 62:
@@ -52,13 +52,13 @@ def count_shared_ngrams(answers: TokenIds, references: TokenIds, n: int) -> Inte
         return np.zeros(len(answers), np.int64)
     want = np.add.reduceat(from_references, starts)
     have = np.diff(starts, append=len(keys)) - want
-    # Counts are far below 2**53, where floating point begins to lose whole numbers.
+    # Counts are far below 2**53, where floating point begins to lose integers.
     rows, shared = keys.take(starts) >> (n * bits), np.minimum(have, want)
     return np.bincount(rows, weights=shared, minlength=len(answers)).astype(np.int64)
 
 
 def _pack_ngrams(texts: TokenIds, n: int, bits: int) -> Integers:
-    """Every n-gram as one number: its row, and then its words."""
+    """Every n-gram as one integer: its row, and then its tokens."""
     last = len(texts.ids) - n + 1
     keys = texts.rows[: max(last, 0)]
     for word in range(n):
@@ -67,10 +67,10 @@ def _pack_ngrams(texts: TokenIds, n: int, bits: int) -> Integers:
 
 
 def iter_shared_ngrams(answers: TokenIds, references: TokenIds, owners: Integers | None = None) -> Iterator[Integers]:
-    """``count_shared_ngrams`` for n = 1, 2, ... in turn, and for several wanted texts for one that is given.
+    """``count_shared_ngrams`` for n = 1, 2, ... in turn, also with several references for one answer.
 
-    ``owners`` says for every wanted text to which given one it belongs (default: one each, in order); an n-gram counts
-    at most as often as in the wanted text that has it most often.
+    ``owners`` is the row of the answer of each reference (default: one each, in order); the count of an n-gram is
+    clipped to its highest count in a reference.
     """
     owners = np.arange(len(answers)) if owners is None else owners
     several = len(np.unique(owners)) < len(owners)
@@ -80,7 +80,7 @@ def iter_shared_ngrams(answers: TokenIds, references: TokenIds, owners: Integers
         np.concatenate((_remaining_tokens(answers), _remaining_tokens(references))),
     )
     while True:
-        # The places are in ascending order, and the given texts come first.
+        # Positions are in ascending order, and answers come first.
         split = int(np.searchsorted(ngrams.places, len(answers.ids)))
         have, want = ngrams.numbers[:split], ngrams.numbers[split:]
         if several:
@@ -90,13 +90,13 @@ def iter_shared_ngrams(answers: TokenIds, references: TokenIds, owners: Integers
         shared = np.minimum(np.bincount(have, minlength=ngrams.count), most)
         row = np.zeros(ngrams.count, np.int64)
         row[have] = ngrams.rows[:split]
-        # Counts are far below 2**53, where floating point begins to lose whole numbers.
+        # Counts are far below 2**53, where floating point begins to lose integers.
         yield np.bincount(row, weights=shared, minlength=len(answers)).astype(np.int64)
         ngrams = ngrams.extend(shared > 0)
 
 
 def _max_per_text(numbers: Ids, texts: Integers, count: int) -> Integers:
-    """Per number how often it stands in the text that has it most often."""
+    """Per n-gram its highest count in a text."""
     per_text = IdTable()
     codes = per_text.get_or_add(_pairs(numbers, texts))
     number_of = np.zeros(per_text.count, np.int64)
@@ -107,7 +107,7 @@ def _max_per_text(numbers: Ids, texts: Integers, count: int) -> Integers:
 
 
 class _NgramTable:
-    """The n-grams of some texts: where each begins, the row it belongs to, and its number among equals of its row."""
+    """The n-grams of some texts: their positions, rows and ids; equal n-grams of a row have equal ids."""
 
     def __init__(self, ids: Ids, rows: Integers, room: Integers) -> None:
         self._ids = ids
@@ -120,11 +120,11 @@ class _NgramTable:
 
     @property
     def count(self) -> int:
-        """How many different n-grams there are."""
+        """The number of different n-grams."""
         return self._numbering.count
 
     def extend(self, keep: npt.NDArray[np.bool_]) -> _NgramTable:
-        """The n-grams that are longer by one, of those whose number is kept and that have a word after them."""
+        """The n-grams longer by one token, of those whose id is kept and that are followed by a token."""
         ngrams = object.__new__(_NgramTable)
         ngrams._ids, ngrams._room, ngrams._order = self._ids, self._room, self._order + 1
         going = np.flatnonzero(keep.take(self.numbers) & (self._room.take(self.places) > self._order))
@@ -136,7 +136,7 @@ class _NgramTable:
 
 
 def _pairs(first: npt.NDArray[np.integer], second: npt.NDArray[np.integer]) -> Keys:
-    """Two numbers below 2**32 as one key."""
+    """Two integers below 2**32 as one key."""
     keys: Keys = first.astype(np.uint64)
     keys <<= _HALF
     keys |= second.astype(np.uint64)
@@ -144,17 +144,17 @@ def _pairs(first: npt.NDArray[np.integer], second: npt.NDArray[np.integer]) -> K
 
 
 def _remaining_tokens(texts: TokenIds) -> Integers:
-    """Per word how many words its text has from there on."""
+    """Per token the number of tokens from there to the end of its text."""
     return np.repeat(texts.bounds[1:], texts.counts) - np.arange(len(texts.ids))
 
 
 class NgramSupport:
-    """Which n-grams of given texts occur in the evidence of their row, worked out order by order as it is asked for."""
+    """Which n-grams of answers occur in the evidence of their row, computed order by order on request."""
 
     def __init__(self, answers: TokenIds, evidence: TokenIds, owners: Integers) -> None:
-        """``owners`` says for every evidence text to which given text it belongs. A word of it may be unknown (-1)."""
+        """``owners`` is the row of the answer of each evidence text. Its tokens may be unknown (-1)."""
         self._given, self._evidence = answers, evidence
-        # Most evidence does not matter: words that stand in no given text at all go first. The last entry is for -1.
+        # Most evidence does not matter: tokens that are in no answer are dropped first. The last entry is for -1.
         occurring = np.zeros(max(answers.ids.max(initial=-1), evidence.ids.max(initial=-1)) + 2, np.bool_)
         occurring[answers.ids] = True
         places = np.flatnonzero(occurring[evidence.ids])
@@ -169,14 +169,14 @@ class NgramSupport:
         ]
 
     def matches(self, n: int) -> tuple[Integers, npt.NDArray[np.bool_]]:
-        """Where n-grams of the given texts begin, and whether each occurs; without those of which a part does not."""
+        """Positions of n-grams of answers, and whether each occurs; without n-grams of which a part does not."""
         while len(self._orders) < n:
             self._orders.append(self._longer(self._orders[-1], len(self._orders)))
         order = self._orders[n - 1]
         return order.places, order.matches
 
     def counts(self, n: int) -> Integers:
-        """Per given text the number of its n-grams that occur, repeats counted."""
+        """Per answer the number of its n-grams that occur, with repetitions."""
         places, found = self.matches(n)
         return np.bincount(self._given.rows.take(places[found]), minlength=len(self._given))
 
@@ -195,7 +195,7 @@ class NgramSupport:
 
 @dataclass(frozen=True, slots=True)
 class _NgramMatches:
-    """The n-grams of one order: where they begin, their numbers, and those of the evidence that equal one of them."""
+    """The n-grams of one order: positions and ids, and those of equal n-grams in the evidence."""
 
     places: Integers
     numbers: Ids
@@ -216,7 +216,7 @@ class _NgramMatches:
 
 
 def distinct_ngrams(texts: TokenIds, n: int) -> Integers:
-    """How many different n-grams each text has."""
+    """The number of different n-grams of each text."""
     ngrams = _NgramTable(texts.ids, texts.rows, _remaining_tokens(texts))
     for _ in range(n - 1):
         ngrams = ngrams.extend(np.ones(ngrams.count, np.bool_))
@@ -226,21 +226,21 @@ def distinct_ngrams(texts: TokenIds, n: int) -> Integers:
 
 
 class DistinctNgramCounter:
-    """Counts the n-grams of texts that come in parts, in all and how many of them differ."""
+    """Counts all and distinct n-grams of texts that are added in parts."""
 
     def __init__(self, n: int) -> None:
         self._orders = [IdTable() for _ in range(n - 1)]
         self._words = 0
         self.total = 0
-        """How many there are in all."""
+        """The number of all n-grams."""
 
     @property
     def distinct(self) -> int:
-        """How many of them differ."""
+        """The number of different n-grams."""
         return self._orders[-1].count if self._orders else self._words
 
     def add(self, texts: TokenIds) -> None:
-        """Take in further texts, whose words are numbered like those before. No n-gram goes across two texts."""
+        """Add texts with token ids of the same vocabulary. No n-gram spans two texts."""
         room = _remaining_tokens(texts)
         numbers, places = texts.ids, np.arange(len(texts.ids))
         for order, numbering in enumerate(self._orders, 1):

@@ -1,4 +1,4 @@
-"""What people and models say when they decline to answer, by language, and how it is found in a text."""
+"""Refusals: phrases of people and models that decline to answer, by language, and their detection in a text."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = [
     "normalize_text",
 ]
 
-# A fixed list: changing it changes numbers, and asks for a new `version` of the metrics that use it. A phrase belongs
-# here if hardly anybody says it except to decline. Too loose, and therefore absent, are "no information" ("there is
+# A fixed list: changing it changes scores and requires a new `version` of the metrics that use it. A phrase belongs
+# here if it is hardly used except to decline. Too loose, and therefore absent, are "no information" ("there is
 # no information loss"; also half an answer: "... but there is no information about B"), "cannot determine", "I do not
 # have access to", "unknown", "not mentioned", "I am not sure", an apology alone, and the bare Korean "모릅니다", which
 # after a clause means "may be".
@@ -144,9 +144,9 @@ REFUSAL_PATTERNS: dict[str, tuple[str, ...]] = {
         "我不瞭解", "沒有足夠的資訊", "沒有足夠資訊", "資訊不足以", "提供的資訊不足", "現有資訊不足",
     ),
 }  # fmt: skip
-"""Phrases by language code. They are written as people write them; ``refusal_text`` folds both sides."""
+"""Phrases by language code. They are natural text; ``normalize_text`` is applied to both sides."""
 
-# Scripts that put no blank between words: nothing there tells where a word begins or ends.
+# Scripts without blanks between words: word boundaries are unknown there.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
@@ -159,32 +159,32 @@ _MARKS = (
     "\u0900-\u0963\u0966-\u0dff"
 )
 _IN_FRONT = rf"(?:[^\W{_UNSPACED}]|[{_MARKS}])"
-"""A character after which a word is still going on."""
+"""A character after which a word continues."""
 _BEHIND = rf"(?:[^\W{_UNSPACED}{_HANGUL}]|[{_MARKS}])"
-"""A character with which a word goes on."""
+"""A character that continues a word."""
 _APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼʹ′＇`´", "'"))
 
 
 def normalize_text(text: str) -> str:
-    """A text as phrases are looked for in it: folded, with every sort of apostrophe as the straight one."""
+    """The text in which phrases are searched: casefolded, with every apostrophe as the straight one."""
     text = casefold_text(text)
     straight = text.replace("`", "'") if text.isascii() else text.translate(_APOSTROPHES)
     return straight.strip()
 
 
 def built_in_patterns(languages: Iterable[str] | None = None) -> tuple[str, ...]:
-    """The phrases of these languages, or of all, folded, sorted and each once."""
+    """The phrases of these languages, or of all, normalised, sorted and without duplicates."""
     codes = REFUSAL_PATTERNS if languages is None else languages
     return normalize_patterns(phrase for code in codes for phrase in REFUSAL_PATTERNS[code])
 
 
 def normalize_patterns(phrases: Iterable[str]) -> tuple[str, ...]:
-    """Phrases as ``is_refusal`` takes them: folded, sorted and each once."""
+    """Phrases as ``is_refusal`` expects them: normalised, sorted and without duplicates."""
     return tuple(sorted(set(map(normalize_text, phrases))))
 
 
 def is_refusal(text: str, patterns: tuple[str, ...]) -> bool:
-    """Whether a text has one of these folded phrases as whole words.
+    """Whether a text contains one of these normalised phrases as whole words.
 
     >>> declines("Sorry, I don’t  KNOW.", ("i don't know",)), declines("Ski don't know.", ("i don't know",))
     (True, False)
@@ -197,13 +197,13 @@ def is_refusal(text: str, patterns: tuple[str, ...]) -> bool:
 def _expression(patterns: tuple[str, ...], *, ascii_alone: bool) -> re.Pattern[str]:
     """All phrases as one expression; of a plain ASCII text only those that can be in it.
 
-    Phrases that begin alike share their beginning, or each would be tried at every place: six times the time.
+    Phrases share common prefixes; otherwise each would be tried at every position, which takes six times as long.
     """
     groups: dict[tuple[str, str], list[str]] = {}
     for phrase in patterns:
         if phrase.isascii() or not ascii_alone:
             groups.setdefault(_boundaries(phrase), []).append(phrase)
-    # Without any phrase: what is nowhere found.
+    # Without any phrase: an expression that never matches.
     parts = [f"{before}{_any_of(some)}{after}" for (before, after), some in groups.items()] or ["(?!)"]
     return re.compile("|".join(parts))
 
@@ -223,14 +223,14 @@ def _any_of(phrases: list[str]) -> str:
 
 
 def _boundaries(phrase: str) -> tuple[str, str]:
-    """What may not stand before and after a phrase. A side at which no word could go on is free."""
+    """Lookarounds before and after a phrase; empty on a side where no word could continue."""
     before = f"(?<!{_IN_FRONT})" if re.match(_IN_FRONT, phrase[0]) else ""
     after = f"(?!{_BEHIND})" if re.match(_BEHIND, phrase[-1]) else ""
     return before, after
 
 
 def contains_phrase(text: str, phrase: str) -> bool:
-    """Whether a text has one phrase as whole words, looking at place after place: what ``is_refusal`` means."""
+    """Whether a text contains a phrase as whole words, position by position: the definition of ``is_refusal``."""
     text, phrase = normalize_text(text), normalize_text(phrase)
     for at in range(len(text) - len(phrase) + 1):
         if text.startswith(phrase, at):

@@ -1,4 +1,4 @@
-"""ROUGE's words: a text in lower case, cut at everything but letters and digits, longer words stemmed."""
+"""ROUGE tokens: lower case, split at everything but letters and digits, longer tokens stemmed."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _WORD_BY_ITSELF = re.compile(
 
 
 def rouge_tokens(text: str, *, stem: bool = True) -> list[str]:
-    """The words of ``text`` as ``rouge_score.tokenizers.DefaultTokenizer(use_stemmer=stem)`` gives them.
+    """The tokens of ``text`` as ``rouge_score.tokenizers.DefaultTokenizer(use_stemmer=stem)`` gives them.
 
     Any other script is separator only: a text without Latin letters or digits has no tokens, and ``café`` is ``caf``.
     """
-    # Lower case comes first, and may turn a foreign character into one of ours: the Kelvin sign is a k.
+    # Lower case comes first, and may turn another character into a Latin one: the Kelvin sign is a k.
     words = _LATIN_WORD.findall(text.lower())
     # The stemmer leaves at least one letter of a word and adds only letters, so that nothing needs dropping after it.
     return [_stem(word) for word in words] if stem else words
 
 
 def unicode_tokens(text: str, *, stem: bool = True) -> list[str]:
-    """Words in any script: runs of letters, digits and the marks that go with them; a Chinese character or kana each.
+    """Tokens in any script: runs of letters, digits and combining marks; each Chinese character or kana is one.
 
-    Characters that cannot be seen (zero-width joiners, direction marks) are left out, and accents count the same
+    Invisible characters (zero-width joiners, direction marks) are dropped, and accents are equal
     however they are encoded. Words of a-z and 0-9 are stemmed like ROUGE's own, others stay as they are.
     """
     tokens: list[str] = []

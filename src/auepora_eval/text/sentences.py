@@ -1,4 +1,4 @@
-"""Texts cut into sentences by rules of their own: no model, no list of a language's words."""
+"""Sentence splitting by rules: no model, no language-specific word list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHORT = frozenset(_ABBREVIATIONS.split())
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text that hold a letter or a digit, without the spaces around them.
+    """The sentences of a text that contain a letter or a digit, stripped of spaces.
 
     A full stop ends no sentence after an initial, the number of an item or a usual abbreviation, nor before a small
     letter.
@@ -32,7 +32,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Where those sentences begin and end."""
+    """Start and end of the sentences of ``split_sentences``."""
     found, start = [], 0
     for end in _END.finditer(text):
         if _continues(text[start : end.end()], text[end.end() :], end.group()):
@@ -49,7 +49,7 @@ def _strip_span(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _continues(so_far: str, rest: str, mark: str) -> bool:
-    """Whether what looks like the end of a sentence is none."""
+    """Whether a sentence continues after an apparent end."""
     if not mark.startswith("."):
         return False
     if rest.strip() and not _OPENS.match(rest) and "\n" not in rest[: len(rest) - len(rest.lstrip())]:

@@ -23,7 +23,7 @@ _CONNECTIVES = """
 and or but nor so yet if because as while although though unless whereas whether when where why how then once here
 again further only just not very too also even still ever never now
 """
-# What is left of contractions once the apostrophe is gone.
+# Contractions without the apostrophe.
 _CONTRACTIONS = """
 dont doesnt didnt isnt arent wasnt werent hasnt havent hadnt wont wouldnt shouldnt cant cannot couldnt mustnt im ive
 id ill youre youve youd youll hes shes weve theyre theyve theyd theyll thats theres whats s t d ll re ve m

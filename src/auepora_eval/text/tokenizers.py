@@ -1,8 +1,8 @@
-"""How a text is cut into words, as rules: a plain definition each, and the same rule in a form that cuts many at once.
+"""Tokenizers: a plain definition each, and an equal fast form that tokenises many texts at once.
 
-A rule has two steps. The *cut* works on bytes: characters are lowered, dropped or turned into blanks, and what stands
-between blanks is a raw word. The *refinement* turns one raw word into the words that count: a stem, nothing (an
-article), or several. It sees each distinct raw word once, and only those it may change.
+The fast form has two steps. The byte tokenizer works on bytes: characters are lowered, dropped or turned into blanks,
+and raw tokens are what blanks separate. The transformation turns one raw token into the final tokens: a stem, nothing
+(an article), or several. It sees each distinct raw token once, and only those it may change.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ __all__ = [
 ]
 
 BLANK, NEXT_TEXT = 0, 1
-"""The bytes that end a word and a text."""
+"""The bytes that end a token and a text."""
 RESERVED_BYTES = {0: 0xC0, 1: 0xC1}
-"""Bytes that cannot occur in UTF-8 stand in for the characters that those two would have been."""
+"""Bytes that cannot occur in UTF-8 represent the characters with the codes of those two."""
 _ASCII_BLANKS = b"\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f "
 _OTHER_BLANKS = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 _PUNCTUATION = string.punctuation
@@ -50,16 +50,16 @@ _ARTICLE = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ByteTokenizer:
-    """From texts to bytes in which a blank ends each word and ``NEXT_TEXT`` each text."""
+    """Converts texts to bytes in which a blank ends each token and ``NEXT_TEXT`` each text."""
 
     name: str
     table: bytes = field(repr=False)
     dropped: bytes = b""
     lower: bool = False
     prepare: Callable[[str], str] | None = None
-    """What is done to a text first, for rules that look further than one word."""
+    """Applied to a text first, for tokenizers that look at more than one token."""
     only_lines: bool = True
-    """Whether that concerns texts of several lines alone."""
+    """Whether ``prepare`` is needed only for texts of several lines."""
 
     def __call__(self, texts: Sequence[str]) -> bytes:
         """The bytes of all texts."""
@@ -90,24 +90,24 @@ def _table(*, lower: bool, blank: bytes = b"") -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """A definition of words: ``plain`` says what they are, the rest computes the same for many texts."""
+    """A tokenizer: ``tokenize`` is its definition, the other fields compute the same for many texts."""
 
     name: str
     tokenize: Callable[[str], list[str]] = field(repr=False)
     byte_tokenizer: ByteTokenizer = field(repr=False)
     transform: Callable[[str], tuple[str, ...]] | None = field(default=None, repr=False)
-    """What a raw word becomes; ``None`` if every raw word is a word."""
+    """The tokens of a raw token; ``None`` if raw tokens are final."""
     changeable_bytes: bytes | None = field(default=None, repr=False)
-    """Raw words without any of these bytes stay as they are; ``None``: any word may change."""
+    """Raw tokens without any of these bytes do not change; ``None``: any token may change."""
     exceptions: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False, hash=False)
-    """Raw words that change although they hold no suspect byte."""
+    """Raw tokens that change although they contain none of ``changeable_bytes``."""
 
 
-# --- words as SQuAD counts them, and the same with articles ---------------------------------------------------------
+# --- SQuAD tokens, and the same with articles --------------------------------------------------------------------
 
 
 def plain_words(text: str, *, case: bool = True, punctuation: bool = True) -> list[str]:
-    """What stands between white space, in lower case and without ASCII punctuation (each unless told otherwise)."""
+    """Tokens separated by white space, by default in lower case and without ASCII punctuation."""
     if case:
         text = text.lower()
     return (text.translate(_WITHOUT_PUNCTUATION) if punctuation else text).split()
@@ -123,14 +123,14 @@ def _without_articles(word: str) -> tuple[str, ...]:
     return tuple(_ARTICLE.sub(" ", word).split())
 
 
-# An article inside a raw word needs a neighbour there that is no letter or digit: punctuation, a control character,
+# An article inside a raw token needs a neighbour that is not a letter or digit: punctuation, a control character,
 # or anything beyond ASCII.
 _ARTICLE_NEIGHBOURS = bytes(byte for byte in range(2, 256) if not chr(byte).isalnum() or byte >= 128)
 
 
 @lru_cache
 def word_tokenizer(*, case: bool = True, punctuation: bool = True, articles: bool = False) -> Tokenizer:
-    """Words by white space; ``case``, ``punctuation`` and ``articles`` say what is ignored."""
+    """A tokenizer at white space; ``case``, ``punctuation`` and ``articles`` say what is ignored."""
     options = f"{'lower' if case else 'cased'},{'bare' if punctuation else 'punctuated'}"
     dropped = _PUNCTUATION.encode() if punctuation else b""
     byte_tokenizer = ByteTokenizer(f"words[{options}]", _table(lower=case), dropped, lower=case)
@@ -151,20 +151,20 @@ def word_tokenizer(*, case: bool = True, punctuation: bool = True, articles: boo
 
 
 def _case_variants(word: str) -> list[str]:
-    """Every way to write a word in large and small letters."""
+    """All combinations of upper and lower case of a word."""
     forms = [""]
     for letter in word:
         forms = [form + cased for form in forms for cased in (letter, letter.upper())]
     return forms
 
 
-# --- words as ROUGE counts them -------------------------------------------------------------------------------------
+# --- ROUGE tokens ---------------------------------------------------------------------------------------------------
 
 _LATIN = bytes(byte for byte in range(256) if chr(byte) in string.ascii_letters + string.digits)
-_ROUGE_CUT = ByteTokenizer(
+_ROUGE_BYTES = ByteTokenizer(
     "rouge", _table(lower=True, blank=bytes(byte for byte in range(256) if byte not in _LATIN)), lower=True
 )
-_UNICODE_CUT = ByteTokenizer("unicode", _table(lower=True), lower=True)
+_UNICODE_BYTES = ByteTokenizer("unicode", _table(lower=True), lower=True)
 
 
 @lru_cache(maxsize=_CACHED_WORDS)
@@ -184,17 +184,17 @@ def _stem_unicode_token(word: str) -> tuple[str, ...]:
 
 @lru_cache
 def rouge_tokenizer(*, stem: bool = True, script: str = "latin") -> Tokenizer:
-    """The words of ROUGE: ``latin`` as the rouge-score package cuts them, ``unicode`` for every script."""
+    """The tokenizer of ROUGE: ``latin`` equals the rouge-score package, ``unicode`` supports every script."""
     name = f"rouge[{script},{'stemmed' if stem else 'whole'}]"
     if script == "latin":
         return Tokenizer(
-            name, lambda text: rouge_tokens(text, stem=stem), _ROUGE_CUT, transform=_stem_token if stem else None
+            name, lambda text: rouge_tokens(text, stem=stem), _ROUGE_BYTES, transform=_stem_token if stem else None
         )
     refine = _stem_unicode_token if stem else _unicode_token
-    return Tokenizer(name, lambda text: unicode_tokens(text, stem=stem), _UNICODE_CUT, transform=refine)
+    return Tokenizer(name, lambda text: unicode_tokens(text, stem=stem), _UNICODE_BYTES, transform=refine)
 
 
-# --- words as BLEU counts them --------------------------------------------------------------------------------------
+# --- BLEU tokens ----------------------------------------------------------------------------------------------------
 
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
 _SYMBOL = re.compile(r"([!-&(-+:-@\[-`{-~/])")
@@ -204,9 +204,9 @@ _DASH_AFTER_DIGIT = re.compile(r"([0-9])-")
 
 
 def tokenize_13a(text: str) -> list[str]:
-    """The words of mteval-v13a, WMT's tokeniser: symbols apart, full stops and commas apart unless inside a number.
+    """The tokens of mteval-v13a, WMT's tokenizer: separates symbols, and full stops and commas outside of numbers.
 
-    A hyphen at the end of a line joins it with the next; blanks at the very end go first.
+    A hyphen at the end of a line joins it with the next; trailing white space is removed first.
     """
     return _tokenize_13a_line(_join_lines(text).replace("\n", " "))
 
@@ -228,7 +228,7 @@ def _tokenize_13a_line(text: str) -> list[str]:
 
 @lru_cache(maxsize=_CACHED_WORDS)
 def _tokenize_13a_word(word: str) -> tuple[str, ...]:
-    # Every pattern looks at neighbours at most, and white space changes nothing in any of them: word by word is exact.
+    # Every pattern looks at neighbours at most, and white space does not matter: token by token is exact.
     return tuple(_tokenize_13a_line(word))
 
 
@@ -237,7 +237,7 @@ _ASCII_SYMBOLS = string.punctuation.replace("'", "").encode()
 
 @lru_cache
 def bleu_tokenizer(*, tokenize: str = "13a", lowercase: bool = False) -> Tokenizer:
-    """The words of BLEU by mteval-v13a, or as they stand between blanks (``none``)."""
+    """The tokenizer of BLEU: mteval-v13a, or white space only (``none``)."""
     name = f"bleu[{tokenize},{'lower' if lowercase else 'cased'}]"
     table = _table(lower=lowercase)
 
@@ -257,7 +257,7 @@ def bleu_tokenizer(*, tokenize: str = "13a", lowercase: bool = False) -> Tokeniz
 
 
 def custom_tokenizer(name: str, words: Callable[[str], list[str]]) -> Tokenizer:
-    """A rule whose words come from somebody else's function, text by text."""
+    """A tokenizer from a function that tokenises one text."""
     byte_tokenizer = ByteTokenizer(
         name, _table(lower=False), prepare=lambda text: " ".join(words(text)), only_lines=False
     )
@@ -266,7 +266,7 @@ def custom_tokenizer(name: str, words: Callable[[str], list[str]]) -> Tokenizer:
 
 @lru_cache
 def chrf_tokenizer(*, lowercase: bool = False) -> Tokenizer:
-    """The words of chrF++: what stands between blanks, with a punctuation mark at its end, or else its start, apart."""
+    """The word tokenizer of chrF++: splits at white space, and off a punctuation mark at the end, or else the start."""
     name = f"chrf words[{'lower' if lowercase else 'cased'}]"
 
     def plain(text: str) -> list[str]:
@@ -287,21 +287,21 @@ def _split_punctuation(word: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class CharacterTokenizer:
-    """A text as its characters, with or without white space: each is its own number already."""
+    """A tokenizer into characters, with or without white space."""
 
     lowercase: bool = False
     whitespace: bool = False
 
     @property
     def name(self) -> str:
-        """What tells this rule from others."""
+        """The unique name of the tokenizer."""
         return f"characters[{'lower' if self.lowercase else 'cased'},{'all' if self.whitespace else 'seen'}]"
 
     def text(self, text: str) -> str:
-        """The characters that count."""
+        """The text reduced to the characters that count."""
         text = text.lower() if self.lowercase else text
         return text if self.whitespace else "".join(text.split())
 
     def tokenize(self, text: str) -> list[str]:
-        """The same as a list."""
+        """The characters as a list."""
         return list(self.text(text))

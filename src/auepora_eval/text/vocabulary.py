@@ -1,9 +1,9 @@
-"""Words as numbers: many texts at once, equal words equal numbers, without a Python object per word.
+"""Vocabularies: tokens of many texts as integer ids, without a Python object per token.
 
-The bytes of all texts lie in one buffer. Up to eight bytes of a word are one 64-bit key, which *is* the word. Up to
-sixteen are two halves, known by a hash and compared in full. A longer word is its first eight bytes and then, four at a
-time, the number of what came before together with what follows. So keys are exact, whatever the text, and ``IdTable``
-makes them dense.
+The bytes of all texts are in one buffer. A token of up to eight bytes is its own 64-bit key. One of up to sixteen bytes
+is two halves, found by a hash and compared in full. The key of a longer token is built from its first eight bytes and
+then, four bytes at a time, from the id of the prefix and the following bytes. So keys are exact, and ``IdTable`` maps
+them to consecutive ids.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ Positions = npt.NDArray[np.int64]
 _HEAD, _STEP, _LONGEST = 8, 4, 64
 _PAD = bytes([BLANK]) * 16
 _LOW_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
-# No byte of UTF-8, so that the key of a long word is never that of a short one.
+# Not a byte of UTF-8, so that the key of a long token is never that of a short one.
 _LONG = np.uint64(0xFE << 56)
 _COLLISION = np.uint64(0xFD << 56)
 _Numbers = Callable[[IdTable, Keys], Ids]
-"""How keys get their numbers: ``Numbering.number`` or ``Numbering.find``."""
+"""How keys get their ids: ``Numbering.number`` or ``Numbering.find``."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenIds:
-    """The words of some texts as numbers: text ``i`` is ``ids[bounds[i] : bounds[i + 1]]``."""
+    """The token ids of some texts: text ``i`` is ``ids[bounds[i] : bounds[i + 1]]``."""
 
     ids: Ids
     bounds: Positions
 
     @classmethod
     def of(cls, ids: Ids, counts: npt.NDArray[np.int64]) -> TokenIds:
-        """From all words and the number of words of each text."""
+        """From all token ids and the number of tokens of each text."""
         bounds = np.zeros(len(counts) + 1, np.int64)
         np.cumsum(counts, out=bounds[1:])
         return cls(ids, bounds)
@@ -52,32 +52,32 @@ class TokenIds:
 
     @property
     def counts(self) -> Positions:
-        """The number of words of each text."""
+        """The number of tokens of each text."""
         return np.diff(self.bounds)
 
     @property
     def rows(self) -> Positions:
-        """For each word the text it stands in."""
+        """For each token the row of its text."""
         return np.repeat(np.arange(len(self)), self.counts)
 
     def take(self, texts: npt.NDArray[np.int64]) -> TokenIds:
-        """Some of the texts, in the order asked for, any of them as often as asked for."""
+        """The texts with these rows, in this order; rows may repeat."""
         starts, ends = self.bounds[texts], self.bounds[texts + 1]
         return TokenIds.of(self.ids.take(_concatenate_ranges(starts, ends)), ends - starts)
 
 
 def character_ids(texts: Sequence[str], tokenizer: CharacterTokenizer) -> TokenIds:
-    """The characters of each text, numbered as Unicode does."""
+    """The characters of each text as Unicode code points."""
     chosen = [tokenizer.text(text) for text in texts]
     data = "".join(chosen).encode("utf-32-le", "surrogatepass")
     return TokenIds.of(np.frombuffer(data, np.dtype("<i4")), np.fromiter(map(len, chosen), np.int64, len(chosen)))
 
 
 class Vocabulary:
-    """Numbers raw words: what a cut leaves between blanks."""
+    """Maps raw tokens of a byte tokenizer to ids."""
 
     def __init__(self, byte_tokenizer: ByteTokenizer, *, remember: bool = True) -> None:
-        """One that does not ``remember`` numbers alike but cannot say which word a number stands for."""
+        """Without ``remember`` ids are the same, but cannot be mapped back to tokens."""
         self.byte_tokenizer = byte_tokenizer
         self._remember = remember
         self._words = IdTable()
@@ -88,11 +88,11 @@ class Vocabulary:
 
     @property
     def count(self) -> int:
-        """How many different words have a number."""
+        """The number of different tokens."""
         return self._words.count
 
     def encode(self, texts: Sequence[str]) -> TokenIds:
-        """The words of each text."""
+        """The token ids of each text; new tokens are added."""
         tokenized = _TokenizedBytes.of(self.byte_tokenizer, texts)
         before = self.count
         ids = self._words.get_or_add(self._keys(tokenized, IdTable.get_or_add))
@@ -104,20 +104,20 @@ class Vocabulary:
         return TokenIds(ids, tokenized.bounds)
 
     def lookup(self, texts: Sequence[str]) -> TokenIds:
-        """The words of each text, -1 for those that have no number: cheaper where only known words matter."""
+        """The token ids of each text, -1 for unknown tokens: cheaper where only known tokens matter."""
         tokenized = _TokenizedBytes.of(self.byte_tokenizer, texts)
         return TokenIds(self._words.find(self._keys(tokenized, IdTable.find)), tokenized.bounds)
 
     def words(self, ids: Positions) -> list[str]:
-        """The words of these numbers."""
+        """The tokens with these ids."""
         return self._store.words(ids)
 
     def containing_bytes(self, ids: Positions, some: bytes) -> Positions:
-        """Those of these numbers whose words hold any of some bytes."""
+        """Those of these ids whose tokens contain any of the given bytes."""
         return self._store.containing_bytes(ids, some)
 
     def _keys(self, tokenized: _TokenizedBytes, numbers: _Numbers) -> Keys:
-        """The key of every word; 0, which no word has, for a long one that ``numbers`` does not find."""
+        """The key of every token; 0, which no token has, for a long one that ``numbers`` does not find."""
         lengths = tokenized.ends - tokenized.starts
         eights = tokenized.eights
         keys: Keys = eights[tokenized.starts]
@@ -138,7 +138,7 @@ class Vocabulary:
     def _long_keys(
         self, tokenized: _TokenizedBytes, heads: Keys, starts: Positions, lengths: Positions, numbers: _Numbers
     ) -> Keys:
-        """The keys of words of any length, four bytes at a time."""
+        """The keys of tokens of any length, four bytes at a time."""
         keys = np.zeros(len(heads), np.uint64)
         node = numbers(self._prefix(0), heads)
         pending = np.flatnonzero(node >= 0)
@@ -150,11 +150,11 @@ class Vocabulary:
             following = tokenized.eights[starts[pending] + at] & _LOW_BYTES.take(np.minimum(rest, _STEP))
             node = numbers(self._prefix(depth), (node.astype(np.uint64) << np.uint64(32)) | following)
             done = np.flatnonzero((rest <= _STEP) & (node >= 0))
-            # The depth tells words that end here from those that end elsewhere.
+            # The depth distinguishes tokens that end here from those that end elsewhere.
             keys[pending[done]] = _LONG | np.uint64(depth << 48) | node[done].astype(np.uint64)
             going = np.flatnonzero((rest > _STEP) & (node >= 0))
             pending, node = pending[going], node[going]
-        # What is longer still is hardly a word of any language: one by one will do.
+        # Longer tokens are rare: one by one is fast enough.
         for place in pending.tolist():
             word = tokenized.buffer[starts[place] : starts[place] + lengths[place]]
             if numbers is IdTable.get_or_add:
@@ -171,7 +171,7 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class _TokenizedBytes:
-    """The bytes of some texts after the cut, where their words stand, and which words belong to which text."""
+    """The tokenised bytes of some texts, the bounds of their tokens, and the tokens of each text."""
 
     buffer: bytes
     data: npt.NDArray[np.uint8]
@@ -195,14 +195,14 @@ class _TokenizedBytes:
 
     @property
     def eights(self) -> Keys:
-        """Eight bytes from any place on: the buffer as overlapping 64-bit numbers."""
+        """Eight bytes from each position: the buffer as overlapping 64-bit numbers."""
         return np.ndarray((len(self.buffer) - 7,), np.dtype("<u8"), self.buffer, strides=(1,))
 
 
 class _MediumTokenTable:
-    """Keys for words of nine to sixteen bytes: by a hash of both halves, which are then compared in full.
+    """Keys for tokens of nine to sixteen bytes: by a hash of both halves, which are then compared in full.
 
-    A word whose hash belongs to another is not ours, and goes the long way. So it stays: the first keeps the hash.
+    A token whose hash belongs to another one is a collision and handled like a longer token.
     """
 
     def __init__(self) -> None:
@@ -210,7 +210,7 @@ class _MediumTokenTable:
         self._halves = np.zeros((2, 1 << 8), np.uint64)
 
     def keys(self, heads: Keys, tails: Keys, numbers: _Numbers) -> Keys:
-        """Per word a key; 0 where it is not known, ``_COLLISION`` where the hash belongs to another word."""
+        """Per token a key; 0 where it is unknown, ``_COLLISION`` where the hash belongs to another token."""
         before = self._hashes.count
         hashed = _hash_halves(heads, tails)
         found = numbers(self._hashes, hashed)
@@ -220,7 +220,7 @@ class _MediumTokenTable:
                 grown[:, :before] = self._halves[:, :before]
                 self._halves = grown
             fresh = np.flatnonzero(found >= before)
-            # Of several words with one hash the last to write stays, with both its halves.
+            # Of several tokens with one hash the last one written is kept, with both its halves.
             self._halves[0, found[fresh]] = heads[fresh]
             self._halves[1, found[fresh]] = tails[fresh]
         same = (self._halves[0].take(found) == heads) & (self._halves[1].take(found) == tails)
@@ -240,28 +240,28 @@ def _hash_halves(heads: Keys, tails: Keys) -> Keys:
 
 
 class _WordStore:
-    """The bytes of numbered words, each after a blank, in the order of their numbers."""
+    """The bytes of the tokens, each after a blank, in the order of their ids."""
 
     def __init__(self) -> None:
         self._bytes = np.empty(1 << 12, np.uint8)
         self._ends = np.zeros(1 << 8, np.int64)
-        """Where each word ends; the first entry stands for no word."""
+        """Where each token ends; the first entry is 0."""
         self._count = 0
 
     def add(self, data: npt.NDArray[np.uint8], starts: Positions, ends: Positions) -> None:
-        """Take in further words, from where they stand in a text; the text need not stay."""
+        """Add tokens, copied from these positions of a text."""
         before, after = self._count, self._count + len(starts)
         self._ends = _grow(self._ends, after + 1)
         np.cumsum(ends - starts + 1, out=self._ends[before + 1 : after + 1])
         self._ends[before + 1 : after + 1] += self._ends[before]
         self._bytes = _grow(self._bytes, int(self._ends[after]))
-        # The byte before a word comes along, and is made a blank.
+        # The byte before a token is copied too and set to a blank.
         self._bytes[self._ends[before] : self._ends[after]] = data.take(_concatenate_ranges(starts - 1, ends))
         self._bytes[self._ends[before:after]] = BLANK
         self._count = after
 
     def words(self, ids: Positions) -> list[str]:
-        """The words of these numbers."""
+        """The tokens with these ids."""
         found = self._taken(ids).tobytes()[1:].replace(bytes([BLANK]), b" ")
         if not found.isascii():
             for character, stand_in in RESERVED_BYTES.items():
@@ -269,7 +269,7 @@ class _WordStore:
         return found.decode("utf-8", "surrogatepass").split(" ") if len(ids) else []
 
     def containing_bytes(self, ids: Positions, some: bytes) -> Positions:
-        """Those of these numbers whose words hold any of some bytes."""
+        """Those of these ids whose tokens contain any of the given bytes."""
         if not len(ids):
             return ids
         mask = np.zeros(256, np.bool_)
@@ -283,7 +283,7 @@ class _WordStore:
 
 
 def _concatenate_ranges(starts: Positions, ends: Positions) -> Positions:
-    """Every place from each start to its end, one stretch after the other."""
+    """The positions of all ranges from a start to its end, one range after the other."""
     lengths = ends - starts
     bounds = np.cumsum(lengths)
     total = int(bounds[-1]) if len(bounds) else 0
@@ -304,15 +304,15 @@ def _grow(array: Array, size: int) -> Array:
 
 
 class TokenFilter:
-    """Turns raw words into the words of a rule. Both are numbered by the same coder, so that equal stays equal."""
+    """Transforms raw token ids into the token ids of a tokenizer, within the same vocabulary."""
 
     def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary) -> None:
         self._tokenizer = tokenizer
         self.vocabulary = vocabulary
         self._counts = np.empty(0, np.int32)
-        """Per raw word how many words it becomes; -1 while that is not known."""
+        """Per raw token the number of its tokens; -1 while unknown."""
         self._first = np.empty(0, np.int32)
-        """Per raw word where those stand among ``_replacements``."""
+        """Per raw token the position of its tokens in ``_replacements``."""
         self._replacements = np.empty(0, np.int32)
         if tokenizer.exceptions:
             ids = vocabulary.encode([" ".join(tokenizer.exceptions)]).ids
@@ -330,13 +330,13 @@ class TokenFilter:
             return TokenIds(self._replacements.take(first), raw_ids.bounds)
         ends = np.cumsum(counts, dtype=np.int64)
         bounds = np.concatenate(([0], ends))[raw_ids.bounds]
-        if counts.max() == 1:  # words are dropped, none becomes several
+        if counts.max() == 1:  # tokens are dropped, none becomes several
             return TokenIds(self._replacements.take(first[counts == 1]), bounds)
         within = np.arange(bounds[-1]) - np.repeat(ends - counts, counts)
         return TokenIds(self._replacements.take(np.repeat(first, counts) + within), bounds)
 
     def _learn(self, ids: Ids) -> None:
-        """Find out what those words become that were not seen before."""
+        """Transform the raw tokens that were not seen before."""
         self._extend()
         seen = np.zeros(len(self._counts), np.bool_)
         seen[ids] = True
@@ -360,7 +360,7 @@ class TokenFilter:
         self._counts[ids] = counts
         self._first[ids] = len(self._replacements) + np.cumsum(counts) - counts
         words = self.vocabulary.encode([" ".join(chain.from_iterable(becomes))])
-        assert len(words.ids) == counts.sum(), "a refined word is cut again"
+        assert len(words.ids) == counts.sum(), "a transformed token is split again"
         self._replacements = np.concatenate((self._replacements, words.ids))
 
     def _extend(self) -> None:

@@ -1,4 +1,4 @@
-"""Dense numbers for keys: a dictionary is the definition."""
+"""Ids of keys: a dictionary is the definition."""
 
 import numpy as np
 from hypothesis import given
@@ -12,7 +12,7 @@ KEY = st.integers(0, 40) | st.integers(0, 40).map(lambda i: i << 57) | st.intege
 
 
 @given(st.lists(st.lists(KEY, max_size=60), max_size=4), st.lists(KEY, max_size=30))
-def test_equal_keys_equal_numbers(calls: list[list[int]], others: list[int]) -> None:
+def test_equal_keys_have_equal_ids(calls: list[list[int]], others: list[int]) -> None:
     numbers: dict[int, int] = {}
     ours = IdTable()
     for keys in calls:
@@ -23,7 +23,7 @@ def test_equal_keys_equal_numbers(calls: list[list[int]], others: list[int]) -> 
     assert found == [numbers.get(key, -1) for key in others]
 
 
-def test_keys_that_all_want_the_same_slot() -> None:
+def test_keys_with_the_same_slot() -> None:
     usual = id_table._slots
     id_table._slots = lambda keys, level, table: np.zeros(len(keys), np.int64)
     try:

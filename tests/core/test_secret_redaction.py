@@ -1,4 +1,4 @@
-"""Secrets are taken out of texts, values and errors, however they are written there."""
+"""Redaction of secrets in strings, values and errors, also where they are escaped."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ def test_values(secrets: list[str], value: Any, want: Any, why: str) -> None:
 
 
 @pytest.mark.parametrize(("secrets", "value", "want", "why"), ROWS, ids=[row[-1] for row in ROWS])
-def test_what_would_be_changed_is_found_in_json(secrets: list[str], value: Any, want: Any, why: str) -> None:
+def test_found_in_json_agrees_with_redaction(secrets: list[str], value: Any, want: Any, why: str) -> None:
     data = json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
     assert Secrets(secrets).in_bytes(data) or value == want, why
 
@@ -46,21 +46,21 @@ def test_messages(secret: str, message: str, want: str, why: str) -> None:
 
 
 @pytest.mark.parametrize(("secrets", "value", "want", "why"), ROWS, ids=[row[-1] for row in ROWS])
-def test_what_would_be_changed_is_found(secrets: list[str], value: Any, want: Any, why: str) -> None:
+def test_found_in_agrees_with_redaction(secrets: list[str], value: Any, want: Any, why: str) -> None:
     assert Secrets(secrets).found_in(value) is (value != want), why
     assert Secrets(secrets).found_in(Response("a", metadata={"b": value})) is (value != want), why
 
 
-def test_what_stands_under_some_names_is_left() -> None:
-    held = [Document("abc", "abc", {"citations": ["abc"], "other": "abc"})]
+def test_excluded_names_are_not_redacted() -> None:
+    value = [Document("abc", "abc", {"citations": ["abc"], "other": "abc"})]
     want = [Document("abc", "***", {"citations": ["abc"], "other": "***"})]
-    assert Secrets(["abc"]).value(held, but=("doc_id", "citations")) == want
+    assert Secrets(["abc"]).value(value, but=("doc_id", "citations")) == want
 
 
-def test_nothing_is_found_where_there_are_no_secrets() -> None:
+def test_no_secrets() -> None:
     assert not Secrets().in_bytes("anything…".encode())
-    held = {"a": ["b"]}
-    assert Secrets().value(held) is held
+    value = {"a": ["b"]}
+    assert Secrets().value(value) is value
 
 
 def test_errors() -> None:
@@ -99,7 +99,7 @@ KEPT = [  # the name of a variable or of what is read from one, whether it is li
 
 
 @pytest.mark.parametrize(("name", "want", "why"), KEPT, ids=[row[-1] for row in KEPT])
-def test_names_of_what_is_kept_in_variables(name: str, want: bool, why: str) -> None:
+def test_names_of_environment_variables(name: str, want: bool, why: str) -> None:
     assert may_name_secret(name) is want, why
 
 

@@ -1,4 +1,4 @@
-"""Bytes for another process: few as they are, many by a file that is gone when they have arrived."""
+"""Transfer of bytes to another process: small ones directly, large ones through a file that is removed."""
 
 import os
 from pathlib import Path
@@ -22,14 +22,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_few_bytes_go_as_they_are(folder: Path) -> None:
+def test_small_payload_is_not_spilled(folder: Path) -> None:
     with SharedMemoryTransfer() as under_way:
         assert under_way.dump(b"few") == b"few"
         assert load(b"few") == b"few"
         assert not list(folder.iterdir())
 
 
-def test_many_lie_where_nobody_else_may_read_until_they_are_fetched(folder: Path) -> None:
+def test_large_payload_is_in_a_private_file_until_it_is_loaded(folder: Path) -> None:
     with SharedMemoryTransfer() as under_way:
         first, second = under_way.dump(MANY), under_way.dump(MANY + b"y")
         assert isinstance(first, SpilledBytes)
@@ -45,7 +45,7 @@ def test_many_lie_where_nobody_else_may_read_until_they_are_fetched(folder: Path
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full on this system")
-def test_where_there_is_no_room_the_pipe_must_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_falls_back_to_the_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     with SharedMemoryTransfer() as under_way:
         assert isinstance(under_way.dump(MANY), SpilledBytes)
         real = open
@@ -53,13 +53,13 @@ def test_where_there_is_no_room_the_pipe_must_do(monkeypatch: pytest.MonkeyPatch
         assert under_way.dump(MANY) == MANY
 
 
-def test_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_folder_that_cannot_be_created(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(shm_transfer, "_shm_with_space", lambda: folder / "not there")
     with SharedMemoryTransfer() as under_way:
         assert under_way.dump(MANY) == MANY
 
 
-def test_little_room_in_memory(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_little_shared_memory(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(shm_transfer, "_MIN_FREE_BYTES", 1 << 60)
     monkeypatch.setattr("tempfile.tempdir", str(folder / "usual"))
     (folder / "usual").mkdir()
@@ -89,7 +89,7 @@ def test_long_texts_in_two_processes(folder: Path) -> None:
     assert not list(folder.iterdir())
 
 
-def test_who_stops_leaves_no_texts_behind(folder: Path) -> None:
+def test_interrupted_stream_leaves_no_files(folder: Path) -> None:
     samples, outputs = long_rows(800)
 
     def stop(_: int) -> Any:

@@ -1,4 +1,4 @@
-"""ROUGE's tokens: rows with reasons, and rouge-score's own tokeniser on any text."""
+"""ROUGE's tokens: rows with reasons, and rouge-score's own tokenizer on any text."""
 
 from collections.abc import Callable
 

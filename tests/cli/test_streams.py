@@ -26,6 +26,7 @@ ROWS = [  # encoding, shell command, exit code, in stdout, in stderr, why
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoding", "arguments", "code", "out", "err", "why"), ROWS, ids=[f"{row[0]}: {row[-1]}" for row in ROWS]
 )

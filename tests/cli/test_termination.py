@@ -97,6 +97,7 @@ def scoring(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGINT])
 def test_signal_while_scoring_in_processes_leaves_nothing(
     scoring: "subprocess.Popen[bytes]", number: signal.Signals
@@ -133,6 +134,7 @@ run: {concurrency: 2}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_signal_ends_processes_of_a_command_system(tmp_path: Path, number: signal.Signals) -> None:
     samples = [{"sample_id": str(n), "query": "?", "relevant_docs": ["a"]} for n in range(3000)]

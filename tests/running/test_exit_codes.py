@@ -180,6 +180,7 @@ class TestClosedPipes:
         assert done.returncode == 1, done.stderr
         assert ElementTree.parse("gates.xml").getroot().get("failures") == "1"
 
+    @pytest.mark.slow
     def test_closed_pipe_keeps_every_exit_code(self, project: Projects, auepora: Run) -> None:
         mine = project(6)
         mine.plan(more="gates: ['recall@5 >= 0.99']\n")

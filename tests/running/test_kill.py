@@ -180,7 +180,6 @@ MOMENTS = [  # what is called, whether the process is killed before or after it,
     "auepora_eval.store.runs:RunStore.put_results before 1",
     "auepora_eval.store.runs:RunStore.finish before 1",
 ]
-IN_THE_FAST_SET = 3
 
 
 def judged_results(path: Path) -> tuple[object, object, object]:
@@ -202,9 +201,8 @@ def judged_results(path: Path) -> tuple[object, object, object]:
     return document, outputs, sorted(judgements, key=repr)
 
 
-@pytest.mark.parametrize(
-    "moment", [*MOMENTS[:IN_THE_FAST_SET], *(pytest.param(one, marks=pytest.mark.slow) for one in MOMENTS[3:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", MOMENTS)
 def test_killed_while_scoring_and_resumed(project: Callable[[int], Project], moment: str) -> None:
     mine = project(60)
     (mine.folder / "judge_rag.py").write_text(JUDGE)

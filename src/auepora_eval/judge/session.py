@@ -135,10 +135,10 @@ class JudgeSession:
         result, shared = await self._ask_deduplicated(state, critic, request, digest, cache_digest)
         return self._record(critic, request, result, shared=shared)
 
-    def reused(self, critic: Critic, request: JudgeRequest, result: Judgement | JudgeError) -> None:
+    def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
         """Record that a metric reused the result of another metric's request."""
         self._num_requested += 1
-        judgement, error = (None, result) if isinstance(result, JudgeError) else (result, None)
+        judgement, error = (None, outcome) if isinstance(outcome, JudgeError) else (outcome, None)
         with contextlib.suppress(JudgeError):
             self._record(critic, request, CallResult(judgement, error), shared=True)
 

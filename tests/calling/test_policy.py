@@ -8,26 +8,26 @@ from auepora_eval.calling.policy import CallPolicy
 from auepora_eval.core.errors import BadValueError
 
 ROWS: list[tuple[str, Any, str]] = [
-    ("top_k", 0, "top_k must be a whole number of at least 1, not 0"),
-    ("concurrency", 0, "concurrency must be a whole number of at least 1, not 0"),
-    ("concurrency", True, "concurrency must be a whole number of at least 1, not True"),
-    ("concurrency", 2.0, "concurrency must be a whole number of at least 1, not 2.0"),
-    ("retries", -1, "retries must be a whole number of at least 0, not -1"),
-    ("max_failures", -1, "max_failures must be a whole number of at least 0, not -1"),
+    ("top_k", 0, "top_k must be an integer >= 1, not 0"),
+    ("concurrency", 0, "concurrency must be an integer >= 1, not 0"),
+    ("concurrency", True, "concurrency must be an integer >= 1, not True"),
+    ("concurrency", 2.0, "concurrency must be an integer >= 1, not 2.0"),
+    ("retries", -1, "retries must be an integer >= 0, not -1"),
+    ("max_failures", -1, "max_failures must be an integer >= 0, not -1"),
     ("timeout", 0, "timeout must be a number of seconds above 0, not 0"),
     ("timeout", float("nan"), "timeout must be a number of seconds above 0, not nan"),
     ("timeout", float("inf"), "timeout must be a number of seconds above 0, not inf"),
     ("timeout", "30", "timeout must be a number of seconds above 0, not '30'"),
-    ("backoff", -0.1, "backoff must be a number of seconds of at least 0, not -0.1"),
+    ("backoff", -0.1, "backoff must be a number of seconds >= 0, not -0.1"),
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "says"), ROWS, ids=[row[2] for row in ROWS])
-def test_what_cannot_be_meant_is_refused(name: str, value: object, says: str) -> None:
-    with pytest.raises(BadValueError) as told:
+@pytest.mark.parametrize(("name", "value", "message"), ROWS, ids=[row[2] for row in ROWS])
+def test_bad_policies(name: str, value: object, message: str) -> None:
+    with pytest.raises(BadValueError) as caught:
         CallPolicy(**{name: value})  # type: ignore[arg-type]
-    assert str(told.value) == says
+    assert str(caught.value) == message
 
 
-def test_the_least_of_everything_can_be_meant() -> None:
+def test_smallest_values_are_accepted() -> None:
     CallPolicy(top_k=1, concurrency=1, retries=0, max_failures=0, timeout=1e-3, backoff=0)

@@ -28,10 +28,10 @@ def made(name: str, base: type[Exception] = Exception, **attributes: Any) -> Exc
 
 
 def http_error(status: int, **headers: str) -> urllib.error.HTTPError:
-    held = email.message.Message()
+    fields = email.message.Message()
     for name, value in headers.items():
-        held[name.replace("_", "-")] = value
-    return urllib.error.HTTPError("http://127.0.0.1", status, "", held, None)
+        fields[name.replace("_", "-")] = value
+    return urllib.error.HTTPError("http://127.0.0.1", status, "", fields, None)
 
 
 ERRORS: list[tuple[str, BaseException, bool]] = [
@@ -74,7 +74,7 @@ ERRORS: list[tuple[str, BaseException, bool]] = [
 
 
 @pytest.mark.parametrize(("error", "want"), [row[1:] for row in ERRORS], ids=[row[0] for row in ERRORS])
-def test_which_failures_may_pass(error: BaseException, want: bool) -> None:
+def test_transient_failures(error: BaseException, want: bool) -> None:
     assert is_transient(error) is want
 
 
@@ -96,18 +96,18 @@ AFTER: list[tuple[str, BaseException, float | None]] = [
 
 
 @pytest.mark.parametrize(("error", "want"), [row[1:] for row in AFTER], ids=[row[0] for row in AFTER])
-def test_how_long_a_system_asks_to_be_left_alone(error: BaseException, want: float | None) -> None:
+def test_retry_after_of_errors(error: BaseException, want: float | None) -> None:
     assert retry_after(error) == want
 
 
-def test_a_date_to_come_back_at() -> None:
+def test_retry_after_as_a_date() -> None:
     in_a_minute = parse_retry_after(email.utils.formatdate(time.time() + 60, usegmt=True))
     assert in_a_minute is not None
     assert 50 < in_a_minute <= 60
     assert parse_retry_after("Thu, 01 Jan 1970 00:00:10 GMT") == 0.0
 
 
-def test_waits_grow_spread_and_have_a_limit() -> None:
+def test_backoff_grows_with_jitter_up_to_a_limit() -> None:
     waits = Backoff(CallPolicy(backoff=0.5))
     drawn = [[waits.delay(n, TimeoutError()) for _ in range(200)] for n in (1, 2, 3, 20, 5000)]
     for some, limit in zip(drawn, (0.5, 1.0, 2.0, 60.0, 60.0), strict=True):
@@ -118,7 +118,7 @@ def test_waits_grow_spread_and_have_a_limit() -> None:
     assert drawn[0] == [again.delay(1, TimeoutError()) for _ in range(200)]  # drawn from a seed
 
 
-def test_a_wait_asked_for_is_kept_within_reason() -> None:
+def test_retry_after_is_limited() -> None:
     waits = Backoff(CallPolicy(backoff=0.5))
     for asked_for, least in ((7, 7.0), (10_000, MAX_RETRY_AFTER), (float("inf"), MAX_RETRY_AFTER)):
         wait = waits.delay(1, SystemCallError("busy", retry=True, retry_after=asked_for))
@@ -127,7 +127,7 @@ def test_a_wait_asked_for_is_kept_within_reason() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("passes_after", "retries"), [(1, 1), (2, 3), (2, 1)])
-def test_a_call_is_repeated_until_it_passes_or_is_given_up(kind: str, passes_after: int, retries: int) -> None:
+def test_call_is_retried_until_it_succeeds_or_is_given_up(kind: str, passes_after: int, retries: int) -> None:
     calls: Counter[int] = Counter()
 
     def run(sample: EvaluationSample) -> SystemOutputs:
@@ -142,11 +142,11 @@ def test_a_call_is_repeated_until_it_passes_or_is_given_up(kind: str, passes_aft
     error = None if passes_after <= retries else f"raised: ConnectionError: attempt {attempts}"
     assert (result.delivered, result.ended) == (6, "done")
     assert [calls[n] for n in range(6)] == [1, attempts] * 3
-    assert [held.extra for held in book.by_position()] == [{}, {"attempts": attempts}] * 3
+    assert [one.extra for one in book.by_position()] == [{}, {"attempts": attempts}] * 3
     assert book.errors() == [None, error] * 3
 
 
-def test_the_asked_wait_is_kept_before_asking_again() -> None:
+def test_retry_after_is_respected() -> None:
     moments: list[float] = []
 
     def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
@@ -162,7 +162,7 @@ def test_the_asked_wait_is_kept_before_asking_again() -> None:
     assert book[0].output.timings["started"] >= time.time() - 30
 
 
-def test_while_a_call_waits_it_keeps_its_place() -> None:
+def test_pending_retry_counts_towards_concurrency() -> None:
     order: list[int] = []
 
     def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:

@@ -35,7 +35,7 @@ def later(call: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["threads", "loop"])
-def test_finishing_waits_for_what_is_in_flight_and_starts_nothing_new(kind: str) -> None:
+def test_finish_waits_for_calls_in_flight(kind: str) -> None:
     stop, started = Stop(), 0
 
     def note() -> None:
@@ -61,7 +61,7 @@ def test_finishing_waits_for_what_is_in_flight_and_starts_nothing_new(kind: str)
     assert len(book) == started
 
 
-def test_finishing_from_the_delivery_itself() -> None:
+def test_finish_from_deliver() -> None:
     stop = Stop()
     kept: list[TaskOutput] = []
 
@@ -74,7 +74,7 @@ def test_finishing_from_the_delivery_itself() -> None:
     assert (result.delivered, result.ended, result.message) == (3, "stopped", "stopped after 3 answers")
 
 
-def test_finishing_when_all_is_answered_is_done() -> None:
+def test_finish_after_the_last_output_is_done() -> None:
     stop = Stop()
 
     def deliver(answers: list[TaskOutput]) -> None:
@@ -84,14 +84,14 @@ def test_finishing_when_all_is_answered_is_done() -> None:
     assert asked(in_kind("inline", own), 3, deliver=deliver, stop=stop, total=3)[0].ended == "done"
 
 
-def test_a_stop_given_before_the_start_asks_nothing() -> None:
+def test_stop_before_the_start_makes_no_calls() -> None:
     stop = Stop()
     stop.finish()
     assert asked(in_kind("threads", own), 3, concurrency=2, stop=stop)[0].delivered == 0
 
 
 @pytest.mark.parametrize("kind", ["inline", "threads", "loop"])
-def test_waiting_calls_are_dropped_when_finishing_and_not_recorded(kind: str) -> None:
+def test_pending_retries_are_dropped_on_finish(kind: str) -> None:
     stop = Stop()
 
     def run(sample: EvaluationSample) -> SystemOutputs:
@@ -109,7 +109,7 @@ def test_waiting_calls_are_dropped_when_finishing_and_not_recorded(kind: str) ->
 
 
 @pytest.mark.parametrize("kind", ["threads", "loop"])
-def test_leaving_now_does_not_wait_and_keeps_what_has_arrived(kind: str, release: threading.Event) -> None:
+def test_now_does_not_wait_and_delivers_what_arrived(kind: str, release: threading.Event) -> None:
     def plain(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
         if number(sample) % 4 == 3:
             release.wait(timeout=60)
@@ -134,7 +134,7 @@ def test_leaving_now_does_not_wait_and_keeps_what_has_arrived(kind: str, release
     assert sorted(answer.task.position for answer in book) == [0, 1, 2, 4, 5, 6, 8, 9, 10]
 
 
-def test_leaving_now_by_a_signal_interrupts_a_call_in_the_asking_thread() -> None:
+def test_now_by_a_signal_interrupts_a_call_in_the_calling_thread() -> None:
     stop = Stop()
 
     def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
@@ -153,7 +153,7 @@ def test_leaving_now_by_a_signal_interrupts_a_call_in_the_asking_thread() -> Non
     assert (result.delivered, result.ended) == (2, "stopped")
 
 
-def test_a_signal_handler_may_finish_while_the_asking_thread_waits(release: threading.Event) -> None:
+def test_signal_handler_may_finish_during_a_wait(release: threading.Event) -> None:
     stop = Stop()
 
     def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
@@ -174,7 +174,7 @@ def test_a_signal_handler_may_finish_while_the_asking_thread_waits(release: thre
     assert (result.delivered, result.ended, book.errors()) == (3, "stopped", [None] * 3)
 
 
-def test_a_failure_while_leaving_is_not_recorded() -> None:
+def test_failure_during_a_stop_is_not_recorded() -> None:
     stop = Stop()
 
     def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
@@ -216,7 +216,7 @@ def test_exactly_as_many_failures_as_allowed_do_not_end_it() -> None:
     assert asked(run, 3, max_failures=2, total=3)[0].ended == "done"  # nothing was left to ask
 
 
-def test_ctrl_c_while_calls_hang_is_prompt_and_what_was_delivered_is_safe(release: threading.Event) -> None:
+def test_ctrl_c_during_hanging_calls_keeps_delivered_outputs(release: threading.Event) -> None:
     def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
         if number(sample) >= 4:
             release.wait(timeout=60)
@@ -279,7 +279,7 @@ SYSTEMS = ["plain", "in_a_thread", "blocking", "stubborn"]
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_end_of_a_process_is_not_held_up_by_what_hangs(system: str) -> None:
+def test_hanging_calls_do_not_block_the_exit(system: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", HANGING, system, "0.2"], capture_output=True, text=True, timeout=120, check=False
     )
@@ -288,7 +288,7 @@ def test_the_end_of_a_process_is_not_held_up_by_what_hangs(system: str) -> None:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_nor_is_ctrl_c(system: str) -> None:
+def test_hanging_calls_do_not_block_ctrl_c(system: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HANGING, system, "600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

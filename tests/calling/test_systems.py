@@ -1,4 +1,4 @@
-"""What may be asked: every shape of a system is called rightly, and what does not fit is told why."""
+"""Supported forms of a system are called, and others are refused with a reason."""
 
 import asyncio
 import functools
@@ -127,12 +127,12 @@ SPLIT: list[tuple[str, object, bool, bool]] = [  # what, system, whether it wait
 
 @pytest.mark.parametrize("concurrency", [1, 3])
 @pytest.mark.parametrize(("system", "waits", "called"), [r[1:] for r in FITTING], ids=[r[0] for r in FITTING])
-def test_what_fits_is_called(system: object, waits: bool, called: str, concurrency: int) -> None:
+def test_supported_systems_are_called(system: object, waits: bool, called: str, concurrency: int) -> None:
     made = as_system(system)
     assert (made.is_async, made.called) == (waits, called)
     result, book = asked(system, 5, concurrency=concurrency)
     assert result.failed == 0, book.errors()
-    assert [held.retrieved[0].doc.doc_id for held in book.by_position()] == [f"q{n}" for n in range(5)]
+    assert [one.retrieved[0].doc.doc_id for one in book.by_position()] == [f"q{n}" for n in range(5)]
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
@@ -142,16 +142,16 @@ def test_parts_are_called_one_after_the_other_and_timed(
 ) -> None:
     assert as_system(system).is_async is waits
     _, book = asked(system, 5, concurrency=concurrency, top_k=1)
-    for held in book.by_position():
-        assert held.error is None
-        assert [item.doc.doc_id for item in held.retrieved] == ["a"]
-        assert held.response == (Response("why? alpha") if answers else None)
+    for one in book.by_position():
+        assert one.error is None
+        assert [item.doc.doc_id for item in one.retrieved] == ["a"]
+        assert one.response == (Response("why? alpha") if answers else None)
         parts = {"retrieval", "generation"} if answers else {"retrieval"}
-        assert set(held.timings) == {"end_to_end", "started", *parts}
-        assert sum(held.timings[part] for part in parts) <= held.timings["end_to_end"]
+        assert set(one.timings) == {"end_to_end", "started", *parts}
+        assert sum(one.timings[part] for part in parts) <= one.timings["end_to_end"]
 
 
-def test_a_plain_part_beside_an_async_one_does_not_hold_up_the_loop() -> None:
+def test_plain_part_does_not_block_the_loop() -> None:
     together = threading.Barrier(40)  # opens only if forty retrievals run at once
 
     class Meeting:
@@ -237,7 +237,7 @@ UNFIT: list[tuple[str, object, str]] = [
 
 
 @pytest.mark.parametrize(("system", "want"), [row[1:] for row in UNFIT], ids=[row[0] for row in UNFIT])
-def test_what_does_not_fit_is_told_why(system: object, want: str) -> None:
-    with pytest.raises(BadTypeError) as told:
+def test_unsupported_systems_are_refused_with_a_reason(system: object, want: str) -> None:
+    with pytest.raises(BadTypeError) as caught:
         as_system(system)
-    assert want in str(told.value)
+    assert want in str(caught.value)

@@ -55,9 +55,7 @@ def hanging_async(*, every: int, times: int = 10**9, stubborn: bool = False) -> 
 
 @pytest.mark.parametrize("kind", ["threads", "coroutines", "stubborn coroutines"])
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_a_call_that_hangs_is_a_failure_and_its_place_is_taken(
-    kind: str, concurrency: int, release: threading.Event
-) -> None:
+def test_hanging_call_is_a_failure_and_frees_its_slot(kind: str, concurrency: int, release: threading.Event) -> None:
     system = hanging(release, every=5) if kind == "threads" else hanging_async(every=5, stubborn="stubborn" in kind)
     result, book = asked(system, 12, timeout=0.5, concurrency=concurrency)
     assert (result.delivered, result.failed, result.ended) == (12, 3, "done")
@@ -72,7 +70,7 @@ def test_a_call_that_hung_once_is_repeated(kind: str, release: threading.Event) 
     system = hanging(release, every=4, times=1) if kind == "threads" else hanging_async(every=4, times=1)
     result, book = asked(system, 8, timeout=0.5, concurrency=3, retries=1)
     assert (result.failed, result.ended) == (0, "done")
-    assert [held.extra.get("attempts") for held in book.by_position()] == [2, None, None, None, 2, None, None, None]
+    assert [one.extra.get("attempts") for one in book.by_position()] == [2, None, None, None, 2, None, None, None]
     # The time is that of the attempt which succeeded.
     assert book.by_position()[0].timings["end_to_end"] < 0.5
 
@@ -93,7 +91,7 @@ def test_an_answer_that_comes_too_late_is_dropped() -> None:
     assert book.errors()[0] == "timeout: no answer within 0.5 s"
 
 
-def test_an_answer_after_the_deadline_counts_as_late_even_if_nobody_looked_in_between() -> None:
+def test_late_output_is_a_timeout() -> None:
     def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
         time.sleep(0.8 if number(sample) == 1 else 0)
         return own(sample)
@@ -102,7 +100,7 @@ def test_an_answer_after_the_deadline_counts_as_late_even_if_nobody_looked_in_be
     assert book.errors() == [None, "timeout: no answer within 0.5 s"]
 
 
-def test_a_system_that_only_hangs_is_not_asked_for_ever(release: threading.Event) -> None:
+def test_system_that_only_hangs_ends_the_calls(release: threading.Event) -> None:
     result, book = asked(hanging(release, every=1), 10_000, timeout=0.02, concurrency=4)
     assert result.ended == "hung"
     assert "calls hang that were given up after 0.02 s each" in result.message

@@ -1,18 +1,16 @@
-"""Asking a system: many calls at once, each with a deadline, failures recorded, nothing lost.
+"""Calling a system: many calls at once, each with a deadline, with retries and recorded failures.
 
-======== ==========================================================================================
-module   what it holds
-======== ==========================================================================================
-ask      ``ask``: tasks go out, answers are delivered as they arrive; ``Asked`` says how it ended
-policy   ``Task``, ``Answer``, ``CallPolicy``: what is asked, what came back, and the rules
-systems  ``as_system``: the shapes a system may have
-split    a retriever and a generator as one system
-parts    the other way round: a system and its retriever, to put another one in its place
-stop     ``Stop``: ends an asking from another thread or a signal handler
-retry    which failures may pass, and how long to wait
-callers  the asking thread itself, or daemon threads
-loops    an event loop for asynchronous systems
-attempt  one call and what came of it
-outcome  what is recorded of it
-======== ==========================================================================================
+=====================  =====================================================================================
+``calls``              ``call_system``: calls the system for many tasks and delivers the outputs as they arrive
+``policy``             ``Task``, ``TaskOutput``, ``CallPolicy``: calls to make, their outputs, and the limits
+``systems``            ``as_system``: the supported forms of a system
+``retrieve_generate``  a retriever and a generator combined into one system
+``system_parts``       a system decomposed into its retriever and the rest
+``stop``               ``Stop``: stops the calls from another thread or a signal handler
+``retry``              which failures are transient, and the backoff
+``callers``            calls in the calling thread, or in daemon threads
+``loops``              calls in an event loop, for asynchronous systems
+``attempt``            one call and its result
+``outcome``            the recorded output of an attempt
+=====================  =====================================================================================
 """

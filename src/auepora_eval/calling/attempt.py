@@ -1,4 +1,4 @@
-"""One attempt at one task: when it began, how long it took, what came of it."""
+"""One attempt at one task: start time, duration, and result or error."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["Attempt"]
 
 
 class Attempt:
-    """One call of the system. Filled in by whoever carries it out, read by the asking thread once it is handed back."""
+    """One call of the system. Filled in by the caller's thread, read by the main thread once it is in the inbox."""
 
     __slots__ = ("_begun", "abandoned", "deadline", "elapsed", "error", "handle", "number", "started", "task", "value")
 
     def __init__(self, task: Task, number: int = 1) -> None:
         self.task = task
         self.number = number
-        """1 for the first, 2 for the first repetition."""
+        """1 for the first call, 2 for the first retry."""
         self.deadline = float("inf")
         """On the clock of ``time.monotonic``."""
         self.abandoned = False
-        """Set by the asking thread once it waits no longer; what comes back after that is dropped."""
+        """Set by the main thread once it no longer waits; a later result is dropped."""
         self.started = time.time()
         self.elapsed = 0.0
         self.value: Any = None
@@ -35,29 +35,29 @@ class Attempt:
         self._begun = 0.0
 
     def next(self) -> Attempt:
-        """The repetition of this one."""
+        """The retry of this attempt."""
         return Attempt(self.task, self.number + 1)
 
     @property
     def has_begun(self) -> bool:
-        """Whether somebody carries it out, or did."""
+        """Whether the call was started."""
         return self._begun > 0
 
     def begin(self) -> None:
-        """Note the time."""
+        """Record the start time."""
         self.started = time.time()
         self._begun = time.perf_counter()
 
     def end(self) -> None:
-        """Note how long it took."""
+        """Record the duration."""
         self.elapsed = time.perf_counter() - self._begun
 
     def execute(self, system: System, top_k: int) -> None:
-        """Call a system that is not asynchronous; whatever it raises is kept, an exit or an interrupt too."""
+        """Call a system that is not asynchronous; any exception is kept, an exit or an interrupt too."""
         self.begin()
         try:
             self.value = system.call(self.task.sample, top_k)
-        except BaseException as error:  # the user's code may raise anything; that is its answer to this sample
+        except BaseException as error:  # the user's code may raise anything; it is recorded as the output
             self.error = error
         self.end()
 

@@ -1,4 +1,4 @@
-"""Who carries out calls of a plain system: the asking thread itself, or threads of their own."""
+"""Callers for plain systems: in the calling thread itself, or in daemon threads."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from .systems import System
 __all__ = ["Caller", "Inbox", "InlineCaller", "ThreadCaller"]
 
 Inbox = SimpleQueue[Attempt | None]
-"""Where finished attempts arrive; ``None`` only wakes whoever waits."""
+"""The queue of finished attempts; ``None`` only wakes the reader."""
 
 
 class Caller(Protocol):
-    """Carries out attempts and hands each back through the inbox. Used by the asking thread alone."""
+    """Executes attempts and returns each through the inbox. Used by the main thread alone."""
 
     def start(self, attempt: Attempt) -> None:
-        """Carry out an attempt, soon."""
+        """Start an attempt."""
         ...
 
     def abandon(self, attempt: Attempt) -> None:
-        """Wait no longer for it; if it comes back after all, that is through the inbox too."""
+        """Stop waiting for it; if it finishes after all, it arrives in the inbox too."""
         ...
 
     def stuck_at(self) -> float | None:
-        """When, on the monotonic clock, it is given up unless it gives a sign of life; ``None`` if all is well.
+        """When, on the monotonic clock, the caller counts as blocked unless it responds; ``None`` if all is well.
 
-        While there is such a time it is given nothing new.
+        Until then no new attempt is started.
         """
         ...
 
     def close(self, *, graceful: bool) -> None:
-        """Let go of everything, without waiting for what hangs; ``graceful`` where nothing is in flight."""
+        """Release everything without waiting for calls that hang; ``graceful`` if nothing is in flight."""
         ...
 
 
 class InlineCaller:
-    """Calls in the asking thread, one after the other: objects bound to that thread keep working."""
+    """Calls in the calling thread, one after the other: objects bound to that thread keep working."""
 
     def __init__(self, system: System, top_k: int, inbox: Inbox, stop: Stop) -> None:
         self._system, self._top_k, self._inbox, self._stop = system, top_k, inbox, stop
 
     def start(self, attempt: Attempt) -> None:
-        """Carry it out here and now."""
+        """Execute it in this thread."""
         with self._stop.interrupting():
             attempt.execute(self._system, self._top_k)
         if isinstance(attempt.error, KeyboardInterrupt):
@@ -55,14 +55,14 @@ class InlineCaller:
         self._inbox.put(attempt)
 
     def abandon(self, attempt: Attempt) -> None:
-        """Never asked for: nothing here has a deadline."""
+        """Never called: there are no deadlines here."""
 
     def stuck_at(self) -> float | None:
         """Never."""
         return None
 
     def close(self, *, graceful: bool) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
 
 class ThreadCaller:
@@ -80,7 +80,7 @@ class ThreadCaller:
         self._closed = False
 
     def start(self, attempt: Attempt) -> None:
-        """Hand it to a thread that is free, or to a fresh one."""
+        """Give it to an idle thread, or to a new one."""
         if self._free.empty():
             self._start_thread()
         else:
@@ -89,18 +89,18 @@ class ThreadCaller:
 
     def _start_thread(self) -> None:
         try:
-            threading.Thread(target=self._serve, name=f"asking-{self._threads}", daemon=True).start()
+            threading.Thread(target=self._serve, name=f"calling-{self._threads}", daemon=True).start()
         except RuntimeError as error:
             raise BadValueError(
-                f"no more than {self._threads} threads can be started here ({error}); ask for less concurrency"
+                f"no more than {self._threads} threads can be started here ({error}); lower the concurrency"
             ) from error
         self._threads += 1
 
     def _serve(self) -> None:
         while (attempt := self._work.get()) is not None and not self._closed:
             attempt.execute(self._system, self._top_k)
-            # Looked at once, so that a thread says it is free exactly if it stays; and says so before the attempt is
-            # back, so that whoever takes it finds this thread and not a reason for a new one.
+            # Read once, so that a thread reports idle exactly if it stays; and reported before the attempt is returned,
+            # so that the next attempt uses this thread instead of a new one.
             left_behind = attempt.abandoned
             if not left_behind:
                 self._free.put(None)
@@ -109,7 +109,7 @@ class ThreadCaller:
                 return
 
     def abandon(self, attempt: Attempt) -> None:
-        """Its thread is not counted on any more."""
+        """Leave its thread behind."""
         attempt.abandoned = True
 
     def stuck_at(self) -> float | None:
@@ -117,7 +117,7 @@ class ThreadCaller:
         return None
 
     def close(self, *, graceful: bool) -> None:
-        """Let threads end as they come free."""
+        """End threads as they become idle."""
         self._closed = True
         for _ in range(self._threads):
             self._work.put(None)

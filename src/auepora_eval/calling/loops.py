@@ -1,4 +1,4 @@
-"""Who carries out calls of an asynchronous system: one event loop in a thread of its own."""
+"""The caller for asynchronous systems: one event loop in a thread of its own."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .systems import System
 __all__ = ["GRACE", "LoopCaller"]
 
 GRACE = 3.0
-"""Seconds after a deadline within which the loop must give a sign of life, or is taken for blocked.
+"""Seconds after a deadline within which the loop must respond, or counts as blocked.
 
-Where calls may take longer than this it has as long as one call: coroutines that compute without yielding make each
-other late, which is bad enough, but the loop goes on.
+If calls may take longer than this it has as long as one call: coroutines that compute without yielding delay each
+other, but the loop continues.
 """
-_PARTING = 1.0
-"""Seconds that cancelled coroutines have to clean up when the asking ends."""
+_CLEANUP_SECONDS = 1.0
+"""Seconds that cancelled coroutines have to clean up at the end."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,11 +39,11 @@ class LoopCaller:
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(DaemonThreadPool(threads))
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds its tasks only weakly
-        self._patience = max(GRACE, timeout or 0.0)
+        self._max_delay = max(GRACE, timeout or 0.0)
         self._alive_at = 0.0
-        self._asked_for_sign: float | None = None
+        self._probe_sent_at: float | None = None
         self._closed = False
-        self._thread = threading.Thread(target=self._serve, name="asking-loop", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="calling-loop", daemon=True)
         self._thread.start()
 
     def start(self, attempt: Attempt) -> None:
@@ -64,15 +64,15 @@ class LoopCaller:
         self._inbox.put(attempt)
 
     def abandon(self, attempt: Attempt) -> None:
-        """Cancel it, and take note whether the loop still does what it is asked to."""
+        """Cancel it, and check whether the loop still responds."""
         attempt.abandoned = True
-        if self._asked_for_sign is None:
-            self._asked_for_sign = time.monotonic()
+        if self._probe_sent_at is None:
+            self._probe_sent_at = time.monotonic()
         self._loop.call_soon_threadsafe(self._cancel, attempt)
 
     def _cancel(self, attempt: Attempt) -> None:
-        if self._asked_for_sign is not None:
-            self._asked_for_sign = None
+        if self._probe_sent_at is not None:
+            self._probe_sent_at = None
             self._inbox.put(None)
         if attempt.handle is not None:
             attempt.handle.cancel()
@@ -80,16 +80,16 @@ class LoopCaller:
             self._inbox.put(attempt)
 
     def stuck_at(self) -> float | None:
-        """A while after it was asked for a sign of life, or last did anything, until it has given that sign."""
-        asked = self._asked_for_sign
-        return None if asked is None else max(asked, self._alive_at) + self._patience
+        """The time at which the loop counts as blocked; ``None`` if it has answered the last probe."""
+        sent_at = self._probe_sent_at
+        return None if sent_at is None else max(sent_at, self._alive_at) + self._max_delay
 
     def close(self, *, graceful: bool) -> None:
-        """Cancel what is left and end the loop; waits a moment only where nothing can hang."""
+        """Cancel remaining tasks and end the loop; waits a moment only if nothing can hang."""
         self._closed = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         if graceful:
-            self._thread.join(timeout=2 * _PARTING)
+            self._thread.join(timeout=2 * _CLEANUP_SECONDS)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -101,14 +101,14 @@ class LoopCaller:
         self._wind_down()
 
     def _wind_down(self) -> None:
-        # Whatever goes wrong from here on concerns nobody any more.
+        # Errors no longer matter from here on.
         self._loop.set_exception_handler(lambda _loop, _context: None)
         with contextlib.suppress(BaseException):
             left = asyncio.all_tasks(self._loop)
             for task in left:
                 task.cancel()
             if left:
-                self._loop.run_until_complete(asyncio.wait(left, timeout=_PARTING))
+                self._loop.run_until_complete(asyncio.wait(left, timeout=_CLEANUP_SECONDS))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         with contextlib.suppress(BaseException):
             self._loop.close()

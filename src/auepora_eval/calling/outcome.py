@@ -1,4 +1,4 @@
-"""What is recorded of an attempt: the system's output, checked and completed, or why there is none."""
+"""The recorded output of an attempt: the system's output, checked and completed, or the error."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _LONGEST_MESSAGE = 2_000
 
 
 def timeout_error(seconds: float) -> SystemCallError:
-    """What a call past its deadline failed with; asking again may help."""
+    """The error of a call past its deadline; a retry may help."""
     return SystemCallError("timeout", f"no answer within {seconds:g} s", retry=True)
 
 
 def make_output(attempt: Attempt, called: str) -> SystemOutputs:
-    """The output of a finished attempt, as a copy of its own; a failure is one whose ``error`` says why."""
+    """The output of a finished attempt, as a copy; a failure has an ``error``."""
     output = _check_output(attempt, called) if attempt.error is None else _failure(attempt.error)
     timings = {"end_to_end": attempt.elapsed, STARTED: attempt.started, **output.timings}
     extra = dict(output.extra)
     if attempt.number > 1:
         extra["attempts"] = attempt.number
-    # A system may hand out the same object twice, or go on changing the one it gave.
+    # A system may return the same object twice, or change it later.
     retrieved = UnknownRanking() if isinstance(output.retrieved, UnknownRanking) else list(output.retrieved)
     return replace(output, retrieved=retrieved, timings=timings, extra=extra, repeat=attempt.task.repeat)
 
@@ -52,23 +52,22 @@ def _check_output(attempt: Attempt, called: str) -> SystemOutputs:
 
 
 def _further_problem(output: SystemOutputs) -> str | None:
-    for name, kinds, wanted in (
+    for name, kinds, expected in (
         ("extra", Mapping, "a dict"),
         ("usage", Mapping, "a dict"),
         ("steps", (list, tuple), "a list"),
         ("citations", (list, tuple, type(None)), "a list of ids (or None)"),
         ("refused", (bool, type(None)), "a bool (or None)"),
     ):
-        held: Any = getattr(output, name)
-        if not isinstance(held, kinds):
-            return f"has {held!r:.200} as '{name}', not {wanted}"
+        value: Any = getattr(output, name)
+        if not isinstance(value, kinds):
+            return f"has {value!r:.200} as '{name}', not {expected}"
     return None
 
 
 def _failure(error: BaseException) -> SystemOutputs:
     if isinstance(error, GenerationFailedError):
-        found = error.found
-        return replace(found, error=_failure(error.cause).error)
+        return replace(error.output, error=_failure(error.cause).error)
     if isinstance(error, SystemCallError):
         return SystemOutputs([], error=_storable_text(_message(error)))
     message = _message(error)
@@ -78,12 +77,12 @@ def _failure(error: BaseException) -> SystemOutputs:
 def _message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as trouble:  # an error that cannot say what it is must not become a second one
+    except Exception as trouble:  # an exception whose message raises must not become a second one
         return f"(its message cannot be had: {type(trouble).__name__})"
 
 
 def _storable_text(text: str) -> str:
-    """A text that every store can hold, and not endlessly long."""
+    """A string that every store accepts, cut to a maximal length."""
     if len(text) > _LONGEST_MESSAGE:
         text = text[:_LONGEST_MESSAGE] + ELLIPSIS
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""What is asked, how, and what came back: tasks, answers, and the rules for calling a system."""
+"""Tasks, their outputs, and the policy for calling a system: concurrency, timeout, retries."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..core.types import EvaluationSample, SystemOutputs
 __all__ = ["MAX_CONNECTION_ERRORS", "CallPolicy", "Task", "TaskOutput", "is_positive"]
 
 MAX_CONNECTION_ERRORS = 20
-"""After so many connection errors in a row the system is taken to be unreachable."""
+"""After this many connection errors in a row the system counts as unreachable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One question to the system: a sample, where it stands in the dataset, and which repetition this is."""
+    """One call to make: a sample, its position in the dataset, and the number of the repeat."""
 
     position: int
     sample: EvaluationSample
@@ -26,7 +26,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
-    """What came back for a task. A failure is an output whose ``error`` says why."""
+    """The output for a task. A failure is an output with an ``error``."""
 
     task: Task
     output: SystemOutputs
@@ -37,17 +37,17 @@ class CallPolicy:
     """How a system is called."""
 
     top_k: int = 5
-    """How many documents it is asked for."""
+    """How many documents to retrieve."""
     concurrency: int = 1
     """How many calls may be in flight."""
     timeout: float | None = None
     """Seconds one call may take; ``None`` waits for ever."""
     retries: int = 0
-    """How often a call is repeated that failed for a reason that may pass."""
+    """How often a call that failed for a transient reason is retried."""
     backoff: float = 0.5
-    """Seconds before the first repetition; each further one waits twice as long, up to a minute."""
+    """Seconds before the first retry; each further one waits twice as long, up to a minute."""
     max_failures: int | None = None
-    """Stop once more samples than this have failed; ``None`` goes on whatever happens."""
+    """Stop once more samples than this have failed; ``None`` never stops."""
     keep_going: bool = True
     """Go on after ``CONNECTION_ERRORS`` connection errors in a row. Runs that can be resumed stop by default."""
 
@@ -59,7 +59,7 @@ class CallPolicy:
         if self.timeout is not None and not is_positive(self.timeout):
             raise BadValueError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
         if not (is_positive(self.backoff) or self.backoff == 0):
-            raise BadValueError(f"backoff must be a number of seconds of at least 0, not {self.backoff!r}")
+            raise BadValueError(f"backoff must be a number of seconds >= 0, not {self.backoff!r}")
 
     def stored(self) -> dict[str, Any]:
         """The policy as a plan stores it; ``keep_going`` is left out where it is not set."""
@@ -68,7 +68,7 @@ class CallPolicy:
 
 def _require_integer(name: str, value: object, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise BadValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        raise BadValueError(f"{name} must be an integer >= {least}, not {value!r}")
 
 
 def is_positive(value: object) -> bool:

@@ -17,10 +17,10 @@ __all__ = ["GenerationFailedError", "combine_parts"]
 
 
 class GenerationFailedError(WrappedError):
-    """The generator raised; holds what it raised and what had been found by then. Never leaves this package."""
+    """The generator raised; holds the exception and the ranking retrieved before. Never leaves this package."""
 
-    def __init__(self, cause: Exception, found: SystemOutputs) -> None:
-        self.cause, self.found = cause, found
+    def __init__(self, cause: Exception, output: SystemOutputs) -> None:
+        self.cause, self.output = cause, output
         super().__init__(str(type(cause)))
 
 
@@ -29,24 +29,24 @@ def combine_parts(
 ) -> Callable[[EvaluationSample, int], Any]:
     """A function of sample and depth that retrieves, then generates. ``waits`` says which of the two are coroutines.
 
-    If one is, the result is to be awaited, and the other runs in a thread so that it holds up nobody.
+    If one is, the result must be awaited, and the other runs in a thread so that it does not block the loop.
     """
-    finding = _awaitable(retrieve, waits[0], waits)
-    answering = None if generate is None else _awaitable(generate, waits[1], waits)
+    retrieve_async = _awaitable(retrieve, waits[0], waits)
+    generate_async = None if generate is None else _awaitable(generate, waits[1], waits)
 
     async def call(sample: EvaluationSample, top_k: int) -> SystemOutputs:
         begun = time.perf_counter()
-        retrieved = await finding(sample.query, top_k=top_k)
-        found_at = time.perf_counter()
-        output = SystemOutputs(retrieved, timings={"retrieval": found_at - begun})
+        retrieved = await retrieve_async(sample.query, top_k=top_k)
+        retrieved_at = time.perf_counter()
+        output = SystemOutputs(retrieved, timings={"retrieval": retrieved_at - begun})
         _require_documents(output)
-        if answering is None:
+        if generate_async is None:
             return output
         try:
-            output.response = await answering(sample.query, [item.doc for item in output.retrieved])
+            output.response = await generate_async(sample.query, [item.doc for item in output.retrieved])
         except Exception as error:
             raise GenerationFailedError(error, output) from error
-        output.timings["generation"] = time.perf_counter() - found_at
+        output.timings["generation"] = time.perf_counter() - retrieved_at
         return output
 
     if any(waits):
@@ -68,7 +68,7 @@ def _awaitable(part: Callable[..., Any], waits: bool, all_waits: Sequence[bool])
 
 
 def _run_without_waiting(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """What a coroutine returns that has nothing to wait for; so one body serves both kinds of parts."""
+    """Run a coroutine that never waits, so that one function body serves plain and asynchronous parts."""
     try:
         coroutine.send(None)
     except StopIteration as end:

@@ -1,4 +1,4 @@
-"""How an asking is ended from outside: by another thread, or by a signal."""
+"""Stopping ``call_system`` from outside: from another thread, or by a signal."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["Stop"]
 
 
 class Stop:
-    """Ends an asking: politely with ``finish``, at once with ``now``. Any thread and any signal handler may call it.
+    """Stops ``call_system``: gracefully with ``finish``, at once with ``now``. Usable from any thread or signal.
 
     It holds no lock, so that a handler which interrupts one of its own methods cannot wait for itself.
     """
 
-    __slots__ = ("_finishing", "_inboxes", "_inline_in", "_leaving")
+    __slots__ = ("_finishing", "_inboxes", "_inline_thread", "_leaving")
 
     def __init__(self) -> None:
         self._finishing = self._leaving = False
         self._inboxes: tuple[SimpleQueue[Any], ...] = ()
-        self._inline_in: int | None = None
+        self._inline_thread: int | None = None
 
     @property
     def finishing(self) -> bool:
@@ -31,8 +31,8 @@ class Stop:
 
     @property
     def listening(self) -> bool:
-        """Whether anything is being asked just now that could be stopped."""
-        return bool(self._inboxes) or self._inline_in is not None
+        """Whether a ``call_system`` is running that could be stopped."""
+        return bool(self._inboxes) or self._inline_thread is not None
 
     @property
     def leaving(self) -> bool:
@@ -45,14 +45,14 @@ class Stop:
         self._wake()
 
     def now(self) -> None:
-        """Leave at once; what is in flight is given up.
+        """Stop at once; calls in flight are abandoned.
 
-        A call in the asking thread itself can only be left from there: a signal handler that comes here while one is
-        under way raises ``KeyboardInterrupt`` through it, and ``ask`` takes that for what it is.
+        A call in the calling thread itself can only be interrupted from there: a signal handler that stops during one
+        raises ``KeyboardInterrupt`` through it, which ``call_system`` handles.
         """
         self._finishing = self._leaving = True
         self._wake()
-        if self._inline_in == threading.get_ident():
+        if self._inline_thread == threading.get_ident():
             raise KeyboardInterrupt
 
     def _wake(self) -> None:
@@ -61,7 +61,7 @@ class Stop:
 
     @contextmanager
     def waking(self, inbox: SimpleQueue[Any]) -> Iterator[None]:
-        """While inside, whoever waits at the inbox is woken with ``None`` when the asking is to end."""
+        """While inside, ``None`` is put into the inbox when the calls are to stop."""
         self._inboxes = (*self._inboxes, inbox)
         try:
             yield
@@ -70,9 +70,9 @@ class Stop:
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:
-        """While inside, ``now`` from a signal handler of this thread interrupts what it does."""
-        self._inline_in = threading.get_ident()
+        """While inside, ``now`` from a signal handler of this thread raises ``KeyboardInterrupt``."""
+        self._inline_thread = threading.get_ident()
         try:
             yield
         finally:
-            self._inline_in = None
+            self._inline_thread = None

@@ -1,4 +1,4 @@
-"""A system taken apart: its retriever, and how it is put together again with another one in its place."""
+"""A system decomposed into its retriever and the rest, so that the retriever can be replaced."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ..core.rag_interface import SimpleRAGSystem
 __all__ = ["RETRIEVER_NOT_CALLED", "SystemParts", "split_system"]
 
 RETRIEVER_NOT_CALLED = "retriever_not_asked"
-"""The key in an output's ``extra`` that says that the answer was given without asking for documents."""
+"""The key in an output's ``extra`` for an answer that was given without calling the retriever."""
 
 
 @dataclass(frozen=True, slots=True)
 class SystemParts:
-    """The retriever of a system, and the rest of it as a function of a retriever."""
+    """The retriever of a system, and the rest of the system as a function of a retriever."""
 
     retriever: object | None
-    """``None`` where a generator was given alone."""
+    """``None`` if there is only a generator."""
     build: Callable[[object], object]
     """The same system with this retriever."""
     answers: bool = True
     """Whether there is anything but a retriever."""
     whole: bool = False
-    """Whether the system's own ``run`` is what asks the retriever."""
+    """Whether the system's own ``run`` calls the retriever."""
 
 
 def split_system(system: object, wanted: str) -> SystemParts:
-    """The parts of a system; ``BadTypeError`` where it cannot be taken apart, beginning with what is ``wanted``.
+    """The parts of a system; ``BadTypeError`` if it has none, with a message that begins with ``wanted``.
 
-    Fitting are a pair (retriever, generator), an object with ``retrieve`` and maybe ``generate``, one whose ``run``
+    Supported are a pair (retriever, generator), an object with ``retrieve`` and maybe ``generate``, one whose ``run``
     uses its attribute ``retriever``, and a generator alone.
     """
     if isinstance(system, type):

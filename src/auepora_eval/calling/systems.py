@@ -1,4 +1,4 @@
-"""What may be asked: the shapes a system may have, and one way to call them all."""
+"""The supported forms of a system (object, function, retriever and generator), and one interface to call them all."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .retrieve_generate import combine_parts
 
 __all__ = ["System", "as_system", "is_async"]
 
-_FITTING = "a system is an object with a method run(sample, *, top_k)"
+_EXPECTED = "a system is an object with a method run(sample, *, top_k)"
 _OR = "or arun, or with retrieve and generate, or a function of the same form"
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A system in the one shape in which it is called."""
+    """A system in the form in which it is called."""
 
     called: str
     """What is called, as messages name it: ``run()``."""
@@ -33,9 +33,9 @@ class System:
 
 
 def as_system(system: object) -> System:
-    """Any fitting object as a system; ``BadTypeError`` where it does not fit.
+    """Any supported object as a system; ``BadTypeError`` for others.
 
-    Fitting are, in this order: an object with ``run(sample, *, top_k)``, plain or ``async def``, or with an
+    Supported are, in this order: an object with ``run(sample, *, top_k)``, plain or ``async def``, or with an
     ``async def arun`` of that form, which goes first; one with ``retrieve(query, *, top_k)``, and ``generate(query,
     documents)`` if there are to be answers; a pair of a retriever and a generator; a function ``f(sample, *, top_k)``.
     An object of LangChain, LlamaIndex or Haystack is wrapped by its adapter first.
@@ -45,7 +45,7 @@ def as_system(system: object) -> System:
     if type(system) is SimpleRAGSystem:
         return _from_parts(adapt(system.retriever), adapt_generator(system.generator))
     if isinstance(system, type):
-        raise BadTypeError(f"{_FITTING}, and {system.__name__} is a class: give an object of it")
+        raise BadTypeError(f"{_EXPECTED}, and {system.__name__} is a class: give an object of it")
     system = adapt(system)
     arun, run = getattr(system, "arun", None), getattr(system, "run", None)
     if callable(arun) and is_async(arun):
@@ -53,19 +53,19 @@ def as_system(system: object) -> System:
     if callable(run):
         return _from_function(run, f"{type(system).__name__}.run", "run()")
     if callable(arun):
-        raise BadTypeError(f"{_FITTING}; {type(system).__name__}.arun must be an 'async def', or be called run")
+        raise BadTypeError(f"{_EXPECTED}; {type(system).__name__}.arun must be an 'async def', or be called run")
     if callable(getattr(system, "retrieve", None)):
         return _from_parts(system, system if callable(getattr(system, "generate", None)) else None)
     if callable(getattr(system, "generate", None)):
         raise BadTypeError(
-            f"{_FITTING}; {type(system).__name__} has generate() and no retrieve(): give a pair (retriever, generator)"
+            f"{_EXPECTED}; {type(system).__name__} has generate() and no retrieve(): give a pair (retriever, generator)"
         )
     if isinstance(system, (tuple, list)) and len(system) == 2:
         return _from_parts(*system)
     if callable(system):
         name = getattr(system, "__name__", type(system).__name__)
         return _from_function(system, name, f"{name}()")
-    raise BadTypeError(f"{_FITTING}, {_OR}, not {_shown(system)}")
+    raise BadTypeError(f"{_EXPECTED}, {_OR}, not {_shown(system)}")
 
 
 def _from_function(function: Callable[..., Any], name: str, called: str) -> System:
@@ -102,7 +102,7 @@ def _part(holder: object, name: str, form: str, args: tuple[Any, ...], options: 
 def _require_form(
     function: Callable[..., Any], name: str, form: str, args: tuple[Any, ...], options: dict[str, Any]
 ) -> None:
-    """Raise where a call is bound to fail, before the first of a thousand does."""
+    """Raise if calls would fail, before the first of them."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise BadTypeError(f"{name} must return what it finds, and it is a generator: it has a 'yield'")
     try:

@@ -68,14 +68,14 @@ FAULTS: list[tuple[str, Callable[[EvaluationSample], Any], str | None]] = [
 
 
 def _scored(score: float) -> SystemOutputs:
-    held = output(["a"])
-    held.retrieved[0].score = score
-    return held
+    made = output(["a"])
+    made.retrieved[0].score = score
+    return made
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("act", "want"), [row[1:] for row in FAULTS], ids=[row[0] for row in FAULTS])
-def test_a_fault_is_recorded_and_disturbs_nobody(
+def test_failure_is_recorded_and_others_continue(
     kind: str, act: Callable[[EvaluationSample], Any], want: str | None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     system = in_kind(kind, lambda s: act(s) if number(s) % 3 == 1 else own(s))
@@ -85,18 +85,18 @@ def test_a_fault_is_recorded_and_disturbs_nobody(
     assert [errors[n] for n in (0, 2, 3, 5, 6, 8)] == [None] * 6
     for n in (1, 4, 7):
         assert errors[n] is None if want is None else (errors[n] or "").startswith(want), errors[n]
-    assert all(set(held.timings) == {"end_to_end", "started"} for held in book.by_position())
-    assert all("attempts" not in held.extra for held in book.by_position())  # none of these may pass
+    assert all(set(one.timings) == {"end_to_end", "started"} for one in book.by_position())
+    assert all("attempts" not in one.extra for one in book.by_position())  # none of these may pass
     assert "Traceback" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["threads", "loop"])
-def test_an_interrupt_raised_by_the_system_elsewhere_is_its_own_failure(kind: str) -> None:
+def test_interrupt_raised_in_another_thread_is_a_failure(kind: str) -> None:
     _, book = asked(in_kind(kind, raising(KeyboardInterrupt())), 3, **KINDS[kind])
     assert book.errors() == ["raised: KeyboardInterrupt"] * 3
 
 
-def test_an_interrupt_in_the_asking_thread_is_the_users() -> None:
+def test_interrupt_in_the_calling_thread_is_raised() -> None:
     kept: list[Any] = []
 
     def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
@@ -113,11 +113,11 @@ def test_a_task_of_the_systems_own_that_exits_does_not_end_the_loop() -> None:
     async def leave() -> None:
         sys.exit(1)
 
-    held = []
+    tasks = []
 
     async def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
         task = asyncio.get_running_loop().create_task(leave())
-        held.append(task)
+        tasks.append(task)
         await asyncio.wait([task])
         assert isinstance(task.exception(), SystemExit)
         return own(sample)
@@ -126,7 +126,7 @@ def test_a_task_of_the_systems_own_that_exits_does_not_end_the_loop() -> None:
     assert (result.delivered, result.failed) == (5, 0)
 
 
-def test_the_traceback_is_in_the_log_for_whoever_wants_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_traceback_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="auepora_eval.calling"):
         asked(in_kind("threads", raising(ValueError("no index"))), 1, concurrency=2)
     (record,) = caplog.records
@@ -135,7 +135,7 @@ def test_the_traceback_is_in_the_log_for_whoever_wants_it(caplog: pytest.LogCapt
     assert isinstance(record.exc_info[1], ValueError)
 
 
-def test_what_was_retrieved_is_kept_when_the_generator_fails() -> None:
+def test_ranking_is_kept_if_the_generator_fails() -> None:
     class Half:
         def retrieve(self, query: str, *, top_k: int) -> Any:
             return output(["a", "b"]).retrieved
@@ -144,11 +144,11 @@ def test_what_was_retrieved_is_kept_when_the_generator_fails() -> None:
             raise ConnectionError("model down")
 
     _, book = asked(Half(), 1, retries=1)
-    (held,) = book.by_position()
-    assert held.error == "raised: ConnectionError: model down"
-    assert [item.doc.doc_id for item in held.retrieved] == ["a", "b"]
-    assert held.extra == {"attempts": 2}
-    assert set(held.timings) == {"end_to_end", "started", "retrieval"}
+    (one,) = book.by_position()
+    assert one.error == "raised: ConnectionError: model down"
+    assert [item.doc.doc_id for item in one.retrieved] == ["a", "b"]
+    assert one.extra == {"attempts": 2}
+    assert set(one.timings) == {"end_to_end", "started", "retrieval"}
 
 
 @pytest.mark.parametrize(

@@ -27,15 +27,15 @@ EACH = pytest.mark.parametrize("kind", KINDS)
 def test_every_task_is_answered_once_by_its_own_output(kind: str) -> None:
     result, book = asked(in_kind(kind, own), 50, **KINDS[kind])
     assert result == CallSummary(50, 0, "done")
-    assert [held.retrieved[0].doc.doc_id for held in book.by_position()] == [f"q{n}" for n in range(50)]
+    assert [one.retrieved[0].doc.doc_id for one in book.by_position()] == [f"q{n}" for n in range(50)]
 
 
 @EACH
-def test_nothing_to_ask_is_done(kind: str) -> None:
+def test_no_tasks_is_done(kind: str) -> None:
     assert asked(in_kind(kind, own), 0, **KINDS[kind])[0] == CallSummary(0, 0, "done")
 
 
-def test_one_call_at_a_time_without_a_deadline_stays_in_the_asking_thread_and_in_order() -> None:
+def test_serial_calls_without_timeout_stay_in_the_calling_thread() -> None:
     threads: list[int] = []
 
     def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
@@ -48,7 +48,7 @@ def test_one_call_at_a_time_without_a_deadline_stays_in_the_asking_thread_and_in
 
 
 @EACH
-def test_delivery_happens_in_the_asking_thread_and_never_empty(kind: str) -> None:
+def test_deliver_is_called_in_the_calling_thread_and_never_empty(kind: str) -> None:
     seen: list[tuple[int, int]] = []
     asked(in_kind(kind, own), 20, deliver=lambda some: seen.append((threading.get_ident(), len(some))), **KINDS[kind])
     assert {thread for thread, _ in seen} == {threading.get_ident()}
@@ -98,7 +98,7 @@ def test_a_thousand_coroutines_are_in_flight_at_once() -> None:
 
 
 @EACH
-def test_tasks_are_taken_as_places_come_free_and_a_place_is_free_once_its_answer_is_delivered(kind: str) -> None:
+def test_tasks_are_drawn_up_to_the_concurrency_after_delivery(kind: str) -> None:
     taken = delivered = 0
     furthest = 0
 
@@ -120,7 +120,7 @@ def test_tasks_are_taken_as_places_come_free_and_a_place_is_free_once_its_answer
 
 
 @EACH
-def test_when_tasks_fail_to_come_those_in_flight_are_delivered_first(kind: str) -> None:
+def test_error_of_the_tasks_is_raised_after_delivery(kind: str) -> None:
     def some() -> Iterator[Task]:
         yield from tasks(3)
         raise OSError("the file is gone")
@@ -132,7 +132,7 @@ def test_when_tasks_fail_to_come_those_in_flight_are_delivered_first(kind: str) 
 
 
 @EACH
-def test_what_deliver_raises_ends_the_asking(kind: str) -> None:
+def test_exception_of_deliver_ends_the_calls(kind: str) -> None:
     calls: list[str] = []
 
     def run(sample: EvaluationSample) -> SystemOutputs:
@@ -163,12 +163,12 @@ def test_a_slow_delivery_does_not_make_punctual_answers_late() -> None:
 
 
 @EACH
-def test_timings_say_when_a_call_began_and_how_long_it_took(kind: str) -> None:
+def test_timings_have_start_and_duration(kind: str) -> None:
     before = time.time()
     _, book = asked(in_kind(kind, own), 3, **KINDS[kind])
-    for held in book.by_position():
-        assert before - 0.1 <= held.timings["started"] <= time.time() + 0.1
-        assert 0 <= held.timings["end_to_end"] < 30
+    for one in book.by_position():
+        assert before - 0.1 <= one.timings["started"] <= time.time() + 0.1
+        assert 0 <= one.timings["end_to_end"] < 30
 
 
 @EACH
@@ -178,7 +178,7 @@ def test_timings_of_the_system_itself_are_kept(kind: str) -> None:
 
 
 @EACH
-def test_an_object_handed_out_twice_is_copied_and_knows_its_repetition(kind: str) -> None:
+def test_shared_output_object_is_copied_per_repeat(kind: str) -> None:
     cached = output(["a"])
     twice = [Task(0, sample(sample_id="q0"), repeat) for repeat in (0, 1)]
     _, book = asked(in_kind(kind, lambda _: cached), twice, **KINDS[kind])
@@ -210,7 +210,7 @@ def test_no_thread_is_left_over() -> None:
     gc.collect()  # an event loop that was not closed would complain here
 
 
-def test_a_machine_that_can_start_no_more_threads_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_if_no_more_threads_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
     start = threading.Thread.start
 
     def few(thread: threading.Thread) -> None:
@@ -221,7 +221,7 @@ def test_a_machine_that_can_start_no_more_threads_says_so(monkeypatch: pytest.Mo
     before = threading.active_count()
     monkeypatch.setattr(threading.Thread, "start", few)
     together = threading.Event()
-    with pytest.raises(BadValueError, match=r"threads can be started here .* ask for less concurrency"):
+    with pytest.raises(BadValueError, match=r"threads can be started here .* lower the concurrency"):
         asked(lambda sample, *, top_k: together.wait(), 100, concurrency=100)
     together.set()
 

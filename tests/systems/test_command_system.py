@@ -79,7 +79,7 @@ def is_our_child(pid: int) -> bool:
 # ---- good days ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_question_holds_no_gold_and_one_process_answers_them_all(make: Make) -> None:
+def test_requests_have_no_gold_and_share_a_process(make: Make) -> None:
     system = make()
     asked_for = sample(["gold"], answer="gold answer", labels={"lang": "en"}, history=[{"text": "Hi"}])
     outputs = [system.run(asked_for, top_k=4) for _ in range(5)]
@@ -136,7 +136,7 @@ def test_many_threads_each_get_their_own_answer(make: Make) -> None:
     assert len({output.extra["pid"] for output in outputs}) <= 4
 
 
-def test_a_command_that_answers_once_and_leaves_is_started_again(make: Make) -> None:
+def test_command_that_exits_after_a_reply_is_restarted(make: Make) -> None:
     for write in ("print", "sys.stdout.write"):  # with and without a line break at the end
         system = make(
             f"asked = json.loads(sys.stdin.readline())\n{write}(json.dumps({{'sample_id': asked['sample_id'], 'response': str(os.getpid())}}))"
@@ -144,7 +144,7 @@ def test_a_command_that_answers_once_and_leaves_is_started_again(make: Make) -> 
         assert len({text(system.run(sample(), top_k=1)) for _ in range(4)}) == 4
 
 
-def test_an_error_that_the_command_reports_is_handed_on(make: Make) -> None:
+def test_error_reported_by_the_command_is_kept(make: Make) -> None:
     system = make("for line in sys.stdin: print(json.dumps({'sample_id': '1', 'error': 'no_model: gone'}))")
     assert system.run(sample(), top_k=1).error == "no_model: gone"
 
@@ -156,7 +156,7 @@ def test_a_chatty_error_output_never_blocks(make: Make) -> None:
     assert [text(system.run(sample(), top_k=1)) for _ in range(3)] == ["ok"] * 3
 
 
-def test_stray_prints_are_passed_over(make: Make) -> None:
+def test_stray_prints_are_ignored(make: Make) -> None:
     system = make(
         "print('loading ...')\n"
         "for line in sys.stdin:\n"
@@ -284,7 +284,7 @@ def test_a_timeout_ends_the_process_and_its_children(make: Make) -> None:
     assert all(map(is_gone, pids))
 
 
-def test_processes_that_ignore_being_asked_to_leave_are_made_to(make: Make) -> None:
+def test_processes_that_ignore_sigterm_are_killed(make: Make) -> None:
     system = make("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + ECHO + "\ntime.sleep(600)")
     everyone = threading.Barrier(3)
 
@@ -387,10 +387,10 @@ def test_a_command_that_cannot_be_started_is_known_at_once(tmp_path: Path) -> No
         ([], {}, "command is empty"),
         ("say 'hello", {}, "cannot be split into words: No closing quotation"),
         (["a\0b"], {}, "command holds a null character"),
-        (7, {}, "command must be a text or a list of texts"),
-        ([sys.executable, 7], {}, "command must be a text or a list of texts"),
-        ([sys.executable], {"env": {"A": 1}}, "env: 'A' must be a text"),
-        ([sys.executable], {"env": {"A=B": "x"}}, "env: 'A=B' is no name of a variable"),
+        (7, {}, "command must be a string or a list of strings"),
+        ([sys.executable, 7], {}, "command must be a string or a list of strings"),
+        ([sys.executable], {"env": {"A": 1}}, "env: 'A' must be a string"),
+        ([sys.executable], {"env": {"A=B": "x"}}, "env: 'A=B' is not a variable name"),
         ([sys.executable], {"timeout": -1}, "timeout must be a number of seconds above 0, not -1"),
         ([sys.executable], {"max_bytes": 0}, "max_bytes must be at least 1, not 0"),
     ]
@@ -400,7 +400,7 @@ def test_a_command_that_cannot_be_started_is_known_at_once(tmp_path: Path) -> No
         assert message in str(caught.value)
 
 
-def test_a_question_that_json_cannot_carry_starts_nothing(make: Make) -> None:
+def test_request_that_json_cannot_represent_starts_no_process(make: Make) -> None:
     system = make()
     assert failure(system, sample(history=[{"at": object()}])).reason == "bad_request"
     assert json.loads(json.dumps(system.run(sample(), top_k=1).extra["asked"]))["query"] == "why?"

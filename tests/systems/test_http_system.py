@@ -46,7 +46,7 @@ def failure(answer: Answer, **options: Any) -> SystemCallError:
 # ---- what is asked ----------------------------------------------------------------------------------------------
 
 
-def test_the_plain_question_holds_no_gold() -> None:
+def test_default_request_has_no_gold() -> None:
     asked_for = sample(
         ["gold-id"], answer="the gold answer", labels={"lang": "en"}, metadata={"note": "gold"}, query="Why?"
     )
@@ -61,7 +61,7 @@ def test_the_plain_question_holds_no_gold() -> None:
     assert output.response.text == "Yes."
 
 
-def test_a_history_is_sent_where_there_is_one() -> None:
+def test_history_is_sent_if_there_is_one() -> None:
     turns = [{"role": "user", "text": "Hello"}]
     with serving(answer_well) as server:
         HttpSystem(server.url).run(sample(history=turns), top_k=1)
@@ -252,7 +252,7 @@ def test_retry_after_a_date_to_come() -> None:
     assert 900 < wait <= 1000
 
 
-def test_nobody_listens() -> None:
+def test_connection_refused() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -289,7 +289,7 @@ def test_one_connection_serves_many_calls() -> None:
 
 
 @pytest.mark.parametrize("with_reset", [False, True], ids=["closed", "reset"])
-def test_a_connection_closed_while_it_waited_is_opened_again(with_reset: bool) -> None:
+def test_closed_idle_connection_is_reopened(with_reset: bool) -> None:
     closed = threading.Event()
 
     def answer_and_leave(reply: Reply, asked: Asked) -> None:
@@ -366,7 +366,7 @@ def test_every_sample_ends_answered_or_with_a_reason(retries: int) -> None:
     chance = random.Random(7)
     lock = threading.Lock()
 
-    def moody(reply: Reply, asked: Asked) -> None:
+    def unreliable(reply: Reply, asked: Asked) -> None:
         with lock:
             draw = chance.random()
         if draw < 0.10:
@@ -380,7 +380,7 @@ def test_every_sample_ends_answered_or_with_a_reason(retries: int) -> None:
         else:
             answer_well(reply, asked)
 
-    with serving(moody) as server, ThreadPoolExecutor(32) as pool:
+    with serving(unreliable) as server, ThreadPoolExecutor(32) as pool:
         system = HttpSystem(server.url, timeout=1.5)
         outputs = list(pool.map(lambda n: ask_until_answered(system, f"q{n}", retries), range(300)))
         system.close()
@@ -402,25 +402,25 @@ def test_no_message_shows_a_secret() -> None:
     key, password, query_key = "sk-live-1234567890", "hunter2-hunter2", "query-key-77"
 
     def parrot(reply: Reply, asked: Asked) -> None:
-        told = f"you said {asked.headers} and {asked.path}"
+        echo_text = f"you said {asked.headers} and {asked.path}"
         padding = "x" * (300 - len("you said {'Accept'") - 200)
         code = {"first": 401, "second": 500, "third": 200, "fourth": 200}[asked.json["sample_id"]]
-        body = json.dumps({"error": told}) if asked.json["sample_id"] == "fourth" else padding + told
+        body = json.dumps({"error": echo_text}) if asked.json["sample_id"] == "fourth" else padding + echo_text
         reply.send(body.encode(), code)
 
     with serving(parrot) as server:
         url = server.url.replace("//", f"//ann:{password}@") + f"?api_key={query_key}"
         system = HttpSystem(url, headers={"X-Api-Key": key})
-        said = [repr(system)]
+        messages = [repr(system)]
         for name in ("first", "second", "third"):
             with pytest.raises(SystemCallError) as caught:
                 system.run(sample(sample_id=name), top_k=1)
-            said.append(repr(caught.value) + str(caught.value.__cause__))
-        said.append(str(system.run(sample(sample_id="fourth"), top_k=1).error))
+            messages.append(repr(caught.value) + str(caught.value.__cause__))
+        messages.append(str(system.run(sample(sample_id="fourth"), top_k=1).error))
         system.close()
-    assert all("***" in text for text in said[1:])
+    assert all("***" in text for text in messages[1:])
     for secret in (key, password, query_key, "YW5uOmh1bnRlcjItaHVudGVyMg=="):
-        for text in said:
+        for text in messages:
             assert secret not in text
             assert secret[:8] not in text
 
@@ -432,7 +432,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("no scheme", {"url": "localhost:8000/ask"}, "must begin with http:// or https://"),
     ("another scheme", {"url": "ftp://x/"}, "must begin with http://"),
     ("no host", {"url": "http:///ask"}, "must begin with http://"),
-    ("no text", {"url": 7}, "url must be a text"),
+    ("no text", {"url": 7}, "url must be a string"),
     ("a port that is none", {"url": "http://ann:geheim@x:port/"}, "url: http://x:port/ cannot be read"),
     ("a port too large", {"url": "http://x:99999/"}, "cannot be read"),
     ("a name too long", {"url": f"http://{'a' * 70}.de/"}, "cannot be read"),
@@ -442,7 +442,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("a method nobody knows", {"method": "FETCH"}, "method must be one of GET, POST, PUT, PATCH, not 'FETCH'"),
     ("a header with a line break", {"headers": {"X": "geheim\r\nY: z"}}, "'X' holds a line break"),
     ("a header of Chinese", {"headers": {"X": "geheim 中"}}, "'X' holds a character that HTTP headers cannot carry"),
-    ("a header that is a list", {"headers": {"X": ["geheim"]}}, "'X' must be a text, not a list"),
+    ("a header that is a list", {"headers": {"X": ["geheim"]}}, "'X' must be a string, not a list"),
     ("no name of a header", {"headers": {"a b": "geheim"}}, "'a b' is no name of a header"),
     ("headers in a list", {"headers": ["X: geheim"]}, "headers must map names to texts"),
     ("our own header", {"headers": {"Content-Length": "1"}}, "'Content-Length' is set for every request"),
@@ -460,7 +460,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "message"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
-def test_what_cannot_be_meant_is_refused_at_once(options: dict[str, Any], message: str) -> None:
+def test_bad_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(BadValueError) as caught:
         HttpSystem(**{"url": URL, **options})
     assert message in str(caught.value)
@@ -496,7 +496,7 @@ def test_an_encrypted_endpoint_answers_over_one_connection(encrypted: ssl.SSLCon
         system.close()
 
 
-def test_an_encrypted_endpoint_that_hung_up_is_asked_again(encrypted: ssl.SSLContext) -> None:
+def test_closed_encrypted_connection_is_reopened(encrypted: ssl.SSLContext) -> None:
     def answer_and_leave(reply: Reply, asked: Asked) -> None:
         answer_well(reply, asked)
         reply.hang_up()
@@ -514,9 +514,7 @@ def test_an_encrypted_reply_that_trickles_times_out(encrypted: ssl.SSLContext) -
         HttpSystem(server.url, timeout=1).run(sample(), top_k=1)
 
 
-def test_an_endpoint_nobody_vouches_for_is_not_talked_to(
-    encrypted: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_untrusted_certificate_is_refused(encrypted: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSL_CERT_FILE")
     with serving(answer_well, encrypted) as server:
         with pytest.raises(SystemCallError, match=r"connection_error: .*certificate verify failed"):
@@ -527,7 +525,7 @@ def test_an_endpoint_nobody_vouches_for_is_not_talked_to(
 # ---- in an evaluation -----------------------------------------------------------------------------------------------------
 
 
-def test_an_endpoint_is_a_system_like_any_other() -> None:
+def test_endpoint_in_call_system() -> None:
     with serving(in_turn(answer_well, status(500))) as server:
         system = HttpSystem(server.url)
         evaluator = AueporaEvaluator(system, ["hit_rate@2"])

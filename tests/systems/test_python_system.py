@@ -1,4 +1,4 @@
-"""Systems named by an import path: what they may be, and what is said where they cannot be."""
+"""Systems named by an import path: supported objects, and errors for others."""
 
 import asyncio
 import re
@@ -235,13 +235,13 @@ PATHS: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("path", "message"), [row[1:] for row in PATHS], ids=[row[0] for row in PATHS])
-def test_paths_that_cannot_be_meant(tmp_path: Path, path: Any, message: str) -> None:
+def test_bad_paths(tmp_path: Path, path: Any, message: str) -> None:
     with pytest.raises(BadValueError) as caught:
         load_python(path, {}, folder=tmp_path)
     assert message in str(caught.value)
 
 
-def test_a_missing_module_is_told_from_what_a_module_misses(write: Write, tmp_path: Path) -> None:
+def test_missing_module_and_missing_import_of_a_module(write: Write, tmp_path: Path) -> None:
     with pytest.raises(BadValueError, match=f"no module 'no_such_module_xyz' in {tmp_path}, nor is one installed"):
         load_python("no_such_module_xyz:System", {}, folder=tmp_path)
     package = tmp_path / "package_of_test"
@@ -288,13 +288,13 @@ def test_a_module_that_cannot_be_imported(write: Write, tmp_path: Path, code: st
     assert re.search(message, str(caught.value).replace(module, "M"))
 
 
-def test_a_namesake_that_was_there_before_is_not_taken_for_the_users_module(tmp_path: Path) -> None:
+def test_earlier_module_of_the_same_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("class System: ...")
     with pytest.raises(BadValueError, match="'json' is already the name of another module"):
         load_python("json:System", {}, folder=tmp_path)
 
 
-def test_imports_that_come_later_find_the_folder(write: Write, tmp_path: Path) -> None:
+def test_later_imports_find_the_folder(write: Write, tmp_path: Path) -> None:
     other = write("WORD = 'late'")
     module = write(f"""
         from auepora_eval import Response, SystemOutputs

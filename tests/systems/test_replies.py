@@ -31,7 +31,7 @@ FOUND: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("path", "want"), [row[1:] for row in FOUND], ids=[row[0] for row in FOUND])
-def test_a_path_leads_somewhere(path: str, want: Any) -> None:
+def test_path_finds_a_value(path: str, want: Any) -> None:
     assert parse_path(path, what="p").find(VALUE) == want
 
 
@@ -49,7 +49,7 @@ ABSENT: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("path", "message"), [row[1:] for row in ABSENT], ids=[row[0] for row in ABSENT])
-def test_a_path_that_leads_nowhere_says_what_is_there(path: str, message: str) -> None:
+def test_missing_path_error_lists_the_keys(path: str, message: str) -> None:
     with pytest.raises(PathNotFoundError) as caught:
         parse_path(path, what="p").find(VALUE)
     assert message in str(caught.value)
@@ -69,7 +69,7 @@ def test_a_path_that_cannot_be_read_is_refused(path: object) -> None:
 
 
 @given(st.lists(st.one_of(st.text(st.characters(exclude_characters='"'), min_size=1), st.integers(0, 3)), min_size=1))
-def test_quoted_keys_and_indexes_lead_back(steps: list[str | int]) -> None:
+def test_quoted_keys_and_indexes_round_trip(steps: list[str | int]) -> None:
     value: Any = "here"
     for step in reversed(steps):
         value = {step: value} if isinstance(step, str) else [None] * step + [value]
@@ -132,7 +132,7 @@ def test_items_may_be_ids_or_have_our_names() -> None:
     assert output.response is None
 
 
-def test_what_may_be_absent() -> None:
+def test_optional_paths() -> None:
     output = read({"answer": "a?", "retrieved": "docs?", "refused": "r?", "citations": "c?"}, {"c": None})
     assert output.response is None
     assert isinstance(output.retrieved, UnknownRanking)
@@ -153,7 +153,7 @@ ERRORS: list[tuple[str, Any, str | None]] = [
 
 
 @pytest.mark.parametrize(("error", "want"), [row[1:] for row in ERRORS], ids=[row[0] for row in ERRORS])
-def test_an_error_needs_nothing_beside_it(error: Any, want: str | None) -> None:
+def test_error_reply_needs_nothing_else(error: Any, want: str | None) -> None:
     paths = {"answer": "a" if want else "a?", "error": "status.error"}
     assert read(paths, {"status": {"error": error}}).error == want
 
@@ -184,7 +184,7 @@ WRONG: list[tuple[str, dict[str, str], Any, str]] = [
 
 
 @pytest.mark.parametrize(("paths", "reply", "message"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
-def test_a_reply_of_the_wrong_shape_says_what_is_wrong(paths: dict[str, str], reply: Any, message: str) -> None:
+def test_reply_of_the_wrong_shape(paths: dict[str, str], reply: Any, message: str) -> None:
     with pytest.raises(SystemCallError) as caught:
         read(paths, reply)
     assert caught.value.reason == "bad_output"
@@ -202,7 +202,7 @@ REFUSED: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("paths", "message"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
-def test_paths_that_cannot_be_meant(paths: Any, message: str) -> None:
+def test_bad_paths(paths: Any, message: str) -> None:
     with pytest.raises(BadValueError) as caught:
         ReplyPaths(paths)
     assert message in str(caught.value)
@@ -248,13 +248,13 @@ def test_our_own_format_with_and_without_an_id() -> None:
         assert [item.doc.doc_id for item in parse_own_reply(body, sample()).retrieved] == ["a"]
 
 
-def test_an_error_of_its_own_is_handed_on() -> None:
+def test_error_in_the_reply_is_kept() -> None:
     output = parse_own_reply(b'{"error": "no_model: gone"}', sample())
     assert output.error == "no_model: gone"
     assert isinstance(output.retrieved, UnknownRanking)
 
 
-def test_where_the_id_must_come_back_it_must() -> None:
+def test_required_id_echo() -> None:
     with pytest.raises(SystemCallError, match="bad_output: field 'sample_id' is missing"):
         parse_own_reply(b'{"response": "x"}', sample(), echoes_id=True)
 

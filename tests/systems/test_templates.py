@@ -76,13 +76,13 @@ BAD: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("template", "message"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
-def test_what_cannot_be_meant_is_refused_when_the_template_is_made(template: Any, message: str) -> None:
+def test_bad_templates(template: Any, message: str) -> None:
     with pytest.raises(BadValueError) as caught:
         Template(template)
     assert message in str(caught.value)
 
 
-def test_a_sample_without_what_is_asked_for_is_a_failure_of_its_own() -> None:
+def test_sample_without_a_requested_field_fails() -> None:
     with pytest.raises(SystemCallError) as caught:
         Template({"l": "{labels.land}"}).fill(SAMPLE, 5)
     assert str(caught.value) == (
@@ -104,7 +104,7 @@ def test_any_query_fills_any_place_and_stays_valid_json(query: str, top_k: int) 
 
 
 @given(st.text())
-def test_any_text_is_a_template_or_refused_in_words(text: str) -> None:
+def test_any_string_is_a_template_or_an_error(text: str) -> None:
     with contextlib.suppress(BadValueError):
         assert isinstance(Template(text).fill(SAMPLE, 5), str | int | list | dict)
 

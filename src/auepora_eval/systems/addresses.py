@@ -1,4 +1,4 @@
-"""Where an endpoint is and what is sent along: URLs and headers, checked, and kept out of messages where secret."""
+"""URLs and headers of an endpoint: parsed and validated; secrets are kept out of messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RESERVED_HEADERS = frozenset({"content-length", "transfer-encoding", "connectio
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An endpoint: where to connect and what to ask for there."""
+    """The address of an endpoint: host, port and request target."""
 
     host: str
     port: int
@@ -44,7 +44,7 @@ def without_userinfo(url: str) -> str:
 def parse_address(url: object) -> Address:
     """The address a URL gives; ``BadValueError`` says what cannot be meant, without showing its user and password."""
     if not isinstance(url, str):
-        raise BadTypeError(f"url must be a text such as 'http://localhost:8000/ask', not {url!r:.80}")
+        raise BadTypeError(f"url must be a string such as 'http://localhost:8000/ask', not {url!r:.80}")
     shown = without_userinfo(url)
     if "{" in url or "}" in url:
         raise BadValueError(
@@ -113,7 +113,7 @@ def _header(name: str, value: object) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str):
-        raise BadTypeError(f"headers: '{name}' must be a text, not a {type(value).__name__}")
+        raise BadTypeError(f"headers: '{name}' must be a string, not a {type(value).__name__}")
     text = value.strip()
     if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
         raise BadValueError(f"headers: '{name}' holds a line break or a control character")

@@ -1,4 +1,4 @@
-"""A system that is a command: one line of JSON in per question, one line of JSON out per answer."""
+"""A system that is a command: it reads one line of JSON per sample and writes one line of JSON per output."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from .templates import default_request, json_text
 __all__ = ["CommandSystem"]
 
 _MAX_STRAY_LINES = 1000
-"""Lines that are no answers, within one question, before the process is taken to be broken."""
+"""How many lines that are not replies one call may produce before the process counts as broken."""
 _STDERR_SHOWN = 1000
 
 
 _ANSWER = re.compile(rb'\s*\{\s*["}]')
-"""How an answer begins; a dictionary printed by Python has other quotes."""
+"""The beginning of a reply; a dictionary printed by Python has other quotes."""
 
 
 class _CleanExitError(Exception):
-    """A process that had answered before left in good order: a fresh one is to be asked."""
+    """A process that had replied before exited with code 0: the call is repeated with a new process."""
 
 
 class CommandSystem:
-    """Asks processes that live on between questions: each works on one question at a time, idle ones are reused.
+    """Calls processes that stay alive between calls: each handles one request at a time, idle ones are reused.
 
-    A question is ``{"sample_id", "query", "top_k", "history"?}``, an answer one line of an outputs file with the same
-    ``sample_id``. Lines that are no JSON objects are taken for stray prints. ``command`` is run without a shell; a text
-    is split as a shell would. ``env`` is added to this process's environment. ``timeout`` bounds a call in seconds.
+    A request is ``{"sample_id", "query", "top_k", "history"?}``, a reply one line of an outputs file with the same
+    ``sample_id``. Other lines are ignored as stray prints. ``command`` is run without a shell; a string is split as a
+    shell would. ``env`` is added to this process's environment. ``timeout`` bounds a call in seconds.
     The first process is started at once, so that a command that cannot run is known before the first question.
     """
 
@@ -56,7 +56,7 @@ class CommandSystem:
             raise BadValueError("a command as a system needs Linux or macOS; use an HTTP endpoint instead")
         self._command = _command_words(command)
         self._cwd = None if cwd is None else Path(cwd)
-        # A Python program holds back what it prints into a pipe, and its answers would never come.
+        # A Python program buffers what it prints into a pipe, and its replies would never arrive.
         self._env = {"PYTHONUNBUFFERED": "1", **os.environ, **_checked_env(env or {})}
         if timeout is not None and not is_positive(timeout):
             raise BadValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
@@ -79,56 +79,56 @@ class CommandSystem:
 
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
         """Ask a process; ``SystemCallError`` says what went wrong and whether it may pass."""
-        question = json_text(default_request(sample, top_k)).encode() + b"\n"
+        request = json_text(default_request(sample, top_k)).encode() + b"\n"
         deadline = Deadline(self._timeout)
         try:
-            return self._ask(self._take(), sample, question, deadline)
+            return self._call(self._take(), sample, request, deadline)
         except _CleanExitError:
-            return self._ask(self._fresh(), sample, question, deadline)
+            return self._call(self._fresh(), sample, request, deadline)
 
     def close(self) -> None:
-        """End all processes: their input is closed, then they are asked to leave, then they are made to."""
+        """End all processes: close their input, then terminate them, then kill them."""
         with self._lock:
             self._closed = True
             self._idle.clear()
         terminate_all(self._all, self._guard)
 
-    def _ask(
-        self, process: LineProcess, sample: EvaluationSample, question: bytes, deadline: Deadline
+    def _call(
+        self, process: LineProcess, sample: EvaluationSample, request: bytes, deadline: Deadline
     ) -> SystemOutputs:
-        """What one process answers; only one that is still in step waits for the next question."""
-        noise = _StrayLines()
+        """Call one process; it is reused only if its output is still in step with the requests."""
+        stray = _StrayLines()
         try:
-            process.send(question)
+            process.send(request)
             while not _ANSWER.match(line := process.line(deadline)):
-                noise.add(line)
+                stray.add(line)
             output = parse_own_reply(line, sample, echoes_id=True)
         except BaseException as error:
-            problem = self._problem(error, process, noise)
+            problem = self._problem(error, process, stray)
             self._end(process)
             raise problem from None
         process.answered += 1
         self._put(process)
         return output
 
-    def _problem(self, error: BaseException, process: LineProcess, noise: _StrayLines) -> BaseException:
-        """What is raised for what happened while a process was asked. Another try meets a fresh one, so it may help."""
+    def _problem(self, error: BaseException, process: LineProcess, stray: _StrayLines) -> BaseException:
+        """The exception for a failed call of a process. A retry uses a new process, so it may help."""
         if isinstance(error, ProcessEndedError):
             how = process.exit_text()
-            if process.answered and process.exited_cleanly and not noise.count:
+            if process.answered and process.exited_cleanly and not stray.count:
                 return _CleanExitError()
-            return SystemCallError("process_died", f"{how}{_stderr_excerpt(process)}{noise}", retry=True)
+            return SystemCallError("process_died", f"{how}{_stderr_excerpt(process)}{stray}", retry=True)
         if isinstance(error, TimeoutError):
             limit = f"no answer after {self._timeout:g} s; does it flush its output?"
-            return SystemCallError("timeout", f"{limit}{_stderr_excerpt(process)}{noise}", retry=True)
+            return SystemCallError("timeout", f"{limit}{_stderr_excerpt(process)}{stray}", retry=True)
         if isinstance(error, LineTooLongError):
-            return SystemCallError("bad_output", f"a line of more than {self._max_bytes} bytes{noise}", retry=True)
+            return SystemCallError("bad_output", f"a line of more than {self._max_bytes} bytes{stray}", retry=True)
         if isinstance(error, SystemCallError):
-            return SystemCallError(error.reason, f"{error.message}{noise}", retry=True)
+            return SystemCallError(error.reason, f"{error.message}{stray}", retry=True)
         return error
 
     def _take(self) -> LineProcess:
-        """A process that waits and is in step, or a fresh one."""
+        """An idle process that is in step, or a new one."""
         while True:
             with self._lock:
                 process = self._idle.pop() if self._idle else None
@@ -180,13 +180,13 @@ class CommandSystem:
 
 
 class _StrayLines:
-    """Lines that are no answers, counted; written after a message they tell of themselves."""
+    """Counts the lines that are not replies; its string is appended to messages."""
 
     def __init__(self) -> None:
         self.count, self._last = 0, b""
 
     def add(self, line: bytes) -> None:
-        """One more; too many are an error."""
+        """Count a line; too many are an error."""
         if not line.strip():
             return
         self.count, self._last = self.count + 1, line
@@ -200,7 +200,7 @@ class _StrayLines:
 
 
 def _is_out_of_step(process: LineProcess) -> bool:
-    """Whether a process wrote more than it was asked for: what it writes next may answer an earlier question."""
+    """Whether a process wrote unsolicited lines: its next line may belong to an earlier request."""
     try:
         return any(_ANSWER.match(line) for line in process.unsolicited_lines())
     except LineTooLongError:
@@ -221,7 +221,7 @@ def _command_words(command: object) -> list[str]:
     elif isinstance(command, Sequence) and all(isinstance(word, str) for word in command):
         words = list(command)
     else:
-        raise BadTypeError(f"command must be a text or a list of texts, not {command!r:.80}")
+        raise BadTypeError(f"command must be a string or a list of strings, not {command!r:.80}")
     if not words or not words[0]:
         raise BadValueError("command is empty; give a program and its arguments, such as 'python my_system.py'")
     if any("\0" in word for word in words):
@@ -232,7 +232,7 @@ def _command_words(command: object) -> list[str]:
 def _checked_env(env: Mapping[str, str]) -> dict[str, str]:
     for name, value in env.items():
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
-            raise BadValueError(f"env: {name!r:.80} is no name of a variable")
+            raise BadValueError(f"env: {name!r:.80} is not a variable name")
         if not isinstance(value, str) or "\0" in value:
-            raise BadTypeError(f"env: '{name}' must be a text; put it in quotes")
+            raise BadTypeError(f"env: '{name}' must be a string; put it in quotes")
     return dict(env)

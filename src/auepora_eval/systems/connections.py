@@ -1,4 +1,4 @@
-"""HTTP connections that are kept open, and whose every step ends by a deadline, however slowly the other side talks."""
+"""HTTP connections that are kept open and respect a deadline for the whole call, however slow the server is."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TimedSocket:
             view = view[self.inner.send(view) :]
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        """What the reply is read from."""
+        """The file object from which the reply is read."""
         return io.BufferedReader(_TimedReader(self))
 
     def close(self) -> None:
@@ -69,10 +69,10 @@ class Connection(http.client.HTTPConnection):
             self.default_port = http.client.HTTPS_PORT  # so that the Host header leaves it out
         self.deadline = Deadline(None)
         self.is_used = False
-        """Whether a reply came over it before: then the other side may have closed it meanwhile."""
+        """Whether it was used before: then the server may have closed it meanwhile."""
 
     def begin(self, deadline: Deadline) -> None:
-        """Everything from here on is to be done by ``deadline``."""
+        """Set the deadline of the next call."""
         self.deadline = deadline
         if isinstance(self.sock, TimedSocket):
             self.sock.deadline = deadline
@@ -106,7 +106,7 @@ class Connection(http.client.HTTPConnection):
 
 
 class ConnectionPool:
-    """Connections that wait for the next call; each is used by one call at a time."""
+    """A pool of idle connections; each is used by one call at a time."""
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None) -> None:
         self._host, self._port, self._context = host, port, context
@@ -116,7 +116,7 @@ class ConnectionPool:
         weakref.finalize(self, _close_each, self._idle)  # for those who forget to close
 
     def take(self, *, fresh: bool = False) -> Connection:
-        """A connection that waits, or else (or where a ``fresh`` one is asked for) a new one."""
+        """An idle connection, or a new one if there is none or with ``fresh``."""
         with self._lock:
             if self._idle and not fresh:
                 return self._idle.pop()  # the one used last is the least likely to have been closed
@@ -132,7 +132,7 @@ class ConnectionPool:
         connection.close()
 
     def close(self) -> None:
-        """Close those that wait now, and the others when they are put back."""
+        """Close idle connections now, and the others when they are put back."""
         with self._lock:
             self._closed = True
             _close_each(self._idle)

@@ -1,4 +1,4 @@
-"""A system behind an HTTP endpoint: a question is a request, an answer its reply in JSON."""
+"""A system behind an HTTP endpoint: each sample is a request, its output a JSON reply."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PIECE = 1 << 16
 
 
 class HttpSystem:
-    """Asks an endpoint over HTTP or HTTPS; connections are kept open between calls.
+    """Calls an endpoint over HTTP or HTTPS; connections are kept open between calls.
 
     ``request`` is a template (``templates.Template``), by default the sample's id, query, ``top_k`` and history; with
     ``GET`` its keys become query parameters. ``response`` maps names to paths in the reply (``replies.ReplyPaths``);
@@ -74,20 +74,20 @@ class HttpSystem:
         return f"HttpSystem({self._method} {self._address.shown})"
 
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
-        """Ask the endpoint; ``SystemCallError`` says what went wrong and whether it may pass."""
+        """Call the endpoint; ``SystemCallError`` has the reason and whether a retry may help."""
         try:
-            return self._ask(sample, top_k)
+            return self._call(sample, top_k)
         except SystemCallError as error:
             message = self._secrets.message(error.message)
-            # The error as it was may quote what was sent, so that it is not kept as a cause.
+            # The original error may quote secrets from the request, so it is not kept as a cause.
             raise SystemCallError(error.reason, message, retry=error.retry, retry_after=error.retry_after) from None
 
     def close(self) -> None:
-        """Close the connections that wait; those in use are closed after their call."""
+        """Close idle connections; those in use are closed after their call."""
         self._pool.close()
 
-    def _ask(self, sample: EvaluationSample, top_k: int) -> SystemOutputs:
-        target, body = self._question(sample, top_k)
+    def _call(self, sample: EvaluationSample, top_k: int) -> SystemOutputs:
+        target, body = self._build_request(sample, top_k)
         status, headers, reply = self._exchange(target, body)
         if not 200 <= status < 300:
             raise _status_error(status, headers, self._secrets.message(reply.decode(errors="replace")), self._secrets)
@@ -101,7 +101,7 @@ class HttpSystem:
             output.error = self._secrets.message(output.error)
         return output
 
-    def _question(self, sample: EvaluationSample, top_k: int) -> tuple[str, bytes | None]:
+    def _build_request(self, sample: EvaluationSample, top_k: int) -> tuple[str, bytes | None]:
         """The target of the request and its body."""
         if self._request is None:
             value: Any = default_request(sample, top_k)
@@ -121,7 +121,7 @@ class HttpSystem:
             except (ConnectionError, ssl.SSLError):  # RemoteDisconnected among them
                 if not connection.is_used:
                     raise
-                # The other side closed it while it waited, as servers do: ask again over a new one.
+                # The server closed it while it was idle: retry over a new one.
                 connection.close()
                 connection = self._pool.take(fresh=True)
                 reply = self._send(connection, target, body, deadline)
@@ -174,13 +174,17 @@ def _checked_method(method: object) -> str:
 
 def _parameters(value: dict[str, Any]) -> list[tuple[str, str]]:
     """Query parameters: a list repeats its key, null leaves it out, an object is written as JSON."""
-    pairs = [(key, item) for key, held in value.items() for item in (held if isinstance(held, list) else [held])]
+    pairs = [
+        (key, item)
+        for key, item_or_list in value.items()
+        for item in (item_or_list if isinstance(item_or_list, list) else [item_or_list])
+    ]
     return [(key, item if isinstance(item, str) else json_text(item)) for key, item in pairs if item is not None]
 
 
 def _status_error(status: int, headers: http.client.HTTPMessage, body: str, secrets: Secrets) -> SystemCallError:
-    said = excerpt(body)
-    message = f"{_status_text(status)}{f': {said}' if said else ''}"
+    body_excerpt = excerpt(body)
+    message = f"{_status_text(status)}{f': {body_excerpt}' if body_excerpt else ''}"
     wait = parse_retry_after(headers.get("Retry-After", ""))
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return SystemCallError("rate_limited", message, retry=True, retry_after=wait)

@@ -1,4 +1,4 @@
-"""One process that is asked line by line: started, written to, read from, and ended, each by a deadline."""
+"""One process that communicates line by line: start, write, read and end it, each with a deadline."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _PIECE = 1 << 16
 _PIECES_OF_A_PIPE = 32
 _STDERR_LINES = 20
 _POLL_SECONDS = 1.0
-"""Seconds between two looks at whether a silent process still lives."""
+"""Seconds between two checks whether a process still runs."""
 _EXIT_SECONDS = 2.0
-"""Seconds a process has to leave once its input is closed, and again once it was asked to."""
+"""Seconds a process has to exit once its input is closed, and again after SIGTERM."""
 
 
 class ProcessEndedError(Exception):
-    """The process ended, or closed its output, before it answered."""
+    """The process ended, or closed its output, before it replied."""
 
 
 class LineTooLongError(Exception):
-    """The process writes a line that does not end."""
+    """The process wrote a line that exceeds the limit."""
 
 
 class LineProcess:
-    """A process in a session of its own, so that whatever it starts can be ended with it.
+    """A process in a session of its own, so that its child processes can be ended with it.
 
-    One question at a time; ``end`` may come from any thread.
+    It handles one request at a time; ``end`` may be called from any thread.
     """
 
     def __init__(self, command: Sequence[str], cwd: Path | None, env: Mapping[str, str], max_line: int) -> None:
@@ -70,7 +70,7 @@ class LineProcess:
         self._reading = Lock()
         self._ending = Lock()
         self.answered = 0
-        """How many questions it has answered."""
+        """How many requests it has answered."""
 
     @property
     def group(self) -> int:
@@ -118,9 +118,9 @@ class LineProcess:
         return line
 
     def unsolicited_lines(self) -> list[bytes]:
-        """Lines it wrote without having been asked."""
+        """Lines it wrote without a request."""
         with self._reading:
-            # A pipe holds no more than a few pieces; who writes without end is not waited for.
+            # A pipe holds only a few pieces; a process that writes without end is not waited for.
             with contextlib.suppress(BlockingIOError):
                 for _ in range(_PIECES_OF_A_PIPE):
                     if not self._receive():
@@ -133,7 +133,7 @@ class LineProcess:
     def stderr_tail(self) -> list[str]:
         """The last lines of its error output."""
         if not self.is_alive:
-            self._listener.join(_EXIT_SECONDS)  # what it said at its end may still be on its way
+            self._listener.join(_EXIT_SECONDS)  # its last output may still be in the pipe
         return list(self._words)
 
     def exit_text(self) -> str:
@@ -151,12 +151,12 @@ class LineProcess:
         return f"exit code {code}"
 
     def close_input(self) -> None:
-        """Tell it that no further question comes."""
+        """Close its input: no further request comes."""
         with contextlib.suppress(OSError):
             self._stdin.close()
 
     def wait_for_exit(self, moment: float) -> bool:
-        """Whether it ended by itself, waiting until ``moment`` for that."""
+        """Wait until ``moment`` for it to exit; whether it did."""
         try:
             self._process.wait(max(0.0, moment - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -164,16 +164,16 @@ class LineProcess:
         return True
 
     def terminate(self) -> None:
-        """Send it, and whatever it started, the signal to terminate."""
+        """Send SIGTERM to it and its child processes."""
         self._signal(signal.SIGTERM)
 
     def end(self) -> None:
-        """End it and whatever it started, now."""
+        """Kill it and its child processes."""
         with self._ending:
             self.close_input()
             self._signal(signal.SIGKILL)  # also for children that outlive it
             self._process.wait()
-            with self._reading:  # whoever still waits for a line sees the end of the output first
+            with self._reading:  # a thread that still waits for a line sees the end of the output first
                 self._stdout.close()
 
     def _signal(self, number: signal.Signals) -> None:
@@ -229,7 +229,7 @@ class LineProcess:
 
 
 def terminate_all(processes: set[LineProcess], guard: GroupGuard) -> None:
-    """End all: told that no question comes, then asked to leave, then made to; all have the same moments for it."""
+    """End all processes: close their inputs, then SIGTERM, then SIGKILL; all wait at the same time."""
     ending = list(processes)
     for process in ending:
         process.close_input()

@@ -23,9 +23,9 @@ def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Pat
     """The system at ``path`` (``package.module:name``), imported with ``folder`` first on ``sys.path``.
 
     A class is called with ``args``, and so is a function, as a factory; a function ``(sample, *, top_k)`` without
-    ``args`` is the system itself; any other object is taken as it is. Whatever comes of it must be one of the shapes
-    that ``calling.systems.as_system`` takes; what comes from a framework is wrapped by its adapter. ``folder`` stays on
-    ``sys.path``, so that the system may import more of its own later.
+    ``args`` is the system itself; any other object is used as it is. The result must be one of the forms that
+    ``calling.systems.as_system`` takes; objects of a framework are wrapped by their adapter. ``folder`` stays on
+    ``sys.path``, so that the system may import more modules later.
     """
     given = dict(args or {})
 
@@ -39,10 +39,10 @@ def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Pat
 def load_or_build(
     path: str, args: Mapping[str, Any] | None = None, *, folder: Path, as_is: Callable[[Any], bool]
 ) -> tuple[Any, bool]:
-    """The object at ``path``, imported with ``folder`` first on ``sys.path``; and whether it was made by a call.
+    """The object at ``path``, imported with ``folder`` first on ``sys.path``; and whether it was built by a call.
 
-    A class is called with ``args``, and so is whatever else can be called, unless ``as_is`` says that it is what is
-    looked for; anything else is taken as it is.
+    A class is called with ``args``, and so is any other callable unless ``as_is`` accepts it; any other object is used
+    as it is.
     """
     module_name, attribute = _parts(path)
     folder = Path(folder).resolve()
@@ -109,7 +109,7 @@ def _near(missing: str, folder: Path) -> str:
 
 
 def _refuse_namesake(module: ModuleType, name: str, folder: Path) -> None:
-    """Raise where a file of the plan's folder is hidden by a module of the same name that was imported before."""
+    """Raise if a file of the plan's folder is shadowed by a module of the same name that was imported before."""
     first = name.partition(".")[0]
     own = [path for path in (folder / f"{first}.py", folder / first / "__init__.py") if path.exists()]
     file = getattr(sys.modules.get(first, module), "__file__", None)
@@ -124,16 +124,16 @@ def _attribute(module: ModuleType, attribute: str, module_name: str) -> Any:
         try:
             found = getattr(found, name)
         except AttributeError:
-            held = {key: value for key, value in getattr(found, "__dict__", {}).items() if not key.startswith("_")}
-            own = sorted(key for key, value in held.items() if getattr(value, "__module__", None) == module_name)
+            public = {key: value for key, value in getattr(found, "__dict__", {}).items() if not key.startswith("_")}
+            own = sorted(key for key, value in public.items() if getattr(value, "__module__", None) == module_name)
             listing = f"; it has: {', '.join(own[:10])}" if own else ""
-            hint = did_you_mean(name, held, otherwise=listing)
+            hint = did_you_mean(name, public, otherwise=listing)
             raise BadValueError(f"'{module_name}' has no '{name}'{hint}") from None
     return found
 
 
 def _has_method(found: object) -> bool:
-    """Whether this is a system, or a part of one, rather than a function that answers or makes one."""
+    """Whether this is a system or a part of one, rather than a function."""
     return any(callable(getattr(found, name, None)) for name in ("run", "arun", "retrieve", "generate"))
 
 
@@ -165,7 +165,7 @@ def _call(maker: Callable[..., Any], args: dict[str, Any], path: str, folder: Pa
 def _check_args(maker: Callable[..., Any], args: dict[str, Any], path: str) -> None:
     try:
         signature = inspect.signature(maker)
-    except (ValueError, TypeError):  # some built-in ones cannot be asked; then the call itself says what is wrong
+    except (ValueError, TypeError):  # some built-ins have no signature; then the call itself raises
         return
     try:
         signature.bind(**args)
@@ -180,7 +180,7 @@ def _check_args(maker: Callable[..., Any], args: dict[str, Any], path: str) -> N
 
 
 def _require_system(found: object, path: str, *, made_by: bool = False) -> object:
-    """What was found or made, if it can be asked."""
+    """The object as a system; an error if it cannot be called."""
     if inspect.iscoroutine(found):
         found.close()
         raise BadValueError(f"{path} is an async function that makes a system; make it in a plain function")

@@ -1,4 +1,4 @@
-"""What a system replied: outputs read from JSON, in our own format or where paths say they are."""
+"""Parsing the reply of a system: outputs from JSON in our own format, or at configured paths."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def parse_own_reply(body: bytes, sample: EvaluationSample, *, echoes_id: bool = 
 
 
 def _without_id(body: bytes, value: dict[str, Any]) -> tuple[SystemOutputs, bool]:
-    """What a reply says that does not say for whom: read with an id put in, since the format wants one."""
+    """Decode a reply without a ``sample_id``: a placeholder id is inserted, since the format requires one."""
     with_id = b'{"sample_id":"-"' + (b"," if value else b"") + body[1:]
     try:
         _, output, has_retrieved = decode_output_line(with_id)
@@ -70,7 +70,7 @@ def _without_id(body: bytes, value: dict[str, Any]) -> tuple[SystemOutputs, bool
 
 
 class ReplyPaths:
-    """Where the outputs are in the replies of an endpoint that has a format of its own.
+    """The paths of the outputs in the replies of an endpoint with its own format.
 
     ``answer``, ``retrieved``, ``citations``, ``refused``, ``error``, ``usage``, ``timings``, ``steps`` and
     ``sample_id`` (only compared) lead into the reply; ``doc_id``, ``text``, ``score``, ``parent_id`` and ``metadata``
@@ -103,7 +103,7 @@ class ReplyPaths:
         if (echo := self._find(reply, "sample_id", _identifier)) is not None:
             _check_id(echo, sample)
         error = self._error(reply)
-        if error is not None:  # whoever reports an error need not report anything else
+        if error is not None:  # a reply with an error needs nothing else
             return SystemOutputs(retrieved=UnknownRanking(), error=error)
         retrieved = self._find(reply, "retrieved", _list)
         answer = self._find(reply, "answer", _text)
@@ -151,7 +151,7 @@ def _value(body: bytes) -> Any:
     try:
         return parse_json(body.removeprefix(_BYTE_ORDER_MARK))
     except LineError as error:
-        # Half a reply or a proxy's page: it may pass.
+        # Half a reply or a proxy's page: a retry may help.
         raise bad_output(f"{error}: {excerpt(body)}", retry=True) from None
 
 

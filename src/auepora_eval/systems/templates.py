@@ -1,7 +1,6 @@
-"""What a system is asked: request templates whose texts hold placeholders such as ``{query}``.
+"""Request templates: JSON values whose strings contain placeholders such as ``{query}``.
 
-Only the question is at hand here. What a sample says about the right answer can be named by no placeholder, and its
-labels and metadata are sent only where the template names them.
+Placeholders cannot name the gold of a sample, and its labels and metadata are sent only if the template names them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _MARKS = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def default_request(sample: EvaluationSample, top_k: int) -> dict[str, Any]:
-    """What is sent where no template says otherwise; a history only where there is one."""
+    """The request without a template; it has a history only if the sample has one."""
     question: dict[str, Any] = {"sample_id": sample.sample_id, "query": sample.query, "top_k": top_k}
     if sample.history:
         question["history"] = sample.history
@@ -34,7 +33,7 @@ def default_request(sample: EvaluationSample, top_k: int) -> dict[str, Any]:
 
 
 def json_text(value: object) -> str:
-    """``value`` as JSON in ASCII alone, so that no text can break it; ``bad_request`` where JSON cannot carry it."""
+    """``value`` as ASCII JSON; ``bad_request`` if JSON cannot represent it."""
     try:
         return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -60,7 +59,7 @@ class _Placeholder:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text with placeholders in it."""
+    """A string with placeholders."""
 
     parts: tuple[str | _Placeholder, ...]
 
@@ -71,11 +70,11 @@ class _Text:
 
 
 class Template:
-    """A JSON value whose texts hold placeholders; checked when it is made, filled for each sample.
+    """A JSON value whose strings contain placeholders; checked when it is created, filled for each sample.
 
-    ``{query}``, ``{sample_id}``, ``{top_k}``, ``{history}``, ``{labels.lang}`` and ``{metadata.a.b}`` are known. A text
-    that is one placeholder and nothing else becomes the value itself (``"{top_k}"`` becomes ``5``); otherwise texts are
-    filled in as they are and anything else as JSON. ``{{`` and ``}}`` are braces. Keys are left alone.
+    ``{query}``, ``{sample_id}``, ``{top_k}``, ``{history}``, ``{labels.lang}`` and ``{metadata.a.b}`` are known. A
+    string that is one placeholder and nothing else becomes the value itself (``"{top_k}"`` becomes ``5``); otherwise
+    strings are inserted as they are and other values as JSON. ``{{`` and ``}}`` are braces. Keys are not changed.
     """
 
     def __init__(self, value: object, *, what: str = "request") -> None:
@@ -111,10 +110,10 @@ def _compile(value: object, where: str) -> Any:
 
 
 def _refuse_unquoted(value: Mapping[Any, Any], where: str) -> None:
-    """YAML reads ``{query}`` without quotes as an object with one empty key, which nobody means."""
+    """Refuse ``{query}`` without quotes, which YAML reads as a mapping with one empty key."""
     if len(value) == 1:
-        ((key, held),) = value.items()
-        if held is None and isinstance(key, str) and key.partition(".")[0] in _NAMES:
+        ((key, inner),) = value.items()
+        if inner is None and isinstance(key, str) and key.partition(".")[0] in _NAMES:
             raise BadValueError(f'{where}: write the placeholder in quotes: "{{{key}}}"')
 
 

@@ -142,7 +142,7 @@ WRONG = [
     (["--labels", "none.jsonl", "-m", "token_f1"], "none.jsonl"),
     (["--labels", "ann.jsonl", "-m", "token_f1", "-o", "x.csv"], "cannot be written as CSV"),
     (["--labels", "ann.jsonl", "-m", "token_f1", "-o", "ann.jsonl"], "is the input"),
-    (["--labels", "ann.jsonl", "-m", "token_f1", "--scores", "s.jsonl"], "--scores takes the place of -m"),
+    (["--labels", "ann.jsonl", "-m", "token_f1", "--scores", "s.jsonl"], "--scores replaces -m"),
     (["--labels", "ann.jsonl", "-m", "token_f1", "--threshold", "nan"], "must be a finite number"),
     (["--labels", "ann.jsonl", "-m", "token_f1", "--scale", "five"], "a scale is written"),
     (["--labels", "ann.jsonl", "-m", "recall"], "has no scores of 'recall'"),

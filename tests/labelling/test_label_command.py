@@ -27,7 +27,7 @@ def test_missing_terminal(auepora: Command, labelled_run: str) -> None:
 
 
 REFUSED = [  # arguments, message, why
-    (["label"], "name the RUN", "no run"),
+    (["label"], "give the RUN", "no run"),
     (["label", "nope"], "nope", "no such run"),
     (["label", "latest", "more"], "labels files go with --adjudicate", "a second name"),
     (["label", "latest", "--adjudicate"], "--adjudicate takes the labels files", "nothing to settle"),
@@ -233,7 +233,7 @@ def test_nothing_to_adjudicate(auepora: Command, labelled_run: str) -> None:
     assert (code, out) == (0, "the annotators agree on every answer that two of them labelled\n")
     code, _, err = auepora("label", "latest", "--plain", "--adjudicate", "ann.jsonl", "eve.jsonl")
     assert code == 2
-    assert f"answers of {labelled_run} were labelled by 'ann'; it takes two to disagree" in err
+    assert f"answers of {labelled_run} were labelled by 'ann'; adjudication needs two annotators" in err
 
 
 def test_labels_of_unknown_samples(auepora: Command, labelled_run: str) -> None:

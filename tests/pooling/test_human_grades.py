@@ -18,7 +18,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("text", FORMS.values(), ids=FORMS.keys())
-def test_each_form_gives_the_same(tmp_path: Path, text: str) -> None:
+def test_all_formats_give_the_same_grades(tmp_path: Path, text: str) -> None:
     (tmp_path / "human").write_text(text)
     assert read_human_grades(tmp_path / "human") == {
         ("q1", "a"): Grade("q1", "a", 3),
@@ -26,7 +26,7 @@ def test_each_form_gives_the_same(tmp_path: Path, text: str) -> None:
     }
 
 
-def test_what_people_remark_is_kept(tmp_path: Path) -> None:
+def test_comments_are_kept(tmp_path: Path) -> None:
     row = '{"sample_id": "q", "doc_id": "d", "grade": 1, "comment": "hm", "at": "2030-01-01T00:00:00+00:00"}\n'
     (tmp_path / "human").write_text(row)
     assert read_human_grades(tmp_path / "human")["q", "d"] == Grade(
@@ -36,19 +36,19 @@ def test_what_people_remark_is_kept(tmp_path: Path) -> None:
 
 BAD = {
     "prose": ("these are my grades\n \n", "must be an integer"),
-    "two columns": ("q1 a\n", "cannot tell"),
-    "a word for a grade": ("q1\ta\tgood\n", "whole number"),
+    "two columns": ("q1 a\n", "unknown format"),
+    "a word for a grade": ("q1\ta\tgood\n", "an integer"),
     "a column too few": ("q1\ta\t1\nq1\tb\n", "with tabs between"),
-    "a grade between two": ('{"sample_id": "q", "doc_id": "d", "grade": 1.5}\n', "whole number"),
-    "no grade": ('{"sample_id": "q", "doc_id": "d"}\n', "whole number"),
+    "a grade between two": ('{"sample_id": "q", "doc_id": "d", "grade": 1.5}\n', "an integer"),
+    "no grade": ('{"sample_id": "q", "doc_id": "d"}\n', "an integer"),
     "no document": ('{"sample_id": "q", "grade": 1}\n', "'doc_id' must be an id"),
     "not an object": ('{"sample_id": "q", "doc_id": "d", "grade": 1}\n[]\n', "one JSON object"),
-    "two grades for one document": ("q1\ta\t1\nq1\ta\t2\n", "graded already on line 1"),
+    "two grades for one document": ("q1\ta\t1\nq1\ta\t2\n", "already graded on line 1"),
 }
 
 
 @pytest.mark.parametrize(("text", "problem"), BAD.values(), ids=BAD.keys())
-def test_what_is_none_is_answered(tmp_path: Path, text: str, problem: str) -> None:
+def test_invalid_files(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "human").write_text(text)
     with pytest.raises(DataFileError, match=problem):
         read_human_grades(tmp_path / "human")

@@ -1,4 +1,4 @@
-"""How much is judged, beside every retrieval metric: by hand, on every way to a number, and only where gold says whose."""
+"""Judged coverage of retrieval metrics: by hand, in every kind of evaluation, and only with graded gold."""
 
 import json
 import math
@@ -73,11 +73,11 @@ def answers(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
 
 
 def check(results: dict[str, Any]) -> None:
-    told = {one["name"]: one for one in results["results"]}
-    assert told["ndcg@2"]["value"] == pytest.approx((NDCG["q1"] + NDCG["q2"]) / 2)
-    assert set(told) == {"ndcg@2", "mrr"}  # what was computed beside is no result of its own
+    by_name = {one["name"]: one for one in results["results"]}
+    assert by_name["ndcg@2"]["value"] == pytest.approx((NDCG["q1"] + NDCG["q2"]) / 2)
+    assert set(by_name) == {"ndcg@2", "mrr"}  # additional metrics are not results
     for name, depth in (("ndcg@2", 2), ("mrr", None)):
-        details = told[name]["details"]
+        details = by_name[name]["details"]
         assert details["judged"] == pytest.approx(float(JUDGED[name]))
         assert details["unjudged_share"] == pytest.approx(float(UNJUDGED[name]))
         assert (details["judged_depth"], details["gold_by"]) == (depth, WHOSE)
@@ -136,12 +136,12 @@ def test_a_stored_run_scored_by_other_gold(qrels: str, auepora: Cli, repeats: in
         assert "judged" not in run.results.by_name["mrr"].details
     code, out, err = auepora("rescore", "latest", "--qrels", qrels, "-q", "--json", "--slice", "labels.half")
     assert (code, err) == (0, "")
-    told = json.loads(out)
-    check(told)
-    first = told["results"][0]["slices"]["labels.half"]["first"]["details"]
+    document = json.loads(out)
+    check(document)
+    first = document["results"][0]["slices"]["labels.half"]["first"]["details"]
     assert (first["judged"], first["gold_by"]) == (0.5, {"model": 1, "corrected": 1, "human": 1})
     name = gold_signature(qrels)
-    assert all(f"|gold:{name}|" in one["signature"] for one in told["results"])
+    assert all(f"|gold:{name}|" in one["signature"] for one in document["results"])
     with RunStore.open("runs.sqlite") as store:
         found = store.find("latest")
         every = store.results(found.run_id, every_signature=True)
@@ -163,7 +163,7 @@ def test_two_runs_scored_by_the_same_gold_can_be_compared(qrels: str, auepora: C
     assert "ndcg@10" in out
 
 
-def test_gold_that_is_not_about_these_samples_is_refused(qrels: str, auepora: Cli) -> None:
+def test_gold_of_other_samples_is_rejected(qrels: str, auepora: Cli) -> None:
     with RunStore.open("runs.sqlite") as store:
         record = run_system(answers, SAMPLES, ["mean_latency[end_to_end]"], store=store).record
         write_grades("other.txt", [Grade("nobody", "a", 1)])
@@ -200,13 +200,13 @@ def test_the_same_grades_are_the_same_gold(qrels: str) -> None:
     assert gold_signature("again.txt") != before
 
 
-def test_only_metrics_that_look_for_gold_say_it() -> None:
+def test_only_retrieval_metrics_report_coverage() -> None:
     chosen = resolve_metrics(
         ["recall@5", "ndcg@10", "recall_doc@3", "token_f1", "mean_latency[end_to_end]", "map"], "auepora"
     )
-    beside = JudgedCoverage(chosen)
-    assert beside.depths == [5, 10, 3, None]
-    assert len(beside.metrics) == 5
+    coverage = JudgedCoverage(chosen)
+    assert coverage.depths == [5, 10, 3, None]
+    assert len(coverage.metrics) == 5
     assert JudgedCoverage(resolve_metrics(["token_f1"])).metrics == []
 
 
@@ -228,13 +228,13 @@ SHARES = {
 
 
 @pytest.mark.parametrize(("details", "expected"), SHARES.values(), ids=SHARES.keys())
-def test_how_it_is_told(details: dict[str, Any], expected: str) -> None:
+def test_coverage_lines(details: dict[str, Any], expected: str) -> None:
     assert judged_coverage(MetricResult("m", TargetCategory.RETRIEVAL_ACCURACY, 0.5, details)) == expected
 
 
-def test_pages_and_notebooks_say_it_too() -> None:
+def test_coverage_in_reports_and_notebooks() -> None:
     details = {"judged": 0.5, "judged_depth": 5, "gold_by": {"model": 2}}
     result = MetricResult("recall@5", TargetCategory.RETRIEVAL_RELEVANCE, 0.5, details)
-    said = "judged 50 % of top 5; gold by model 2"
-    assert said in coverage_lines(result)
-    assert said in results_html(Results([result]))
+    line = "judged 50 % of top 5; gold by model 2"
+    assert line in coverage_lines(result)
+    assert line in results_html(Results([result]))

@@ -53,7 +53,7 @@ def test_the_union_of_the_first_documents_with_their_ranks() -> None:
     assert (first.query, list(first.history)) == ("one?", [{"role": "user", "content": "hello"}])
 
 
-def test_queries_keep_their_order_and_documents_have_one_that_tells_nothing() -> None:
+def test_queries_keep_their_order_and_documents_are_shuffled() -> None:
     ids = [f"d{n}" for n in range(40)]
     forward = pool_outputs(SAMPLES, {"a": [("q1", output(ids))], "b": [("q2", output(ids))]}, depth=40)
     chance = random.Random(1)
@@ -67,13 +67,13 @@ def test_queries_keep_their_order_and_documents_have_one_that_tells_nothing() ->
     assert [one.doc_id for one in again.documents] != orders["q1"]
 
 
-def test_repeats_are_pooled_too_and_a_repeated_document_counts_where_it_comes_first() -> None:
+def test_repeats_are_pooled_with_the_best_rank() -> None:
     pool = pool_outputs(SAMPLES, {"a": [("q1", output("xya")), ("q1", output("aax"))]}, depth=3)
     assert returned(pool) == {("q1", "x"): {"a": 1}, ("q1", "y"): {"a": 2}, ("q1", "a"): {"a": 1}}
     assert pool.runs["a"].queries == 1
 
 
-def test_texts_come_from_whoever_has_one() -> None:
+def test_texts_come_from_any_run() -> None:
     runs = {
         "a": [("q1", output("xyz", x="", y="first"))],
         "b": [("q1", output("xyb", x="from b", y="second", b=""))],
@@ -92,7 +92,7 @@ def test_texts_come_from_whoever_has_one() -> None:
     assert (pool.num_without_text, pool.num_other_text) == (1, 1)
 
 
-def test_what_is_judged_is_marked_or_left_out() -> None:
+def test_judged_documents_are_marked_or_left_out() -> None:
     known = gold_grades(SAMPLES)
     assert {key: grade.grade for key, grade in known.items()} == {("q2", "b"): 2, ("q2", "c"): 0}
     pool = pool_outputs(SAMPLES, RUNS, judged=known)
@@ -103,16 +103,16 @@ def test_what_is_judged_is_marked_or_left_out() -> None:
     assert fresh.runs == pool.runs  # what a run brought does not depend on what is judged
 
 
-def test_unknown_queries_are_told_and_odd_depths_refused() -> None:
+def test_unknown_queries_are_listed_and_invalid_depths_rejected() -> None:
     assert pool_outputs(SAMPLES, {"a": [("q9", output("a"))]}).unknown == ["q9"]
     for depth in (0, -1, True, 1.5):
-        with pytest.raises(BadValueError, match="depth must be a whole number"):
+        with pytest.raises(BadValueError, match="depth must be an integer"):
             pool_outputs(SAMPLES, RUNS, depth=depth)  # type: ignore[arg-type]
     with pytest.raises(BadValueError, match="at least one run"):
         pool_outputs(SAMPLES, {})
 
 
-def test_a_pool_comes_back_from_its_file(tmp_path: Path) -> None:
+def test_a_pool_file_round_trips(tmp_path: Path) -> None:
     pool = pool_outputs(SAMPLES, RUNS, judged=gold_grades(SAMPLES))
     write_pool(tmp_path / "pool.jsonl", pool.documents)
     assert read_pool(tmp_path / "pool.jsonl") == pool.documents
@@ -128,7 +128,7 @@ BAD = {
     "no document": ('{"sample_id": "q"}', "'doc_id' is missing"),
     "an id that is a number": ('{"sample_id": 1, "doc_id": "d"}', "'sample_id' must be a string"),
     "a misspelt field": ('{"sample_id": "q", "doc_id": "d", "txt": ""}', "did you mean"),
-    "ranks that are none": ('{"sample_id": "q", "doc_id": "d", "returned": ["a"]}', "'returned' must say"),
+    "ranks that are none": ('{"sample_id": "q", "doc_id": "d", "returned": ["a"]}', "'returned' must map"),
     "turns that are none": ('{"sample_id": "q", "doc_id": "d", "history": ["a"]}', "'history' must be"),
     "a grade below 0": ('{"sample_id": "q", "doc_id": "d", "judged": {"grade": -1}}', "'judged' must be"),
     "a giver nobody knows": (
@@ -141,14 +141,14 @@ BAD = {
 
 
 @pytest.mark.parametrize(("text", "problem"), BAD.values(), ids=BAD.keys())
-def test_what_is_no_pool_is_answered(tmp_path: Path, text: str, problem: str) -> None:
+def test_invalid_pool_files(tmp_path: Path, text: str, problem: str) -> None:
     path = tmp_path / "pool.jsonl"
     path.write_text(text)
     with pytest.raises(DataFileError, match=problem):
         read_pool(path)
 
 
-def test_marks_keep_their_giver(tmp_path: Path) -> None:
+def test_grades_keep_their_provenance(tmp_path: Path) -> None:
     marked = PooledDocument("q", "d", history=[], judged=Grade("q", "d", 2, "model"))
     write_pool(tmp_path / "pool.jsonl", [marked])
     assert read_pool(tmp_path / "pool.jsonl") == [marked]

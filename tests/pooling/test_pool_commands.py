@@ -61,8 +61,13 @@ def test_stored_runs_are_pooled_by_name(auepora: Cli) -> None:
     assert "3 queries, 9 documents (3.0 a query) of depth 2" in out
     assert rows("p.jsonl")["q1", "q1-1"]["returned"] == {"bm25": 2, "dense": 1}
     code, out, _ = auepora("pool", "bm25", "dense", "--depth", "5", "-q", "--json")
-    told = json.loads(out)
-    assert (told["documents"], told["judged"], told["to_judge"], told["file"]) == (15, 1, 14, "pool.jsonl")
+    document = json.loads(out)
+    assert (document["documents"], document["judged"], document["to_judge"], document["file"]) == (
+        15,
+        1,
+        14,
+        "pool.jsonl",
+    )
     assert rows()["q1", "gold"]["judged"] == {"grade": 1, "by": "human"}
     assert json.loads(auepora("pool", "bm25", "dense", "-q", "--json", "--ignore-gold")[1])["judged"] == 0
     Path("qrels.txt").write_text("q0 0 q0-0 3\n")
@@ -94,7 +99,7 @@ def test_files_are_pooled_with_the_texts_of_a_corpus(auepora: Cli) -> None:
         assert auepora("pool", *wrong)[0] == 2
 
 
-def test_runs_about_different_questions_are_refused(auepora: Cli) -> None:
+def test_runs_about_different_questions_are_rejected(auepora: Cli) -> None:
     stored(one="0")
     with RunStore.open("runs.sqlite") as store:
         other = [EvaluationSample("q0", "something else?")]
@@ -102,7 +107,7 @@ def test_runs_about_different_questions_are_refused(auepora: Cli) -> None:
     code, _, err = auepora("pool", "one", "two")
     assert (code, "the runs are about different questions" in err) == (2, True)
     code, _, err = auepora("pool", "one", "one")
-    assert (code, "named twice" in err) == (2, True)
+    assert (code, "given twice" in err) == (2, True)
 
 
 def level(asked: Asked) -> dict[str, object]:
@@ -110,7 +115,7 @@ def level(asked: Asked) -> dict[str, object]:
     return {"rationale": "by its digit", "score": int(asked.prompt.split("level ")[1][0])}
 
 
-def test_an_endpoint_that_fails_costs_no_grade_and_what_failed_is_asked_again(auepora: Cli) -> None:
+def test_failed_documents_are_graded_by_a_second_run(auepora: Cli) -> None:
     need("openai")
     stored(bm25="01", dense="23")
     assert auepora("pool", "bm25", "dense", "-q")[0] == 0
@@ -121,16 +126,16 @@ def test_an_endpoint_that_fails_costs_no_grade_and_what_failed_is_asked_again(au
         assert (code, json.loads(out)["total"]["calls"], server.asked) == (0, 12, [])
     with JudgeServer(level, rates={"refusal": 0.5}, seed=1) as server:
         code, out, err = auepora(*arguments, server.base_url, "--json")
-        told = json.loads(out)
+        document = json.loads(out)
         assert code == 3
-        assert "have no grade; the same command tries them again" in err
-        assert told["failed"] == {"refused": 12 - told["graded"]}
-        assert 0 < told["graded"] < 12
+        assert "have no grade; the same command retries them" in err
+        assert document["failed"] == {"refused": 12 - document["graded"]}
+        assert 0 < document["graded"] < 12
     for query, levels in load_qrels("qrels.txt").items():
         assert levels.items() <= expected[query].items()  # a failure is not a 0
     with JudgeServer(level, rates={"500": 0.3, "429_wait": 0.2}, seed=2) as server:
         code, out, _ = auepora(*arguments, server.base_url, "--json")
-        assert (code, json.loads(out)["asked"]) == (0, 12 - told["graded"])
+        assert (code, json.loads(out)["asked"]) == (0, 12 - document["graded"])
     assert load_qrels("qrels.txt") == expected
     assert {one.by for one in read_grades("qrels.txt").values()} == {"model"}
     assert auepora(*arguments, "http://127.0.0.1:9/v1")[0] == 0  # nobody need be there any more
@@ -162,7 +167,7 @@ class Slow(LLMCritic):
 """
 
 
-def test_killed_and_gone_on(auepora: Cli) -> None:
+def test_a_killed_run_resumes(auepora: Cli) -> None:
     Path("my_judge.py").write_text(JUDGE)
     Path("judge.yaml").write_text('resources: {judge: {python: "my_judge:Slow"}}\njudge: {concurrency: 2}\n')
     pool = [{"sample_id": f"q{n}", "doc_id": f"d{n % 4}", "query": "?", "text": f"text {n}"} for n in range(60)]
@@ -187,7 +192,7 @@ def test_killed_and_gone_on(auepora: Cli) -> None:
     assert load_qrels("qrels.txt") == {f"q{n}": {f"d{n % 4}": n % 4} for n in range(60)}
 
 
-def test_people_win(auepora: Cli) -> None:
+def test_human_grades_override(auepora: Cli) -> None:
     Path("my_judge.py").write_text(JUDGE)
     Path("judge.yaml").write_text('resources: {judge: {python: "my_judge:Slow"}}\n')
     pool = [{"sample_id": "q", "doc_id": f"d{n}", "query": "?", "text": f"text {n}"} for n in range(4)]
@@ -214,7 +219,7 @@ def test_people_win(auepora: Cli) -> None:
     assert (code, "corrected" in out) == (0, True)
 
 
-def test_grading_anew_keeps_what_people_said(auepora: Cli) -> None:
+def test_grading_again_keeps_human_grades(auepora: Cli) -> None:
     Path("my_judge.py").write_text(JUDGE)
     Path("judge.yaml").write_text('resources: {judge: {python: "my_judge:Slow"}}\n')
     Path("pool.jsonl").write_text("".join(f'{{"sample_id": "q", "doc_id": "d{n}", "text": "t"}}\n' for n in range(3)))
@@ -235,7 +240,7 @@ def test_grading_anew_keeps_what_people_said(auepora: Cli) -> None:
     }
 
 
-def test_nothing_that_is_read_is_written_over(auepora: Cli) -> None:
+def test_inputs_are_not_overwritten(auepora: Cli) -> None:
     Path("pool.jsonl").write_text('{"sample_id": "q", "doc_id": "d", "text": "t"}\n')
     for output in ("pool.jsonl", "pool"):
         Path("pool.provenance.jsonl").write_bytes(Path("pool.jsonl").read_bytes())

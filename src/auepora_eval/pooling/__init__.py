@@ -1,9 +1,10 @@
-"""No gold yet: what several runs returned is pooled, graded by a judge, corrected by people, and used as gold.
+"""Pooling: the documents that several runs retrieved are pooled, graded by a judge or by people, and used as gold.
 
-pool         for each query the union of the first documents of several runs
-pool_file    a pool as JSON lines
-human        grades of people: qrels, tables, JSON lines
-relevance    a judge asked how relevant each pooled document is
-gold         samples with such grades as their gold
-beside       how much of what was returned is judged, beside every retrieval metric
+pool             for each query the union of the top documents of several runs
+pool_file        a pool as JSON lines
+human_grades     human grades: qrels, tables, JSON lines
+relevance        grading of pooled documents by a judge
+gold             samples with such grades as their gold
+judged_coverage  how many of the retrieved documents are judged, reported with every retrieval metric
+sources          the runs to pool: stored runs and files
 """

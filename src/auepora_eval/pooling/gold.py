@@ -1,4 +1,4 @@
-"""Samples with the grades of a qrels file as their gold, and with who gave those grades."""
+"""Samples with the grades of a qrels file as their gold, and with the provenance of those grades."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["gold_signature", "with_gold"]
 
 
 def with_gold(samples: Iterable[EvaluationSample], qrels: str | Path) -> list[EvaluationSample]:
-    """The samples with the graded documents of a qrels file as gold, and those of grade 0 as candidates beside it.
+    """The samples with the graded documents of a qrels file as gold, and those of grade 0 as candidates.
 
-    A sample that the file does not name has no gold. Documents that a sample had keep their texts.
+    A sample that is not in the file has no gold. Existing documents of a sample keep their texts.
     """
     rows = list(samples)
     by_query: dict[str, list[Grade]] = {}
@@ -25,31 +25,31 @@ def with_gold(samples: Iterable[EvaluationSample], qrels: str | Path) -> list[Ev
         by_query.setdefault(grade.sample_id, []).append(grade)
     if rows and not any(sample.sample_id in by_query for sample in rows):
         raise BadValueError(f"'{qrels}' has no grade for any of the {len(rows)} samples; are the ids the same?")
-    return [_graded(sample, by_query.get(sample.sample_id)) for sample in rows]
+    return [_with_grades(sample, by_query.get(sample.sample_id)) for sample in rows]
 
 
-def _graded(sample: EvaluationSample, grades: Sequence[Grade] | None) -> EvaluationSample:
+def _with_grades(sample: EvaluationSample, grades: Sequence[Grade] | None) -> EvaluationSample:
     metadata = {key: value for key, value in sample.metadata.items() if key != GOLD_BY}
     if grades is None:
         return replace(sample, relevant_docs=None, candidate_docs=None, metadata=metadata)
-    had = {one.doc_id: one for some in (sample.candidate_docs, sample.relevant_docs) for one in some or ()}
+    known_documents = {one.doc_id: one for some in (sample.candidate_docs, sample.relevant_docs) for one in some or ()}
 
     def document(grade: Grade) -> Document:
-        known = had.get(grade.doc_id) or Document(grade.doc_id)
+        known = known_documents.get(grade.doc_id) or Document(grade.doc_id)
         rest = {key: value for key, value in known.metadata.items() if key != "relevance"}
         return replace(known, metadata={**rest, "relevance": grade.grade} if grade.grade else rest)
 
-    made = [document(grade) for grade in grades if grade.grade > 0]
+    relevant = [document(grade) for grade in grades if grade.grade > 0]
     others = [document(grade) for grade in grades if grade.grade == 0]
     return replace(
         sample,
-        relevant_docs=made,
+        relevant_docs=relevant,
         candidate_docs=others or None,
         metadata={**metadata, GOLD_BY: provenance_counts(grades)},
     )
 
 
 def gold_signature(qrels: str | Path) -> str:
-    """What a signature calls the gold of a qrels file: two files with the same grades are the same gold."""
+    """The gold of a qrels file in a signature: two files with the same grades are the same gold."""
     levels = sorted((*key, grade.grade) for key, grade in read_grades(qrels).items())
     return f"qrels-{hashlib.sha256(repr(levels).encode()).hexdigest()[:8]}"

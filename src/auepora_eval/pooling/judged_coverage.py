@@ -1,4 +1,4 @@
-"""How much of what was returned is judged at all, beside every retrieval metric whose gold is made of grades."""
+"""Judged coverage: the proportion of retrieved documents that are judged, reported with every retrieval metric."""
 
 from __future__ import annotations
 
@@ -19,105 +19,111 @@ from ..io.grades import GOLD_BY
 
 __all__ = ["GoldProvenance", "JudgedAtDepth", "JudgedCoverage", "has_gold_provenance"]
 
-_GIVERS = ("model", "corrected", "human")
+_PROVENANCES = ("model", "corrected", "human")
 _TARGETS = (TargetCategory.RETRIEVAL_RELEVANCE, TargetCategory.RETRIEVAL_ACCURACY)
 
 
 def has_gold_provenance(samples: Iterable[EvaluationSample]) -> bool:
-    """Whether any sample says who gave its grades."""
+    """Whether any sample records the provenance of its grades."""
     return any(GOLD_BY in sample.metadata for sample in samples)
 
 
 @dataclass(frozen=True)
 class JudgedAtDepth(BatchMetric):
-    """Judged@k per query, with how many results there were and how many of them nobody judged."""
+    """Judged@k per query, with the number of results and of unjudged ones."""
 
     depth: int | None = None
     name: str = "judged"
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
-    counts_system_failures: ClassVar[bool] = False  # what failed returned nothing that could be judged
+    counts_system_failures: ClassVar[bool] = False  # a failed sample has no results to judge
     stat_names: ClassVar[tuple[str, ...]] = ("num_results", "num_unjudged")
 
     def score(self, batch: Batch) -> Scores:
-        """Judged positions over positions; queries without gold, and those that nothing was returned for, aside."""
-        every = gold_positions(batch, judged_rankings)
-        level = np.ones_like(every.row) if every.level is None else every.level
-        keep, positions = level >= 0, every.returned
+        """Proportion of judged results; queries without gold or without results are skipped."""
+        hits = gold_positions(batch, judged_rankings)
+        level = np.ones_like(hits.row) if hits.level is None else hits.level
+        keep, positions = level >= 0, hits.returned
         if self.depth is not None:
-            keep, positions = keep & (every.rank < self.depth), np.minimum(positions, self.depth)
-        judged = np.bincount(every.row[keep], minlength=len(batch))
+            keep, positions = keep & (hits.rank < self.depth), np.minimum(positions, self.depth)
+        judged = np.bincount(hits.row[keep], minlength=len(batch))
         stats = np.column_stack([positions, positions - judged])
         return Scores.of(
             judged / np.maximum(positions, 1),
-            skip={"no_gold": ~every.annotated, "nothing_returned": positions == 0},
+            skip={"no_gold": ~hits.annotated, "nothing_returned": positions == 0},
             stats=stats * 1.0,
         )
 
 
 @dataclass(frozen=True)
 class GoldProvenance(BatchMetric):
-    """How many grades are whose, counted over all samples, whatever became of their answers."""
+    """Number of grades by provenance, over all samples, whatever their outcome."""
 
     name: str = "gold"
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
     handles_failures: ClassVar[bool] = True
-    stat_names: ClassVar[tuple[str, ...]] = tuple(f"num_{by}" for by in _GIVERS)
+    stat_names: ClassVar[tuple[str, ...]] = tuple(f"num_{by}" for by in _PROVENANCES)
 
     def score(self, batch: Batch) -> Scores:
-        """No score worth the name; the statistics are what is wanted."""
+        """Scores of 0 with the counts as statistics."""
         counts = np.array([_counts(sample) for sample in batch.samples], dtype=np.float64)
-        return Scores.of(np.zeros(len(batch)), stats=counts.reshape(-1, len(_GIVERS)))
+        return Scores.of(np.zeros(len(batch)), stats=counts.reshape(-1, len(_PROVENANCES)))
 
 
 def _counts(sample: EvaluationSample) -> list[int]:
-    held = sample.metadata.get(GOLD_BY)
-    return [int(held.get(by, 0)) for by in _GIVERS] if isinstance(held, Mapping) else [0, 0, 0]
+    counts = sample.metadata.get(GOLD_BY)
+    return [int(counts.get(by, 0)) for by in _PROVENANCES] if isinstance(counts, Mapping) else [0, 0, 0]
 
 
 class JudgedCoverage:
-    """Has Judged@k computed at the depth of each retrieval metric, in the same pass, and notes it in their results."""
+    """Computes Judged@k at the depth of each retrieval metric in the same pass, and adds it to their results."""
 
     def __init__(self, metrics: Sequence[Metric], gold: Mapping[str, int] | None = None) -> None:
-        """``gold`` says how many grades are whose, where the samples do not say so themselves."""
+        """``gold`` is the number of grades by provenance, if the samples do not record it."""
         self._gold = gold
         self._depths = {one.name: _depth(one) for one in metrics if _is_retrieval(one)}
-        taken = {one.name for one in metrics}
-        self._shares = {depth: JudgedAtDepth(depth, _unused(f"judged within {depth}", taken)) for depth in self.depths}
-        self._whose = GoldProvenance(_unused("whose gold", taken)) if gold is None and self._depths else None
+        used_names = {one.name for one in metrics}
+        self._judged_metrics = {
+            depth: JudgedAtDepth(depth, _unique_name(f"judged within {depth}", used_names)) for depth in self.depths
+        }
+        self._provenance = (
+            GoldProvenance(_unique_name("whose gold", used_names)) if gold is None and self._depths else None
+        )
 
     @property
     def depths(self) -> list[int | None]:
-        """The depths of the metrics, each once; ``None`` is all that was returned."""
+        """The distinct depths of the metrics; ``None`` is the whole ranking."""
         return list(dict.fromkeys(self._depths.values()))
 
     @property
     def metrics(self) -> list[Metric]:
-        """What is to be computed beside the metrics."""
-        return [*self._shares.values(), *([] if self._whose is None else [self._whose])]
+        """The additional metrics to compute."""
+        return [*self._judged_metrics.values(), *([] if self._provenance is None else [self._provenance])]
 
     def annotate(self, results: Results) -> Results:
-        """The results of the metrics alone, with how much of what they look at is judged in their details."""
-        shares = {share.name: depth for depth, share in self._shares.items()}
-        ours = {one.name for one in self.metrics}
-        held = {shares[one.name]: one for one in results if one.name in shares}
-        whose = None if self._whose is None else results.by_name[self._whose.name]
-        rest = [one for one in results if one.name not in ours]
-        for one in rest:
+        """The results without the additional metrics, with judged coverage in the details of each retrieval metric."""
+        depth_by_name = {share.name: depth for depth, share in self._judged_metrics.items()}
+        own_names = {one.name for one in self.metrics}
+        by_depth = {depth_by_name[one.name]: one for one in results if one.name in depth_by_name}
+        provenance = None if self._provenance is None else results.by_name[self._provenance.name]
+        metric_results = [one for one in results if one.name not in own_names]
+        for one in metric_results:
             if one.name in self._depths:
                 depth = self._depths[one.name]
-                self._note(one, held[depth], whose, depth)
-        alone = Results(rest, sample_ids=results.sample_ids, run_id=results.run_id)
-        alone.failure, alone.warnings = results.failure, results.warnings
-        return alone
+                self._annotate_result(one, by_depth[depth], provenance, depth)
+        annotated = Results(metric_results, sample_ids=results.sample_ids, run_id=results.run_id)
+        annotated.failure, annotated.warnings = results.failure, results.warnings
+        return annotated
 
-    def _note(self, result: MetricResult, share: MetricResult, whose: MetricResult | None, depth: int | None) -> None:
-        told = share.details
-        results, unjudged = told.get("num_results") or 0, told.get("num_unjudged") or 0
+    def _annotate_result(
+        self, result: MetricResult, share: MetricResult, provenance: MetricResult | None, depth: int | None
+    ) -> None:
+        share_details = share.details
+        results, unjudged = share_details.get("num_results") or 0, share_details.get("num_unjudged") or 0
         gold = self._gold or {}
-        if whose is not None:
-            gold = {by: whose.details.get(f"num_{by}") or 0 for by in _GIVERS}
+        if provenance is not None:
+            gold = {by: provenance.details.get(f"num_{by}") or 0 for by in _PROVENANCES}
         details: dict[str, Any] = {
             "judged": share.value if share.defined else None,
             "judged_depth": depth,
@@ -129,11 +135,13 @@ class JudgedCoverage:
         for name, groups in result.slices.items():
             for group, part in groups.items():
                 inner = share.slices[name][group]
-                self._note(part, inner, None if whose is None else whose.slices[name][group], depth)
+                self._annotate_result(
+                    part, inner, None if provenance is None else provenance.slices[name][group], depth
+                )
 
 
 def _is_retrieval(metric: Metric) -> bool:
-    """Whether a metric looks for gold in what was returned: for its ids, their parents, or passages."""
+    """Whether a metric compares the ranking with gold: ids, parents or passages."""
     if not isinstance(metric, BatchMetric) or metric.target not in _TARGETS:
         return False
     over_parents = not getattr(metric, "ranks_ids", True)
@@ -141,13 +149,13 @@ def _is_retrieval(metric: Metric) -> bool:
 
 
 def _depth(metric: Metric) -> int | None:
-    """How far down a metric looks; ``None`` where it looks at all that was returned."""
+    """The cut-off of a metric; ``None`` if it uses the whole ranking."""
     assert isinstance(metric, BatchMetric)
     limits = [one for one in (getattr(metric, "k", None), metric.active_conventions.depth) if isinstance(one, int)]
     return min(limits, default=None)
 
 
-def _unused(name: str, taken: set[str]) -> str:
-    while name in taken:
+def _unique_name(name: str, used_names: set[str]) -> str:
+    while name in used_names:
         name += "'"
     return name

@@ -1,4 +1,4 @@
-"""Pools: for each query the union of the first documents that several runs returned, in an order that tells nothing."""
+"""Pools: for each query the union of the top documents of several runs, in an order that hides their origin."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["Pool", "PooledDocument", "RunContribution", "gold_grades", "pool_out
 
 @dataclass(frozen=True, slots=True)
 class PooledDocument:
-    """One document that some run returned for a query."""
+    """A document that at least one run retrieved for a query."""
 
     sample_id: str
     doc_id: str
     query: str = ""
     text: str = ""
     returned: Mapping[str, int] = field(default_factory=dict)
-    """By run the rank at which it returned the document, 1 being the first; of repeats the best one."""
+    """Rank of the document by run, starting at 1; the best rank over repeats."""
     history: Sequence[Mapping[str, Any]] = ()
     """Earlier turns of the conversation."""
     judged: Grade | None = None
-    """What is known of its relevance already."""
+    """Its grade, if it is already judged."""
 
     @property
     def key(self) -> GradeKey:
@@ -38,40 +38,40 @@ class PooledDocument:
 
 @dataclass(slots=True)
 class RunContribution:
-    """What one run brought to a pool."""
+    """Contribution of one run to a pool."""
 
     queries: int = 0
     failed: int = 0
-    """Outputs that failed, and brought nothing."""
+    """Failed outputs, which contribute nothing."""
     documents: int = 0
     alone: int = 0
-    """Documents that no other run returned."""
+    """Documents that no other run retrieved."""
 
 
 @dataclass(slots=True)
 class Pool:
-    """The pooled documents of all queries, and how they came together."""
+    """The pooled documents of all queries, with counts by run."""
 
     depth: int
     documents: list[PooledDocument] = field(default_factory=list)
     runs: dict[str, RunContribution] = field(default_factory=dict)
     num_queries: int = 0
-    """Queries for which any run returned anything."""
+    """Queries with at least one document."""
     num_left_out: int = 0
-    """Documents left out since they are judged already."""
+    """Documents left out because they are already judged."""
     num_without_text: int = 0
     num_other_text: int = 0
-    """Documents whose text differs from run to run: the first run's is taken."""
+    """Documents whose text differs between runs; the first run's text is used."""
     unknown: list[str] = field(default_factory=list)
-    """Queries of runs that are not among the samples."""
+    """Ids of queries in runs that are not among the samples."""
 
     @property
     def num_judged(self) -> int:
-        """How many of the documents are judged already."""
+        """Number of documents that are already judged."""
         return sum(one.judged is not None for one in self.documents)
 
     def to_dict(self) -> dict[str, Any]:
-        """The counts, as JSON has them."""
+        """The counts as a JSON object."""
         return {
             "depth": self.depth,
             "queries": self.num_queries,
@@ -83,15 +83,15 @@ class Pool:
             "other_text": self.num_other_text,
             "unknown_queries": self.unknown,
             "runs": {
-                name: {key: getattr(share, key) for key in share.__dataclass_fields__}
-                for name, share in self.runs.items()
+                name: {key: getattr(contribution, key) for key in contribution.__dataclass_fields__}
+                for name, contribution in self.runs.items()
             },
         }
 
 
 @dataclass(slots=True)
 class _PooledEntry:
-    """A document of one query while runs are gone through."""
+    """A document of one query while the pool is built."""
 
     text: str = ""
     returned: dict[str, int] = field(default_factory=dict)
@@ -107,35 +107,35 @@ def pool_outputs(
     new_only: bool = False,
     seed: int = 0,
 ) -> Pool:
-    """The union, per sample, of the first ``depth`` documents that any run returned.
+    """The union, per sample, of the top ``depth`` documents of all runs.
 
-    A run is pairs of a sample's id and an output; several outputs of one sample (repeats) are all pooled. What a failed
-    output holds is not looked at. The queries are in the order of the samples; the documents of one are ordered by a
-    hash of ``seed``, query and document, which says nothing of who returned them, nor where. ``judged`` are grades that
-    are known: documents that have one carry it, or are left out with ``new_only``.
+    A run is an iterable of sample id and output; all outputs of a sample (repeats) are pooled. Failed outputs are
+    ignored. The queries are in the order of the samples; the documents of a query are ordered by a hash of ``seed``,
+    query and document, which does not reveal run or rank. ``judged`` are known grades: documents with a grade carry it,
+    or are left out with ``new_only``.
     """
     if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
-        raise BadValueError(f"depth must be a whole number of at least 1, not {depth!r}")
+        raise BadValueError(f"depth must be an integer >= 1, not {depth!r}")
     if not runs:
         raise BadValueError("a pool needs at least one run")
     rows = {sample.sample_id: sample for sample in samples}
-    found: dict[str, dict[str, _PooledEntry]] = {sample_id: {} for sample_id in rows}
+    entries: dict[str, dict[str, _PooledEntry]] = {sample_id: {} for sample_id in rows}
     pool, unknown = Pool(depth), dict[str, None]()
     for name, outputs in runs.items():
-        share = pool.runs[name] = RunContribution()
+        contribution = pool.runs[name] = RunContribution()
         seen: set[str] = set()
         for sample_id, output in outputs:
-            if sample_id not in found:
+            if sample_id not in entries:
                 unknown[sample_id] = None
             elif output.error is not None:
-                share.failed += 1
+                contribution.failed += 1
             else:
                 seen.add(sample_id)
-                _take(found[sample_id], name, output, depth)
-        share.queries = len(seen)
+                _add_output(entries[sample_id], name, output, depth)
+        contribution.queries = len(seen)
     pool.unknown = list(unknown)
     known = judged or {}
-    for sample_id, documents in found.items():
+    for sample_id, documents in entries.items():
         pool.num_queries += bool(documents)
         texts = _gold_texts(rows[sample_id]) if documents else {}
         for doc_id in sorted(documents, key=lambda one: _shuffle_key(seed, sample_id, one)):
@@ -143,7 +143,7 @@ def pool_outputs(
     return pool
 
 
-def _take(documents: dict[str, _PooledEntry], run: str, output: SystemOutputs, depth: int) -> None:
+def _add_output(documents: dict[str, _PooledEntry], run: str, output: SystemOutputs, depth: int) -> None:
     for rank, item in enumerate(output.retrieved[:depth], start=1):
         one = documents.setdefault(item.doc.doc_id, _PooledEntry())
         one.returned[run] = min(rank, one.returned.get(run, rank))
@@ -161,24 +161,24 @@ def _add_document(
     pool: Pool,
     sample: EvaluationSample,
     doc_id: str,
-    found: _PooledEntry,
+    entry: _PooledEntry,
     texts: Mapping[str, str],
     known: Mapping[GradeKey, Grade],
     *,
     new_only: bool,
 ) -> None:
-    for run in found.returned:
+    for run in entry.returned:
         pool.runs[run].documents += 1
-        pool.runs[run].alone += len(found.returned) == 1
+        pool.runs[run].alone += len(entry.returned) == 1
     grade = known.get((sample.sample_id, doc_id))
     if grade is not None and new_only:
         pool.num_left_out += 1
         return
-    text = found.text or texts.get(doc_id, "")
+    text = entry.text or texts.get(doc_id, "")
     pool.num_without_text += not text
-    pool.num_other_text += found.other_text
+    pool.num_other_text += entry.other_text
     pool.documents.append(
-        PooledDocument(sample.sample_id, doc_id, sample.query, text, found.returned, sample.history, grade)
+        PooledDocument(sample.sample_id, doc_id, sample.query, text, entry.returned, sample.history, grade)
     )
 
 
@@ -187,7 +187,7 @@ def _shuffle_key(seed: int, sample_id: str, doc_id: str) -> bytes:
 
 
 def gold_grades(samples: Iterable[EvaluationSample]) -> dict[GradeKey, Grade]:
-    """What samples themselves say of documents: gold by its level, other candidates 0; it counts as people's."""
+    """Grades from the samples themselves: gold by its level, other candidates 0; they count as human grades."""
     found: dict[GradeKey, Grade] = {}
     for sample in samples:
         if sample.relevant_docs or sample.candidate_docs:

@@ -1,4 +1,4 @@
-"""A pool as a file: JSON lines, one per query and document, that people and programs can read."""
+"""Pool files: JSON lines, one per query and document."""
 
 from __future__ import annotations
 
@@ -22,27 +22,29 @@ _KEYS = ("sample_id", "query", "history", "doc_id", "text", "returned", "judged"
 
 
 def write_pool(path: str | Path, documents: Iterable[PooledDocument]) -> None:
-    """Write a pool: whole or, on any error, not at all."""
+    """Write a pool atomically."""
     write_lines(Path(path), map(_line, documents))
 
 
 def read_pool(path: str | Path) -> list[PooledDocument]:
     """The documents of a pool, in its order; only ``sample_id`` and ``doc_id`` must be there."""
-    place = Path(path)
+    file = Path(path)
     lines: dict[tuple[str, str], int] = {}
     documents = []
-    for number, line in read_lines(place):
+    for number, line in read_lines(file):
         try:
-            document = _document(parse_json(line))
+            document = _parse_document(parse_json(line))
         except LineError as error:
-            raise DataFileError(place, number, str(error)) from error
-        before = lines.setdefault(document.key, number)
-        if before != number:
-            twice = f"document {document.doc_id!r} of query {document.sample_id!r}"
-            raise DataFileError(place, number, f"{twice} is already on line {before}; each may come once")
+            raise DataFileError(file, number, str(error)) from error
+        first_line = lines.setdefault(document.key, number)
+        if first_line != number:
+            subject = f"document {document.doc_id!r} of query {document.sample_id!r}"
+            raise DataFileError(
+                file, number, f"{subject} is already on line {first_line}; each document may occur once"
+            )
         documents.append(document)
     if not documents:
-        raise DataFileError(place, None, "the pool is empty; each line is a document that some run returned")
+        raise DataFileError(file, None, "the pool is empty; each line is a document that some run returned")
     return documents
 
 
@@ -60,7 +62,7 @@ def _line(one: PooledDocument) -> bytes:
         raise BadValueError(f"{where} cannot be written: it holds half of a surrogate pair") from error
 
 
-def _document(row: object) -> PooledDocument:
+def _parse_document(row: object) -> PooledDocument:
     if not isinstance(row, dict):
         raise LineError("each line must be one JSON object: a document that some run returned for a query")
     for key in row:
@@ -75,27 +77,27 @@ def _document(row: object) -> PooledDocument:
         if not isinstance(given.get(key, ""), str):
             raise LineError(f"field '{key}' must be a string, not {given[key]!r:.80}")
     returned, history = given.get("returned", {}), given.get("history", [])
-    if not isinstance(returned, Mapping) or not all(_is_whole(rank) for rank in returned.values()):
-        raise LineError("field 'returned' must say by run at which rank it returned the document")
+    if not isinstance(returned, Mapping) or not all(_is_integer(rank) for rank in returned.values()):
+        raise LineError("field 'returned' must map runs to the rank of the document")
     if not isinstance(history, list) or not all(isinstance(turn, Mapping) for turn in history):
         raise LineError("field 'history' must be a list of turns, each an object")
-    made = {key: given[key] for key in ("sample_id", "doc_id", "query", "text") if key in given}
-    return PooledDocument(**made, returned=returned, history=history, judged=_judged(given))
+    fields = {key: given[key] for key in ("sample_id", "doc_id", "query", "text") if key in given}
+    return PooledDocument(**fields, returned=returned, history=history, judged=_parse_grade(given))
 
 
-def _judged(row: Mapping[str, Any]) -> Grade | None:
-    said = row.get("judged")
-    if said is None:
+def _parse_grade(row: Mapping[str, Any]) -> Grade | None:
+    value = row.get("judged")
+    if value is None:
         return None
-    held: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
-    grade: Any = held.get("grade")
-    by: Any = held.get("by", "human")
-    if not _is_whole(grade) or grade < 0 or by not in get_args(Provenance):
+    fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+    grade: Any = fields.get("grade")
+    by: Any = fields.get("by", "human")
+    if not _is_integer(grade) or grade < 0 or by not in get_args(Provenance):
         raise LineError(
             f"field 'judged' must be an object with a 'grade' from 0 up and 'by' ({', '.join(get_args(Provenance))})"
         )
     return Grade(row["sample_id"], row["doc_id"], grade, by)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)

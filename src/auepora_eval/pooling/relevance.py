@@ -1,4 +1,4 @@
-"""A judge asked how relevant pooled documents are: what is known is not asked again, and a failure is no grade."""
+"""Relevance grading of pooled documents by a judge; known grades are kept, and failures give no grade."""
 
 from __future__ import annotations
 
@@ -39,34 +39,34 @@ __all__ = [
 ]
 
 METRIC = "relevance"
-"""What the accounts call these questions."""
+"""Name of these requests in the usage log."""
 SCALE = Scale(0.0, 3.0)
 _MAX_PENDING = 256
-"""How many documents are under way at least, so that judges are never idle and prompts do not pile up."""
+"""Documents in flight at least, so that judges are never idle and prompts do not pile up."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelevanceReport:
-    """What became of a pool."""
+    """The result of grading a pool."""
 
     grades: tuple[Grade, ...]
-    """Every grade there is, in the order of the pool; then those of documents that are not in it."""
+    """All grades in the order of the pool, then those of documents outside it."""
     num_asked: int = 0
-    """Documents that a judge was asked about."""
+    """Documents sent to a judge."""
     failed: Mapping[str, int] = field(default_factory=dict)
-    """Documents that have no grade, by reason."""
+    """Number of documents without a grade, by reason."""
     critic: str = ""
     prompt: str = ""
     num_other_prompt: int = 0
-    """Grades of models that were given by another prompt or another model, and kept."""
+    """Kept grades by models with another prompt or another model."""
 
     @property
     def num_failed(self) -> int:
-        """How many documents have no grade."""
+        """Number of documents without a grade."""
         return sum(self.failed.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The report as a JSON object."""
         levels = Counter(one.grade for one in self.grades)
         return {
             "graded": len(self.grades),
@@ -85,15 +85,19 @@ def merge_known_grades(
     before: Mapping[GradeKey, Grade] | None = None,
     labels: Mapping[GradeKey, Grade] | None = None,
 ) -> dict[GradeKey, Grade]:
-    """What need not be asked: marks in the pool, grades given earlier, and labels of people, which win over both."""
-    found = {one.key: one.judged for one in pool if one.judged is not None}
+    """Known grades: those in the pool, earlier ones, and human labels, which override both."""
+    merged = {one.key: one.judged for one in pool if one.judged is not None}
     for key, grade in (before or {}).items():
-        held = found.get(key)
-        # A person's mark in the pool is not undone by what a model said earlier.
-        found[key] = grade if held is None or held.by == "model" or grade.by != "model" else merge_grade(grade, held)
+        pool_grade = merged.get(key)
+        # A human grade in the pool is not replaced by an earlier model grade.
+        merged[key] = (
+            grade
+            if pool_grade is None or pool_grade.by == "model" or grade.by != "model"
+            else merge_grade(grade, pool_grade)
+        )
     for key, label in (labels or {}).items():
-        found[key] = merge_grade(found.get(key), label if label.at is not None else replace(label, at=_now()))
-    return found
+        merged[key] = merge_grade(merged.get(key), label if label.at is not None else replace(label, at=_now()))
+    return merged
 
 
 def judge_relevance(
@@ -106,48 +110,53 @@ def judge_relevance(
     prompt: object = None,
     secrets: Secrets | None = None,
 ) -> RelevanceReport:
-    """Have every document that has no grade yet graded from 0 to 3, and write all grades to ``qrels``.
+    """Grade every document without a grade from 0 to 3, and write all grades to ``qrels``.
 
-    Grades are put down beside the qrels as they come, so that whoever goes on after a kill asks only for what is
-    missing; the qrels themselves are written at the end. A document that a judge failed on has no grade. Of several
-    judgements (``judge.repeats``) the mean is rounded, halves downwards.
+    Grades are written to a journal next to the qrels as they arrive, so that an interrupted run resumes with the
+    missing ones; the qrels file is written at the end. A document on which the judge failed has no grade. The mean of
+    several judgements (``judge.repeats``) is rounded, halves down.
     """
     require_critic(critic)
-    asked = _RelevanceJudge(
+    relevance_judge = _RelevanceJudge(
         resolve_critic(critic, METRIC), resolve_prompt(prompt, otherwise=METRIC), secrets or Secrets()
     )
-    held = dict(known or {})
+    grades_by_key = dict(known or {})
     if qrels is not None:
-        _require_ids(pool, held)
+        _require_ids(pool, grades_by_key)
     session = judging if isinstance(judging, JudgeSession) else JudgeSession(judging or JudgePolicy())
-    missing = [one for one in pool if one.key not in held]
+    missing = [one for one in pool if one.key not in grades_by_key]
     failed: Counter[str] = Counter()
 
-    def graded(grade: Grade) -> None:
-        held[grade.key] = grade
+    def add_grade(grade: Grade) -> None:
+        grades_by_key[grade.key] = grade
         if journal is not None:
             journal.add(grade)
 
-    async def ask() -> None:
+    async def grade_missing() -> None:
         async with session as judge:
-            await asked.all(judge, missing, session.policy.concurrency, graded, failed)
+            await relevance_judge.grade_all(judge, missing, session.policy.concurrency, add_grade, failed)
 
     with GradeLog(qrels) if qrels is not None else nullcontext() as journal, LoopThread() as loop:
-        loop.run(ask())
-    grades = _ordered(pool, held)
+        loop.run(grade_missing())
+    grades = _ordered(pool, grades_by_key)
     if qrels is not None and grades:
         write_grades(qrels, grades)
-    named, prompt_id = model_name(asked.critic), asked.prompt.id
+    named, prompt_id = model_name(relevance_judge.critic), relevance_judge.prompt.id
     others = sum(one.by == "model" and (one.model, one.prompt) != (named, prompt_id) for one in grades)
     return RelevanceReport(
-        grades, len(missing) - failed["no_text"], dict(failed), critic_signature(asked.critic), prompt_id, others
+        grades,
+        len(missing) - failed["no_text"],
+        dict(failed),
+        critic_signature(relevance_judge.critic),
+        prompt_id,
+        others,
     )
 
 
 def write_known_grades(
     pool: Sequence[PooledDocument], known: Mapping[GradeKey, Grade], qrels: str | None = None
 ) -> RelevanceReport:
-    """What is known, written to ``qrels``; nobody is asked, and what has no grade is left without."""
+    """Write the known grades to ``qrels`` without calling a judge."""
     grades = _ordered(pool, known)
     if qrels is not None:
         _require_ids(pool, known)
@@ -164,68 +173,70 @@ def preview_relevance(
     policy: JudgePolicy | None = None,
     prompt: object = None,
 ) -> Preview:
-    """What grading would ask and cost. Nobody is asked, and nothing is written."""
-    rules = policy or JudgePolicy()
-    asked = _RelevanceJudge(resolve_critic(critic, METRIC), resolve_prompt(prompt, otherwise=METRIC), Secrets())
+    """Estimate the judge usage of grading. No call is made, and nothing is written."""
+    policy_used = policy or JudgePolicy()
+    relevance_judge = _RelevanceJudge(
+        resolve_critic(critic, METRIC), resolve_prompt(prompt, otherwise=METRIC), Secrets()
+    )
     missing = [one for one in pool if one.key not in (known or {})]
-    cache = JudgementCache(rules.cache) if rules.cache is not None and rules.cache.exists() else None
-    session = PreviewSession(rules, cache)
+    cache = JudgementCache(policy_used.cache) if policy_used.cache is not None and policy_used.cache.exists() else None
+    session = PreviewSession(policy_used, cache)
     try:
         with LoopThread() as loop:
-            loop.run(asked.all(session, missing, rules.concurrency, lambda _: None, Counter()))
+            loop.run(relevance_judge.grade_all(session, missing, policy_used.concurrency, lambda _: None, Counter()))
     finally:
         if cache is not None:
             cache.close()
-    session.preview.lower_bound_metrics = []  # each document is asked about once
+    session.preview.lower_bound_metrics = []  # one request per document
     return session.preview
 
 
-def _ordered(pool: Sequence[PooledDocument], held: Mapping[GradeKey, Grade]) -> tuple[Grade, ...]:
-    order = {one.key: None for one in pool} | dict.fromkeys(held)
-    return tuple(held[key] for key in order if key in held)
+def _ordered(pool: Sequence[PooledDocument], grades_by_key: Mapping[GradeKey, Grade]) -> tuple[Grade, ...]:
+    order = {one.key: None for one in pool} | dict.fromkeys(grades_by_key)
+    return tuple(grades_by_key[key] for key in order if key in grades_by_key)
 
 
-def _require_ids(pool: Sequence[PooledDocument], held: Iterable[GradeKey]) -> None:
-    """Raise where an id cannot stand in a qrels file: before anything is paid for, not after."""
-    for sample_id, doc_id in [*(one.key for one in pool), *held]:
+def _require_ids(pool: Sequence[PooledDocument], keys: Iterable[GradeKey]) -> None:
+    """Raise if an id cannot be written to a qrels file, before anything is paid for."""
+    for sample_id, doc_id in [*(one.key for one in pool), *keys]:
         require_trec_id(sample_id, f"query {sample_id!r}")
         require_trec_id(doc_id, f"document {doc_id!r} of query {sample_id!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class _RelevanceJudge:
-    """One critic and one prompt, and how a document is put to them."""
+    """A critic and a prompt that grade documents."""
 
     critic: Critic
     prompt: Any
     secrets: Secrets
 
-    async def all(
+    async def grade_all(
         self,
         judge: JudgeClient,
         documents: Sequence[PooledDocument],
         concurrency: int,
-        graded: Callable[[Grade], None],
+        on_grade: Callable[[Grade], None],
         failed: Counter[str],
     ) -> None:
-        """Ask about all of these, some at a time."""
-        room = asyncio.Semaphore(max(_MAX_PENDING, concurrency))
+        """Grade all documents, a limited number at a time."""
+        slots = asyncio.Semaphore(max(_MAX_PENDING, concurrency))
 
         async def one(document: PooledDocument) -> None:
             if not document.text.strip():
                 failed["no_text"] += 1
                 return
-            async with room:
+            async with slots:
                 try:
-                    grade = await self._graded(judge, document)
+                    grade = await self._grade(judge, document)
                 except JudgeError as error:
                     failed[error.reason] += 1
                     return
-            graded(grade)
+            on_grade(grade)
 
         await asyncio.gather(*map(one, documents))
 
-    async def _graded(self, judge: JudgeClient, document: PooledDocument) -> Grade:
+    async def _grade(self, judge: JudgeClient, document: PooledDocument) -> Grade:
         question = RatingPrompt(
             self.prompt,
             {"question": _question(document), "document": document.text},
@@ -236,12 +247,12 @@ class _RelevanceJudge:
 
         async def once(repeat: int) -> tuple[float, str]:
             ((_, request),) = question.requests(self.critic, repeat)
-            said = await judge.ask(self.critic, _about(request, document))
-            value = said.answer.get("score") if said.weighted is None else said.weighted
-            return SCALE.low + SCALE.normalise(value) * (SCALE.high - SCALE.low), said.rationale or ""
+            judgement = await judge.ask(self.critic, _with_document(request, document))
+            value = judgement.answer.get("score") if judgement.weighted is None else judgement.weighted
+            return SCALE.low + SCALE.normalise(value) * (SCALE.high - SCALE.low), judgement.rationale or ""
 
-        came, _ = await run_repeats(judge, once)
-        mean = math.fsum(value for value, _ in came) / len(came)
+        judgements, _ = await run_repeats(judge, once)
+        mean = math.fsum(value for value, _ in judgements) / len(judgements)
         level = math.ceil(mean - 0.5 - 1e-9)
         return Grade(
             document.sample_id,
@@ -250,7 +261,7 @@ class _RelevanceJudge:
             "model",
             model=model_name(self.critic),
             prompt=self.prompt.id,
-            why=self.secrets.text(_nearest(came, mean)),
+            why=self.secrets.text(_nearest(judgements, mean)),
             at=_now(),
             mean=None if abs(mean - level) < 1e-9 else round(mean, 9),
         )
@@ -264,8 +275,8 @@ def _question(document: PooledDocument) -> Any:
     return question_frames(EvaluationSample("", document.query, history=[dict(turn) for turn in document.history]))
 
 
-def _about(request: JudgeRequest, document: PooledDocument) -> JudgeRequest:
-    """The request with the document named too: for records, and for critics of the small kind."""
+def _with_document(request: JudgeRequest, document: PooledDocument) -> JudgeRequest:
+    """The request with the document's id, for records and simple critics."""
     return replace(
         request,
         sample_id=f"{document.sample_id}/{document.doc_id}",
@@ -273,6 +284,6 @@ def _about(request: JudgeRequest, document: PooledDocument) -> JudgeRequest:
     )
 
 
-def _nearest(came: Sequence[tuple[float, str]], mean: float) -> str:
-    """The reason of the judgement nearest to the mean."""
-    return min(came, key=lambda one: abs(one[0] - mean))[1]
+def _nearest(judgements: Sequence[tuple[float, str]], mean: float) -> str:
+    """The rationale of the judgement nearest to the mean."""
+    return min(judgements, key=lambda one: abs(one[0] - mean))[1]

@@ -30,7 +30,7 @@ BY_NAME = {framework.function: framework for framework in FRAMEWORKS}
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda one: one.name)
-def test_a_framework_that_is_not_installed_is_named(framework: Framework, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_framework(framework: Framework, monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 
@@ -41,7 +41,7 @@ def test_a_framework_that_is_not_installed_is_named(framework: Framework, monkey
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda one: one.name)
-def test_another_major_version_is_refused(
+def test_untested_major_versions_are_rejected(
     framework: Framework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = tmp_path / f"{framework.package.replace('-', '_')}-99.1.0.dist-info"
@@ -64,7 +64,7 @@ def test_major_versions(version: str, want: str) -> None:
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda one: one.name)
-def test_the_installed_version_is_one_that_was_tested(framework: Framework) -> None:
+def test_the_installed_version_is_tested(framework: Framework) -> None:
     need("llama_index.core" if framework.module == "llama_index" else framework.module)
     assert major_version(require_tested(framework)) in framework.tested
 
@@ -86,12 +86,12 @@ print([name for name in sys.modules if name.partition(".")[0] in ("langchain_cor
 @pytest.mark.parametrize(
     "value", [object(), len, "text", {}, (1, 2), 3.5, SystemOutputs], ids=lambda one: type(one).__name__
 )
-def test_everything_else_is_left_as_it_is(value: Any) -> None:
+def test_other_objects_are_not_adapted(value: Any) -> None:
     assert detect_framework(value) is None
     assert adapt(value) is value
 
 
-def test_a_class_of_a_framework_is_no_object(tmp_path: Path) -> None:
+def test_classes_are_not_adapted(tmp_path: Path) -> None:
     need("langchain_core")
     from helpers import langchain_parts
 
@@ -140,27 +140,27 @@ def as_it_is(found: Any) -> FrameworkDocument:
     return FrameworkDocument(*found)
 
 
-def test_metadata_that_json_cannot_hold_is_made_plain(tmp_path: Path) -> None:
+def test_metadata_is_converted_to_json(tmp_path: Path) -> None:
     output = SystemOutputs(
         DocumentMapper(as_it_is).to_ranking([FrameworkDocument("d", "text", METADATA, np.float32(0.5))])
     )
-    held = output.retrieved[0].doc.metadata
-    assert held["when"] == "2024-02-29"
-    assert held["vector"] == [1.0, None]
-    assert held["nested"] == {"path": "a/b", "pair": [1, 2]}
+    metadata = output.retrieved[0].doc.metadata
+    assert metadata["when"] == "2024-02-29"
+    assert metadata["vector"] == [1.0, None]
+    assert metadata["nested"] == {"path": "a/b", "pair": [1, 2]}
     assert output.retrieved[0].score == 0.5
     assert decode_output(encode_output("q", output)) == ("q", output)
 
 
-def test_documents_without_an_id_are_told_apart_by_their_texts() -> None:
+def test_documents_without_an_id_get_a_hash() -> None:
     mapper = DocumentMapper(as_it_is)
-    with pytest.warns(AueporaWarning, match="documents come without an id.*id_key=") as warned:
+    with pytest.warns(AueporaWarning, match="documents have no id.*id_key=") as warned:
         first, second, again = (mapper.document(FrameworkDocument(None, text, {})).doc_id for text in ("a", "b", "a"))
     assert (first == again, first == second, len(warned)) == (True, False, 1)
     assert first == "ca978112ca1bbdca"  # the beginning of the text's SHA-256: the same in every process
 
 
-def test_nothing_odd_is_nothing_said() -> None:
+def test_no_warnings_without_problems() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         document = DocumentMapper(as_it_is).document(FrameworkDocument(7, None, None))
@@ -186,7 +186,7 @@ def test_tokens(reports: list[Any], want: dict[str, int]) -> None:
     assert sum_token_usage(reports) == want
 
 
-def test_a_run_says_what_it_was_made_of(tmp_path: Path) -> None:
+def test_provenance_of_a_run(tmp_path: Path) -> None:
     need("haystack")
     from helpers import haystack_parts
 

@@ -63,7 +63,7 @@ def test_a_pipeline_that_answers(hs: ModuleType, use_async: bool) -> None:
     assert (len(own.retrieved), own.response) == (2, Response("read 2"))
 
 
-def test_of_several_that_pass_documents_on_the_last_counts(hs: ModuleType) -> None:
+def test_the_last_component_with_documents_counts(hs: ModuleType) -> None:
     output = asked(hs.rag_with_answers(), 2)
     found = asked(hs.bm25(), 6)
     assert ids(output) == ids(found)[::-1][:2]  # the ranker's, which was told how many
@@ -73,16 +73,16 @@ def test_of_several_that_pass_documents_on_the_last_counts(hs: ModuleType) -> No
     assert ids(shallow) == ids(found)[:4]
 
 
-def test_a_joiner_gives_what_both_found(hs: ModuleType) -> None:
+def test_joined_documents(hs: ModuleType) -> None:
     assert set(ids(asked(hs.hybrid(), 6))) >= {"d0", "d1"}
 
 
-def test_two_that_may_be_meant(hs: ModuleType) -> None:
+def test_ambiguous_components(hs: ModuleType) -> None:
     pipeline = hs.pipeline(one=hs.bm25(), two=hs.Listing(hs.documents(1)))
     with pytest.raises(
         BadTypeError,
         match=r"several components of the pipeline give documents \(one.documents, two.documents\): "
-        r"say which is meant with from_haystack\(pipeline, retriever='one'\)",
+        r"select one with from_haystack\(pipeline, retriever='one'\)",
     ):
         as_system(pipeline)
     assert ids(asked(from_haystack(pipeline, retriever="two"))) == ["d0"]
@@ -95,18 +95,18 @@ def test_two_that_may_be_meant(hs: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"retriever": "retreiver"}, "retriever='retreiver' is nothing that the pipeline has; it has: retriever.docum"),
-        ({"generator": "llm.text"}, r"generator='llm.text' is nothing .*llm.replies"),
-        ({"inputs": "prompt"}, "inputs='prompt' is nothing that the pipeline has; it has: .*prompt.question"),
+        ({"retriever": "retreiver"}, "retriever='retreiver' is not in the pipeline; it has: retriever.docum"),
+        ({"generator": "llm.text"}, r"generator='llm.text' is not in .*llm.replies"),
+        ({"inputs": "prompt"}, "inputs='prompt' is not in the pipeline; it has: .*prompt.question"),
         (
             {"inputs": "retriever.query"},
-            "nothing is given to prompt.question: say .* inputs=.*free inputs: retriever.q",
+            "nothing is given to prompt.question: set .* inputs=.*free inputs: retriever.q",
         ),
         ({"inputs": []}, "nothing is given to retriever.query, prompt.question"),
     ],
     ids=["a slip", "no such output", "which input?", "an input forgotten", "none at all"],
 )
-def test_names_that_lead_nowhere(hs: ModuleType, options: Any, problem: str) -> None:
+def test_unknown_names(hs: ModuleType, options: Any, problem: str) -> None:
     with pytest.raises(BadTypeError, match=problem):
         from_haystack(hs.rag(), **options)
 
@@ -123,7 +123,7 @@ def test_inputs_and_data_by_name(hs: ModuleType) -> None:
         assert isinstance(output.retrieved, UnknownRanking)  # nothing in it says
 
 
-def test_the_only_input_takes_the_question_whatever_its_name(hs: ModuleType) -> None:
+def test_the_only_input_takes_the_question(hs: ModuleType) -> None:
     pipeline = hs.pipeline(
         ("prompt.prompt", "llm.messages"), prompt=hs.prompt_builder("is about {{ frage }}"), llm=hs.Answering()
     )
@@ -136,7 +136,7 @@ def test_messages_are_sent_with_the_earlier_turns(hs: ModuleType) -> None:
     assert output.response == Response("read 0")
 
 
-def test_texts_for_replies_and_tokens_beside_them(hs: ModuleType) -> None:
+def test_string_replies_with_token_usage(hs: ModuleType) -> None:
     output = asked(hs.MetaGenerator())
     assert output.response == Response("APPLES AND PEARS")
     assert output.usage == {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
@@ -148,7 +148,7 @@ def test_no_answer_is_a_failure(hs: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("recursively", [False, True], ids=["DocumentSplitter", "RecursiveDocumentSplitter"])
-def test_chunks_know_their_document_and_their_place_in_it(hs: ModuleType, recursively: bool) -> None:
+def test_chunks_have_parents_and_spans(hs: ModuleType, recursively: bool) -> None:
     output = asked(hs.Listing(hs.cut(TEXT, recursively=recursively)), 20)
     assert len(output.retrieved) > 2
     for item in output.retrieved:
@@ -158,8 +158,8 @@ def test_chunks_know_their_document_and_their_place_in_it(hs: ModuleType, recurs
 
 
 def test_documents_without_text_or_parent(hs: ModuleType) -> None:
-    held = [hs.document("a", None, 0.5, split_idx_start=3), hs.document("b", "text", parent_id="p")]
-    output = asked(hs.Listing(held))
+    documents = [hs.document("a", None, 0.5, split_idx_start=3), hs.document("b", "text", parent_id="p")]
+    output = asked(hs.Listing(documents))
     assert [(i.doc.text, i.doc.parent_id, i.doc.span, i.score) for i in output.retrieved] == [
         ("", None, None, 0.5),
         ("text", "p", None, None),
@@ -174,10 +174,12 @@ def test_models_are_loaded_once(hs: ModuleType) -> None:
     assert component.warmed == 1
 
 
-def test_what_is_no_system(hs: ModuleType) -> None:
+def test_unsupported_objects(hs: ModuleType) -> None:
     with pytest.raises(BadTypeError, match=r"from_haystack\(\) takes a pipeline or a component, not a Document"):
         as_system(hs.documents(1)[0])
-    with pytest.raises(BadTypeError, match=r"gives neither documents nor answers: .*retriever='...', generator='...'"):
+    with pytest.raises(
+        BadTypeError, match=r"has no output of documents or answers: .*retriever='...', generator='...'"
+    ):
         as_system(hs.pipeline(prompt=hs.prompt_builder("{{ question }}")))
     with pytest.raises(BadTypeError, match=r"a Listing has no run_async\(\)"):
         from_haystack(hs.Listing([]), use_async=True)
@@ -187,7 +189,7 @@ def test_a_component_awaited(hs: ModuleType) -> None:
     assert len(asked(from_haystack(hs.bm25(), use_async=True), 4).retrieved) == 4
 
 
-def test_a_failure_inside_is_a_failure_of_the_system(hs: ModuleType, tmp_path: Path) -> None:
+def test_exceptions_are_system_failures(hs: ModuleType, tmp_path: Path) -> None:
     samples = [EvaluationSample(name, f"{name} apples", relevant_docs=[Document("d0")]) for name in ("break", "fine")]
     run = run_system(hs.rag(), samples, ["empty_result_rate"], store=tmp_path / "runs.sqlite", concurrency=2)
     assert run.results is not None

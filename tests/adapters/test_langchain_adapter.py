@@ -55,14 +55,14 @@ def test_a_vector_store_retriever(lc: ModuleType, use_async: bool) -> None:
     assert list(output.timings) == ["retrieval"]
 
 
-def test_the_retriever_itself_is_a_system_and_stays_as_it_was(lc: ModuleType) -> None:
+def test_a_retriever_is_a_system_and_is_not_modified(lc: ModuleType) -> None:
     retriever = lc.vector_store().as_retriever(search_kwargs={"k": 2})
     assert len(asked(retriever, 5).retrieved) == 5
     assert retriever.search_kwargs == {"k": 2}
     assert len(asked(from_langchain(retriever, own_top_k=True), 5).retrieved) == 2
 
 
-def test_a_diverse_search_chooses_among_enough(lc: ModuleType) -> None:
+def test_mmr_fetches_enough_candidates(lc: ModuleType) -> None:
     retriever = lc.vector_store().as_retriever(search_type="mmr", search_kwargs={"fetch_k": 2})
     assert len(asked(retriever, 5).retrieved) == 5
 
@@ -72,7 +72,7 @@ def test_a_diverse_search_chooses_among_enough(lc: ModuleType) -> None:
     [("WithField", 4, 4), ("WithParameter", 4, 4), ("Listing", 4, 4), ("WithField", 9, 6)],
     ids=["a field k", "an argument top_k", "no way: what is too much is cut", "no more than there are"],
 )
-def test_how_many_are_wanted(lc: ModuleType, kind: str, top_k: int, count: int) -> None:
+def test_top_k_is_passed_on(lc: ModuleType, kind: str, top_k: int, count: int) -> None:
     retriever = getattr(lc, kind)(contents=lc.documents())
     assert ids(asked(retriever, top_k)) == [f"d{n}" for n in range(count)]
     assert getattr(retriever, "k", 2) == 2
@@ -111,7 +111,7 @@ def test_ids_parents_and_spans(lc: ModuleType, metadata: Any, given: str | None,
     assert (doc.doc_id, doc.parent_id, doc.span) == want
 
 
-def test_keys_of_the_users_own(lc: ModuleType) -> None:
+def test_custom_id_and_parent_keys(lc: ModuleType) -> None:
     documents = [lc.Document("abcd", id="uuid", metadata={"nr": 12, "book": "b"})]
     system = from_langchain(lc.Listing(contents=documents), id_key="nr", parent_key="book")
     doc = asked(system).retrieved[0].doc
@@ -134,23 +134,23 @@ def test_chains(lc: ModuleType, kind: str, use_async: bool) -> None:
     assert step["timing"] == output.timings["retrieval"]
 
 
-def test_of_retrievers_that_ask_others_the_outermost_counts(lc: ModuleType) -> None:
+def test_the_outermost_retrieval_counts(lc: ModuleType) -> None:
     retriever = lc.Asking(inner=lc.Listing(contents=lc.documents(3)))
     output = asked(lc.text_chain(retriever, lc.model()))
     assert ids(output) == ["d2", "d1", "d0"]
     assert len(output.steps) == 1
 
 
-def test_of_several_retrievals_the_last_that_found_anything_counts(lc: ModuleType) -> None:
+def test_the_last_non_empty_retrieval_counts(lc: ModuleType) -> None:
     rankings: list[Any] = [lc.documents(2), lc.documents()[4:], []]
-    first, second, third = (lc.Listing(contents=held) for held in rankings)
+    first, second, third = (lc.Listing(contents=contents) for contents in rankings)
     output = asked(lc.function(lambda text: [one.invoke(text) for one in (first, second, third)] and "done"))
     assert ids(output) == ["d4", "d5"]
     assert [step["retrieved"] for step in output.steps] == [["d0", "d1"], ["d4", "d5"], []]
     assert output.response == Response("done")
 
 
-def test_an_answer_without_retrieval_says_nothing_of_documents(lc: ModuleType) -> None:
+def test_an_answer_without_retrieval_has_an_unknown_ranking(lc: ModuleType) -> None:
     output = asked(lc.chat_chain(lc.model()))
     assert isinstance(output.retrieved, UnknownRanking)
     assert output.response == Response("yes")
@@ -172,7 +172,7 @@ REPLIES: list[Any] = [  # what the chain returns, options, answer or error
 
 
 @pytest.mark.parametrize(("reply", "options", "want"), REPLIES, ids=[str(row[:2]) for row in REPLIES])
-def test_forms_of_replies(lc: ModuleType, reply: Any, options: Any, want: Any) -> None:
+def test_reply_formats(lc: ModuleType, reply: Any, options: Any, want: Any) -> None:
     system = from_langchain(lc.function(lambda _: reply), **options)
     if isinstance(want, Response):
         assert asked(system).response == want
@@ -199,14 +199,14 @@ def test_messages_models_and_bare_documents(lc: ModuleType) -> None:
 INPUTS: list[Any] = [  # names of the prompt, options, what is given or the error
     (["question"], {}, {"question": "text number 3"}),
     (["city"], {}, {"city": "text number 3"}),
-    (["city", "query"], {}, "wants 'city' besides 'query': if that is the context, .*generator=runnable"),
-    (["city", "country"], {}, "takes 'city', 'country', and which of them is the question"),
-    (["city", "country"], {"input_key": "city"}, "wants 'country' besides 'city'"),
+    (["city", "query"], {}, "needs 'city' besides 'query': if that is the context, .*generator=runnable"),
+    (["city", "country"], {}, "takes 'city', 'country', and the question key is ambiguous"),
+    (["city", "country"], {"input_key": "city"}, "needs 'country' besides 'city'"),
 ]
 
 
 @pytest.mark.parametrize(("names", "options", "want"), INPUTS, ids=[str(row[:2]) for row in INPUTS])
-def test_where_the_question_goes(lc: ModuleType, names: list[str], options: Any, want: Any) -> None:
+def test_question_keys(lc: ModuleType, names: list[str], options: Any, want: Any) -> None:
     seen: list[Any] = []
     chain = lc.prompt(*names) | lc.function(lambda value: noted(seen, value.to_string()))
     if isinstance(want, str):
@@ -217,16 +217,16 @@ def test_where_the_question_goes(lc: ModuleType, names: list[str], options: Any,
         assert seen == [f"Human: {next(iter(want.values()))}"]
 
 
-def test_a_function_that_takes_some_dict_must_be_told_the_key(lc: ModuleType) -> None:
+def test_a_dict_without_declared_keys_needs_input_key(lc: ModuleType) -> None:
     def answer(given: dict[str, Any]) -> str:
         return str(given["q"])
 
-    with pytest.raises(BadTypeError, match=r"takes a dict and does not say of which keys.*input_key='question'"):
+    with pytest.raises(BadTypeError, match=r"takes a dict without declared keys.*input_key='question'"):
         from_langchain(lc.function(answer))
     assert asked(from_langchain(lc.function(answer), input_key="q")).response == Response("text number 3")
 
 
-def test_earlier_turns_go_where_the_chain_has_a_place_for_them(lc: ModuleType) -> None:
+def test_earlier_turns_fill_the_history_key(lc: ModuleType) -> None:
     seen: list[Any] = []
     chain = lc.chat_chain(lc.function(lambda value: noted(seen, value.to_string())))
     asked(chain)
@@ -237,7 +237,7 @@ def test_earlier_turns_go_where_the_chain_has_a_place_for_them(lc: ModuleType) -
 
 
 @pytest.mark.parametrize("use_async", [False, True], ids=["invoke", "ainvoke"])
-def test_a_retriever_beside_a_runnable_that_generates(lc: ModuleType, use_async: bool) -> None:
+def test_a_retriever_with_a_generating_runnable(lc: ModuleType, use_async: bool) -> None:
     generator = lc.prompt("context", "question") | lc.model("yes", tokens=(3, 1))
     output = asked(from_langchain(lc.Listing(contents=lc.documents()), generator=generator, use_async=use_async), 2)
     assert (ids(output), output.response and output.response.text) == (["d0", "d1"], "yes")
@@ -246,7 +246,7 @@ def test_a_retriever_beside_a_runnable_that_generates(lc: ModuleType, use_async:
     assert output.response.metadata["usage"]["total_tokens"] == 4
 
 
-def test_a_pair_of_theirs_and_what_the_generator_is_given(lc: ModuleType) -> None:
+def test_a_pair_and_the_context_of_its_generator(lc: ModuleType) -> None:
     seen: list[Any] = []
     retriever, generator = lc.Listing(contents=lc.documents(2)), lc.function(lambda given: noted(seen, given))
     assert asked((retriever, generator)).response == Response("a")
@@ -263,19 +263,19 @@ def test_a_pair_can_be_replayed_on_other_documents(lc: ModuleType) -> None:
     assert (ids(output), output.response) == (["o"], Response("other"))
 
 
-def test_a_generator_needs_a_place_for_the_context(lc: ModuleType) -> None:
+def test_a_generator_needs_a_context_key(lc: ModuleType) -> None:
     with pytest.raises(BadTypeError, match=r"under one of the names 'context', .* takes 'question'"):
         langchain_generator(lc.prompt("question") | lc.model())
     with pytest.raises(SystemCallError, match="the generator returned a int"):
         langchain_generator(lc.function(lambda _: 3)).generate("q", [Document("d")])
 
 
-def test_what_is_no_system(lc: ModuleType) -> None:
+def test_unsupported_objects(lc: ModuleType) -> None:
     with pytest.raises(BadTypeError, match=r"from_langchain\(\) takes a retriever, .* not a Document"):
         as_system(lc.Document("text"))
-    with pytest.raises(BadTypeError, match="answer_key says something of chains, and Listing is a retriever"):
+    with pytest.raises(BadTypeError, match="answer_key is for chains, and Listing is a retriever"):
         from_langchain(lc.Listing(contents=[]), answer_key="answer")
-    with pytest.raises(BadTypeError, match="a generator can be put beside a retriever, and RunnableLambda is none"):
+    with pytest.raises(BadTypeError, match="a generator needs a retriever, and RunnableLambda is not one"):
         from_langchain(lc.function(str), generator=lc.function(str))
 
 
@@ -287,12 +287,12 @@ def test_what_is_no_system(lc: ModuleType) -> None:
         ({"ada": "a text"}, "documents were expected, and a dict came back"),
     ],
 )
-def test_what_is_no_list_of_documents_is_told(lc: ModuleType, reply: Any, problem: str) -> None:
+def test_invalid_documents(lc: ModuleType, reply: Any, problem: str) -> None:
     with pytest.raises(SystemCallError, match=f"bad_output: {problem}"):
         from_langchain(lc.Replying(contents=[], reply=reply)).retrieve("q", top_k=3)
 
 
-def test_a_failure_inside_is_a_failure_of_the_system(lc: ModuleType, tmp_path: Path) -> None:
+def test_exceptions_are_system_failures(lc: ModuleType, tmp_path: Path) -> None:
     samples = [EvaluationSample("a", "break", relevant_docs=[Document("d0")])]
     samples += [EvaluationSample("b", "fine", relevant_docs=[Document("d0")])]
     run = run_system(lc.Listing(contents=lc.documents()), samples, ["mrr"], store=tmp_path / "runs.sqlite", timeout=30)
@@ -301,7 +301,7 @@ def test_a_failure_inside_is_a_failure_of_the_system(lc: ModuleType, tmp_path: P
     assert run.results[0].value == 1 / 2
 
 
-def test_one_that_has_our_interface_is_asked_by_it(lc: ModuleType) -> None:
+def test_objects_with_the_system_interface_are_not_adapted(lc: ModuleType) -> None:
     class Both(lc.Listing):  # type: ignore[name-defined, misc]
         def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
             return SystemOutputs([], Response(sample.sample_id))

@@ -50,7 +50,7 @@ def test_a_retriever(li: ModuleType, use_async: bool) -> None:
     assert len(asked(from_llamaindex(retriever, own_top_k=True)).retrieved) == 2
 
 
-def test_chunks_know_their_document_and_their_place_in_it(li: ModuleType) -> None:
+def test_chunks_have_parents_and_spans(li: ModuleType) -> None:
     output = asked(li.index_of_chunks(TEXT).as_retriever(), 10)
     assert len(output.retrieved) > 2
     for item in output.retrieved:
@@ -60,8 +60,8 @@ def test_chunks_know_their_document_and_their_place_in_it(li: ModuleType) -> Non
 
 
 def test_a_whole_document_has_no_parent_and_an_unknown_score_is_none(li: ModuleType) -> None:
-    held = [li.scored(node, None) for node in li.nodes(2)] + [li.scored(li.chunk("c", "abc", "p", 4), 0.5)]
-    output = asked(li.Listing(held))
+    nodes = [li.scored(node, None) for node in li.nodes(2)] + [li.scored(li.chunk("c", "abc", "p", 4), 0.5)]
+    output = asked(li.Listing(nodes))
     assert [(i.doc.doc_id, i.doc.parent_id, i.doc.span, i.score) for i in output.retrieved] == [
         ("d0", None, None, None),
         ("d1", None, None, None),
@@ -69,10 +69,10 @@ def test_a_whole_document_has_no_parent_and_an_unknown_score_is_none(li: ModuleT
     ]
 
 
-def test_a_score_that_is_no_number_is_unknown_and_said_once(li: ModuleType) -> None:
-    held = [li.scored(node, float("nan")) for node in li.nodes(3)]
-    system = from_llamaindex(li.Listing(held))
-    with pytest.warns(AueporaWarning, match="nan for a score, which is recorded as unknown") as warned:
+def test_a_nan_score_is_unknown_and_warns_once(li: ModuleType) -> None:
+    nodes = [li.scored(node, float("nan")) for node in li.nodes(3)]
+    system = from_llamaindex(li.Listing(nodes))
+    with pytest.warns(AueporaWarning, match="the score nan, which is recorded as unknown") as warned:
         outputs = [asked(system) for _ in range(2)]
     assert [item.score for item in outputs[0].retrieved] == [None, None, None]
     assert len(warned) == 1
@@ -91,7 +91,7 @@ def test_a_query_engine(li: ModuleType, use_async: bool) -> None:
 
 
 @pytest.mark.parametrize("use_async", [False, True], ids=["query", "aquery"])
-def test_an_engine_that_streams_is_read_to_its_end(li: ModuleType, use_async: bool) -> None:
+def test_streaming_engines_are_read_completely(li: ModuleType, use_async: bool) -> None:
     engine = li.index().as_query_engine(llm=li.model(), streaming=True)
     output = asked(from_llamaindex(engine, use_async=use_async))
     assert output.response is not None
@@ -118,7 +118,7 @@ def test_a_structured_answer_keeps_its_structure(li: ModuleType) -> None:
     assert ids(output) == ["d0"]
 
 
-def test_every_sample_is_a_conversation_of_its_own(li: ModuleType) -> None:
+def test_every_sample_is_a_new_conversation(li: ModuleType) -> None:
     engine = li.chat_engine(li.index().as_retriever(similarity_top_k=2))
     output = asked(engine)
     assert len(output.retrieved) == 2
@@ -128,11 +128,11 @@ def test_every_sample_is_a_conversation_of_its_own(li: ModuleType) -> None:
     assert [message.content for message in engine.chat_history] == ["another", "text text text"]
     asked(engine)
     assert [message.content for message in engine.chat_history][:2] == ["hello", "text number 3"]
-    with pytest.raises(BadTypeError, match="one conversation and is asked by one caller at a time"):
+    with pytest.raises(BadTypeError, match="one conversation and serves one caller at a time"):
         from_llamaindex(engine, use_async=True)
 
 
-def test_a_retriever_beside_a_synthesizer(li: ModuleType) -> None:
+def test_a_retriever_with_a_synthesizer(li: ModuleType) -> None:
     retriever, synthesizer = li.index().as_retriever(), li.synthesizer()
     for system in (from_llamaindex(retriever, generator=synthesizer), (retriever, synthesizer)):
         output = asked(system, 2)
@@ -143,23 +143,23 @@ def test_a_retriever_beside_a_synthesizer(li: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda li: li.index(), r"answers nothing by itself: give from_llamaindex\(index.as_retriever\(\)\)"),
+        (lambda li: li.index(), r"is not a system: use from_llamaindex\(index.as_retriever\(\)\)"),
         (lambda li: li.nodes(1)[0], "takes a retriever, a query engine or a chat engine, not a TextNode"),
         (lambda li: (li.index().as_retriever(), li.nodes(1)[0]), "a response synthesizer, not a TextNode"),
     ],
     ids=["an index", "a node", "a node for a generator"],
 )
-def test_what_is_no_system(li: ModuleType, make: object, problem: str) -> None:
+def test_unsupported_objects(li: ModuleType, make: object, problem: str) -> None:
     with pytest.raises(BadTypeError, match=problem):
         as_system(make(li))  # type: ignore[operator]
 
 
-def test_a_generator_beside_an_engine_is_refused(li: ModuleType) -> None:
-    with pytest.raises(BadTypeError, match="beside a retriever, and Shouting is none"):
+def test_a_generator_with_an_engine_is_rejected(li: ModuleType) -> None:
+    with pytest.raises(BadTypeError, match="needs a retriever, and Shouting is not one"):
         from_llamaindex(li.Shouting(), generator=li.synthesizer())
 
 
-def test_a_failure_inside_is_a_failure_of_the_system(li: ModuleType, tmp_path: Path) -> None:
+def test_exceptions_are_system_failures(li: ModuleType, tmp_path: Path) -> None:
     samples = [EvaluationSample(name, name, relevant_docs=[Document("d0")]) for name in ("break", "fine")]
     retriever = li.Listing([li.scored(node, 1.0) for node in li.nodes()])
     run = run_system(retriever, samples, ["mrr"], store=tmp_path / "runs.sqlite", concurrency=2)

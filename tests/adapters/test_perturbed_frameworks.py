@@ -71,7 +71,7 @@ WHOLES = {"langchain": (chain, "RunnableSequence"), "llamaindex": (engine, "Retr
 @pytest.mark.parametrize(
     "ask", [lambda one: noise_curve(one, SAMPLES, ["mrr"]), PerturbedRetriever], ids=["curve", "wrapper"]
 )
-def test_what_answers_as_a_whole_is_refused_by_its_own_name(name: str, ask: Callable[[Any], Any]) -> None:
+def test_pipelines_are_rejected_by_their_own_name(name: str, ask: Callable[[Any], Any]) -> None:
     need(FRAMEWORKS[name])
     make, known = WHOLES[name]
     with pytest.raises(

@@ -1,20 +1,21 @@
-"""Objects of other frameworks as systems: LangChain, LlamaIndex and Haystack, none of which is imported here.
+"""Adapters that make objects of LangChain, LlamaIndex and Haystack usable as systems; none of them is imported here.
 
-=========== =======================================================================================
-module      what it holds
-=========== =======================================================================================
-recognise   ``adapted``: whatever may be asked, wrapped where it comes from one of the frameworks
-versions    the frameworks, their packages, and the versions that were tested
-documents   a framework's documents as ours: ids, parents, spans, scores, plain metadata
-replies     what pipelines say besides: texts of messages, tokens, earlier turns
-systems     the shapes that adapted objects take: retrievers and pipelines, plain or asynchronous
-langchain   ``from_langchain``: retrievers, chains and other runnables, generators
-inputs      what a LangChain runnable wants to be given
-watching    what happens inside a LangChain chain: retrievals, model calls, tokens
-llamaindex  ``from_llamaindex``: retrievers, query engines, chat engines, synthesizers
-haystack    ``from_haystack``: pipelines and single components
-wiring      where a Haystack pipeline takes the question, and which component says what
-=========== =======================================================================================
+============== ====================================================================================
+module         contents
+============== ====================================================================================
+auto_adapt     ``adapt``: wrap objects of a supported framework in their adapter
+detection      which framework an object belongs to
+versions       the frameworks, their packages, and the tested versions
+documents      conversion of documents: ids, parents, spans, scores, plain metadata
+replies        answers, token usage and earlier turns
+systems        adapted retrievers and pipelines, synchronous or asynchronous
+langchain      ``from_langchain``: retrievers, chains and other runnables, generators
+inputs         the input format of a LangChain runnable
+trace_callback a LangChain callback that records retrievals, model calls and tokens
+llamaindex     ``from_llamaindex``: retrievers, query engines, chat engines, synthesizers
+haystack       ``from_haystack``: pipelines and single components
+wiring         the sockets of a Haystack pipeline that take the question and give documents and answers
+============== ====================================================================================
 """
 
 from .haystack import from_haystack

@@ -1,4 +1,4 @@
-"""Objects of frameworks wrapped by the adapter that fits."""
+"""Wrap objects of a supported framework in the matching adapter."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["adapt", "adapt_generator"]
 
 
 def adapt(value: Any) -> Any:
-    """An object, or a pair of retriever and generator, with what comes from a framework wrapped by its adapter.
+    """Wrap an object, or a pair of retriever and generator, in the adapter of its framework.
 
-    Anything else is returned as it is, and so is an object that has our own interface besides: a method ``run`` or
-    ``arun`` whose first parameter is called ``sample``.
+    Other objects are returned as they are, and so are objects that implement the system interface: a method ``run`` or
+    ``arun`` whose first parameter is ``sample``.
     """
     if isinstance(value, (tuple, list)) and len(value) == 2 and any(map(detect_framework, value)):
         return adapt(value[0]), adapt_generator(value[1])
     framework = None if isinstance(value, type) else detect_framework(value)
-    if framework is None or _has_our_form(value):
+    if framework is None or _is_system(value):
         return value
     from . import from_haystack, from_langchain, from_llamaindex
 
@@ -30,7 +30,7 @@ def adapt(value: Any) -> Any:
 
 
 def adapt_generator(value: Any) -> Any:
-    """The second of a pair, wrapped where a framework has generators that can be given documents."""
+    """Wrap the generator of a pair, if its framework supports generators with given documents."""
     framework = None if isinstance(value, type) else detect_framework(value)
     if framework is LANGCHAIN:
         from .langchain import langchain_generator
@@ -43,7 +43,7 @@ def adapt_generator(value: Any) -> Any:
     return value
 
 
-def _has_our_form(value: object) -> bool:
+def _is_system(value: object) -> bool:
     for name in ("run", "arun"):
         try:
             first = next(iter(inspect.signature(getattr(value, name)).parameters), None)

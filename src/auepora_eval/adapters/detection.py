@@ -1,4 +1,4 @@
-"""Whether an object comes from a framework, told by the names of its classes' modules; nothing is imported for that."""
+"""Detection of the framework of an object by the module names of its classes, without imports."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from .wiring import (
 
 __all__ = ["from_haystack"]
 
-_ALONE = "component"
+_COMPONENT = "component"
 
 
 def from_haystack(
@@ -43,14 +43,14 @@ def from_haystack(
 ) -> Any:
     """A Haystack pipeline, or a single component such as a retriever, as a system.
 
-    ``inputs`` says where the question goes (``["retriever.query", "prompt_builder.question"]``), ``retriever`` which
-    component's documents count as retrieved, ``generator`` which one's answer is the answer; each is found by itself
-    where only one can be meant, and may be several, of which the first that ran counts. ``data`` is given to the
-    pipeline with every question. Where nothing answers, the system gives documents alone.
+    ``inputs`` names the sockets of the question (``["retriever.query", "prompt_builder.question"]``), ``retriever`` the
+    component whose documents count as retrieved, ``generator`` the one whose answer counts; each is detected if it is
+    unambiguous, and may be several, of which the first that ran counts. ``data`` is passed to the pipeline with every
+    question. Without a generator the system returns documents only.
 
-    ``id_key`` and ``parent_key`` name the meta that holds a document's id and that of the document it was cut from. The
-    component that gives the documents is asked for as many as the run wants, if it has an input ``top_k``;
-    ``own_top_k`` leaves it as it is. ``use_async`` calls ``run_async``, else it is ``run`` in threads.
+    ``id_key`` and ``parent_key`` name the meta keys of a document's id and of its parent's id. The ``top_k`` of the run
+    is passed to the retriever if it has an input ``top_k``, unless ``own_top_k`` is set. ``use_async`` calls
+    ``run_async`` instead of ``run`` in threads.
     """
     version = require_tested(HAYSTACK, any_version=any_version)
     config = provenance(HAYSTACK, version, pipeline)
@@ -78,19 +78,21 @@ def _read_document(document: Any) -> FrameworkDocument:
 
 
 class _SingleComponent:
-    """A component in the form of a pipeline of which it is all."""
+    """A single component with the interface of a pipeline."""
 
     def __init__(self, component: Any) -> None:
         self._component = component
 
     def inputs(self) -> dict[str, dict[str, Any]]:
-        # The framework has no public name for these; it looks them up itself in the same way.
+        # There is no public API for these; the framework reads them in the same way.
         sockets = self._component.__haystack_input__._sockets_dict
-        return {_ALONE: {name: {"type": one.type, "is_mandatory": one.is_mandatory} for name, one in sockets.items()}}
+        return {
+            _COMPONENT: {name: {"type": one.type, "is_mandatory": one.is_mandatory} for name, one in sockets.items()}
+        }
 
     def outputs(self, **_: bool) -> dict[str, dict[str, Any]]:
         sockets = self._component.__haystack_output__._sockets_dict
-        return {_ALONE: {name: {"type": one.type} for name, one in sockets.items()}}
+        return {_COMPONENT: {name: {"type": one.type} for name, one in sockets.items()}}
 
     def warm_up(self) -> None:
         warm_up = getattr(self._component, "warm_up", None)
@@ -98,7 +100,7 @@ class _SingleComponent:
             warm_up()
 
     def run(self, data: Mapping[str, Any], **_: Any) -> dict[str, Any]:
-        return {_ALONE: self._component.run(**data[_ALONE])}
+        return {_COMPONENT: self._component.run(**data[_COMPONENT])}
 
     @property
     def run_async(self) -> Any:
@@ -107,13 +109,13 @@ class _SingleComponent:
             return None
 
         async def run_async(data: Mapping[str, Any], **_: Any) -> dict[str, Any]:
-            return {_ALONE: await own(**data[_ALONE])}
+            return {_COMPONENT: await own(**data[_COMPONENT])}
 
         return run_async
 
 
 class _HaystackPipeline:
-    """A pipeline of which it is known where the question goes in and where documents and answers come out."""
+    """A pipeline with the sockets of the question, the documents and the answers."""
 
     def __init__(
         self,
@@ -132,27 +134,31 @@ class _HaystackPipeline:
         self._questions = (
             question_sockets(self._free, data) if inputs is None else parse_sockets(inputs, self._free, "inputs")
         )
-        self._finders = _places(retriever, outputs, document_sockets(outputs, after), "retriever", "documents")
-        self.answers = _places(generator, outputs, answer_sockets(outputs, after), "generator", "answers")
-        """Where answers come out; empty where there are none."""
-        if not self._finders and not self.answers:
+        self._document_sockets = _select_sockets(
+            retriever, outputs, document_sockets(outputs, after), "retriever", "documents"
+        )
+        self.answers = _select_sockets(generator, outputs, answer_sockets(outputs, after), "generator", "answers")
+        """Sockets of the answers; empty if there are none."""
+        if not self._document_sockets and not self.answers:
             raise BadTypeError(
-                "the pipeline gives neither documents nor answers: say which component does with "
+                "the pipeline has no output of documents or answers: name the component with "
                 "from_haystack(pipeline, retriever='...', generator='...')"
             )
-        self._refuse_gaps()
+        self._check_inputs()
         self._warm = False
         self._warming = threading.Lock()
 
-    def _refuse_gaps(self) -> None:
+    def _check_inputs(self) -> None:
         given = [(component, name) for component, inside in self._data.items() for name in inside]
-        gaps = [".".join(place) for place in missing_inputs(self._free, [*self._questions, *given])]
-        if gaps or not self._questions:
+        missing = [".".join(place) for place in missing_inputs(self._free, [*self._questions, *given])]
+        if missing or not self._questions:
             free = ", ".join(f"{component}.{name}" for component, inside in self._free.items() for name in inside)
-            problem = f"nothing is given to {', '.join(gaps)}" if gaps else "no input is known to take the question"
+            problem = (
+                f"nothing is given to {', '.join(missing)}" if missing else "no input is known to take the question"
+            )
             raise BadTypeError(
-                f"{problem}: say with from_haystack(pipeline, inputs=['component.name', ...]) where the question goes, "
-                f"and with data={{...}} what is always the same; free inputs: {free}"
+                f"{problem}: set from_haystack(pipeline, inputs=['component.name', ...]) for the question "
+                f"and data={{...}} for constant inputs; free inputs: {free}"
             )
 
     def find(self, query: str, top_k: int) -> Any:
@@ -160,28 +166,30 @@ class _HaystackPipeline:
         return self.ask(EvaluationSample("", query), top_k)
 
     async def afind(self, query: str, top_k: int) -> Any:
-        """The same, awaited."""
+        """The asynchronous variant."""
         return await self.aask(EvaluationSample("", query), top_k)
 
     def ask(self, sample: EvaluationSample, top_k: int) -> Any:
         """The reply of the pipeline."""
-        with self._warming:  # models are loaded once, not by every thread
+        with self._warming:  # models are loaded once, not in every thread
             if not self._warm:
                 self._pipeline.warm_up()
                 self._warm = True
-        return self._pipeline.run(self._filled(sample, top_k), include_outputs_from=self._watched)
+        return self._pipeline.run(self._build_data(sample, top_k), include_outputs_from=self._output_components)
 
     async def aask(self, sample: EvaluationSample, top_k: int) -> Any:
-        """The same, awaited."""
-        return await self._pipeline.run_async(self._filled(sample, top_k), include_outputs_from=self._watched)
+        """The asynchronous variant."""
+        return await self._pipeline.run_async(
+            self._build_data(sample, top_k), include_outputs_from=self._output_components
+        )
 
     @property
-    def _watched(self) -> set[str]:
-        return {component for component, _ in (*self._finders, *self.answers)}
+    def _output_components(self) -> set[str]:
+        return {component for component, _ in (*self._document_sockets, *self.answers)}
 
-    def _filled(self, sample: EvaluationSample, top_k: int) -> dict[str, dict[str, Any]]:
+    def _build_data(self, sample: EvaluationSample, top_k: int) -> dict[str, dict[str, Any]]:
         data = {component: dict(inside) for component, inside in self._data.items()}
-        for component, _ in self._finders if not self._own else ():
+        for component, _ in self._document_sockets if not self._own else ():
             if "top_k" in self._free.get(component, ()):
                 data.setdefault(component, {}).setdefault("top_k", top_k)
         for component, name in self._questions:
@@ -190,39 +198,39 @@ class _HaystackPipeline:
         return data
 
     def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
-        """What a pipeline that only retrieves has found."""
-        return self._mapper.to_ranking(_first(reply, self._finders) or (), top_k)
+        """The documents of a pipeline that only retrieves."""
+        return self._mapper.to_ranking(_first_value(reply, self._document_sockets) or (), top_k)
 
     def output(self, reply: Any) -> SystemOutputs:
-        """What a pipeline that answers has found and said."""
-        found = _first(reply, self._finders) or ()
-        retrieved = self._mapper.to_ranking(found) if self._finders else UnknownRanking()
-        said = _first(reply, self.answers)
-        said = said[0] if isinstance(said, list) and said else said
-        reports = [report for component, _ in self.answers for report in _reports(reply.get(component, {}), said)]
-        return SystemOutputs(retrieved, _answer(said, self.answers), usage=sum_token_usage(reports))
+        """The documents and the answer of a pipeline."""
+        found = _first_value(reply, self._document_sockets) or ()
+        retrieved = self._mapper.to_ranking(found) if self._document_sockets else UnknownRanking()
+        answer = _first_value(reply, self.answers)
+        answer = answer[0] if isinstance(answer, list) and answer else answer
+        reports = [report for component, _ in self.answers for report in _reports(reply.get(component, {}), answer)]
+        return SystemOutputs(retrieved, _answer(answer, self.answers), usage=sum_token_usage(reports))
 
 
-def _places(
+def _select_sockets(
     named: str | Sequence[str] | None,
     outputs: Mapping[str, Mapping[str, Any]],
-    found: Sequence[Socket],
+    candidates: Sequence[Socket],
     option: str,
     what: str,
 ) -> list[Socket]:
     if named is not None:
-        return parse_sockets(named, outputs, option, found)
-    if len(found) > 1:
-        several = ", ".join(".".join(place) for place in found)
+        return parse_sockets(named, outputs, option, candidates)
+    if len(candidates) > 1:
+        several = ", ".join(".".join(place) for place in candidates)
         raise BadTypeError(
-            f"several components of the pipeline give {what} ({several}): say which is meant with "
-            f"from_haystack(pipeline, {option}='{found[0][0]}')"
+            f"several components of the pipeline give {what} ({several}): select one with "
+            f"from_haystack(pipeline, {option}='{candidates[0][0]}')"
         )
-    return list(found)
+    return list(candidates)
 
 
 def _descendants(pipeline: Any) -> dict[str, set[str]]:
-    """For every component those that come after it."""
+    """The descendants of every component."""
     graph: Any = getattr(pipeline, "graph", None)
     after: dict[str, set[str]] = {}
     for start in () if graph is None else graph.nodes:
@@ -237,29 +245,29 @@ def _descendants(pipeline: Any) -> dict[str, set[str]]:
     return after
 
 
-def _first(reply: Mapping[str, Any], places: Sequence[Socket]) -> Any:
+def _first_value(reply: Mapping[str, Any], places: Sequence[Socket]) -> Any:
     for component, name in places:
-        held = reply.get(component, {}).get(name)
-        if held is not None:
-            return held
+        value = reply.get(component, {}).get(name)
+        if value is not None:
+            return value
     return None
 
 
-def _answer(said: Any, places: Sequence[Socket]) -> Response:
-    """The answer in a message, a text, or an answer with its documents."""
-    value = getattr(said, "data", said)
+def _answer(reply_value: Any, places: Sequence[Socket]) -> Response:
+    """The answer in a message, a string, or an answer object."""
+    value = getattr(reply_value, "data", reply_value)
     text = getattr(value, "text", value)
     answer = extract_response(text)
     if answer is None:
-        looked = ", ".join(".".join(place) for place in places)
-        raise SystemCallError("bad_output", f"the pipeline gave no answer at {looked}")
+        searched = ", ".join(".".join(place) for place in places)
+        raise SystemCallError("bad_output", f"the pipeline gave no answer at {searched}")
     return answer
 
 
-def _reports(output: Mapping[str, Any], said: Any) -> list[Any]:
-    """What the model says of its tokens: beside its replies, or with each of them."""
-    beside = output.get("meta")
-    metas = beside if isinstance(beside, list) else [getattr(said, "meta", None)]
+def _reports(output: Mapping[str, Any], answer: Any) -> list[Any]:
+    """Token usage reports: next to the replies, or in each of them."""
+    metas_of_output = output.get("meta")
+    metas = metas_of_output if isinstance(metas_of_output, list) else [getattr(answer, "meta", None)]
     return [meta.get("usage") for meta in metas if isinstance(meta, Mapping)]
 
 

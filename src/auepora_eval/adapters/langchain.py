@@ -38,14 +38,14 @@ def from_langchain(
 ) -> Any:
     """A LangChain retriever, chain or other runnable as a system.
 
-    A retriever gives documents and no answers, unless a ``generator`` is put beside it: one of ours, or a runnable
-    that takes the question and its context. Of a chain, ``input_key`` says where its input has the question,
-    ``answer_key`` and ``documents_key`` where its output has the answer and the documents; each is found by itself
-    where its name is a usual one. Documents that a chain does not return are taken from the retrievals it makes.
+    A retriever returns documents and no answers, unless a ``generator`` is given: one with this library's interface, or
+    a runnable that takes the question and its context. For a chain, ``input_key`` names the input key of the question,
+    ``answer_key`` and ``documents_key`` the output keys of answer and documents; common names are detected. Documents
+    that a chain does not return are taken from its traced retrievals.
 
-    ``id_key`` and ``parent_key`` name the metadata that holds a document's id and that of the document it was cut from.
-    A retriever is asked for as many documents as the run wants, if it has a way to be told; ``own_top_k`` leaves it as
-    it is. ``use_async`` calls ``ainvoke``, else it is ``invoke`` in threads.
+    ``id_key`` and ``parent_key`` name the metadata keys of a document's id and of its parent's id. The ``top_k`` of the
+    run is passed to a retriever that supports it, unless ``own_top_k`` is set. ``use_async`` calls ``ainvoke`` instead
+    of ``invoke`` in threads.
     """
     version = require_tested(LANGCHAIN, any_version=any_version)
     config = provenance(LANGCHAIN, version, obj)
@@ -56,25 +56,23 @@ def from_langchain(
             f"from_langchain() takes a retriever, a chain or another runnable of LangChain, not a {kind}"
         )
     if is_instance_of(obj, LANGCHAIN, "BaseRetriever"):
-        given = {"input_key": input_key, "answer_key": answer_key, "documents_key": documents_key}
-        idle = [name for name, key in given.items() if key is not None]
-        if idle:
-            raise BadTypeError(
-                f"{idle[0]} says something of chains, and {type(obj).__name__} is a retriever: leave it out"
-            )
+        chain_options = {"input_key": input_key, "answer_key": answer_key, "documents_key": documents_key}
+        unused = [name for name, key in chain_options.items() if key is not None]
+        if unused:
+            raise BadTypeError(f"{unused[0]} is for chains, and {type(obj).__name__} is a retriever: leave it out")
         system = retriever_system(_LangchainRetriever(obj, mapper, own_top_k), config, obj, use_async=use_async)
         if generator is None:
             return system
         runnable = is_instance_of(generator, LANGCHAIN, "Runnable")
         options: dict[str, Any] = {"use_async": use_async, "any_version": any_version}
-        beside = langchain_generator(generator, **options) if runnable else generator
-        return (system, beside) if use_async else SimpleRAGSystem(system, beside)
+        adapted_generator = langchain_generator(generator, **options) if runnable else generator
+        return (system, adapted_generator) if use_async else SimpleRAGSystem(system, adapted_generator)
     if generator is not None:
-        raise BadTypeError(f"a generator can be put beside a retriever, and {type(obj).__name__} is none")
+        raise BadTypeError(f"a generator needs a retriever, and {type(obj).__name__} is not one")
     form = input_form(obj, input_key)
     if form.missing:
         raise BadTypeError(
-            f"the runnable wants {quote_names(form.missing)} besides '{form.key}': "
+            f"the runnable needs {quote_names(form.missing)} besides '{form.key}': "
             f"if that is the context, give it as the "
             "generator: from_langchain(retriever, generator=runnable)"
         )
@@ -91,15 +89,14 @@ def langchain_generator(
 ) -> Any:
     """A runnable that takes a question and its context, as a generator: ``prompt | model``.
 
-    ``context`` makes of the documents what the runnable wants; by default that is their texts with an empty line
-    between them.
+    ``context`` converts the documents to the context; by default their texts, separated by blank lines.
     """
     version = require_tested(LANGCHAIN, any_version=any_version)
     kind = _AsyncGenerator if use_async else _Generator
-    return kind(runnable, context or _texts, provenance(LANGCHAIN, version, runnable))
+    return kind(runnable, context or _join_texts, provenance(LANGCHAIN, version, runnable))
 
 
-def _texts(documents: Sequence[Document]) -> str:
+def _join_texts(documents: Sequence[Document]) -> str:
     return "\n\n".join(document.text for document in documents)
 
 
@@ -108,7 +105,7 @@ def _read_document(document: Any) -> FrameworkDocument:
     text, start = document.page_content, metadata.get("start_index")
     parent = metadata.get("parent_id")
     if parent is None and start is not None:
-        parent = metadata.get("source")  # what text splitters cut chunks from; without a start it is just a link
+        parent = metadata.get("source")  # the document that a text splitter split; without a start it is just a link
     span = None if parent is None else span_from(start, text)
     return FrameworkDocument(getattr(document, "id", None), text, metadata, parent_id=parent, span=span)
 
@@ -122,7 +119,7 @@ class _LangchainRetriever:
 
     def __init__(self, retriever: Any, mapper: DocumentMapper, own_top_k: bool) -> None:
         self._retriever, self._mapper = retriever, mapper
-        self._depth = _no_depth if own_top_k else _depth_setter(retriever)
+        self._depth = _keep_depth if own_top_k else _depth_setter(retriever)
 
     def find(self, query: str, top_k: int) -> Any:
         retriever, options = self._depth(self._retriever, top_k)
@@ -136,11 +133,11 @@ class _LangchainRetriever:
         return self._mapper.to_ranking(reply, top_k)
 
 
-_Depth = Callable[[Any, int], tuple[Any, dict[str, Any]]]
+_DepthSetter = Callable[[Any, int], tuple[Any, dict[str, Any]]]
 
 
-def _depth_setter(retriever: Any) -> _Depth:
-    """How this kind of retriever is told how many documents are wanted. It is never changed: others may be using it."""
+def _depth_setter(retriever: Any) -> _DepthSetter:
+    """A function that sets the number of documents of a retriever without modifying it, since it may be shared."""
     if isinstance(getattr(retriever, "search_kwargs", None), Mapping):
         return _search_options
     fields = getattr(type(retriever), "model_fields", {})
@@ -151,17 +148,17 @@ def _depth_setter(retriever: Any) -> _Depth:
     for name in ("k", "top_k"):
         if name in taken:
             return lambda one, top_k, name=name: (one, {name: top_k})  # type: ignore[misc]
-    return _no_depth
+    return _keep_depth
 
 
-def _no_depth(retriever: Any, _: int) -> tuple[Any, dict[str, Any]]:
+def _keep_depth(retriever: Any, _: int) -> tuple[Any, dict[str, Any]]:
     return retriever, {}
 
 
 def _search_options(retriever: Any, top_k: int) -> tuple[Any, dict[str, Any]]:
     if getattr(retriever, "search_type", "") != "mmr":
         return retriever, {"k": top_k}
-    # Diverse documents are chosen among more of them; there must be at least as many as are wanted.
+    # MMR selects from ``fetch_k`` candidates, of which there must be at least ``top_k``.
     return retriever, {"k": top_k, "fetch_k": max(retriever.search_kwargs.get("fetch_k", 20), top_k)}
 
 
@@ -175,18 +172,18 @@ class _Chain:
         self._answer_key, self._documents_key = answer_key, documents_key
 
     def ask(self, sample: EvaluationSample, top_k: int) -> Any:
-        watcher = TraceCallback()
-        return self._runnable.invoke(self._form.build_input(sample), config={"callbacks": [watcher]}), watcher
+        trace = TraceCallback()
+        return self._runnable.invoke(self._form.build_input(sample), config={"callbacks": [trace]}), trace
 
     async def aask(self, sample: EvaluationSample, top_k: int) -> Any:
-        watcher = TraceCallback()
-        return await self._runnable.ainvoke(self._form.build_input(sample), config={"callbacks": [watcher]}), watcher
+        trace = TraceCallback()
+        return await self._runnable.ainvoke(self._form.build_input(sample), config={"callbacks": [trace]}), trace
 
     def output(self, reply: Any) -> SystemOutputs:
-        value, watcher = reply
+        value, trace = reply
         documents = self._documents(value)
         if documents is None:
-            documents = watcher.documents
+            documents = trace.documents
         retrieved = UnknownRanking() if documents is None else self._mapper.to_ranking(documents)
         steps = [
             {
@@ -194,44 +191,44 @@ class _Chain:
                 "retrieved": [item.doc.doc_id for item in self._mapper.to_ranking(search.documents or ())],
                 "timing": search.seconds,
             }
-            for search in watcher.searches
+            for search in trace.retrievals
         ]
-        return SystemOutputs(retrieved, self._answer(value), timings=watcher.timings, steps=steps, usage=watcher.usage)
+        return SystemOutputs(retrieved, self._answer(value), timings=trace.timings, steps=steps, usage=trace.usage)
 
     def _documents(self, value: Any) -> Sequence[Any] | None:
         if self._documents_key is None and _are_documents(value) and value:
             return value  # type: ignore[no-any-return]
-        held = value if isinstance(value, Mapping) else {}
+        fields = value if isinstance(value, Mapping) else {}
         if self._documents_key is not None:
-            documents = held.get(self._documents_key)
+            documents = fields.get(self._documents_key)
             if not _are_documents(documents):
-                raise _unreadable(value, f"no documents at '{self._documents_key}'", "documents_key")
+                raise _unreadable_reply(value, f"no documents at '{self._documents_key}'", "documents_key")
             return documents
-        return next((held[key] for key in _DOCUMENT_KEYS if key in held and _are_documents(held[key])), None)
+        return next((fields[key] for key in _DOCUMENT_KEYS if key in fields and _are_documents(fields[key])), None)
 
     def _answer(self, value: Any) -> Response | None:
         if self._answer_key is None and _are_documents(value):
             return None
         if self._answer_key is not None or isinstance(value, Mapping):
-            value = self._answer_within(value)
+            value = self._select_answer(value)
         answer = extract_response(value)
         if answer is None:
-            raise _unreadable(value, "no text", "answer_key")
+            raise _unreadable_reply(value, "no text", "answer_key")
         return answer
 
-    def _answer_within(self, value: Any) -> Any:
-        held = value if isinstance(value, Mapping) else {}
+    def _select_answer(self, value: Any) -> Any:
+        fields = value if isinstance(value, Mapping) else {}
         keys = _ANSWER_KEYS if self._answer_key is None else (self._answer_key,)
         for key in keys:
-            if held.get(key) is not None:
-                return held[key]
-        if self._answer_key is None and held.get("messages"):
-            return held["messages"][-1]  # agents and graphs add theirs to the conversation
-        wanted = "no answer under a usual name" if self._answer_key is None else f"no answer at '{self._answer_key}'"
-        raise _unreadable(value, wanted, "answer_key")
+            if fields.get(key) is not None:
+                return fields[key]
+        if self._answer_key is None and fields.get("messages"):
+            return fields["messages"][-1]  # agents and graphs append their answer to the conversation
+        problem = "no answer under a usual name" if self._answer_key is None else f"no answer at '{self._answer_key}'"
+        raise _unreadable_reply(value, problem, "answer_key")
 
 
-def _unreadable(value: Any, problem: str, option: str) -> SystemCallError:
+def _unreadable_reply(value: Any, problem: str, option: str) -> SystemCallError:
     there = (
         f"the keys {quote_names([str(key) for key in value])}" if isinstance(value, Mapping) else type(value).__name__
     )
@@ -241,7 +238,7 @@ def _unreadable(value: Any, problem: str, option: str) -> SystemCallError:
 
 
 class _BaseGenerator:
-    """A runnable that is given the question and what was retrieved."""
+    """A runnable that gets the question and the retrieved documents."""
 
     def __init__(self, runnable: Any, context: Callable[[Sequence[Document]], Any], config: Mapping[str, Any]) -> None:
         self._runnable, self._context = runnable, context
@@ -254,7 +251,9 @@ class _BaseGenerator:
     def _response(self, value: Any) -> Response:
         answer = extract_response(value)
         if answer is None:
-            raise SystemCallError("bad_output", f"the generator returned a {type(value).__name__}, which is no answer")
+            raise SystemCallError(
+                "bad_output", f"the generator returned a {type(value).__name__}, which is not an answer"
+            )
         usage = sum_token_usage([getattr(value, "usage_metadata", None)])
         if usage:
             answer.metadata["usage"] = usage
@@ -269,5 +268,5 @@ class _Generator(_BaseGenerator):
 
 class _AsyncGenerator(_BaseGenerator):
     async def generate(self, query: str, context_docs: list[Document]) -> Response:
-        """The runnable's answer, awaited."""
+        """The runnable's answer, asynchronously."""
         return self._response(await self._runnable.ainvoke(self._input(query, context_docs)))

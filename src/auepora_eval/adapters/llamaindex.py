@@ -31,11 +31,11 @@ def from_llamaindex(
 ) -> Any:
     """A LlamaIndex retriever, query engine or chat engine as a system.
 
-    A retriever gives documents and no answers, unless a ``generator`` is put beside it: one of ours, or a response
-    synthesizer. ``id_key`` and ``parent_key`` name the metadata that holds a node's id and that of the document it was
-    cut from; by default these are the node's own. A retriever, that of a query engine too, is asked for as many nodes
-    as the run wants, if it has a ``similarity_top_k``; ``own_top_k`` leaves it as it is. ``use_async`` calls
-    ``aretrieve`` and ``aquery``, else it is ``retrieve`` and ``query`` in threads.
+    A retriever returns documents and no answers, unless a ``generator`` is given: one with this library's interface,
+    or a response synthesizer. ``id_key`` and ``parent_key`` name the metadata keys of a node's id and of its
+    document's id; by default the node's own are used. The ``top_k`` of the run is passed to a retriever with
+    ``similarity_top_k``, also to that of a query engine, unless ``own_top_k`` is set. ``use_async`` calls
+    ``aretrieve`` and ``aquery`` instead of ``retrieve`` and ``query`` in threads.
     """
     version = require_tested(LLAMAINDEX, any_version=any_version)
     config = provenance(LLAMAINDEX, version, obj)
@@ -45,19 +45,19 @@ def from_llamaindex(
         if generator is None:
             return system
         synthesizer = is_instance_of(generator, LLAMAINDEX, "BaseSynthesizer")
-        beside = llamaindex_generator(generator, any_version=any_version) if synthesizer else generator
-        return (system, beside) if use_async else SimpleRAGSystem(system, beside)
+        adapted_generator = llamaindex_generator(generator, any_version=any_version) if synthesizer else generator
+        return (system, adapted_generator) if use_async else SimpleRAGSystem(system, adapted_generator)
     if generator is not None:
-        raise BadTypeError(f"a generator can be put beside a retriever, and {type(obj).__name__} is none")
+        raise BadTypeError(f"a generator needs a retriever, and {type(obj).__name__} is not one")
     if is_instance_of(obj, LLAMAINDEX, "BaseQueryEngine"):
         return pipeline_system(_QueryEngine(obj, mapper, own_top_k), config, obj, use_async=use_async)
     if is_instance_of(obj, LLAMAINDEX, "BaseChatEngine"):
         if use_async:
-            raise BadTypeError("a chat engine keeps one conversation and is asked by one caller at a time: not async")
+            raise BadTypeError("a chat engine has one conversation and serves one caller at a time: not async")
         return pipeline_system(_ChatEngine(obj, mapper), config, obj, use_async=False)
     if is_instance_of(obj, LLAMAINDEX, "BaseIndex"):
         raise BadTypeError(
-            f"a {type(obj).__name__} answers nothing by itself: give from_llamaindex(index.as_retriever()) or "
+            f"a {type(obj).__name__} is not a system: use from_llamaindex(index.as_retriever()) or "
             "from_llamaindex(index.as_query_engine())"
         )
     kind = type(obj).__name__
@@ -91,38 +91,38 @@ def _read_node(item: Any) -> FrameworkDocument:
 
 
 def _with_top_k(retriever: Any, top_k: int) -> Any:
-    """A copy that is told how many nodes are wanted, if there is a way; others may be using the original."""
+    """A copy of the retriever with this ``top_k``, if it supports it; the original may be shared."""
     if not isinstance(getattr(retriever, "similarity_top_k", None), int):
         return retriever
-    twin = copy.copy(retriever)
+    duplicate = copy.copy(retriever)
     try:
-        twin.similarity_top_k = top_k
+        duplicate.similarity_top_k = top_k
     except AttributeError:
         return retriever
-    return twin
+    return duplicate
 
 
 class _LlamaIndexRetriever:
     """A ``BaseRetriever``."""
 
     def __init__(self, retriever: Any, mapper: DocumentMapper, own_top_k: bool) -> None:
-        self._retriever, self._mapper, self._own = retriever, mapper, own_top_k
+        self._retriever, self._mapper, self._own_top_k = retriever, mapper, own_top_k
 
-    def _asked(self, top_k: int) -> Any:
-        return self._retriever if self._own else _with_top_k(self._retriever, top_k)
+    def _configured(self, top_k: int) -> Any:
+        return self._retriever if self._own_top_k else _with_top_k(self._retriever, top_k)
 
     def find(self, query: str, top_k: int) -> Any:
-        return self._asked(top_k).retrieve(query)
+        return self._configured(top_k).retrieve(query)
 
     async def afind(self, query: str, top_k: int) -> Any:
-        return await self._asked(top_k).aretrieve(query)
+        return await self._configured(top_k).aretrieve(query)
 
     def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
         return self._mapper.to_ranking(reply, top_k)
 
 
 class _Engine:
-    """What query engines and chat engines share: the form of their replies."""
+    """Base of query engines and chat engines: their replies have the same format."""
 
     def __init__(self, mapper: DocumentMapper) -> None:
         self._mapper = mapper
@@ -141,10 +141,10 @@ class _QueryEngine(_Engine):
     def __init__(self, engine: Any, mapper: DocumentMapper, own_top_k: bool) -> None:
         super().__init__(mapper)
         self._engine = engine
-        # Only the class that defines it: what inherits it would come back as another kind of engine.
+        # Only the defining class: a subclass would be rebuilt as another kind of engine.
         self._rebuilds = not own_top_k and "with_retriever" in vars(type(engine))
 
-    def _asked(self, top_k: int) -> Any:
+    def _configured(self, top_k: int) -> Any:
         if not self._rebuilds:
             return self._engine
         retriever = self._engine.retriever
@@ -152,18 +152,18 @@ class _QueryEngine(_Engine):
         return self._engine if deeper is retriever else self._engine.with_retriever(deeper)
 
     def ask(self, sample: EvaluationSample, top_k: int) -> Any:
-        reply = self._asked(top_k).query(sample.query)
+        reply = self._configured(top_k).query(sample.query)
         return reply.get_response() if is_instance_of(reply, LLAMAINDEX, "StreamingResponse") else reply
 
     async def aask(self, sample: EvaluationSample, top_k: int) -> Any:
-        reply = await self._asked(top_k).aquery(sample.query)
+        reply = await self._configured(top_k).aquery(sample.query)
         if is_instance_of(reply, LLAMAINDEX, "AsyncStreamingResponse"):
             return await reply.get_response()
         return reply.get_response() if is_instance_of(reply, LLAMAINDEX, "StreamingResponse") else reply
 
 
 class _ChatEngine(_Engine):
-    """A ``BaseChatEngine``: every sample is a conversation of its own, begun with the sample's earlier turns."""
+    """A ``BaseChatEngine``: every sample is a new conversation that starts with the sample's earlier turns."""
 
     def __init__(self, engine: Any, mapper: DocumentMapper) -> None:
         super().__init__(mapper)
@@ -189,7 +189,7 @@ class _Synthesizer:
         self.config = {f"generator_{key}": value for key, value in config.items()}
 
     def generate(self, query: str, context_docs: list[Document]) -> Response:
-        """The answer that is put together from the documents."""
+        """The answer synthesised from the documents."""
         from llama_index.core.schema import NodeWithScore, TextNode
 
         nodes = [NodeWithScore(node=TextNode(id_=one.doc_id, text=one.text)) for one in context_docs]

@@ -1,4 +1,4 @@
-"""What replies hold besides documents: texts of messages, structured answers, tokens; and earlier turns to send."""
+"""Answers and token usage in replies, and earlier turns to send."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _TOKENS = {
 
 
 def extract_response(value: Any) -> Response | None:
-    """The answer in a text, a message, a mapping or a pydantic model; ``None`` where it is none of these.
+    """The response in a string, a message, a mapping or a pydantic model; ``None`` for anything else.
 
-    What is structured keeps its structure, and is JSON as a text: an empty text would pass for a refusal.
+    A structured answer also gets its JSON as text: an empty text would count as a refusal.
     """
     if isinstance(value, str):
         return Response(str(value))
     content = getattr(value, "content", None)
-    if isinstance(content, (str, list)):  # a message; a list holds parts of it, some of them texts
+    if isinstance(content, (str, list)):  # a message; a list contains its parts, some of them text
         return Response(content if isinstance(content, str) else "".join(map(_part, content)))
     fields = value if isinstance(value, Mapping) else dump_model(value)
     if fields is None:
@@ -36,7 +36,7 @@ def extract_response(value: Any) -> Response | None:
 
 
 def dump_model(value: Any) -> Mapping[str, Any] | None:
-    """What a pydantic model holds; ``None`` where it is not one."""
+    """The fields of a pydantic model; ``None`` for anything else."""
     if isinstance(value, type) or not any(kind.__module__.startswith("pydantic.") for kind in type(value).__mro__):
         return None
     fields = value.model_dump()
@@ -51,19 +51,19 @@ def _part(part: Any) -> str:
 
 
 def sum_token_usage(reports: Iterable[Any]) -> dict[str, Any]:
-    """The tokens of several reports, added up under the names that outputs use."""
+    """The sum of several usage reports, under the names that outputs use."""
     total: dict[str, Any] = {}
     for report in reports:
         if not isinstance(report, Mapping):
             continue
-        one: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for name, spellings in _TOKENS.items():
-            held = next((report[key] for key in spellings if isinstance(report.get(key), int)), None)
-            if held is not None:
-                one[name] = held
-        if one:
-            one.setdefault("total_tokens", sum(one.values()))
-        for name, number in one.items():
+            count = next((report[key] for key in spellings if isinstance(report.get(key), int)), None)
+            if count is not None:
+                counts[name] = count
+        if counts:
+            counts.setdefault("total_tokens", sum(counts.values()))
+        for name, number in counts.items():
             total[name] = total.get(name, 0) + number
     return total
 

@@ -1,4 +1,4 @@
-"""The shapes that adapted objects take: retrievers and whole pipelines, each plain or asynchronous."""
+"""Systems made of adapted objects: retrievers and pipelines, synchronous or asynchronous."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class RetrieverAdapter(Protocol):
-    """A retriever of a framework: how it is asked, and what its replies mean."""
+    """Calls a framework's retriever and converts its replies."""
 
     def find(self, query: str, top_k: int) -> Any:
         """Its reply."""
@@ -42,7 +42,7 @@ class RetrieverAdapter(Protocol):
 
 
 class PipelineAdapter(Protocol):
-    """A pipeline of a framework: how it is asked, and what its replies mean."""
+    """Calls a framework's pipeline and converts its replies."""
 
     def ask(self, sample: EvaluationSample, top_k: int) -> Any:
         """Its reply."""
@@ -53,55 +53,55 @@ class PipelineAdapter(Protocol):
         ...
 
     def output(self, reply: Any) -> SystemOutputs:
-        """What a reply says."""
+        """The output in a reply."""
         ...
 
 
 class _AdaptedObject:
-    """What every adapted object has: an account of what it is made of, and a way to close it where there is one."""
+    """Base of adapted objects: their configuration, and ``close`` if the wrapped object has it."""
 
-    def __init__(self, config: Mapping[str, Any], holder: object) -> None:
+    def __init__(self, config: Mapping[str, Any], wrapped: object) -> None:
         self.config = dict(config)
-        """What the system is made of; stored with every run."""
-        self._holder = holder
+        """Description of the system; stored with every run."""
+        self._wrapped = wrapped
 
     def close(self) -> None:
-        """Close what was adapted, where it can be closed."""
-        close = getattr(self._holder, "close", None)
+        """Close the wrapped object, if it can be closed."""
+        close = getattr(self._wrapped, "close", None)
         if callable(close):
             close()
 
 
 class SyncRetriever:
-    """A framework's retriever in our form."""
+    """A framework's retriever with this library's interface."""
 
-    def __init__(self, searched: RetrieverAdapter) -> None:
-        self._searched = searched
+    def __init__(self, adapter: RetrieverAdapter) -> None:
+        self._adapter = adapter
 
     def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
         """The best ``top_k`` documents, best first."""
-        return self._searched.documents(self._searched.find(query, top_k), top_k)
+        return self._adapter.documents(self._adapter.find(query, top_k), top_k)
 
 
 class AsyncRetriever:
-    """The same, to be awaited."""
+    """The asynchronous variant."""
 
-    def __init__(self, searched: RetrieverAdapter) -> None:
-        self._searched = searched
+    def __init__(self, adapter: RetrieverAdapter) -> None:
+        self._adapter = adapter
 
     async def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
         """The best ``top_k`` documents, best first."""
-        return self._searched.documents(await self._searched.afind(query, top_k), top_k)
+        return self._adapter.documents(await self._adapter.afind(query, top_k), top_k)
 
 
 class RetrieverSystem(_AdaptedObject):
-    """A retriever that is a system by itself: its outputs have documents and no answer.
+    """A retriever as a system: its outputs have documents and no answer.
 
-    It may stand in a pair with any generator. ``run`` asks its ``retriever``, which may be replaced by another.
+    It can be combined with any generator. ``run`` calls its ``retriever``, which may be replaced.
     """
 
-    def __init__(self, retriever: SyncRetriever, config: Mapping[str, Any], holder: object) -> None:
-        super().__init__(config, holder)
+    def __init__(self, retriever: SyncRetriever, config: Mapping[str, Any], wrapped: object) -> None:
+        super().__init__(config, wrapped)
         self.retriever = retriever
 
     def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
@@ -109,17 +109,17 @@ class RetrieverSystem(_AdaptedObject):
         return self.retriever.retrieve(query, top_k=top_k)
 
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
-        """The documents for the sample's query, and how long finding them took."""
+        """The documents for the sample's query, with the retrieval time."""
         begun = time.perf_counter()
         retrieved = self.retrieve(sample.query, top_k=top_k)
         return SystemOutputs(retrieved, timings={"retrieval": time.perf_counter() - begun})
 
 
 class AsyncRetrieverSystem(_AdaptedObject):
-    """The same, to be awaited."""
+    """The asynchronous variant."""
 
-    def __init__(self, retriever: AsyncRetriever, config: Mapping[str, Any], holder: object) -> None:
-        super().__init__(config, holder)
+    def __init__(self, retriever: AsyncRetriever, config: Mapping[str, Any], wrapped: object) -> None:
+        super().__init__(config, wrapped)
         self.retriever = retriever
 
     async def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
@@ -127,54 +127,54 @@ class AsyncRetrieverSystem(_AdaptedObject):
         return await self.retriever.retrieve(query, top_k=top_k)
 
     async def arun(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
-        """The documents for the sample's query, and how long finding them took."""
+        """The documents for the sample's query, with the retrieval time."""
         begun = time.perf_counter()
         retrieved = await self.retrieve(sample.query, top_k=top_k)
         return SystemOutputs(retrieved, timings={"retrieval": time.perf_counter() - begun})
 
 
 class PipelineSystem(_AdaptedObject):
-    """A pipeline that answers."""
+    """A pipeline as a system."""
 
-    def __init__(self, asked: PipelineAdapter, config: Mapping[str, Any], holder: object) -> None:
-        super().__init__(config, holder)
-        self._asked = asked
+    def __init__(self, adapter: PipelineAdapter, config: Mapping[str, Any], wrapped: object) -> None:
+        super().__init__(config, wrapped)
+        self._adapter = adapter
 
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
-        """What the pipeline found and said."""
-        return self._asked.output(self._asked.ask(sample, top_k))
+        """The pipeline's documents and answer."""
+        return self._adapter.output(self._adapter.ask(sample, top_k))
 
 
 class AsyncPipelineSystem(_AdaptedObject):
-    """The same, to be awaited."""
+    """The asynchronous variant."""
 
-    def __init__(self, asked: PipelineAdapter, config: Mapping[str, Any], holder: object) -> None:
-        super().__init__(config, holder)
-        self._asked = asked
+    def __init__(self, adapter: PipelineAdapter, config: Mapping[str, Any], wrapped: object) -> None:
+        super().__init__(config, wrapped)
+        self._adapter = adapter
 
     async def arun(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
-        """What the pipeline found and said."""
-        return self._asked.output(await self._asked.aask(sample, top_k))
+        """The pipeline's documents and answer."""
+        return self._adapter.output(await self._adapter.aask(sample, top_k))
 
 
-def retriever_system(searched: RetrieverAdapter, config: Mapping[str, Any], holder: object, *, use_async: bool) -> Any:
-    """A framework's retriever as a system of the kind that was asked for."""
+def retriever_system(adapter: RetrieverAdapter, config: Mapping[str, Any], wrapped: object, *, use_async: bool) -> Any:
+    """A framework's retriever as a synchronous or asynchronous system."""
     if use_async:
-        return AsyncRetrieverSystem(AsyncRetriever(searched), config, holder)
-    return RetrieverSystem(SyncRetriever(searched), config, holder)
+        return AsyncRetrieverSystem(AsyncRetriever(adapter), config, wrapped)
+    return RetrieverSystem(SyncRetriever(adapter), config, wrapped)
 
 
-def pipeline_system(asked: PipelineAdapter, config: Mapping[str, Any], holder: object, *, use_async: bool) -> Any:
-    """A framework's pipeline as a system of the kind that was asked for."""
-    return AsyncPipelineSystem(asked, config, holder) if use_async else PipelineSystem(asked, config, holder)
+def pipeline_system(adapter: PipelineAdapter, config: Mapping[str, Any], wrapped: object, *, use_async: bool) -> Any:
+    """A framework's pipeline as a synchronous or asynchronous system."""
+    return AsyncPipelineSystem(adapter, config, wrapped) if use_async else PipelineSystem(adapter, config, wrapped)
 
 
 def display_class_name(system: object) -> str:
-    """The class of a system as messages name it: where ours is wrapped around a framework's, that one."""
-    return type(system._holder if isinstance(system, _AdaptedObject) else system).__name__
+    """The class of a system for messages: of an adapted object the framework's class."""
+    return type(system._wrapped if isinstance(system, _AdaptedObject) else system).__name__
 
 
-def provenance(framework: Framework, version: str, holder: object) -> dict[str, Any]:
-    """What is stored with a run: which framework, which version, which class."""
-    kind = type(holder)
+def provenance(framework: Framework, version: str, wrapped: object) -> dict[str, Any]:
+    """Framework, version and class, stored with a run."""
+    kind = type(wrapped)
     return {"framework": f"{framework.package} {version}", "adapted": f"{kind.__module__}.{kind.__qualname__}"}

@@ -1,4 +1,4 @@
-"""The frameworks that can be adapted, their packages, and the versions that were tested."""
+"""The supported frameworks, their packages, and the tested versions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["FRAMEWORKS", "HAYSTACK", "LANGCHAIN", "LLAMAINDEX", "Framework", "ma
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """A framework whose objects can be asked."""
+    """A supported framework."""
 
     name: str
     package: str
-    """What is installed."""
+    """The installed distribution."""
     module: str
-    """Where its classes live; a class that inherits from one of these is the framework's."""
+    """Root module of its classes; subclasses belong to the framework."""
     function: str
-    """The adapter, as messages name it."""
+    """Name of the adapter function, for messages."""
     tested: tuple[str, ...]
-    """Major versions that pass our tests, the latest last; below 1.0 the second number counts as one."""
+    """Tested major versions, the latest last; below 1.0 the minor version counts."""
 
 
 LANGCHAIN = Framework("LangChain", "langchain-core", "langchain_core", "from_langchain", ("0.3", "1"))
@@ -32,9 +32,9 @@ FRAMEWORKS = (LANGCHAIN, LLAMAINDEX, HAYSTACK)
 
 
 def require_tested(framework: Framework, *, any_version: bool = False) -> str:
-    """The installed version; ``MissingDependencyError`` where there is none, or one that nobody has tested.
+    """The installed version; ``MissingDependencyError`` if there is none, or an untested one.
 
-    Another major version may answer in another shape, and numbers from misread answers are worse than none.
+    Another major version may return another format, and scores of misread replies are worse than none.
     """
     latest = f"'{framework.package}=={framework.tested[-1]}.*'"
     try:
@@ -48,12 +48,12 @@ def require_tested(framework: Framework, *, any_version: bool = False) -> str:
     tested = " and ".join(framework.tested)
     purpose = (
         f"{framework.function}() was tested with {framework.package} {tested}, and {version} is installed "
-        "(any_version=True tries it all the same); it"
+        "(any_version=True tries it anyway); it"
     )
     raise MissingDependencyError(framework.package, purpose=purpose, install=latest)
 
 
 def major_version(version: str) -> str:
-    """The part of a version that changes when something breaks: ``"1"`` of 1.7.2, ``"0.14"`` of 0.14.25."""
+    """The compatibility-relevant part of a version: ``"1"`` of 1.7.2, ``"0.14"`` of 0.14.25."""
     first, _, rest = version.partition(".")
     return f"{first}.{rest.partition('.')[0]}" if first == "0" else first

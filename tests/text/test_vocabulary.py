@@ -37,7 +37,8 @@ def spelled(vocabulary: Vocabulary, token_ids: TokenIds) -> list[list[str]]:
     """The words behind the numbers."""
     words = vocabulary.words(np.arange(vocabulary.count))
     return [
-        [words[i] for i in token_ids.ids[start:end]] for start, end in zip(token_ids.bounds, token_ids.bounds[1:], strict=False)
+        [words[i] for i in token_ids.ids[start:end]]
+        for start, end in zip(token_ids.bounds, token_ids.bounds[1:], strict=False)
     ]
 
 

@@ -28,26 +28,21 @@ from .runs import compare_runs
 from .types import AggregateMetrics, CompareReport, ComparisonKind, MetricComparison, QueryComparison
 from .versions import version_notes
 
-League = Leaderboard
-"""The public name of ``Leaderboard`` in this package."""
-league = build_leaderboard
-"""The public name of ``build_leaderboard`` in this package."""
-
 __all__ = [
     "AggregateMetrics",
     "CompareReport",
     "ComparisonKind",
-    "League",
+    "Leaderboard",
     "MetricComparison",
     "MetricComparisons",
     "QueryComparison",
     "QueryComparisons",
+    "build_leaderboard",
     "compare_metrics",
     "compare_queries",
     "compare_runs",
     "compute_aggregate",
     "golden_report",
-    "league",
     "render_report_md",
     "store_aggregate",
     "version_notes",

@@ -70,7 +70,7 @@ class NegativeRejectionRate(RefusalMetric):
 @register("over_refusal_rate")
 @dataclass(frozen=True)
 class OverRefusalRate(RefusalMetric):
-    r"""Share of answerable questions that the system declines to answer all the same.
+    r"""Share of answerable questions that the system nevertheless declines to answer.
 
     .. math:: |R \cap A| / |A|
 

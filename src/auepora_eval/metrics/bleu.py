@@ -202,7 +202,7 @@ class BleuScore(ReferencedMetric):
 
     @property
     def words(self) -> Tokenizer | CharacterTokenizer:
-        """How texts are cut into words."""
+        """The tokenizer."""
         if self.tokenize in ("13a", "none"):
             return bleu_tokenizer(tokenize=self.tokenize, lowercase=self.lowercase)
         if self.tokenize == "char":

@@ -173,9 +173,9 @@ class CitationCoverage(CitationMetric):
         steps.table(f"Held against {source} ({len(known)} ids)", ("cited", "is"), rows)
         if not cited:
             return steps.finish("Nothing is cited: 0", 0.0)
-        denominator = cited <= known
+        all_known = cited <= known
         return steps.finish(
-            "Every cited id is known: 1" if denominator else "An unknown id is cited: 0", float(denominator)
+            "Every cited id is known: 1" if all_known else "An unknown id is cited: 0", float(all_known)
         )
 
     def signature_options(self) -> dict[str, str]:

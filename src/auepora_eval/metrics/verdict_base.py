@@ -99,7 +99,7 @@ class VerdictMetric(SharedJudgementMixin):
         verifier = resolve(self.critic, what=f"the critic of metric '{self.name}'")
         if verifier is None:
             raise BadValueError(
-                f"metric '{self.name}' needs a judge: give it critic=..., or in a plan "
+                f"metric '{self.name}' needs a critic: pass critic=..., or in a plan "
                 f"{{{self.name}: {{critic: {{use: judge}}}}}} with the judge under 'resources', or {{nli: PATH}} for "
                 "an NLI model, or on the command line --judge-model NAME"
             )

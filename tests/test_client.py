@@ -186,7 +186,7 @@ def test_corpus_and_per_query_match_the_results() -> None:
 
 
 class Replaying(RAGSystem):
-    """Answers from what was saved, as deep as it is asked; raises what is an exception."""
+    """Returns saved outputs with ``top_k`` documents; raises saved exceptions."""
 
     def __init__(self, outputs: Mapping[str, SystemOutputs | Exception]) -> None:
         self.outputs = outputs

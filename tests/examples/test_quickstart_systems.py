@@ -1,4 +1,4 @@
-"""The two bundled systems, asked all questions by their own plans: what they return, and that one is clearly better."""
+"""The two bundled systems, run by their own plans: their outputs, and that one is clearly better."""
 
 import functools
 from collections import Counter

@@ -39,7 +39,7 @@ def asked(system: object, wanted: Any, *, deliver: Any = None, **options: Any) -
 
 
 def in_kind(kind: str, function: Callable[[EvaluationSample], Any]) -> object:
-    """A system that does what the function does, of the kind that is carried out so."""
+    """A system that calls the function, in the given kind of execution."""
 
     class Plain:
         def run(self, sample: EvaluationSample, *, top_k: int) -> Any:

@@ -85,7 +85,7 @@ Script = dict[str, Any] | float | Judgement | JudgeError
 
 @dataclass(eq=False)
 class ScriptedCritic(StructuredCritic):
-    """Says what a function of the request tells it to, and notes what it was asked."""
+    """Replies by a function of the request, and records the requests."""
 
     script: Callable[[JudgeRequest], Script]
     name: str = "scripted"

@@ -1,4 +1,4 @@
-"""Public answers of five systems to 3,610 questions, with what people said of them; read where they are."""
+"""Public answers of five systems to 3,610 questions, with human labels; read from a local copy."""
 
 import json
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def rows() -> list[dict[str, Any]]:
 
 @lru_cache
 def judged(system: str) -> Judged:
-    """What a system answered and what people said; skips the running test where the data is not there."""
+    """The answers of a system and their human labels; skips the test if the data is missing."""
     kept = [row for row in rows() if row[f"judge_{system}"] is not None]
     samples = [
         EvaluationSample(f"q{row['place']}", row["question"], reference_answers=row["golden_answer"].split("/"))

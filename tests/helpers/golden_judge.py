@@ -154,7 +154,7 @@ def answer_for(request: JudgeRequest) -> dict[str, Any]:
 
 
 class Answers(StructuredCritic):
-    """Answers with objects that fit; ``raw`` names the request. It keeps what it was asked."""
+    """Answers with objects that fit; ``raw`` names the request. It records its requests."""
 
     __module__ = "golden_critics"  # part of stored names, so it must not depend on where this file is
 
@@ -203,7 +203,7 @@ class WeightedAnswers(Answers):
 
 
 class Numbers(LLMCritic):
-    """The small interface without a name and without a cache key. It keeps what it was asked."""
+    """The small interface without a name and without a cache key. It records its requests."""
 
     __module__ = "golden_critics"
 

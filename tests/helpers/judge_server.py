@@ -29,7 +29,7 @@ class Asked:
     number: int
     """0 is the first."""
     time: int
-    """How often the same messages were asked before."""
+    """Number of earlier requests with the same messages."""
     path: str
     headers: dict[str, str]
     """By name in lower case."""
@@ -46,7 +46,7 @@ class Asked:
 
     @property
     def schema(self) -> Any:
-        """The schema asked for, if it was."""
+        """The requested schema, if there is one."""
         return (self.body.get("response_format") or {}).get("json_schema", {}).get("schema")
 
 

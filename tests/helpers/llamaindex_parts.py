@@ -34,7 +34,7 @@ class HashEmbedding(BaseEmbedding):
 
 
 class Listing(BaseRetriever):
-    """Returns what it holds, whatever is asked."""
+    """Returns all its nodes for every query."""
 
     def __init__(self, nodes: list[Any]) -> None:
         super().__init__()

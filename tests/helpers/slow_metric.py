@@ -1,4 +1,4 @@
-"""Metrics for tests in which somebody dies: one leaves a line per sample and waits, one kills whoever scores."""
+"""Metrics for tests that kill processes: one logs each sample and waits, one kills its worker."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ class Slow(SampleMetric):
 
 
 class Deadly(Slow):
-    """Kills whoever scores one sample, until the gate is open."""
+    """Kills the worker at one sample, until the gate is open."""
 
     name = "deadly"
 

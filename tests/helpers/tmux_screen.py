@@ -1,4 +1,4 @@
-"""A real terminal for tests: a shell within tmux, typed into, and read from as somebody would see it."""
+"""A real terminal for tests: a shell within tmux, with keyboard input and the visible screen."""
 
 import os
 import shlex

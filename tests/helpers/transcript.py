@@ -14,7 +14,7 @@ Key = tuple[str, ...]
 
 @dataclass(eq=False)
 class Transcript(StructuredCritic):
-    """Answers by its tables, and notes what it was asked.
+    """Answers by its tables, and records the requests.
 
     ``supports`` has what each evidence supports, keyed by its texts; a claim that ends with ``?`` there is supported in
     part. What stands in ``lost`` under a prompt's name and the texts asked about is no judgement.

@@ -68,6 +68,6 @@ store: runs.sqlite
         return str(path)
 
     def calls(self) -> list[str]:
-        """The ids the system was asked for, in order."""
+        """The ids of the samples for which the system was called, in order."""
         log = self.folder / "calls.log"
         return log.read_text().split() if log.exists() else []

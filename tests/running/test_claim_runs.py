@@ -1,4 +1,4 @@
-"""Runs with metrics over claims: what one asked is stored for all, nothing is asked twice, models come from the plan."""
+"""Runs with claim metrics: shared judgements are stored for all, nothing is requested twice, models come from the plan."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ from auepora_eval.judge.critic import Judgement, StructuredCritic, Usage
 from helpers.critics import framed
 
 class Judge(StructuredCritic):
-    """Claims are sentences; a text supports what it contains. Keeps a log of what it was asked."""
+    """Claims are sentences; a text supports what it contains. Logs its requests."""
 
     name = model = "toy"
 

@@ -1,4 +1,4 @@
-"""The commands around runs as a user meets them: signals, terminals, hints that work, the demo, comparisons."""
+"""Commands on runs: signals, terminals, resume hints, the demo, comparisons."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Runs with a judge: named in the plan, asked when outputs are scored, its words stored with the run."""
+"""Runs with a judge of the plan, whose judgements are stored with the run."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from auepora_eval.core.errors import JudgeError
 from auepora_eval.judge.critic import Judgement, StructuredCritic, Usage
 
 class Judge(StructuredCritic):
-    """Fives for even numbers, threes for odd ones; keeps a log of what it was asked."""
+    """Fives for even numbers, threes for odd ones; logs its requests."""
 
     def __init__(self, name="toy", broken=()):
         self.name, self.broken = name, set(broken)

@@ -1,4 +1,4 @@
-"""A run that is killed, again and again, ends as one that was not; only what was in flight is asked twice."""
+"""A run that is killed repeatedly ends like one that was not; only calls in flight are repeated."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def environment() -> dict[str, str]:
 
 
 def killed_at(project: Project, target: int, *arguments: str) -> bool:
-    """Start, and kill once the system has been asked ``target`` times in all; whether that came before its end."""
+    """Start a run and kill it after ``target`` calls in total; returns whether that was before its end."""
     with subprocess.Popen(
         command(*arguments), cwd=project.folder, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:

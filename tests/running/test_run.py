@@ -1,4 +1,4 @@
-"""Plans carried out: stored, scored, resumed, scored again, by the command and by a script."""
+"""Runs of plans: stored, scored, resumed and rescored, by commands and by a script."""
 
 import json
 import sqlite3

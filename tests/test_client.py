@@ -518,7 +518,7 @@ def test_slow_system_shows_a_progress_bar(monkeypatch: pytest.MonkeyPatch, watch
 MISTAKES: list[tuple[str, dict[str, Any], type[Exception], str]] = [  # why, options, error, part of the message
     ("a class", {"system": Replaying}, BadTypeError, "a system is an object with a method run"),
     ("no run", {"system": [1]}, BadTypeError, "a system is an object with a method run"),
-    ("no call at all", {"concurrency": 0}, BadValueError, "concurrency must be a whole number of at least 1"),
+    ("no call at all", {"concurrency": 0}, BadValueError, "concurrency must be an integer >= 1"),
     ("no time at all", {"timeout": 0}, BadValueError, "timeout must be a number of seconds above 0"),
     ("no K", {"ks": []}, BadValueError, "ks must name at least one cut-off"),
     ("K is a number", {"ks": 5}, BadTypeError, "ks must be a list, not a int"),
@@ -553,7 +553,7 @@ def test_data_errors() -> None:
         client.evaluate([data()[0], data()[0]], saved()[:2])
     with pytest.raises(DataFileError, match="nowhere"):
         client.evaluate("nowhere.jsonl", saved())
-    with pytest.raises(BadValueError, match="top_k must be a whole number"):
+    with pytest.raises(BadValueError, match="top_k must be an integer"):
         RAGEvaluationClient(Replaying({}), top_k=0).evaluate(data())
 
 

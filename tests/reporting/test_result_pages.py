@@ -66,12 +66,12 @@ def test_comparison_csv(runs: None, auepora: Callable[..., tuple[int, str, str]]
     assert [row["metric"] for row in rows] == METRICS
     assert (rows[0]["run_a"], rows[0]["run_b"], rows[0]["delta"], rows[0]["wins"]) == ("run_one", "run_two", "0.5", "2")
     code, _, err = auepora("compare", "one", "two", "--why", "-o", "c.csv")
-    assert (code, "a CSV has metrics alone" in err) == (2, True)
+    assert (code, "a CSV contains only metrics" in err) == (2, True)
 
 
 def test_leaderboard_csv_has_row_per_pair(runs: None, auepora: Callable[..., tuple[int, str, str]]) -> None:
-    assert auepora("compare", "one", "two", "three", "-o", "league.csv")[0] == 0
-    pairs = {(row["run_a"], row["run_b"]) for row in table_of("league.csv") if row["metric"] == "mrr"}
+    assert auepora("compare", "one", "two", "three", "-o", "leaderboard.csv")[0] == 0
+    pairs = {(row["run_a"], row["run_b"]) for row in table_of("leaderboard.csv") if row["metric"] == "mrr"}
     assert pairs == {("run_one", "run_two"), ("run_one", "run_three"), ("run_two", "run_three")}
 
 

@@ -200,7 +200,7 @@ def test_different_expected_chunks_use_those_of_b(store: RunStore) -> None:
     b = put_run(store, "b", [golden("q", "new"), golden("r", "same")], [found("new"), found("same")])
     compared = compare_queries(store, a, b)
     assert compared.per_query[0] == QueryComparison("q", WIN, 2, 1)
-    assert compared.notes == ["the datasets expect other chunks for 'q'; both runs are held against what B expects"]
+    assert compared.notes == ["the datasets expect other chunks for 'q'; both runs are compared with what B expects"]
 
 
 def test_repeats_are_compared_by_their_first_answers(store: RunStore) -> None:

@@ -46,7 +46,7 @@ def _check_output(attempt: Attempt, called: str) -> SystemOutputs:
             return output  # type: ignore[no-any-return]
         problem = f"is the result of sample {str(owner)!r:.200}"
     if inspect.iscoroutine(output):
-        output.close()  # it would complain that nobody awaited it
+        output.close()  # or Python would warn that it was never awaited
         problem += "; what gives a coroutine must be an 'async def'"
     return SystemOutputs([], error=_storable_text(f"bad_output: what {called} returned {problem}"))
 

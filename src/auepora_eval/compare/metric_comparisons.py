@@ -240,7 +240,7 @@ def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult]
 
 
 def select_metric_names(runs: Sequence[RunResults], metrics: Sequence[str | Metric] | None) -> list[str]:
-    """The names of the metrics asked for, or of all that any of the runs has."""
+    """The names of the selected metrics, or of all that any of the runs has."""
     known = list(dict.fromkeys(name for one in runs for name in one.results))
     if metrics is None:
         return known

@@ -343,7 +343,7 @@ def _changed_expectations(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
     changed = [query for query, expected in after.items() if query in before and before[query] != expected]
     if not changed:
         return []
-    return [f"the datasets expect other chunks for {format_ids(changed)}; both runs are held against what B expects"]
+    return [f"the datasets expect other chunks for {format_ids(changed)}; both runs are compared with what B expects"]
 
 
 def _place_notes(places: ChunkLocations, expected: Mapping[str, list[GoldDocument]], first: str) -> list[str]:

@@ -78,10 +78,10 @@ def _unfinished_notes(called: str, record: RunRecord, missing: int) -> list[str]
     stands = {RunStatus.FAILED: "has failed", RunStatus.RUNNING: "is still going"}.get(record.status, "is stopped")
     if not missing:
         return [f"{called} {stands}"]
-    asked = record.num_samples * max(record.repeats, 1)
+    expected = record.num_samples * max(record.repeats, 1)
     each = " answers" if record.repeats > 1 else ""
     counts = "was never asked and counts" if missing == 1 else "were never asked and count"
-    return [f"{called} {stands}: {missing} of {asked}{each} {counts} as failed"]
+    return [f"{called} {stands}: {missing} of {expected}{each} {counts} as failed"]
 
 
 def _differences(a: Mapping[str, Any], b: Mapping[str, Any], keys: tuple[str, ...] | list[str]) -> list[str]:

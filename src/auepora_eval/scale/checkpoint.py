@@ -156,7 +156,9 @@ class CheckpointExecutor:
 
     def _emit(self, unit: CheckpointUnit, scored: ScoredBatch, facts: PartFacts) -> ScoredBatch:
         if scored.size != unit.rows:
-            raise BadValueError(f"{unit.file} has {scored.size} samples where {unit.rows} were counted; start anew")
+            raise BadValueError(
+                f"{unit.file} has {scored.size} samples where {unit.rows} were counted; start again with a new folder"
+            )
         self._facts[unit.number] = facts
         return without_ids(scored) if self._lean else scored
 

@@ -73,7 +73,7 @@ def connect(address: str | None = None, workers: int | None = None) -> Cluster:
     """Connect to the cluster at this address.
 
     ``auto`` is one that runs on this machine, ``ray://host:port`` and ``host:port`` say where it is, ``local`` starts
-    one here, with as many workers as asked for. With no address the connection that this process has is used, else what
+    one here, with ``workers`` processors. With no address the connection that this process has is used, else what
     ``RAY_ADDRESS`` names, else one is started here.
     """
     if address is not None and (not isinstance(address, str) or not address.strip()):
@@ -215,10 +215,10 @@ def _require_same_versions(ray: Any) -> None:
     }
     ask = ray.remote(num_cpus=0, max_retries=1)(facts)
     nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
-    asked = [
+    references = [
         ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=True)).remote() for node in nodes
     ]
-    for there in ray.get(asked):
+    for there in ray.get(references):
         _compare_versions(here, there)
 
 

@@ -95,7 +95,7 @@ class RecordIndex:
         return total
 
     def as_outputs(self) -> RecordIndex:
-        """The same records, read for the outputs they hold beside the samples."""
+        """The same records, read for their outputs instead of their samples."""
         twin = copy(self)
         twin.role = "outputs"
         return twin
@@ -175,10 +175,10 @@ class RecordIndex:
         for number, own in _each_file(pieces):
             if number in self._lines:
                 known = self._lines[number].rows
-                asked = np.unique(own[:, 1:])
-                if not np.isin(asked, known).all():
+                needed = np.unique(own[:, 1:])
+                if not np.isin(needed, known).all():
                     file = self.files[number]
-                    self._lines[number] = index_lines(file, every=self._every(file), rows=np.union1d(known, asked))
+                    self._lines[number] = index_lines(file, every=self._every(file), rows=np.union1d(known, needed))
 
     def _packed(self, pieces: Rows) -> RecordRanges:
         made = [np.zeros((0, 6), dtype=np.int64)]

@@ -34,7 +34,7 @@ __all__ = ["evaluate_files", "evaluate_sharded", "sharded_input", "supported_met
 UNIT_SIZE = 50_000
 """How many samples make a part, where there are many."""
 _UNITS = 64
-"""Where there are few, they still make about so many parts, so that all workers have something to do."""
+"""About how many parts there are for small data, so that all workers have something to do."""
 
 
 def evaluate_files(

@@ -151,7 +151,7 @@ class Moments:
 
     Batches, their order and merging change the interval by rounding only. Deviations are summed around the mean of
     their own batch and moved to the common mean afterwards (Chan, Golub and LeVeque), because plain sums of squares
-    lose every digit where the mean is large beside the spread.
+    lose every digit if the mean is large compared with the spread.
     """
 
     __slots__ = ("cubes", "largest", "mean", "n", "smallest", "squares")

@@ -82,7 +82,7 @@ def required_n(delta: float, sd: float, *, alpha: float = 0.05, power: float = 0
         raise BadValueError(f"delta must be a positive number, not {delta!r}")
     if math.isnan(sd):
         return None
-    # Upwards from what the normal distribution asks for, which is less than any t does, until it suffices.
+    # Upwards from the normal distribution's answer, which is below that of any t distribution, until it suffices.
     few = _normal_n(delta, sd, alpha, power)
     if few is None:
         return None

@@ -26,7 +26,7 @@ _POSITIONS = 10_000
 _FEW_BEYOND = 10
 
 
-@lru_cache(maxsize=1024, typed=True)  # asked tens of thousands of times in a bootstrap; typed, since True is not 1
+@lru_cache(maxsize=1024, typed=True)  # called tens of thousands of times in a bootstrap; typed, since True is not 1
 def quantile_rank(q: float, n: int) -> int:
     """The place, from 1, of the quantile among ``n`` values in ascending order: q·n rounded up.
 

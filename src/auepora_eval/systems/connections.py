@@ -19,7 +19,7 @@ __all__ = ["Connection", "ConnectionPool"]
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads from a socket by the connection's deadline: a socket's own timeout begins anew with every byte."""
+    """Reads from a socket by the connection's deadline: a socket's own timeout restarts with every byte."""
 
     def __init__(self, sock: TimedSocket) -> None:
         self._sock = sock

@@ -105,7 +105,7 @@ class LineProcess:
                     left = deadline.remaining()
                     events = ready.select(_POLL_SECONDS if left is None else min(left, _POLL_SECONDS))
                     if not events and (self._reads_no_more or not self.is_alive):
-                        raise ProcessEndedError  # its output may stay open for ever, held by itself or by a child
+                        raise ProcessEndedError  # its output may stay open for ever, kept open by itself or by a child
                     for key, _ in events:
                         if key.fileobj is self._stdin:
                             self._write()

@@ -81,7 +81,7 @@ class Template:
         self._value = _compile(value, what)
 
     def fill(self, sample: EvaluationSample, top_k: int) -> Any:
-        """The request for ``sample``; ``SystemCallError`` where it lacks a label or metadata that is asked for."""
+        """The request for ``sample``; ``SystemCallError`` if it lacks a label or metadata that the template names."""
         facts = {
             "query": sample.query,
             "sample_id": sample.sample_id,

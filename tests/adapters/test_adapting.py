@@ -1,4 +1,4 @@
-"""What all adapters share: recognising objects, versions, documents that any store can keep."""
+"""What all adapters share: detection, versions, conversion of documents."""
 
 import datetime
 import importlib.metadata

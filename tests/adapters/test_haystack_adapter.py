@@ -1,4 +1,4 @@
-"""Haystack: pipelines wired by themselves or by name, single components, what they find, say and use."""
+"""Haystack: pipelines with detected or named sockets, and single components."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""LangChain: retrievers of every kind, chains of every form, what they find, say and use."""
+"""LangChain: retrievers, chains and generators of all kinds."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Retrievers of frameworks are perturbed like our own; what answers as a whole is refused by the name its user knows."""
+"""Perturbation of framework retrievers; pipelines are rejected by their own name."""
 
 from collections.abc import Callable
 from pathlib import Path

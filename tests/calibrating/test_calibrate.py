@@ -1,4 +1,4 @@
-"""A judge against people: hand-made numbers, stored runs, and the public answers of five systems."""
+"""Calibration with human labels: hand-made numbers, stored runs, and public answers of five systems."""
 
 import json
 from collections.abc import Iterator

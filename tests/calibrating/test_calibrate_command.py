@@ -1,4 +1,4 @@
-"""``auepora judge calibrate`` as it is called: runs in a real store, labels in real files."""
+"""``auepora judge calibrate`` with a real store and label files."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which labels count, how annotators agree, and the one label that several come to."""
+"""Human labels: which ones count, annotator agreement, and aggregation."""
 
 from fractions import Fraction
 from pathlib import Path

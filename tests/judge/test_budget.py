@@ -1,4 +1,4 @@
-"""Budgets: never exceeded, whatever is under way at once; used up as far as possible; and previews of them."""
+"""Judge budgets and previews: caps hold under concurrency and are used as far as possible."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Claims of texts: listed by a judge, once for all metrics of a batch; and what else judges are asked for lists of."""
+"""Claim extraction and other list replies, shared by the metrics of a batch."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

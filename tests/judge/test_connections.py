@@ -1,4 +1,4 @@
-"""Connections to a judge's server: every way a reply may come, kept connections, and what goes wrong."""
+"""The HTTP transport of judges: reply formats, connection reuse and errors."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""Metrics that ask a judge: asked ahead, in order, shared, and failed where the judge fails."""
+"""Judged metrics: prefetching, order, shared requests and failures."""
 
 import asyncio
 from collections.abc import Sequence

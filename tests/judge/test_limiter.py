@@ -1,4 +1,4 @@
-"""Places at a judge: first come, first served, fewer after refusals, none during a pause."""
+"""The adaptive limiter: order of waiters, rejections and pauses."""
 
 import asyncio
 import random

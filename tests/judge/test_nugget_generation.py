@@ -1,4 +1,4 @@
-"""Nuggets made from documents, graded, held against answers: what is asked, what is kept, what fails alone."""
+"""Nugget generation and assignment: requests, results and failures."""
 
 from typing import Any
 

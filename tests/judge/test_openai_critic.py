@@ -1,4 +1,4 @@
-"""The judge behind an OpenAI-compatible server, against a real server on 127.0.0.1 that does whatever servers do."""
+"""The OpenAI-compatible critic with a real server on 127.0.0.1, including its failures."""
 
 import asyncio
 import json

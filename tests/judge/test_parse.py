@@ -1,4 +1,4 @@
-"""Answers of judges: read where there is one reading, refused with a reason where there is none or more than one."""
+"""Parsing of judge replies: unambiguous replies are parsed, others rejected with a reason."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Two systems before a judge: both orders, ties, positions, failures, clusters."""
+"""Pairwise preference: both orders, ties, positions, failures, clusters."""
 
 import itertools
 import json

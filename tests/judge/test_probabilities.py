@@ -1,4 +1,4 @@
-"""Means weighted by probability: exact on probabilities made by hand, and none where nothing can be said."""
+"""Expected scores from token probabilities, checked by hand."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Prompts: read, checked, filled; and texts that try to leave their frame, which they cannot."""
+"""Prompts: parsing, checks, rendering, and frames that texts cannot leave."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The judging session: equal questions once, repetitions, timeouts, lasting failures, records, accounts, ends."""
+"""The judge session: shared calls, retries, timeouts, permanent failures, records, usage, shutdown."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""Whether evidence supports statements: by judges of both kinds, by functions, by a model of entailment."""
+"""Support of statements by evidence: both kinds of judges, NLI functions and models."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""``auepora label`` where nobody can type: what is refused and why, agreement, and what is asked of whom."""
+"""``auepora label`` without a terminal: rejected options, agreement and adjudication."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Who is drawn: at random, in proportion, the same for everybody, and noted beside the labels."""
+"""Draws of samples: random, proportional, reproducible, and recorded with the labels."""
 
 import json
 from collections import Counter

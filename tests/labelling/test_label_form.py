@@ -1,4 +1,4 @@
-"""The form in a real terminal: typed into, killed, resumed, resized, and the terminal given back."""
+"""The form in a real terminal: typing, kill, resume, resize, and restoring the terminal."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Bytes of a keyboard: letters, keys with names, pastes; in one piece or many."""
+"""Decoding of keyboard bytes: characters, named keys, pastes, in any chunks."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The driver on a terminal of its own, where what arrives together can be told."""
+"""The terminal driver on a pseudo-terminal, with control over what arrives together."""
 
 import os
 import pty

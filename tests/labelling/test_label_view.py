@@ -1,4 +1,4 @@
-"""What is shown: every line fits, whatever was written and however small the screen, and nothing moves the cursor."""
+"""The screen of the form: every line fits, for any text and size, without control characters."""
 
 import unicodedata
 from dataclasses import replace

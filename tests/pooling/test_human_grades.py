@@ -1,4 +1,4 @@
-"""Grades of people, in whichever form they come."""
+"""Human grades in all file formats."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Pools by hand: which documents are in, who returned them where, what is judged already, and in which order."""
+"""Pools checked by hand: documents, ranks, known grades and order."""
 
 import json
 import random

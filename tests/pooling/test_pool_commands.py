@@ -1,4 +1,4 @@
-"""Pooling and grading from the command line: stored runs and files, an endpoint that fails, a kill, labels of people."""
+"""Pooling and grading on the command line: stored runs, files, failures, a kill, human labels."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A judge that grades a pool: what it is asked, what is not asked again, and what becomes of failures."""
+"""Relevance grading of a pool: requests, known grades and failures."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Our BERTScore against what the bert-score package message of the same weights, and what it must never do."""
+"""BERTScore compared with the bert-score package on the same weights."""
 
 from __future__ import annotations
 

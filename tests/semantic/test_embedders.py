@@ -1,4 +1,4 @@
-"""Whatever makes vectors: how it is named, and an endpoint that is asked for them."""
+"""Embedders: options, identities, and an endpoint."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Batches of similar length: what is asked together, and what happens when memory runs out."""
+"""Batches of similar length, and what happens when memory runs out."""
 
 import random
 from typing import Any

@@ -1,4 +1,4 @@
-"""Real weights: the metrics of vectors give what was recorded for all-MiniLM-L6-v2."""
+"""Real weights: embedding metrics equal the recorded values of all-MiniLM-L6-v2."""
 
 import json
 import random

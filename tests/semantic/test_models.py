@@ -1,4 +1,4 @@
-"""Models by path and name: found without a network, loaded once, and what is said where they cannot be."""
+"""Models by path and name: offline lookup, loading once, and errors."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Vectors on disk: kept by model and text, and used by two processes at once."""
+"""The vector cache: by model and text, shared by two processes."""
 
 import subprocess
 import sys

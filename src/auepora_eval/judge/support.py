@@ -89,12 +89,10 @@ async def check_support(
 ) -> list[SupportVerdict]:
     """A verdict for each statement, in order; ``JudgeError`` on failure.
 
-    A critic that answers with objects is asked about all statements at once
-    (``STATEMENTS_PER_REQUEST`` at most), one that gives a
-    bare number about one after the other: the level nearest to its number counts. Of a function of entailment, and of
-    an ``NliModel``, a number from the threshold on is full support, and any other none. Where there is no
-    evidence nobody is
-    asked, and nothing is supported. ``named`` is what the evidence is called where judgements are shown.
+    A critic that replies with objects gets up to ``STATEMENTS_PER_REQUEST`` statements per request; one that replies
+    with a bare number gets one at a time, and the level nearest to its number counts. The score of an NLI function or
+    an ``NliModel`` is full support from its threshold on, and none below. Without evidence no call is made, and nothing
+    is supported. ``source_name`` names the evidence where judgements are shown.
     """
     texts = [text for text in evidence if text.strip()]
     if not texts:

@@ -276,10 +276,10 @@ def test_cross_encoder_s_range_follows_from_its_activation() -> None:
     assert not result.defined
     assert CrossEncoderSimilarity("org/unknown").range == (-np.inf, np.inf)
     with pytest.raises(
-        BadValueError, match=r"activation torch\.nn\.modules\.activation\.GELU, which is not known here"
+        BadValueError, match=r"activation torch\.nn\.modules\.activation\.GELU, which is not supported"
     ):
         CrossEncoderSimilarity(made("cross-encoder-odd"))
-    with pytest.raises(BadValueError, match=r"one number for a pair, and '.*nli' gives 3; .* take nli_grounding"):
+    with pytest.raises(BadValueError, match=r"one number per pair, and '.*nli' returns 3; .* use nli_grounding"):
         one(CrossEncoderSimilarity(made("nli")), "cat", ["dog"])
 
 
@@ -338,7 +338,7 @@ def test_labels_are_read_from_the_model() -> None:
     with pytest.raises(BadValueError, match="has no label 'yes'"):
         metric("nli_grounding", model=made("nli"), entailment_label="yes").require_ready()  # type: ignore[attr-defined]
     for wrong in (0, 1.5, True, "half"):
-        with pytest.raises(BadValueError, match="threshold must be a share"):
+        with pytest.raises(BadValueError, match="threshold must be a number"):
             metric("nli_grounding", model="m", threshold=wrong)
     with pytest.raises(BadValueError, match="evidence must be one of each, joined"):
         metric("nli_grounding", model="m", evidence="all")

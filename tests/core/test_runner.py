@@ -164,7 +164,7 @@ def test_system_that_returns_one_object_twice_has_separate_timings() -> None:
 
 @pytest.mark.parametrize("top_k", [0, None, True, 2.5])
 def test_top_k_must_be_a_number(top_k: int) -> None:
-    with pytest.raises(BadValueError, match="top_k must be a whole number of at least 1"):
+    with pytest.raises(BadValueError, match="top_k must be an integer >= 1"):
         AueporaEvaluator(Replaying(), [], top_k=top_k)
 
 

@@ -454,5 +454,5 @@ def test_bad_input(values: Any, options: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 3), (4, 3), (math.nan, 3)])
 def test_proportion_of_nothing(successes: float, n: int) -> None:
-    with pytest.raises(ValueError, match="there must be a trial"):
+    with pytest.raises(ValueError, match="there must be at least one trial"):
         wilson_interval(successes, n)

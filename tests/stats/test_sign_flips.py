@@ -267,7 +267,7 @@ BAD_ROWS: list[tuple[Any, Any, dict[str, Any], str, str]] = [
     (np.ones(3), None, {}, r"a column per metric, not of shape \(3,\)", "a column"),
     (np.array([[1.0], [np.inf]]), None, {}, r"index 1 are \[inf\]", "an infinite difference"),
     (np.ones((3, 1)), np.array([1, 2]), {}, "3 values but clusters of shape", "too few cluster codes"),
-    (np.ones((3, 1)), None, {"draws": 0}, "a draw at least, not 0", "no draws"),
+    (np.ones((3, 1)), None, {"draws": 0}, "draws must be at least 1, not 0", "no draws"),
 ]
 
 

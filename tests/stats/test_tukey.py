@@ -109,7 +109,7 @@ BAD_ROWS: list[tuple[Any, Any, dict[str, Any], str, str]] = [
     (np.ones((3, 1)), None, {}, "two at least, not 1", "one run"),
     (np.array([[1.0, 2.0], [1.0, np.nan]]), None, {}, r"index 1 are \[1.0, nan\]", "a gap"),
     (np.ones((3, 2)), np.array([1, 2]), {}, "3 values but clusters of shape", "too few cluster codes"),
-    (np.ones((3, 2)), None, {"draws": 0}, "a draw at least, not 0", "no draws"),
+    (np.ones((3, 2)), None, {"draws": 0}, "draws must be at least 1, not 0", "no draws"),
 ]
 
 

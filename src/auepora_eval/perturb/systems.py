@@ -52,7 +52,7 @@ def perturbed_system(system: object, perturber: Perturber) -> System:
         try:
             return _attach_record(retriever, perturber.perturbation, ask(sample, top_k))
         except GenerationFailedError as error:
-            error.found = _attach_record(retriever, perturber.perturbation, error.found)
+            error.output = _attach_record(retriever, perturber.perturbation, error.output)
             raise
 
     async def acall(sample: EvaluationSample, top_k: int) -> Any:
@@ -60,7 +60,7 @@ def perturbed_system(system: object, perturber: Perturber) -> System:
         try:
             return _attach_record(retriever, perturber.perturbation, await ask(sample, top_k))
         except GenerationFailedError as error:
-            error.found = _attach_record(retriever, perturber.perturbation, error.found)
+            error.output = _attach_record(retriever, perturber.perturbation, error.output)
             raise
 
     return System(probe.called, probe.is_async, acall if probe.is_async else call)

@@ -101,7 +101,7 @@ def test_the_snapshot_by_hand() -> None:
     assert b["hit_at_k"] == {"1": 2 / 5, "3": 3 / 5, "5": 3 / 5, "10": 3 / 5}
     assert (a["mrr"], b["mrr"]) == ((1 / 2 + 4) / 5, (1 + 1 / 2 + 1) / 5)
     assert deltas["mrr"] == b["mrr"] - a["mrr"]
-    assert (a["citation_coverage"], b["citation_coverage"]) == (4 / 5, 1.0)
+    assert (a["citation_coverage"], b["citation_coverage"]) == (4 / 6, 1.0)
     assert (a["groundedness"], b["groundedness"]) == (1.0, 4 / 5)
     assert (a["refusal_correctness"], b["refusal_correctness"]) == (0.0, 1.0)
     assert (a["empty_result_rate"], b["empty_result_rate"]) == (0.0, 2 / 6)

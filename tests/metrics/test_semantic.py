@@ -275,9 +275,7 @@ def test_cross_encoder_s_range_follows_from_its_activation() -> None:
     (result,) = evaluate([row], [SystemOutputs([], error="timeout")], [open_])
     assert not result.defined
     assert CrossEncoderSimilarity("org/unknown").range == (-np.inf, np.inf)
-    with pytest.raises(
-        BadValueError, match=r"activation torch\.nn\.modules\.activation\.GELU, which is not supported"
-    ):
+    with pytest.raises(BadValueError, match=r"activation torch\.nn\.modules\.activation\.GELU, which is not supported"):
         CrossEncoderSimilarity(made("cross-encoder-odd"))
     with pytest.raises(BadValueError, match=r"one number per pair, and '.*nli' returns 3; .* use nli_grounding"):
         one(CrossEncoderSimilarity(made("nli")), "cat", ["dog"])

@@ -15,7 +15,8 @@ from helpers.source_tree import MODULES, module_name, parse
 pytestmark = pytest.mark.xdist_group("source_tree")
 
 BANNED_WORDS = frozenset((Path(__file__).parent / "banned_words.txt").read_text(encoding="utf-8").split())
-RECORDED_NAMES = frozenset({"doubt"})  # a field of comparisons, recorded in the golden files and printed as a key
+# Fields of comparisons and metric cards that are printed as keys and recorded in the golden files.
+RECORDED_NAMES = frozenset({"doubt", "doubts"})
 CHECKED_FOLDERS = ("src", "tests", "benchmarks")
 
 MAX_MODULE_LINES = 900

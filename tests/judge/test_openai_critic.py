@@ -577,7 +577,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"model": ""}, "model must be"),
     ({"model": None}, "model must be"),
     ({"base_url": "localhost:8000"}, "must begin with http"),
-    ({"base_url": 7}, "url must be a text"),
+    ({"base_url": 7}, "url must be a string"),
     ({"temperature": -1}, "temperature must be"),
     ({"temperature": math.nan}, "temperature must be"),
     ({"temperature": True}, "temperature must be"),

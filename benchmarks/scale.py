@@ -34,7 +34,7 @@ from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.judge.critic import Judgement, JudgeRequest, StructuredCritic, Usage
 from auepora_eval.scale.ray_executor import RayExecutor
 from auepora_eval.scale.ray_worker import pack_scores, unpack_scores
-from auepora_eval.scale.shards import sharded_sources, wants_bases
+from auepora_eval.scale.shards import needs_parents, sharded_sources
 
 from .processes import PAIRS
 from .scale_data import write_texts
@@ -199,7 +199,7 @@ def _cost(metrics: list[Any], data: str, out: str, parts: Path) -> tuple[float, 
     evaluate_files(data, out, metrics, keep_scores=False, parts=parts)
     from_parts = time.process_time() - own - splitting
     weighed = Weighed()
-    bases = wants_bases(resolve_metrics(metrics))
+    bases = needs_parents(resolve_metrics(metrics))
     sources = sharded_sources(data, out, bases=bases).sources
     evaluate_sources(sources, metrics, executor=weighed, keep_scores=False, joined=bases)
     own = time.process_time()

@@ -22,7 +22,7 @@ from auepora_eval.core.sources import FamilySource
 from auepora_eval.core.types import TargetCategory
 from auepora_eval.scale.records import hash_ids, make_id_hashes
 from auepora_eval.scale.sample_join import bases_per_batch, join_by_id
-from auepora_eval.scale.shards import sharded_sources, wants_bases
+from auepora_eval.scale.shards import needs_parents, sharded_sources
 from helpers.builders import output, sample
 from helpers.critics import SteadyCritic
 from helpers.generated_shards import WORDS, Rows, rows, write_shards
@@ -126,7 +126,9 @@ def test_families_over_files(tmp_path: Path, variants: dict[str, str], size: int
         if one.sample_id in variants:
             one.labels |= {"variant_of": variants[one.sample_id], "scenario": ["typo", "counterfactual"]}
     sharded = sharded_sources(
-        *write_shards(tmp_path, (samples, outputs), [5], [7]), batch_size=size, bases=wants_bases(metrics_of(FAMILIES))
+        *write_shards(tmp_path, (samples, outputs), [5], [7]),
+        batch_size=size,
+        bases=needs_parents(metrics_of(FAMILIES)),
     )
     assert sharded.joined
     got = evaluate_sources(sharded.sources, FAMILIES, slices="labels.lang", joined=True)
@@ -207,7 +209,7 @@ def test_every_metric_over_families_is_joined_where_it_is_scored() -> None:
 def test_judged_pairs_are_joined_when_all_are_there() -> None:
     given = rows(30)
     judged: Spec = {"noise_robustness": {"base": {"llm_answer_quality": {"critic": SteadyCritic()}}, "as": "judged"}}
-    assert not wants_bases(metrics_of([judged]))
+    assert not needs_parents(metrics_of([judged]))
     got = evaluate_sources(in_memory(given, 7), [judged, "misleading_rate"], joined=True)
     assert got == evaluate(*given, [judged, "misleading_rate"])
 

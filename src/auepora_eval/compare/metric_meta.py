@@ -18,7 +18,7 @@ from ..core.types import MetricResult, TargetCategory
 from ..store.records import RunRecord
 from ..store.stored_plan import plan_conventions, run_info
 
-__all__ = ["MetricMeta", "candidate_metrics", "lookup_metric"]
+__all__ = ["MetricMeta", "likely_metrics", "lookup_metric"]
 
 _TOLERANCE = 1e-9
 """The largest relative difference between a recomputed and a stored value for the reducer to be the right one."""
@@ -76,7 +76,7 @@ def lookup_metric(result: MetricResult, record: RunRecord, metric_objects: Mappi
     scores. A metric that is not registered counts as a mean if its value is the mean of its scores.
     """
     scores = result.scores if isinstance(result.scores, Scores) else None
-    for one in candidate_metrics(result, record, metric_objects):
+    for one in likely_metrics(result, record, metric_objects):
         if not isinstance(one, BatchMetric):
             continue
         if str(one.signature.with_options(**one.run_signature_options(run_info(record)))) == result.signature or (
@@ -126,9 +126,7 @@ def _reproduces_value(reducer: Reducer, scores: Scores, result: MetricResult) ->
     return abs(value - result.value) <= _TOLERANCE * max(1.0, abs(result.value))
 
 
-def candidate_metrics(
-    result: MetricResult, record: RunRecord, metric_objects: Mapping[str, Metric]
-) -> Iterator[Metric]:
+def likely_metrics(result: MetricResult, record: RunRecord, metric_objects: Mapping[str, Metric]) -> Iterator[Metric]:
     """Metrics that may have produced this result, the most likely first."""
     facts, rules, name = run_info(record), plan_conventions(record), result.name
     if name in metric_objects:

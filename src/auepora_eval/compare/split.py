@@ -89,7 +89,7 @@ def split_difference(
     a, r, b = (scores.take(rows) for scores in (first, replayed, second))
     inside = None if clusters is None else clusters[rows]
     codes = encode_clusters(inside, len(rows))
-    delta, retrieval, generation = (_mean_parts if _is_mean(metric) else _fold_parts)(metric, a, r, b, inside)
+    delta, retrieval, generation = (_mean_parts if _is_mean(metric) else _total_parts)(metric, a, r, b, inside)
     names = [sample_ids[row] for row in rows.tolist()]
     columns = zip(a.values.tolist(), r.values.tolist(), b.values.tolist(), strict=True)
     return MetricSplit(
@@ -133,7 +133,7 @@ def _mean_parts(
     ]
 
 
-def _fold_parts(
+def _total_parts(
     metric: BatchMetric, first: Scores, replayed: Scores, second: Scores, clusters: Clusters | None
 ) -> list[DifferencePart]:
     """The parts for metrics that are not means: they add up in total, not sample by sample."""

@@ -11,7 +11,7 @@ from .conventions import CONVENTION_NAMES, Conventions
 if TYPE_CHECKING:
     from .metrics_base import BatchMetric
 
-__all__ = ["changed_conventions", "common_options", "constructor_options"]
+__all__ = ["changed_conventions", "common_options", "non_default_options"]
 
 
 def common_options(metric: BatchMetric) -> dict[str, str]:
@@ -27,7 +27,7 @@ def common_options(metric: BatchMetric) -> dict[str, str]:
     return options
 
 
-def constructor_options(metric: BatchMetric) -> dict[str, str]:
+def non_default_options(metric: BatchMetric) -> dict[str, str]:
     """The constructor's options that differ from their defaults, as far as they are attributes."""
     options = {}
     for name, parameter in inspect.signature(type(metric)).parameters.items():

@@ -18,7 +18,7 @@ from .batch import Batch, check_samples, warn_notes
 from .conventions import Conventions
 from .derivation import NO_CONTEXT, Derivation, ExplainContext
 from .errors import AlignmentError, BadValueError, MetricDefinitionError
-from .metric_options import changed_conventions, common_options, constructor_options
+from .metric_options import changed_conventions, common_options, non_default_options
 from .reduce import Mean, Reducer
 from .scores import Score, Scores, Status, to_reason
 from .signature import Signature
@@ -285,7 +285,7 @@ class BatchMetric(Metric):
         """
         return {
             "by": f"{type(self).__module__}.{type(self).__qualname__}",
-            **constructor_options(self),
+            **non_default_options(self),
             **({} if isinstance(self, SampleMetric) else changed_conventions(self)),
         }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..compare.metric_meta import candidate_metrics
+from ..compare.metric_meta import likely_metrics
 from ..core.errors import AueporaError
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.signature import Signature
@@ -31,7 +31,7 @@ class ResolvedMetric:
 def resolve_result_metric(result: MetricResult, record: RunRecord, given: Mapping[str, Metric]) -> ResolvedMetric:
     """The metric of a result, by the object given for its name, the run's plan, or the registry."""
     nearest: ResolvedMetric | None = None
-    for one in candidate_metrics(result, record, given):
+    for one in likely_metrics(result, record, given):
         if not isinstance(one, BatchMetric):
             nearest = nearest or ResolvedMetric(one)
             continue

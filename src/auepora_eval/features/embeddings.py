@@ -24,7 +24,7 @@ __all__ = [
     "EmbedFunction",
     "EmbeddingBatch",
     "Encoder",
-    "ListCosines",
+    "MeanCosines",
     "PairCosines",
     "TextVectors",
     "Vector",
@@ -222,7 +222,7 @@ def _precedence(reason: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class ListCosines:
+class MeanCosines:
     """The mean cosine similarity of the first documents of each row."""
 
     values: Floats
@@ -233,14 +233,14 @@ class ListCosines:
     """Per reason the rows with a document that has no vector."""
 
 
-def list_cosines(batch: Batch, k: int | None, embed: EmbedFunction | None) -> ListCosines:
+def list_cosines(batch: Batch, k: int | None, embed: EmbedFunction | None) -> MeanCosines:
     """The cosines of the first ``k`` returned documents; their vectors come from ``embed``, else from metadata."""
     return batch.feature(
         ("list_cosines", k, None if embed is None else model_key(embed)), lambda b: _list_cosines(b, k, embed)
     )
 
 
-def _list_cosines(batch: Batch, k: int | None, embed: EmbedFunction | None) -> ListCosines:
+def _list_cosines(batch: Batch, k: int | None, embed: EmbedFunction | None) -> MeanCosines:
     lists = _document_vectors(batch, _retrieved_documents(batch, k), embed)
     problems = {reason: np.zeros(len(batch), np.bool_) for reason in (NO_VECTOR, *UNUSABLE_REASONS)}
     by_size: dict[int, list[int]] = {}
@@ -259,7 +259,7 @@ def _list_cosines(batch: Batch, k: int | None, embed: EmbedFunction | None) -> L
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[start : start + _ROWS_AT_ONCE]
             values[some] = cosines_within(np.array([vector for row in some for vector in lists[row]]), counts[some])
-    return ListCosines(values, counts, problems)
+    return MeanCosines(values, counts, problems)
 
 
 def _document_vectors(batch: Batch, lists: list[list[Document]], embed: EmbedFunction | None) -> list[list[Vector]]:

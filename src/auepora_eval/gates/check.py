@@ -202,7 +202,7 @@ def _decide_by_number(gate: DeltaGate, one: MetricComparison) -> GateOutcome:
     status = value_status(value, gate.operator, gate.threshold)
     reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold)}"
     if unsure := _failure_note(
-        one, gate.threshold, {value_status(value + by, gate.operator, gate.threshold) for by in _shifts(one)}
+        one, gate.threshold, {value_status(value + by, gate.operator, gate.threshold) for by in _failure_shifts(one)}
     ):
         status, reason = "inconclusive", f"{what} is {format_number(value, gate.threshold)}, but {unsure}"
     return GateOutcome(gate.text, status, reason, gate.metric, value, warning=warning)
@@ -216,7 +216,7 @@ def _decide_by_interval(gate: Gate, one: MetricComparison, operator: Operator, t
     status = interval_status(one.interval, operator, threshold)
     words = {">": "above", ">=": "at or above", "<": "below", "<=": "at or below"}[operator]
     reason = f"the difference in {one.name} is {_difference_text(one)}: "
-    moved = {interval_status(one.interval, operator, threshold, by) for by in _shifts(one)}
+    moved = {interval_status(one.interval, operator, threshold, by) for by in _failure_shifts(one)}
     if status != "inconclusive" and (unsure := _failure_note(one, threshold, {status, *moved})):
         status = "inconclusive"
         reason += unsure
@@ -228,7 +228,7 @@ def _decide_by_interval(gate: Gate, one: MetricComparison, operator: Operator, t
     return GateOutcome(gate.text, status, reason, one.name, one.delta)
 
 
-def _shifts(one: MetricComparison) -> tuple[float, ...]:
+def _failure_shifts(one: MetricComparison) -> tuple[float, ...]:
     """The shifts that failed measurements may have caused in a difference."""
     assert one.delta is not None
     return (0.0,) if one.bounds is None else (0.0, *(bound - one.delta for bound in one.bounds))

@@ -198,7 +198,7 @@ class EmbeddingContextRedundancy(_ContextMetric):
         pairs = [[(own[j], own[i]) for i in range(1, len(own)) for j in range(i)] for own in texts]
         cosines = text_cosines(vectors, [pair for own in pairs for pair in own])
         places = _row_slices(list(map(len, pairs)))
-        values = [_mean_of_highest(cosines.values[row], len(own)) for row, own in zip(places, texts, strict=True)]
+        values = [_mean_highest_cosine(cosines.values[row], len(own)) for row, own in zip(places, texts, strict=True)]
         return Scores.of(
             values,
             skip={"too_few_documents": np.array([len(own) < 2 for own in texts], np.bool_)},
@@ -240,10 +240,10 @@ class EmbeddingContextRedundancy(_ContextMetric):
             ("document", "most like", "cosine"),
             rows,
         )
-        return steps.finish_with_value(f"Their mean over {len(rows)}", _mean_of_highest(cosines, len(own)))
+        return steps.finish_with_value(f"Their mean over {len(rows)}", _mean_highest_cosine(cosines, len(own)))
 
 
-def _mean_of_highest(cosines: np.ndarray[Any, np.dtype[np.float64]], documents: int) -> float:
+def _mean_highest_cosine(cosines: np.ndarray[Any, np.dtype[np.float64]], documents: int) -> float:
     """From the cosines of every document with each earlier one, in their order."""
     if documents < 2:
         return 0.0

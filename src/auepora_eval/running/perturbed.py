@@ -26,10 +26,10 @@ from ..planfile.read import read_plan
 from ..planfile.source import read_source
 from ..reporting.curve import Curve
 from ..store.runs import RunStore
+from .noise_sources import NoiseSource, corpus_pool, equal_rate_notes, initial_noise, noise_of_run
 from .perturbed_arms import arm_results, merge_arms
 from .perturbed_curve import build_curve
 from .perturbed_levels import LevelRunner, sweep_token
-from .perturbed_noise import NoiseSource, corpus_pool, equal_rate_notes, initial_noise, noise_of_run
 from .plans import closing_system, default_store, plan_request, system_request
 from .run import RunCallbacks, RunOutcome, RunRequest
 

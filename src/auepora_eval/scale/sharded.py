@@ -23,7 +23,7 @@ from .compressed_streams import close_streams
 from .manifest import Manifest, manifest_for
 from .range_mapper import make_mapper
 from .record_index import Mapper
-from .shards import InputPaths, ShardedInput, sharded_sources, wants_bases
+from .shards import InputPaths, ShardedInput, needs_parents, sharded_sources
 
 if TYPE_CHECKING:
     from ..judge.policy import JudgePolicy
@@ -124,7 +124,7 @@ def sharded_input(
         dataset_format=dataset_format,
         outputs_format=outputs_format,
         batch_size=batch_size,
-        bases=wants_bases(metrics),
+        bases=needs_parents(metrics),
         mapper=mapper,
     )
     if found.answers_only:

@@ -26,7 +26,7 @@ from .inputs import InputFile, RecordRanges, input_files, total_bytes
 from .record_index import Mapper, RecordIndex, Rows, outputs_by_file, read_outputs, read_samples
 from .sample_join import SampleOutputJoin, bases_per_batch, join_by_id
 
-__all__ = ["CountedIds", "FileSource", "ShardedInput", "sharded_sources", "wants_bases"]
+__all__ = ["CountedIds", "FileSource", "ShardedInput", "needs_parents", "sharded_sources"]
 
 InputPaths = str | Path | Sequence[str | Path]
 _NO_RANGES = RecordRanges()
@@ -123,7 +123,7 @@ class ShardedInput:
         return unmatched_warnings(self.missing, self.unknown, total=self.total, conventions=Conventions.of(conventions))
 
 
-def wants_bases(metrics: Iterable[Metric]) -> bool:
+def needs_parents(metrics: Iterable[Metric]) -> bool:
     """Whether any of these metrics pairs variants with their bases on the worker."""
     return any(isinstance(one, BatchMetric) and pairs_in_worker(one) for one in metrics)
 
@@ -143,7 +143,7 @@ def sharded_sources(
     Each is a file, a directory or a glob of JSONL (plain, ``.gz`` or ``.zst``) or Parquet files, or several of these;
     files are in natural order (part-2 before part-10), and samples in the order of the files. Without ``outputs`` the
     dataset must be in a format that keeps both in one record. With ``bases`` each source includes the bases of its
-    variants, for metrics that pair them (``wants_bases``). ``mapper`` runs the pass over ids: it calls a function for
+    variants, for metrics that pair them (``needs_parents``). ``mapper`` runs the pass over ids: it calls a function for
     each of many ranges, as ``map`` or the ``map`` of a pool of processes does.
     """
     size = check_batch_size(batch_size)

@@ -23,7 +23,7 @@ from helpers.builders import sample
 from helpers.requirements import REPO
 
 Make = Callable[..., CommandSystem]
-HEAD = "import json, os, sys, time\n"
+HEAD = "import json, os, select, sys, time\n"
 ECHO = """
 for line in sys.stdin:
     asked = json.loads(line)
@@ -182,7 +182,7 @@ FAULTS: list[tuple[str, str, str, str]] = [  # why, program, reason, message
     ("leaves without an answer", "sys.stdin.readline()", "process_died", r"^exit code 0$"),
     ("dies within its answer", "sys.stdin.readline(); print('{\"sample_id\": ', end='')", "bad_output", r"not valid JSON"),
     ("closes its output", "sys.stdin.readline(); os.close(1); time.sleep(60)", "process_died", r"it closed its output"),
-    ("closes its input and sleeps", "os.close(0); time.sleep(60)", "timeout", r"no answer after"),
+    ("closes its input and sleeps", "select.select([0], [], []); os.close(0); time.sleep(60)", "timeout", r"no answer after"),
     ("hangs", "sys.stderr.write('loading\\n'); time.sleep(60)", "timeout", r"no answer after 3 s; does it flush its output\?; last words: loading"),
     ("hangs after noise", "print('a'); print('b'); time.sleep(60)", "timeout", r"\(lines passed over that are no JSON objects: 2, the last: b\)"),
     ("dies after noise", "print('Segfault ahead'); sys.stdin.readline(); os._exit(9)", "process_died", r"exit code 9 \(lines passed over .* the last: Segfault ahead\)"),

@@ -184,7 +184,14 @@ ids = st.text(st.characters(codec="utf-8"), min_size=1).filter(
 finite = st.floats(allow_nan=False)
 
 
-@given(st.dictionaries(ids, st.dictionaries(ids, st.integers(0, 9), min_size=1), min_size=1))
+def test_query_id_that_would_begin_a_comment_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        BadValueError, match=r"'#' cannot be written: a line of qrels that begins with '# ' is a comment"
+    ):
+        save_qrels([EvaluationSample("#", "q", relevant_docs=[Document("d")])], tmp_path / "a.qrels")
+
+
+@given(st.dictionaries(ids.filter("#".__ne__), st.dictionaries(ids, st.integers(0, 9), min_size=1), min_size=1))
 def test_any_qrels_round_trip(tmp_path_factory: pytest.TempPathFactory, judged: dict[str, dict[str, int]]) -> None:
     path = tmp_path_factory.getbasetemp() / "any.qrels"
     path.write_bytes(b"".join(f"{q} 0 {d} {n}\n".encode() for q, levels in judged.items() for d, n in levels.items()))

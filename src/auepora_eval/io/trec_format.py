@@ -142,6 +142,8 @@ def save_qrels(samples: Iterable[EvaluationSample], path: str | Path) -> None:
         for sample in samples:
             owner = f"sample {sample.sample_id!r}"
             query = _query_cell(sample.sample_id, owner, seen)
+            if query == b"#":
+                raise BadValueError(f"{owner} cannot be written: a line of qrels that begins with '# ' is a comment")
             for doc, level in judged_levels(sample).items():
                 yield b"%b 0 %b %d" % (query, _cell(doc, owner), level)
 

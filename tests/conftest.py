@@ -27,8 +27,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # no test downloads a model
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # No deadlines, because they measure the machine; derandomised, so that a failure can be repeated.
-for name in ("fast", "thorough"):
-    settings.register_profile(name, deadline=None, derandomize=True, max_examples=requirements.examples(100, name))
+for name, max_examples in {"fast": 20, "thorough": 60}.items():
+    settings.register_profile(name, deadline=None, derandomize=True, max_examples=max_examples)
 settings.load_profile(requirements.profile())
 
 # Fixtures that start a part which is expensive to start: the part, which is also the group of the test.

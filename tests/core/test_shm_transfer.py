@@ -40,7 +40,7 @@ def test_large_payload_is_in_a_private_file_until_it_is_loaded(folder: Path) -> 
         assert [str(path) for path in made.iterdir()] == [first.path]
         assert load(first) == MANY
         assert not list(made.iterdir())
-        assert isinstance(under_way.dump(MANY), SpilledBytes)  # never fetched, as by somebody who was told to stop
+        assert isinstance(under_way.dump(MANY), SpilledBytes)  # never fetched, as after an interruption
     assert not list(folder.iterdir())
 
 

@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from .pooling.gold import with_gold as with_gold
     from .pooling.pool import pool_outputs as pool_outputs
     from .pooling.relevance import judge_relevance as judge_relevance
-    from .reporting.html.page import write_report as write_report
-    from .reporting.plots import plot_comparison as plot_comparison
-    from .reporting.plots import plot_results as plot_results
-    from .reporting.plots import plot_runs as plot_runs
+    from .reporting.html.build import write_report as write_report
+    from .reporting.plots.comparisons import plot_comparison as plot_comparison
+    from .reporting.plots.results import plot_results as plot_results
+    from .reporting.plots.stored_runs import plot_runs as plot_runs
     from .running.perturbed import noise_curve as noise_curve
     from .running.perturbed import run_perturbed as run_perturbed
     from .running.plans import run_plan as run_plan
@@ -116,16 +116,16 @@ _EXPORTS = {
     "metric": "core.registry",
     "noise_curve": "running.perturbed",
     "perturb_queries": "perturb.queries",
-    "plot_comparison": "reporting.plots",
-    "plot_results": "reporting.plots",
-    "plot_runs": "reporting.plots",
+    "plot_comparison": "reporting.plots.comparisons",
+    "plot_results": "reporting.plots.results",
+    "plot_runs": "reporting.plots.stored_runs",
     "pool_outputs": "pooling.pool",
     "prefer": "judge.preference",
     "register": "core.registry",
     "run_perturbed": "running.perturbed",
     "run_plan": "running.plans",
     "run_system": "running.plans",
-    "write_report": "reporting.html.page",
+    "write_report": "reporting.html.build",
     "with_gold": "pooling.gold",
 }
 

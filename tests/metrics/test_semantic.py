@@ -28,12 +28,8 @@ from auepora_eval.core.errors import BadValueError
 from auepora_eval.core.metrics_base import RunInfo
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.suggest import suggest_metrics
-from auepora_eval.metrics.generation_semantic import (
-    BertScoreMetric,
-    CrossEncoderSimilarity,
-    EmbeddingSimilarity,
-    SbertSimilarity,
-)
+from auepora_eval.metrics.bertscore import BertScoreMetric
+from auepora_eval.metrics.generation_semantic import CrossEncoderSimilarity, EmbeddingSimilarity, SbertSimilarity
 from auepora_eval.semantic.models import ModelSource, load_classifier
 from helpers.letter_vectors import letters
 from helpers.requirements import need

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.core.scores import Score
 from auepora_eval.core.types import UnknownRanking
+from auepora_eval.reporting.html.blocks import PageFragment
 from auepora_eval.reporting.html.browser.blocks import MIME, BlockWriter, DocumentTexts, compress_block, json_bytes
 from auepora_eval.reporting.html.browser.listing import ABSENT, ColumnBuffer
 from auepora_eval.reporting.html.browser.marks import GoldMarks, WordIndex, utf16_ranges, word_support
-from auepora_eval.reporting.html.browser.pack import PageFragment, build_browser
+from auepora_eval.reporting.html.browser.pack import build_browser
 from auepora_eval.store.runs import RunStore
 from helpers import browser_runs as runs
 

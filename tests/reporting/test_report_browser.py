@@ -11,7 +11,7 @@ import pytest
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.core.scores import Score
 from auepora_eval.core.types import MetricResult, TargetCategory
-from auepora_eval.reporting.html.page import write_report
+from auepora_eval.reporting.html.build import write_report
 from auepora_eval.store.judgement_rows import StoredJudgement
 from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore

@@ -13,8 +13,7 @@ from auepora_eval import EvaluationSample, write_report
 from auepora_eval.core.errors import BadValueError, UnknownRunError
 from auepora_eval.core.results import Results
 from auepora_eval.core.types import MetricResult, SystemOutputs, TargetCategory
-from auepora_eval.reporting.html.blocks import Report, ReportVerdict
-from auepora_eval.reporting.html.browser.pack import PageFragment
+from auepora_eval.reporting.html.blocks import PageFragment, Report, ReportVerdict
 from auepora_eval.reporting.html.page import render_page
 from auepora_eval.store.records import RunRecord, RunStatus
 from auepora_eval.store.runs import RunStore

@@ -71,7 +71,7 @@ def test_seeds_and_block_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = np.random.default_rng(1).random((30, 3))
     first, other = tukey_hsd(scores, draws=200, seed=1), tukey_hsd(scores, draws=200, seed=2)
     assert not np.array_equal(first, other)
-    monkeypatch.setattr(tukey, "_AT_ONCE", 270)
+    monkeypatch.setattr(tukey, "_TUKEY_CHUNK", 270)
     assert np.array_equal(tukey_hsd(scores, draws=200, seed=1), first)
 
 

@@ -22,7 +22,9 @@ def adapt(value: Any) -> Any:
     framework = None if isinstance(value, type) else detect_framework(value)
     if framework is None or _is_system(value):
         return value
-    from . import from_haystack, from_langchain, from_llamaindex
+    from .haystack import from_haystack
+    from .langchain import from_langchain
+    from .llamaindex import from_llamaindex
 
     if framework is LANGCHAIN:
         return from_langchain(value)

@@ -48,7 +48,7 @@ def render_report(report: CalibrationReport, *, shown: int, markdown: bool) -> s
         parts += [page.heading(f"{one.conclusion.name} against people"), *_judge(one, page)]
         parts += _disagreements(one, page, shown)
     parts.append(page.heading("What people would say of all answers"))
-    parts += _corrected(report, page)
+    parts += _corrected_table(report, page)
     text = "\n\n".join(parts)
     if any(one.flags for one in _intervals(report)):
         text += f"\n\n{_UNCERTAIN} few or skewed samples: the interval may be too narrow"
@@ -137,7 +137,7 @@ def _disagreements(one: JudgeCalibration, page: _Page, shown: int) -> list[str]:
     return parts
 
 
-def _corrected(report: CalibrationReport, page: _Page) -> list[str]:
+def _corrected_table(report: CalibrationReport, page: _Page) -> list[str]:
     rows = [_mean_row(one.name, one.corrected) for one in report.judged]
     headers = ["mean of", "judge alone", "labels alone", "95 % interval", "corrected", "95 % interval", "labels used"]
     if report.difference is not None:
@@ -161,8 +161,8 @@ def _corrected(report: CalibrationReport, page: _Page) -> list[str]:
 
 def _mean_row(name: str, one: CorrectedMean) -> list[str]:
     used = f"{one.labelled} of {one.samples}"
-    alone = [format_value(one.scores_mean), format_value(one.labels_mean), _ends(one.labels_interval)]
-    return [name, *alone, format_value(one.value), _ends(one.interval), used]
+    alone = [format_value(one.scores_mean), format_value(one.labels_mean), _interval_text(one.labels_interval)]
+    return [name, *alone, format_value(one.value), _interval_text(one.interval), used]
 
 
 def _worth(one: CorrectedMean, *, like_chance: bool) -> str:
@@ -179,15 +179,15 @@ def _worth(one: CorrectedMean, *, like_chance: bool) -> str:
 def _line(name: str, value: Estimate) -> str:
     if value.value is None:
         return f"{name}: not defined, since {value.why_undefined}."
-    ends = _ends(value.interval)
+    ends = _interval_text(value.interval)
     return f"{name}: {format_value(value.value)}" + (f" ({ends})" if ends else "")
 
 
 def _cells(value: Estimate) -> tuple[str, str]:
-    return ("n/a" if value.value is None else format_value(value.value)), _ends(value.interval)
+    return ("n/a" if value.value is None else format_value(value.value)), _interval_text(value.interval)
 
 
-def _ends(interval: Interval | None) -> str:
+def _interval_text(interval: Interval | None) -> str:
     if interval is None:
         return ""
     return f"{format_value(interval.low)} – {format_value(interval.high)}" + (

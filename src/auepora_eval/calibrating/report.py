@@ -92,8 +92,8 @@ class JudgeCalibration:
             **{name: getattr(self, name).to_dict() for name in (*measures, *errors)},
             "alpha_level": self.alpha_level,
             "confusion": asdict(self.confusion),
-            "reliability": [{**asdict(one), "interval": _ends(one.interval)} for one in self.reliability],
-            "corrected": _corrected(self.corrected),
+            "reliability": [{**asdict(one), "interval": _interval_list(one.interval)} for one in self.reliability],
+            "corrected": _corrected_dict(self.corrected),
             "disagreements": [asdict(one) for one in self.disagreements],
             "conclusion": self.conclusion.to_dict(),
             "left_out": dict(self.left_out),
@@ -137,7 +137,7 @@ class CalibrationReport:
             "schema": 1,
             "people": None if self.people is None else self.people.to_dict(),
             "judged": [one.to_dict() for one in self.judged],
-            "difference": None if self.difference is None else _corrected(self.difference),
+            "difference": None if self.difference is None else _corrected_dict(self.difference),
             "verdict": self.verdict,
             "about": "these samples" if self.finite else "such samples",
             "conclusion": self.conclusion.to_dict(),
@@ -156,19 +156,19 @@ class CalibrationReport:
         return render_report(self, shown=shown, markdown=True)
 
 
-def _corrected(one: CorrectedMean) -> dict[str, Any]:
+def _corrected_dict(one: CorrectedMean) -> dict[str, Any]:
     return {
         "value": one.value,
-        "interval": _ends(one.interval),
+        "interval": _interval_list(one.interval),
         "weight": one.weight,
         "scores_mean": one.scores_mean,
         "labels_mean": one.labels_mean,
-        "labels_interval": _ends(one.labels_interval),
+        "labels_interval": _interval_list(one.labels_interval),
         "labelled": one.labelled,
         "samples": one.samples,
         "worth_labels": one.worth,
     }
 
 
-def _ends(interval: Interval | None) -> list[float] | None:
+def _interval_list(interval: Interval | None) -> list[float] | None:
     return None if interval is None else [interval.low, interval.high]

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from queue import Empty
 from typing import Literal
 
+from ..core.retry import Backoff, is_connection_error, is_transient
 from .attempt import Attempt
 from .callers import Caller, Inbox, InlineCaller, ThreadCaller
 from .loops import LoopCaller
 from .outcome import make_output, timeout_error
 from .policy import MAX_CONNECTION_ERRORS, CallPolicy, Task, TaskOutput
-from .retry import Backoff, is_connection_error, is_transient
 from .stop import Stop
 from .systems import System, as_system
 

@@ -40,7 +40,7 @@ def command(folder: str, as_json: bool) -> None:
     auepora demo
     auepora runs --store auepora-demo/runs.sqlite
     """
-    from ..reporting.html.page import write_report
+    from ..reporting.html.build import write_report
     from ..reporting.tables import runs_table
     from ..running.plans import run_plan
     from ..semantic.models import find_installed_model

@@ -42,7 +42,7 @@ def command(
     """
     from pathlib import Path
 
-    from ..reporting.html.page import write_report
+    from ..reporting.html.build import write_report
     from ..reporting.progress import progress
 
     with open_store(store, output=output) as found, progress("building the report"):

@@ -161,20 +161,20 @@ def command(
             )
     except KeyboardInterrupt:
         if progress.run_id is not None:
-            echo_err(f"To resume: {_resume_command(progress.run_id)}", always=True)
+            echo_err(f"To resume: {_run_resume_command(progress.run_id)}", always=True)
         raise
     if outcome.gates is not None:  # before printing: the reader of stdout may have closed the pipe
         publish(outcome.gates, outcome.record, junit=junit)
     if outcome.results is not None:
         show_warnings(outcome.results)
         footer = f"conventions: {conventions_label(outcome.record)}"
-        write_out(_document(outcome, form, footer, per_query=per_query), output)
+        write_out(_results_document(outcome, form, footer, per_query=per_query), output)
     if outcome.gates is not None and form in ("csv", "json"):
         _echo_gates(outcome.gates, always=form == "csv")  # JSON contains them
-    _finish(outcome)
+    _finish_run(outcome)
 
 
-def _document(outcome: RunOutcome, form: str, footer: str, *, per_query: bool) -> str:
+def _results_document(outcome: RunOutcome, form: str, footer: str, *, per_query: bool) -> str:
     """The results and, except in CSV, the outcome of the gates."""
     from .output import render_results
 
@@ -205,7 +205,7 @@ def _require_gates(plan: str, changes: dict[str, Any]) -> None:
         raise click.UsageError(f"--junit writes the outcome of gates, and {plan} has none; write them under 'gates:'")
 
 
-def _resume_command(run_id: str) -> str:
+def _run_resume_command(run_id: str) -> str:
     """The command that resumes this run."""
     again, note = resume_options()
     plan = str(click.get_current_context().params["plan"])
@@ -221,9 +221,9 @@ def _store_argument(store: object) -> str:
     return f" --store {shlex.quote(str(store))}"
 
 
-def _finish(outcome: RunOutcome) -> None:
+def _finish_run(outcome: RunOutcome) -> None:
     """Print the outcome and exit with its code."""
-    record, resume = outcome.record, _resume_command(outcome.record.run_id)
+    record, resume = outcome.record, _run_resume_command(outcome.record.run_id)
     if outcome.ended == "finished":
         if outcome.failed:
             again = f"; {resume} --retry-failed retries them" if "system" in record.plan else ""

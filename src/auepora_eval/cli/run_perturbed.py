@@ -57,13 +57,13 @@ def run_sweep(
             )
     except KeyboardInterrupt:
         if progress.run_id is not None:
-            echo_err(f"To resume: {_resume_command(plan, sweep, corpus)}", always=True)
+            echo_err(f"To resume: {_sweep_resume_command(plan, sweep, corpus)}", always=True)
         raise
     if runs.curve is None:
-        _report_early_end(runs, _resume_command(plan, sweep, corpus))
+        _report_early_end(runs, _sweep_resume_command(plan, sweep, corpus))
     else:
-        write_out(_document(runs.curve, form), output)
-        _finish(runs)
+        write_out(_curve_document(runs.curve, form), output)
+        _finish_sweep(runs)
 
 
 def _refuse_single_run_options(params: Mapping[str, Any], perturb: tuple[str, ...], form: str) -> None:
@@ -78,7 +78,7 @@ def _refuse_single_run_options(params: Mapping[str, Any], perturb: tuple[str, ..
         raise click.UsageError("curves cannot be written as CSV; write .json, .md or a table")
 
 
-def _document(curve: Curve, form: str) -> str:
+def _curve_document(curve: Curve, form: str) -> str:
     from ..reporting.curve import curve_markdown, curve_text
 
     if form == "json":
@@ -86,7 +86,7 @@ def _document(curve: Curve, form: str) -> str:
     return curve_markdown(curve) if form == "markdown" else curve_text(curve)
 
 
-def _finish(runs: PerturbedRuns) -> None:
+def _finish_sweep(runs: PerturbedRuns) -> None:
     failed = {level: one.failed for level, one in runs.outcomes.items() if one.failed}
     for level, count in failed.items():
         echo_err(f"Warning: {runs.sweep.label(level)}: {count} of {runs.outcomes[level].asked} answers failed")
@@ -111,7 +111,7 @@ def _report_early_end(runs: PerturbedRuns, resume: str) -> None:
     sys.exit(INTERRUPTED if last.ended == "stopped" else STOPPED_EARLY)
 
 
-def _resume_command(plan: str, sweep: object, corpus: str | None) -> str:
+def _sweep_resume_command(plan: str, sweep: object, corpus: str | None) -> str:
     """The command that resumes this sweep."""
     more = [] if corpus is None else ["--perturb-corpus", corpus]
     again, note = resume_options()

@@ -24,7 +24,10 @@ def leaderboard_text(board: Leaderboard) -> str:
         values = [_values(one, letters) for one in board.metrics]
         parts.append(table(values, headers=_value_headers(letters), right=range(1, len(letters) + 1)))
         parts.append(table(list(_pairs(board, letters)), headers=_PAIR_HEADERS, right=(2, 4)))
-    notes = [*_notes(board, letters), *(f"not compared: {name} ({why})" for name, why in board.refused.items())]
+    notes = [
+        *_leaderboard_notes(board, letters),
+        *(f"not compared: {name} ({why})" for name, why in board.refused.items()),
+    ]
     return "\n\n".join([*parts, "\n".join(map(escape_line_breaks, notes))])
 
 
@@ -38,7 +41,7 @@ def leaderboard_markdown(board: Leaderboard) -> str:
         parts += ["## Metrics", markdown_table(_value_headers(letters), values, right=range(1, len(letters) + 1))]
         pairs = [_markdown_cells(row) for row in _pairs(board, letters, repeat_name=True)]
         parts += ["## Every two runs", markdown_table(_PAIR_HEADERS, pairs, right=(2, 4))]
-    parts.append("\n".join(f"- {escape_markdown(note)}" for note in _notes(board, letters)))
+    parts.append("\n".join(f"- {escape_markdown(note)}" for note in _leaderboard_notes(board, letters)))
     if board.refused:
         refused = [[escape_markdown(name), escape_markdown(why)] for name, why in board.refused.items()]
         parts += ["## Not compared", markdown_table(["metric", "why"], refused)]
@@ -89,7 +92,7 @@ def _pairs(board: Leaderboard, letters: list[str], *, repeat_name: bool = False)
                 "n/a" if one.delta is None else signed(one.delta),
                 "" if (ends := one.shown_interval) is None else f"{signed(ends[0])} … {signed(ends[1])}",
                 "" if p is None else f"{p:.4f}" if p >= 0.0001 else "<.0001",
-                _verdict(one, letters[pair.second]),
+                _pair_verdict(one, letters[pair.second]),
             ]
 
 
@@ -97,14 +100,14 @@ def _difference(pair: LeaderboardPair, letters: list[str]) -> str:
     return f"{letters[pair.second]} - {letters[pair.first]}"
 
 
-def _verdict(one: MetricComparison, second: str) -> str:
+def _pair_verdict(one: MetricComparison, second: str) -> str:
     if not one.primary:
         return "exploratory"
     text = f"{second} {one.verdict}" if one.verdict in ("better", "worse") else one.verdict
     return text + (", negligible" if one.negligible else "")
 
 
-def _notes(board: Leaderboard, letters: list[str]) -> list[str]:
+def _leaderboard_notes(board: Leaderboard, letters: list[str]) -> list[str]:
     samples = "sample" if board.samples == 1 else f"{board.samples} samples"
     lines = [f"over the {samples} that all runs have; * no other run is surely better"]
     if lacking := missing_note(board.missing, letters):
@@ -114,12 +117,12 @@ def _notes(board: Leaderboard, letters: list[str]) -> list[str]:
     for metric in board.metrics:
         for pair in metric.pairs:
             compared = pair.comparison
-            notes = filter(None, [_samples_needed(compared), alternative_differences(compared), compared.note])
+            notes = filter(None, [_pair_samples_needed(compared), alternative_differences(compared), compared.note])
             lines += [f"{metric.name}, {_difference(pair, letters)}: {one}" for one in notes]
     return [*lines, *board.notes]
 
 
-def _samples_needed(one: MetricComparison) -> str | None:
+def _pair_samples_needed(one: MetricComparison) -> str | None:
     if not one.primary or one.verdict != "inconclusive" or one.n_needed is None:
         return None
     return f"a difference that matters would need {one.n_needed} samples"

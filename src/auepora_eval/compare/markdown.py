@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["render_report_md"]
 
-MAX_QUERIES_LISTED = 200
+MAX_MARKDOWN_QUERIES = 200
 """How many queries of a kind are listed; the rest is counted."""
 
 _NAMES = {
@@ -60,11 +60,11 @@ def render_report_md(
         f"# {b} against {a}",
         *([f"**{escape_markdown(comparison_summary(report, names).sentence)}**"] if report.metrics else []),
         f"A is {a}, B is {b}; differences are B − A.",
-        *_notes(report.notes),
+        *_markdown_notes(report.notes),
         *_aggregates(report),
         *_metrics(report.metrics, report.missing),
         *_refused(report.refused),
-        *_queries(report),
+        *_markdown_queries(report),
         *([] if changes is None else _changes(changes, judged_by)),
     ]
     return "\n\n".join(parts) + "\n"
@@ -75,7 +75,7 @@ def _runs(report: CompareReport, names: tuple[str, str] | None) -> tuple[str, st
     return (a, b) if names is None else (f"{escape_markdown(names[0])} ({a})", f"{escape_markdown(names[1])} ({b})")
 
 
-def _notes(notes: Sequence[str]) -> list[str]:
+def _markdown_notes(notes: Sequence[str]) -> list[str]:
     if not notes:
         return ["## What differs", "Nothing that the runs tell of."]
     return ["## What differs", "\n".join(f"- {escape_markdown(note)}" for note in notes)]
@@ -88,7 +88,7 @@ def _aggregates(report: CompareReport) -> list[str]:
     rows += [(f"recall@{k} of documents", a.recall_at_k_doc[k], b.recall_at_k_doc.get(k)) for k in a.recall_at_k_doc]
     rows += [(_NAMES[name], getattr(a, name), getattr(b, name)) for name in _NAMES if name != "mrr"]
     lines = [
-        [name, _number(first), _number(second), _signed(None if None in (first, second) else second - first)]  # type: ignore[operator]
+        [name, _number(first), _number(second), _markdown_signed(None if None in (first, second) else second - first)]  # type: ignore[operator]
         for name, first, second in rows
     ]
     lines.append(["queries", str(a.total_queries), str(b.total_queries), ""])
@@ -107,13 +107,13 @@ def _metrics(metrics: Sequence[MetricComparison], missing: Sequence[int]) -> lis
             escape_markdown(one.name),
             _number(one.a),
             _number(one.b),
-            _signed(one.delta),
+            _markdown_signed(one.delta),
             _interval(one),
             _probability(one.p_value),
             _probability(one.p_adjusted),
             f"{one.wins} / {one.losses} / {one.draws}",
             str(one.n) if one.clusters in (0, one.n) else f"{one.n} in {one.clusters}",
-            _verdict(one),
+            _markdown_verdict(one),
             escape_markdown(
                 "; ".join(filter(None, [*one.flags, alternative_differences(one), one.note, _samples_needed(one)]))
             ),
@@ -140,7 +140,7 @@ def _refused(refused: Mapping[str, str]) -> list[str]:
     return ["## Not compared", markdown_table(["metric", "why"], rows)]
 
 
-def _queries(report: CompareReport) -> list[str]:
+def _markdown_queries(report: CompareReport) -> list[str]:
     counted = Counter(query.kind for query in report.per_query)
     counts = ", ".join(f"{counted[kind]} {_plural(kind, counted[kind])}" for kind in ComparisonKind)
     sentence = f"{counts}."
@@ -168,14 +168,14 @@ def _queries(report: CompareReport) -> list[str]:
                 _rank(query.b_hit_rank),
                 escape_markdown(query.note or ""),
             ]
-            for query in listed[:MAX_QUERIES_LISTED]
+            for query in listed[:MAX_MARKDOWN_QUERIES]
         ]
         parts += [
             f"### {_TITLES[kind]}",
             markdown_table(["query", "rank in A", "rank in B", "note"], rows, right=(1, 2)),
         ]
-        if len(listed) > MAX_QUERIES_LISTED:
-            parts.append(f"And {len(listed) - MAX_QUERIES_LISTED} more.")
+        if len(listed) > MAX_MARKDOWN_QUERIES:
+            parts.append(f"And {len(listed) - MAX_MARKDOWN_QUERIES} more.")
     return parts
 
 
@@ -188,11 +188,13 @@ def _changes(changes: Sequence[QueryChange], judged_by: str) -> list[str]:
     queries = "query" if len(changes) == 1 else "queries"
     rows = [
         [escape_markdown(one.sample_id), escape_markdown(one.cause), escape_markdown(one.detail)]
-        for one in changes[:MAX_QUERIES_LISTED]
+        for one in changes[:MAX_MARKDOWN_QUERIES]
     ]
     parts = [heading, f"{len(changes)} {queries} got worse by {escape_markdown(judged_by)}: {causes}."]
     parts.append(markdown_table(["query", "cause", "what was seen"], rows))
-    return parts if len(changes) <= MAX_QUERIES_LISTED else [*parts, f"And {len(changes) - MAX_QUERIES_LISTED} more."]
+    return (
+        parts if len(changes) <= MAX_MARKDOWN_QUERIES else [*parts, f"And {len(changes) - MAX_MARKDOWN_QUERIES} more."]
+    )
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------
@@ -202,7 +204,7 @@ def _number(value: float | None) -> str:
     return "n/a" if value is None or value != value else format_value(value)
 
 
-def _signed(value: float | None) -> str:
+def _markdown_signed(value: float | None) -> str:
     if value is None or value != value:
         return "n/a"
     return f"{'+' if value > 0 else ''}{format_value(value)}" if value else format_value(0.0)
@@ -210,7 +212,7 @@ def _signed(value: float | None) -> str:
 
 def _interval(one: MetricComparison) -> str:
     ends = one.shown_interval
-    return "n/a" if ends is None else f"{_signed(ends[0])} to {_signed(ends[1])}"
+    return "n/a" if ends is None else f"{_markdown_signed(ends[0])} to {_markdown_signed(ends[1])}"
 
 
 def _probability(value: float | None) -> str:
@@ -219,7 +221,7 @@ def _probability(value: float | None) -> str:
     return "< 0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
-def _verdict(one: MetricComparison) -> str:
+def _markdown_verdict(one: MetricComparison) -> str:
     """The verdict; a metric that is not primary has none."""
     return f"**{one.verdict}**" + (" (negligible)" if one.negligible else "") if one.primary else "exploratory"
 

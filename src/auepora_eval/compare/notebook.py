@@ -8,7 +8,8 @@ from typing import Any
 
 from ..core.targets import TARGETS
 from ..core.types import TargetCategory
-from ..reporting.charts import Chart, forest_chart
+from ..reporting.charts.chart import Chart
+from ..reporting.charts.forest import forest_chart
 from ..reporting.charts.labels import clean_label
 from ..reporting.notebook import html_table, with_chart
 from ..reporting.result_rows import SECONDS, metric_range

@@ -67,14 +67,14 @@ def paired_outputs(
         runs = [*run_a.outputs, *run_b.outputs]
         matching = {name: id_or_span(gold, [one.get(name) for one in runs]) for name, gold in expected.items()}
     else:
-        expected = _locate_gold(run_a, run_b, samples, change)
+        expected = _located_gold_of_runs(run_a, run_b, samples, change)
         matching = dict.fromkeys(expected, "place")
     outputs_a, outputs_b = (_query_outputs(samples, run, expected, matching) for run in (run_a, run_b))
     for sample, output_a, output_b in zip(samples, outputs_a, outputs_b, strict=True):
         yield sample.sample_id, output_a, output_b
 
 
-def _locate_gold(
+def _located_gold_of_runs(
     run_a: RunOutputs, run_b: RunOutputs, samples: Sequence[EvaluationSample], change: ChunkChange
 ) -> dict[str, list[GoldDocument]]:
     by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))

@@ -35,7 +35,7 @@ def comparison_text(report: CompareReport, *, names: tuple[str, str] | None = No
         parts.append(
             "\n".join(escape_line_breaks(f"not compared: {name} ({why})") for name, why in report.refused.items())
         )
-    queries = _queries(report)
+    queries = _query_lines(report)
     if queries:
         parts.append(queries)
     return "\n\n".join(parts)
@@ -50,7 +50,7 @@ def comparison_table(metrics: Sequence[MetricComparison]) -> str:
             rows.append([entry.title if position == 0 else "", *_row(one)])
     headers = ["target", "metric", "A", "B", "B - A", "95 % interval", "p", "won/lost", "verdict"]
     text = table(rows, headers=headers, right=(2, 3, 4, 6))
-    notes = _notes(metrics)
+    notes = _metric_notes(metrics)
     return "\n".join([text, *(["", *map(escape_line_breaks, notes)] if notes else [])])
 
 
@@ -72,7 +72,7 @@ def _row(one: MetricComparison) -> list[str]:
     ]
 
 
-def _notes(metrics: Sequence[MetricComparison]) -> list[str]:
+def _metric_notes(metrics: Sequence[MetricComparison]) -> list[str]:
     lines = []
     sizes = {(one.n, one.clusters) for one in metrics}
     if len(sizes) == 1:
@@ -101,7 +101,7 @@ def _notes(metrics: Sequence[MetricComparison]) -> list[str]:
     return lines
 
 
-def _queries(report: CompareReport) -> str:
+def _query_lines(report: CompareReport) -> str:
     if not report.per_query:
         unknown = report.deltas.get("without_known_place")
         return f"golden queries: {unknown} not compared, chunks changed and places are not known" if unknown else ""

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from importlib import import_module
 from typing import Any, Literal
 
 from ..core.frames import ColumnKind, FrameColumn, FrameKind, make_frame
@@ -21,6 +22,8 @@ __all__ = [
     "Verdict",
 ]
 
+NOTEBOOK_HTML = "auepora_eval.compare.notebook"
+"""The module that renders comparisons for notebooks; imported only when one is shown."""
 Verdict = Literal["better", "worse", "equal", "inconclusive"]
 DowngradeReason = Literal["measure_failures", "system_failures", "missing_outputs", "question_overlap"]
 """Why a verdict was downgraded to inconclusive: failed measurements could change it; it holds only because a system
@@ -187,9 +190,8 @@ class CompareReport:
 
     def _repr_html_(self) -> str:
         """The rendering in a notebook: a table of differences, and a chart of them."""
-        from .notebook import comparison_html
-
-        return comparison_html(self)
+        shown: str = import_module(NOTEBOOK_HTML).comparison_html(self)
+        return shown
 
     def to_frame(self, kind: FrameKind = "pandas", *, per_query: bool = False) -> Any:
         """A frame of pandas, polars or Arrow: one row per metric, or with ``per_query`` one per golden query.

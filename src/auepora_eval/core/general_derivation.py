@@ -31,9 +31,7 @@ def general_derivation(
     metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext
 ) -> Derivation:
     """The inputs of the metric in this sample, and the resulting number."""
-    from .judged_metric import judged_parts  # it builds on what every metric is
-
-    if any(True for _ in judged_parts(metric)):
+    if _calls_judge(metric):
         return judged_derivation(sample, output, around)
     steps = add_inputs(DerivationBuilder(), sample, output, metric.reads, metric.required_fields())
     if metric.asks_models and not around.may_call_models:
@@ -49,6 +47,10 @@ def general_derivation(
     if value is None:
         return steps.finish(f"{who} cannot be asked again here", None, general=True)
     return steps.finish(f"{who} gives {format_number(value)}", value, general=True)
+
+
+def _calls_judge(metric: BatchMetric) -> bool:
+    return metric.calls_judge or any(map(_calls_judge, metric.inner_metrics()))
 
 
 def judged_derivation(sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation:

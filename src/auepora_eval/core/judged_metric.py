@@ -26,6 +26,7 @@ class JudgedMetric(PerSampleMetric):
     several metrics need from the judge, such as the claims of an answer, belongs into ``batch.afeature``.
     """
 
+    calls_judge: ClassVar[bool] = True
     suggested: ClassVar[bool] = False  # it costs money and needs a critic
     prompt_names: ClassVar[tuple[str, ...]] = ()
     """Names of the default prompts, for the reference page."""

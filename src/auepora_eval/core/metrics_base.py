@@ -135,6 +135,8 @@ class BatchMetric(Metric):
     with ``num_`` it is the total."""
     reads: ClassVar[frozenset[str]] = frozenset()
     """Fields of an output that this metric needs: ``retrieved``, ``response``, ``timings``."""
+    calls_judge: ClassVar[bool] = False
+    """Whether the metric itself calls a judge."""
     suggested: ClassVar[bool] = True
     """Whether the metric is among the defaults, where the user names no metrics."""
     suggested_with_spans: ClassVar[frozenset[str]] = frozenset()

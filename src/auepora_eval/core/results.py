@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 SCHEMA = 1
+NOTEBOOK_HTML = "auepora_eval.reporting.notebook"
+"""The module that renders results for notebooks; imported only when one is shown."""
 
 
 class _ByName(dict[str, MetricResult]):
@@ -111,8 +113,7 @@ class Results(list[MetricResult]):
 
     def _repr_html_(self) -> str:
         """What a notebook shows: a table by target, and a chart of the values with their intervals."""
-        # Imported by name, since reporting is a higher layer.
-        shown: str = import_module("auepora_eval.reporting.notebook").results_html(self)
+        shown: str = import_module(NOTEBOOK_HTML).results_html(self)
         return shown
 
     def to_frame(self, kind: FrameKind = "pandas", *, per_query: bool = False, slices: bool = False) -> Any:

@@ -64,7 +64,7 @@ def _generate_rankings(count: int, seed: int, *, graded: bool) -> tuple[Gold, Ra
     return gold, ranked
 
 
-def _ours(gold: Gold, ranked: Ranked, specs: list[Any]) -> dict[str, list[float | None]]:
+def _ranking_scores(gold: Gold, ranked: Ranked, specs: list[Any]) -> dict[str, list[float | None]]:
     results = evaluate_rankings(gold, ranked, specs, conventions="trec")
     return {result.name: list(result.scores or ()) for result in results}
 
@@ -89,7 +89,7 @@ def _ranx(count: int, seed: int) -> Iterator[CrossCheck]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of its compiler
         theirs = ranx_evaluate(Qrels(qrels), Run(runs), list(_RANX.values()), return_mean=False)
-    ours = _ours(gold, ranked, list(_RANX))
+    ours = _ranking_scores(gold, ranked, list(_RANX))
     for name, their_name in _RANX.items():
         tally = DeviationTally(name.partition("@")[0], "ranx")
         for case, (mine, other) in enumerate(zip(ours[name], theirs[their_name], strict=True)):
@@ -112,7 +112,7 @@ def _pytrec(count: int, seed: int) -> Iterator[CrossCheck]:
     qrels = {str(n): judged for n, judged in enumerate(gold)}
     runs = {str(n): {i: float(len(ids) - at) for at, i in enumerate(ids)} for n, ids in enumerate(ranked)}
     theirs = pytrec_eval.RelevanceEvaluator(qrels, set(_PYTREC.values())).evaluate(runs)
-    ours = _ours(gold, ranked, list(_PYTREC))
+    ours = _ranking_scores(gold, ranked, list(_PYTREC))
     for name, their_name in _PYTREC.items():
         tally = DeviationTally(name.partition("@")[0], "pytrec_eval")
         for case in range(count):

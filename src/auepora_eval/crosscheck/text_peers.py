@@ -29,7 +29,7 @@ def _generate_texts(count: int, seed: int) -> list[tuple[list[str], str]]:
     return pairs
 
 
-def _ours(texts: list[tuple[list[str], str]], spec: Any) -> MetricResult:
+def _text_result(texts: list[tuple[list[str], str]], spec: Any) -> MetricResult:
     samples = [EvaluationSample(str(n), "", reference_answers=references) for n, (references, _) in enumerate(texts)]
     (result,) = evaluate(samples, [SystemOutputs([], Response(answer)) for _, answer in texts], [spec])
     return result
@@ -44,7 +44,7 @@ def rouge_checks(count: int, seed: int) -> Iterator[CrossCheck]:
         tally = DeviationTally(f"{name}_answer", "rouge-score")
         for stem in (True, False):
             scorer = RougeScorer([name], use_stemmer=stem)
-            result = _ours(texts, {f"{name}_answer": {"use_stemmer": stem}})
+            result = _text_result(texts, {f"{name}_answer": {"use_stemmer": stem}})
             for (references, answer), mine in zip(texts, result.scores or (), strict=True):
                 theirs = scorer.score_multi(references, answer)[name].fmeasure
                 tally.add(mine, theirs, f"{references!r} / {answer!r}")
@@ -73,7 +73,7 @@ def sacrebleu_checks(count: int, seed: int) -> Iterator[CrossCheck]:
     rows += [("chrf", options, CHRF(**options), CHRF(**options)) for options in chrf]
     deviations = {name: DeviationTally(name, "sacrebleu") for name in ("bleu", "chrf")}
     for name, options, corpus, sentence in rows:
-        result = _ours(texts, {name: options})
+        result = _text_result(texts, {name: options})
         deviations[name].add(result.value, corpus.corpus_score(answers, columns).score, f"{options}, all together")
         for (references, answer), mine in zip(texts, result.scores or (), strict=True):
             deviations[name].add(mine, sentence.sentence_score(answer, references).score, f"{options}, {answer!r}")

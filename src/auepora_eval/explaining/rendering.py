@@ -91,7 +91,7 @@ def _explanation(explanation: Explanation, style: _Style) -> str:
     parts += ["\n".join(map(style.item, explanation.notes))] if explanation.notes else []
     if explanation.query is None:
         parts += card_lines(explanation.card, style)
-        parts += [] if explanation.reduction is None else _reduction(explanation.reduction, style)
+        parts += [] if explanation.reduction is None else _reduction_lines(explanation.reduction, style)
     else:
         parts += _short_card(explanation.card, style)
         parts += _query(explanation.query, style)
@@ -170,7 +170,7 @@ def _reason_text(one: ReasonCount) -> str:
     return one.words if one.needed is None else f"{one.words}; to have a score: {one.needed}"
 
 
-def _reduction(one: Reduction, style: _Style) -> list[str]:
+def _reduction_lines(one: Reduction, style: _Style) -> list[str]:
     parts = [style.heading("From scores to the value"), style.text(f"{one.words[:1].upper()}{one.words[1:]}.")]
     if one.total is not None and one.n:
         parts.append(

@@ -27,8 +27,8 @@ from .hints import RowSchema
 from .problem_messages import decoding_problem, quote_text
 from .reader_types import ParsedSample, Problems
 from .repeated_keys import warn_repeated_keys
-from .trec_format import judged_documents, judged_levels
 from .trec_parts.python_reader import parse_level
+from .trec_write import judged_documents, judged_levels
 
 __all__ = ["read_samples", "resolve_split", "save_beir"]
 

@@ -17,9 +17,11 @@ from typing import Any, get_args
 import msgspec
 
 from ..core.errors import BadValueError, DataFileError
+from ..core.types import EvaluationSample
 from .files import read_lines, write_lines
 from .labels import Provenance
 from .trec import load_qrels
+from .trec_write import judged_documents, save_qrels
 
 __all__ = [
     "GOLD_BY",
@@ -119,9 +121,6 @@ def write_grades(qrels: str | Path, grades: Collection[Grade]) -> None:
 
     The qrels are written first: after an interruption between the two, a human grade is still read as one.
     """
-    from ..core.types import EvaluationSample
-    from .trec_format import judged_documents, save_qrels
-
     levels: dict[str, dict[str, int]] = {}
     for one in grades:
         levels.setdefault(one.sample_id, {})[one.doc_id] = one.grade

@@ -83,7 +83,7 @@ def _any_kind(value: Any, kinds: list[Any] | tuple[Any, ...], schema: Mapping[st
     return coerced[0]
 
 
-def _object(value: Any, schema: Mapping[str, Any], where: str) -> Any:
+def _coerce_to_object(value: Any, schema: Mapping[str, Any], where: str) -> Any:
     if not isinstance(value, dict):
         raise SchemaMismatchError(f"{where} is {_short_repr(value)}, not an object")
     properties = schema.get("properties")
@@ -105,14 +105,14 @@ def _object(value: Any, schema: Mapping[str, Any], where: str) -> Any:
     return coerced
 
 
-def _array(value: Any, schema: Mapping[str, Any], where: str) -> Any:
+def _coerce_array(value: Any, schema: Mapping[str, Any], where: str) -> Any:
     if not isinstance(value, list):
         raise SchemaMismatchError(f"{where} is {_short_repr(value)}, not a list")
     items = schema.get("items")
     return [_coerce(one, items, f"item {number} of {where}") for number, one in enumerate(value, 1)]
 
 
-def _number(value: Any, schema: Mapping[str, Any], where: str) -> int | float:
+def _coerce_number(value: Any, schema: Mapping[str, Any], where: str) -> int | float:
     number = parse_number(value, schema) if isinstance(value, str) else value
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise SchemaMismatchError(f"{where} is {_short_repr(value)}, not a number")
@@ -133,7 +133,7 @@ def _number(value: Any, schema: Mapping[str, Any], where: str) -> int | float:
     return number
 
 
-def _string(value: Any, schema: Mapping[str, Any], where: str) -> str:
+def _coerce_string(value: Any, schema: Mapping[str, Any], where: str) -> str:
     if not isinstance(value, str):
         raise SchemaMismatchError(f"{where} is {_short_repr(value)}, not a text")
     return value
@@ -154,13 +154,13 @@ def _null(value: Any, schema: Mapping[str, Any], where: str) -> None:
 
 
 _KINDS: dict[str, Callable[[Any, Mapping[str, Any], str], Any]] = {
-    "array": _array,
+    "array": _coerce_array,
     "boolean": _boolean,
-    "integer": _number,
+    "integer": _coerce_number,
     "null": _null,
-    "number": _number,
-    "object": _object,
-    "string": _string,
+    "number": _coerce_number,
+    "object": _coerce_to_object,
+    "string": _coerce_string,
 }
 
 

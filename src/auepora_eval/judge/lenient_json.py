@@ -93,11 +93,11 @@ def parse_whole_object(text: str) -> ParsedObject | None:
 
 def _read(text: str, at: int) -> ParsedObject:
     spans: dict[str, tuple[int, int]] = {}
-    value, end = _object(text, at, 1, spans)
+    value, end = _parse_object(text, at, 1, spans)
     return ParsedObject(value, spans, end)
 
 
-def _object(
+def _parse_object(
     text: str, at: int, depth: int, spans: dict[str, tuple[int, int]] | None = None
 ) -> tuple[dict[str, Any], int]:
     members: dict[str, Any] = {}
@@ -120,7 +120,7 @@ def _object(
     return members, at + 1
 
 
-def _array(text: str, at: int, depth: int) -> tuple[list[Any], int]:
+def _parse_array(text: str, at: int, depth: int) -> tuple[list[Any], int]:
     items: list[Any] = []
     at = _skip(text, at + 1)
     while not text.startswith("]", at):
@@ -143,7 +143,7 @@ def _after(text: str, at: int, closing: str) -> int:
 def _key(text: str, at: int) -> tuple[str, int]:
     """A key and where its value may begin."""
     if text[at : at + 1] in _STRINGS:
-        key, at = _string(text, at)
+        key, at = _parse_string(text, at)
     elif word := _WORD.match(text, at):
         key, at = word[0], word.end()
     else:
@@ -159,17 +159,17 @@ def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
     if first in ("{", "["):
         if depth >= _MAX_DEPTH:
             raise _BrokenError("nested too deeply")
-        return (_object if first == "{" else _array)(text, at, depth + 1)
+        return (_parse_object if first == "{" else _parse_array)(text, at, depth + 1)
     if first in _STRINGS:
-        return _string(text, at)
+        return _parse_string(text, at)
     if number := _NUMBER.match(text, at):
-        return _number(number[0]), number.end()
+        return _parse_number(number[0]), number.end()
     if (word := _WORD.match(text, at)) and word[0] in _CONSTANTS:
         return _CONSTANTS[word[0]], word.end()
     raise _failure(text, word.end() if word else at)
 
 
-def _string(text: str, at: int) -> tuple[str, int]:
+def _parse_string(text: str, at: int) -> tuple[str, int]:
     match = _STRINGS[text[at]].match(text, at + 1)
     if match is None:
         raise _TruncatedError
@@ -188,7 +188,7 @@ def _unescape(match: re.Match[str]) -> str:
     return _ESCAPED.get(match[2], match[0])
 
 
-def _number(text: str) -> int | float:
+def _parse_number(text: str) -> int | float:
     if len(text) > _MAX_NUMBER_CHARS:
         raise _BrokenError("a number without end")
     value = int(text) if text.lstrip("-").isdigit() else float(text)

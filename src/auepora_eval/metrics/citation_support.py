@@ -78,7 +78,7 @@ class CitationSupportMetric(VerdictMetric):
         if any(not (output.retrieved[one.place].doc.text or "").strip() for one in judged if one.place is not None):
             return Score.skip("no_text")
         if all(one.place is None for one in judged):
-            return VerdictResult(0.0, _counts(sentences))
+            return VerdictResult(0.0, _citation_counts(sentences))
         return None
 
     def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:
@@ -93,7 +93,7 @@ class CitationSupportMetric(VerdictMetric):
         """The value from the verdicts on all sentences."""
         sentences = self._sentences(output) or ()
         return VerdictResult(
-            await self.value(sentences, document_sources(output.retrieved), verify), _counts(sentences)
+            await self.value(sentences, document_sources(output.retrieved), verify), _citation_counts(sentences)
         )
 
     def add_input_steps(self, steps: DerivationBuilder, sample: EvaluationSample, output: SystemOutputs) -> None:
@@ -127,7 +127,7 @@ class CitationSupportMetric(VerdictMetric):
         return {**super().signature_options(), "citations": self.citations}
 
 
-def _counts(sentences: Sequence[CitedSentence]) -> tuple[float, ...]:
+def _citation_counts(sentences: Sequence[CitedSentence]) -> tuple[float, ...]:
     cited = [one for sentence in sentences for one in sentence.citations]
     uncited = sum(not sentence.citations for sentence in sentences)
     return len(sentences), len(cited), uncited, sum(one.place is None for one in cited)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,14 +10,13 @@ from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs
 from ..judge.entailment import EntailmentFunction, NliModel
 from .claim_evaluation import ClaimEvaluation
+from .derivations_verdicts import add_mean_step
 from .judgement_replay import make_replay_critic, replay_repeats
 from .sources import CheckedStatements, Source
 
 if TYPE_CHECKING:
     from ..judge.critic import JudgeClient
     from .claim_base import ClaimMetric
-
-__all__ = ["add_mean_step", "add_source_steps", "claim_steps"]
 
 Evaluations = Sequence[tuple[int, ClaimEvaluation, tuple[float, ...]]]
 
@@ -99,13 +97,3 @@ def add_source_steps(steps: DerivationBuilder, sources: Iterable[Source]) -> Non
 
 def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def add_mean_step(steps: DerivationBuilder, name: str, values: Sequence[float]) -> Derivation:
-    """Add the last step: the only value, or the mean over the repeats."""
-    if len(values) == 1:
-        return steps.finish_with_value(name, values[0])
-    shown = " + ".join(map(format_number, values))
-    return steps.finish_with_value(
-        f"The mean of {len(values)}: ({shown}) / {len(values)}", math.fsum(values) / len(values)
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,6 @@ from ..core.derivation import Derivation, DerivationBuilder, ExplainContext, for
 from ..core.types import EvaluationSample, SystemOutputs
 from ..judge.entailment import EntailmentFunction, NliModel
 from .claim_verdicts import exact_fraction
-from .derivations_claims import add_mean_step
 from .judgement_replay import make_replay_critic, replay_repeats
 from .sources import CheckedStatements
 
@@ -65,3 +65,13 @@ def _add_verdict_table(steps: DerivationBuilder, checked: Sequence[CheckedStatem
         for statement, verdict in zip(one.statements, one.verdicts, strict=True)
     ]
     steps.table(f"How far each is supported{suffix}", ("statement", "by", "verdict", "why"), rows)
+
+
+def add_mean_step(steps: DerivationBuilder, name: str, values: Sequence[float]) -> Derivation:
+    """Add the last step: the only value, or the mean over the repeats."""
+    if len(values) == 1:
+        return steps.finish_with_value(name, values[0])
+    shown = " + ".join(map(format_number, values))
+    return steps.finish_with_value(
+        f"The mean of {len(values)}: ({shown}) / {len(values)}", math.fsum(values) / len(values)
+    )

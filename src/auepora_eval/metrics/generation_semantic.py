@@ -18,10 +18,9 @@ from ..semantic.devices import Device, Precision
 from ..semantic.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
 from ..semantic.pairs import ACTIVATIONS, PairModel, activation_name, pair_logits
 from ..semantic.sentence_embedder import SentenceTransformerEmbedder
-from .bertscore import BertScoreMetric
 from .semantic_base import Pair, TextPairMetric, TextPairScores
 
-__all__ = ["BertScoreMetric", "CrossEncoderSimilarity", "EmbeddingSimilarity", "SbertSimilarity"]
+__all__ = ["CrossEncoderSimilarity", "EmbeddingSimilarity", "SbertSimilarity"]
 
 
 def score_cosines(batch: Batch, embed: Any, rows: Sequence[Sequence[Pair]]) -> TextPairScores:

@@ -111,7 +111,7 @@ class NuggetRecall(VerdictMetric):
         scores = nugget_scores([(one.importance, level) for one, level in zip(nuggets, levels, strict=True)])
         value = scores[self.variant]
         assert value is not None  # else the sample is skipped
-        return VerdictResult(value, _counts(nuggets, scores))
+        return VerdictResult(value, _nugget_counts(nuggets, scores))
 
     def add_input_steps(self, steps: DerivationBuilder, sample: EvaluationSample, output: SystemOutputs) -> None:
         """The nuggets and their importance."""
@@ -159,10 +159,10 @@ def _nuggets(sample: EvaluationSample) -> list[Nugget] | None:
 
 def _no_nuggets_found(nuggets: Sequence[Nugget]) -> VerdictResult:
     """The result of an answer without any of the nuggets."""
-    return VerdictResult(0.0, _counts(nuggets, nugget_scores([(one.importance, 0.0) for one in nuggets])))
+    return VerdictResult(0.0, _nugget_counts(nuggets, nugget_scores([(one.importance, 0.0) for one in nuggets])))
 
 
-def _counts(nuggets: Sequence[Nugget], scores: dict[str, float | None]) -> tuple[float, ...]:
+def _nugget_counts(nuggets: Sequence[Nugget], scores: dict[str, float | None]) -> tuple[float, ...]:
     vital = sum(one.importance == "vital" for one in nuggets)
     values = (scores[variant] for variant in VARIANTS)
     return (len(nuggets), vital, len(nuggets) - vital, *(math.nan if one is None else one for one in values))

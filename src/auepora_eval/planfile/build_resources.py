@@ -55,14 +55,14 @@ def build_resource(source: ResourceSource, folder: Path, *, timeout: float) -> A
     return _BUILDERS[source.kind](source.options, folder, timeout)
 
 
-def _openai(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
+def _build_openai(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
     from ..judge.openai_compat import OpenAICritic
 
     arguments = dict(options)
     return OpenAICritic(arguments.pop("model"), timeout=timeout, **arguments)
 
 
-def _python(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
+def _build_python(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
     from ..systems.python import load_or_build
 
     path, args = options["path"], options["args"]
@@ -118,16 +118,16 @@ def _nli(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
     return NliModel.of(options)
 
 
-def _recorded(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
+def _build_recorded(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
     from ..judge.recorded import RecordedCritic
 
     return RecordedCritic(options["path"])
 
 
 _BUILDERS: dict[str, Build] = {
-    "openai": _openai,
-    "python": _python,
+    "openai": _build_openai,
+    "python": _build_python,
     "nli": _nli,
-    "recorded": _recorded,
+    "recorded": _build_recorded,
     **{kind: _embedder(kind) for kind in EMBEDDERS},
 }

@@ -90,7 +90,7 @@ def _resource(
 # --- the kinds -------------------------------------------------------------------------------------------------------
 
 
-def _openai(section: PlanSection, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
+def _read_openai(section: PlanSection, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
     """A judge behind an OpenAI-compatible endpoint."""
     value = section.values["openai"]
     inner = section.findings.section(
@@ -144,7 +144,7 @@ OPENAI_KEYS = (
 )  # fmt: skip
 
 
-def _python(section: PlanSection, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
+def _read_python(section: PlanSection, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
     """A resource built by a class or function of the user."""
     path = section.string("python")
     if path is None:
@@ -158,7 +158,9 @@ def _python(section: PlanSection, folder: Path, environment: Environment) -> tup
     }
 
 
-def _recorded(section: PlanSection, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
+def _read_recorded(
+    section: PlanSection, folder: Path, environment: Environment
+) -> tuple[dict[str, Any], Stored] | None:
     """A critic that replays saved judgements."""
     path = section.values["recorded"]
     problem = path_problem(path)
@@ -193,9 +195,9 @@ def _model(kind: str) -> ResourceReader:
 
 EMBEDDERS = ("sentence_transformers", "openai_embeddings")
 RESOURCE_KINDS: dict[str, ResourceReader] = {
-    "openai": _openai,
-    "python": _python,
-    "recorded": _recorded,
+    "openai": _read_openai,
+    "python": _read_python,
+    "recorded": _read_recorded,
     **{kind: _model(kind) for kind in (*EMBEDDERS, "nli")},
 }
 """The readers of the kinds of resources."""

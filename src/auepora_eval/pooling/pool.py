@@ -10,7 +10,7 @@ from typing import Any
 from ..core.errors import BadValueError
 from ..core.types import EvaluationSample, SystemOutputs
 from ..io.grades import Grade, GradeKey
-from ..io.trec_format import judged_levels
+from ..io.trec_write import judged_levels
 
 __all__ = ["Pool", "PooledDocument", "RunContribution", "gold_grades", "pool_outputs"]
 

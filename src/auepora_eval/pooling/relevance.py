@@ -15,7 +15,7 @@ from ..core.errors import JudgeError
 from ..core.secrets import Secrets
 from ..core.types import EvaluationSample
 from ..io.grades import Grade, GradeKey, GradeLog, merge_grade, provenance_counts, write_grades
-from ..io.trec_format import require_trec_id
+from ..io.trec_write import require_trec_id
 from ..judge.budget import model_name
 from ..judge.cache import JudgementCache
 from ..judge.critic import Critic, JudgeClient, JudgeRequest

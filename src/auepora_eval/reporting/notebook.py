@@ -8,7 +8,8 @@ from html import escape
 from ..core.results import Results, display_name
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
-from .charts import Chart, interval_chart
+from .charts.chart import Chart
+from .charts.intervals import interval_chart
 from .charts.labels import clean_label
 from .result_rows import interval_rows
 from .tables import format_value, result_note

@@ -265,7 +265,7 @@ def _with_report(outcome: RunOutcome, plan: Plan, store: RunStore) -> RunOutcome
     """Write the report of the plan; failing to write it is only a warning."""
     if plan.report is None or outcome.results is None:
         return outcome
-    from ..reporting.html.page import write_report
+    from ..reporting.html.build import write_report
 
     try:
         return replace(outcome, report=write_report(outcome.record, plan.report, store=store))

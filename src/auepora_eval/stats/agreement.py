@@ -100,7 +100,7 @@ def kappa_report(
     table = _category_weights(categories, weights)
     value = _kappa(first, second, table)
     why = _NO_PAIR if not len(first) else _ONE_VALUE
-    return _report(
+    return _agreement_report(
         value,
         lambda rows: _kappa(first[rows], second[rows], table),
         len(first),
@@ -186,7 +186,7 @@ def alpha_report(
     def drawn(rows: Ints) -> float:
         return table.alpha(np.bincount(rows, minlength=table.units).astype(np.float64))
 
-    return _report(table.overall(), drawn, table.units, why, draws=draws, seed=seed, level=confidence)
+    return _agreement_report(table.overall(), drawn, table.units, why, draws=draws, seed=seed, level=confidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,7 +210,7 @@ class _RatingTable:
     def of(cls, ratings: Sequence[Sequence[Any]] | npt.NDArray[Any], level: Level) -> _RatingTable:
         if level not in _LEVELS:
             raise BadValueError(f"level {level!r}: choose one of {', '.join(_LEVELS)}")
-        columns = _columns(ratings)
+        columns = _rating_columns(ratings)
         rated = [kept for kept in ([one for one in column if not _missing(one)] for column in columns) if len(kept) > 1]
         values = _ordered({one for column in rated for one in column})
         if level != "nominal":
@@ -270,7 +270,7 @@ class _RatingTable:
         return float(2 * n * (counts @ centred**2))
 
 
-def _columns(ratings: Sequence[Sequence[Any]] | npt.NDArray[Any]) -> list[tuple[Any, ...]]:
+def _rating_columns(ratings: Sequence[Sequence[Any]] | npt.NDArray[Any]) -> list[tuple[Any, ...]]:
     rows = ratings.tolist() if isinstance(ratings, np.ndarray) else [list(row) for row in ratings]
     if isinstance(ratings, np.ndarray) and ratings.ndim != 2:
         raise BadValueError(f"the ratings must be a table with a row per rater, not an array of shape {ratings.shape}")
@@ -294,7 +294,7 @@ def _require_numbers(values: Sequence[Any], level: str) -> None:
 # --- both ------------------------------------------------------------------------------------------------------------
 
 
-def _report(
+def _agreement_report(
     value: float,
     of_rows: Callable[[Ints], float],
     units: int,

@@ -12,7 +12,7 @@ __all__ = ["association_p_value"]
 Floats = npt.NDArray[np.float64]
 
 # How many numbers are permuted at a time.
-_AT_ONCE = 1 << 20
+_ASSOCIATION_CHUNK = 1 << 20
 
 
 def association_p_value(scores: Floats, labels: Floats, *, draws: int = 9_999, seed: int = 0) -> float:
@@ -34,7 +34,7 @@ def association_p_value(scores: Floats, labels: Floats, *, draws: int = 9_999, s
     labels = labels - labels.mean()
     reached = float(ranks @ labels) - 1e-9 * float(np.abs(ranks) @ np.abs(labels))  # ties but for rounding
     rng = np.random.default_rng(seed)
-    rows = max(1, _AT_ONCE // len(ranks))
+    rows = max(1, _ASSOCIATION_CHUNK // len(ranks))
     as_high = 0
     for start in range(0, draws, rows):
         permuted = rng.permuted(np.tile(ranks, (min(rows, draws - start), 1)), axis=1)

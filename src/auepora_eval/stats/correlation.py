@@ -28,7 +28,7 @@ _CONSTANT = "one of the two is the same everywhere"
 
 def pearson(a: Sequence[Any], b: Sequence[Any]) -> float:
     """Pearson's r of the pairs in which neither number is missing (``None`` or NaN)."""
-    return _pearson(*_columns(a, b))
+    return _pearson(*_paired_columns(a, b))
 
 
 def spearman(a: Sequence[Any], b: Sequence[Any]) -> float:
@@ -51,24 +51,24 @@ def pearson_report(
     a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Estimate:
     """``pearson`` with an interval from resampling the pairs."""
-    return _report(_pearson, _columns(a, b), draws=draws, seed=seed, level=level)
+    return _correlation_report(_pearson, _paired_columns(a, b), draws=draws, seed=seed, level=level)
 
 
 def spearman_report(
     a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Estimate:
     """``spearman`` with an interval from resampling the pairs."""
-    return _report(_spearman, _codes(a, b), draws=draws, seed=seed, level=level)
+    return _correlation_report(_spearman, _codes(a, b), draws=draws, seed=seed, level=level)
 
 
 def kendall_report(
     a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Estimate:
     """``kendall`` with an interval from resampling the pairs."""
-    return _report(_kendall, _codes(a, b), draws=draws, seed=seed, level=level)
+    return _correlation_report(_kendall, _codes(a, b), draws=draws, seed=seed, level=level)
 
 
-def _report(
+def _correlation_report(
     statistic: Callable[[npt.NDArray[Any], npt.NDArray[Any]], float],
     columns: tuple[npt.NDArray[Any], npt.NDArray[Any]],
     *,
@@ -93,7 +93,7 @@ def _report(
     return Estimate(value, interval, n)
 
 
-def _columns(a: Sequence[Any], b: Sequence[Any]) -> tuple[Floats, Floats]:
+def _paired_columns(a: Sequence[Any], b: Sequence[Any]) -> tuple[Floats, Floats]:
     if len(a) != len(b):
         raise AlignmentError(len(a), len(b), what=("numbers in the first column", "numbers in the second"))
     try:
@@ -110,7 +110,7 @@ def _codes(a: Sequence[Any], b: Sequence[Any]) -> tuple[Ints, Ints]:
 
     A column is sorted once, not once per draw.
     """
-    first, second = _columns(a, b)
+    first, second = _paired_columns(a, b)
     return np.unique(first, return_inverse=True)[1], np.unique(second, return_inverse=True)[1]
 
 

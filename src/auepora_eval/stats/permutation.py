@@ -27,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 
 # As in ``sign_flips``: how many signs are in memory at once, and how many clusters have a sign of their own.
-_AT_ONCE = 1 << 21
+_PERMUTATION_CHUNK = 1 << 21
 _MAX_UNITS = 1 << 16
 _GRID = 1e9
 
@@ -165,6 +165,6 @@ def _all_swaps(units: int) -> Iterator[Floats]:
 
 def _random_swaps(units: int, draws: int, seed: int) -> Iterator[Floats]:
     """Random swaps, some at a time; the same ones that ``sign_flips`` draws."""
-    at_once = max(1, min(draws, _AT_ONCE // max(units, 1)))
+    at_once = max(1, min(draws, _PERMUTATION_CHUNK // max(units, 1)))
     for bits in random_bits(units, draws, seed, at_once=at_once):
         yield bits[:, :units].astype(np.float64)

@@ -89,7 +89,7 @@ def corrected_mean(
     these N and no others: then nothing is uncertain once all of them are labelled. Without ``use_scores`` the labels
     stand alone, which is right for scores that are not better than chance.
     """
-    scores, labels = _columns(scores, labels)
+    scores, labels = _score_label_columns(scores, labels)
     labelled = np.isfinite(labels)
     known, codes = labels[labelled], encode_clusters(clusters, len(scores))
     inner = None if codes is None else codes[labelled]
@@ -120,7 +120,7 @@ def corrected_difference(
     """
     scores = paired_differences(first_scores, second_scores)
     labels = paired_differences(first_labels, second_labels)
-    scores, labels = _columns(scores, labels)
+    scores, labels = _score_label_columns(scores, labels)
     labelled, codes = np.isfinite(labels), encode_clusters(clusters, len(scores))
     one, two = (np.asarray(each, dtype=np.float64)[labelled] for each in (first_labels, second_labels))
     inner = None if codes is None else codes[labelled]
@@ -252,7 +252,7 @@ def _skewness(values: Floats) -> float:
     return float(np.mean(deviations**3)) / squares**1.5 if squares > 0 else math.inf
 
 
-def _columns(scores: Floats, labels: Floats) -> tuple[Floats, Floats]:
+def _score_label_columns(scores: Floats, labels: Floats) -> tuple[Floats, Floats]:
     scores, labels = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
     if scores.shape != labels.shape or scores.ndim != 1:
         raise AlignmentError(scores.size, labels.size, what=("scores", "labels"))

@@ -26,7 +26,7 @@ Ints = npt.NDArray[np.intp]
 # More units than this are pooled into this many groups, which are permuted together, so that the cost stops growing.
 _PERMUTED = 1 << 12
 # How many scores are permuted at a time.
-_AT_ONCE = 1 << 20
+_TUKEY_CHUNK = 1 << 20
 
 
 def tukey_hsd(scores: Floats, clusters: Ints | None = None, *, draws: int = 10_000, seed: int = 0) -> Floats:
@@ -69,7 +69,7 @@ def _all_permutations(sums: Floats) -> Iterator[Floats]:
 def _random_permutations(sums: Floats, draws: int, seed: int) -> Iterator[Floats]:
     """The runs' totals under random permutations, some at a time."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    at_once = max(1, _AT_ONCE // sums.size)
+    at_once = max(1, _TUKEY_CHUNK // sums.size)
     for start in range(0, draws, at_once):
         rows = min(at_once, draws - start)
         yield rng.permuted(np.broadcast_to(sums, (rows, *sums.shape)), axis=2).sum(axis=1)

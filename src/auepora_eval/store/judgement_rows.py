@@ -46,7 +46,7 @@ class StoredJudgement:
     """``answer``, ``raw``, ``message``, ``usage`` and further details."""
 
 
-def _upsert() -> str:
+def _upsert_judgement() -> str:
     quoted = ", ".join(f'"{name}"' for name in _COLUMNS)
     marks = ", ".join("?" * len(_COLUMNS))
     updates = ", ".join(f'"{name}" = excluded."{name}"' for name in _COLUMNS if name not in _KEY)
@@ -55,14 +55,14 @@ def _upsert() -> str:
     return f"INSERT INTO eval_judgements ({quoted}) VALUES ({marks}) ON CONFLICT ({keys}) DO UPDATE SET {updates}"  # noqa: S608
 
 
-_UPSERT = _upsert()
+_UPSERT_JUDGEMENT = _upsert_judgement()
 
 
 def write_judgements(
     database: Database, connection: Connection, run_id: str, rows: Sequence[StoredJudgement], secrets: Secrets
 ) -> None:
     """Write judgements; one of the same request is replaced."""
-    database.execute_many(connection, _UPSERT, [_row(run_id, one, secrets) for one in rows])
+    database.execute_many(connection, _UPSERT_JUDGEMENT, [_row(run_id, one, secrets) for one in rows])
 
 
 def _row(run_id: str, one: StoredJudgement, secrets: Secrets) -> tuple[Any, ...]:

@@ -29,12 +29,12 @@ _CHUNK = 1000
 _MAX_ERROR_LENGTH = 500
 _ID_FIELDS = ("sample_id", "doc_id", "parent_id", "citations")
 """Fields with ids, which are never redacted: scores depend on them."""
-_INSERT = (
+_INSERT_OUTPUT = (
     'INSERT INTO eval_query_results (run_id, "position", repeat, sample_id, error, outputs) VALUES (?, ?, ?, ?, ?, ?)'
 )
-_INSERT_NEW = f"{_INSERT} ON CONFLICT DO NOTHING"
-_UPSERT = (
-    f'{_INSERT} ON CONFLICT (run_id, repeat, "position") DO UPDATE '
+_INSERT_NEW_OUTPUT = f"{_INSERT_OUTPUT} ON CONFLICT DO NOTHING"
+_UPSERT_OUTPUT = (
+    f'{_INSERT_OUTPUT} ON CONFLICT (run_id, repeat, "position") DO UPDATE '
     "SET sample_id = excluded.sample_id, error = excluded.error, outputs = excluded.outputs"
 )
 Row = tuple[str, int, int, str, str | None, bytes]
@@ -65,7 +65,7 @@ def _redact(secrets: Secrets, output: SystemOutputs) -> SystemOutputs:
 
 def write_outputs(database: Database, connection: Connection, rows: list[Row], *, replace: bool) -> None:
     """Write rows; an existing one is kept, or replaced."""
-    database.execute_many(connection, _UPSERT if replace else _INSERT_NEW, rows)
+    database.execute_many(connection, _UPSERT_OUTPUT if replace else _INSERT_NEW_OUTPUT, rows)
 
 
 def read_output_chunk(

@@ -18,7 +18,7 @@ from .texts import TextKeys, TextReader
 __all__ = ["PackedSamples", "pack_samples", "read_sample_ids", "read_samples", "sample_chunks", "write_samples"]
 
 _CHUNK = 1000
-_INSERT = 'INSERT INTO eval_samples (fingerprint, "position", sample) VALUES (?, ?, ?) ON CONFLICT DO NOTHING'
+_INSERT_SAMPLE = 'INSERT INTO eval_samples (fingerprint, "position", sample) VALUES (?, ?, ?) ON CONFLICT DO NOTHING'
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def write_samples(database: Database, connection: Connection, packed: PackedSamp
     known = select(table.c.position).where(table.c.fingerprint == packed.fingerprint).limit(1)
     if connection.execute(known).first() is None:
         rows = [(packed.fingerprint, position, data) for position, data in enumerate(packed.rows)]
-        database.execute_many(connection, _INSERT, rows)
+        database.execute_many(connection, _INSERT_SAMPLE, rows)
 
 
 def sample_chunks(connection: Connection, fingerprint: str) -> Iterator[list[bytes]]:

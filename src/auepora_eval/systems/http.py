@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 from .._version import __version__
 from ..calling.policy import is_positive
-from ..calling.retry import parse_retry_after
 from ..core.errors import BadTypeError, BadValueError, SystemCallError
+from ..core.retry import parse_retry_after
 from ..core.secrets import Secrets
 from ..core.types import EvaluationSample, SystemOutputs
 from .addresses import Address, check_headers, parse_address, without_userinfo

@@ -11,8 +11,7 @@ from typing import Any
 
 from ...core.errors import BadValueError, MissingDependencyError
 from .labels import clean_label
-from .svg import render_svg
-from .svg.render import plot_width
+from .svg.render import plot_width, render_svg
 from .theme import BACKGROUND, Theme, apply_theme, plain_colour, require_theme
 
 __all__ = ["FORMATS", "Chart", "chart_format"]

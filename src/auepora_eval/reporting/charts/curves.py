@@ -35,8 +35,8 @@ MAX_LINES = len(SERIES)
 MAX_PANELS = 12
 MAX_POINTS = 400
 """The number of points drawn per line, evenly chosen."""
-_HEIGHT = 220.0
-_LOG_SCALE_RATIO = 20
+_CURVE_HEIGHT = 220.0
+_LOG_K_RATIO = 20
 
 
 def curve_over_k(curves: Curves, *, title: str = "Retrieval over the cut-off k", axis: str = "k") -> Chart:
@@ -173,7 +173,7 @@ def _line_panel(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> J
     marks = {"type": "point", "filled": True, "opacity": 1, "size": 45}
     layers.append({"data": {"values": rows}, "mark": marks, "encoding": point})
     alone = next(iter(curves)) if len(curves) == 1 else ""
-    return view(layers, height=_HEIGHT, title=", ".join(filter(None, [group, alone])))
+    return view(layers, height=_CURVE_HEIGHT, title=", ".join(filter(None, [group, alone])))
 
 
 def _ordered_points(points: Sequence[Row]) -> list[tuple[float, list[float], int]]:
@@ -192,7 +192,7 @@ def _ordered_points(points: Sequence[Row]) -> list[tuple[float, list[float], int
 
 def _number_axis(points: Sequence[Row], axis: str) -> Json:
     positions = sorted({float(one["at"]) for one in points})
-    if len(positions) > 1 and positions[0] > 0 and positions[-1] / positions[0] > _LOG_SCALE_RATIO:
+    if len(positions) > 1 and positions[0] > 0 and positions[-1] / positions[0] > _LOG_K_RATIO:
         return number_channel(
             "at", _with_ticks(log_range([positions[0], positions[-1]]), positions), title=axis, grid=False
         )

@@ -26,7 +26,7 @@ Values = Sequence[float | None] | Mapping[str, Sequence[float | None]]
 BINS = 20
 _MAX_BARS = 8
 """Up to this number of distinct values, each has a bar instead of bins."""
-_HEIGHT = 140.0
+_HISTOGRAM_HEIGHT = 140.0
 _MIN_LABEL_GAP = 0.09
 """The minimum distance of two labels on one line, as a fraction of the axis."""
 _MAX_RUNS = 8
@@ -151,7 +151,7 @@ def _histogram_drawer(span: AxisRange, runs: Mapping[str, Floats], axis: str) ->
         bars = {"type": "rect", "color": SERIES[0], "opacity": 0.75}
         return view(
             [{"data": {"values": rows}, "mark": bars, "encoding": encoding}, *_marker_layers(marks, along)],
-            height=_HEIGHT,
+            height=_HISTOGRAM_HEIGHT,
             title=run,
         )
 
@@ -213,7 +213,7 @@ def _bar_drawer(distinct: Floats, runs: Mapping[str, Floats], axis: str) -> Any:
                     "encoding": {"x": along, "y": up, "text": {"field": "text", "type": "nominal"}},
                 },
             ],
-            height=_HEIGHT,
+            height=_HISTOGRAM_HEIGHT,
             title=run,
         )
 

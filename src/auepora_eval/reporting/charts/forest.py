@@ -64,7 +64,7 @@ def forest_chart(
     present = {name: style for name, style in VERDICTS.items() if name in verdicts}
     grouped = group_into_panels(kept, "delta")
     views = [
-        _panel(members, clean_label(group, longest=80), present, legend=index == 0)
+        _forest_panel(members, clean_label(group, longest=80), present, legend=index == 0)
         for index, (group, members) in enumerate(grouped)
     ]
     first, second = (clean_label(name, longest=40) for name in names)
@@ -88,7 +88,7 @@ def _verdict(row: Row) -> str:
     return verdict if verdict in VERDICTS and row.get("primary", True) else _NOT_TESTED
 
 
-def _panel(rows: Sequence[Row], title: str, present: Mapping[str, tuple[str, str]], *, legend: bool) -> Json:
+def _forest_panel(rows: Sequence[Row], title: str, present: Mapping[str, tuple[str, str]], *, legend: bool) -> Json:
     labels = unique_labels(row.get("name", "") for row in rows)
     span = linear_range([end for row in rows for end in row_values(row, "delta")], zero=True)
     across, along = band_channel("name", labels), number_channel("delta", span)

@@ -42,7 +42,7 @@ def interval_chart(rows: Sequence[Row], *, title: str = "Scores with 95 % interv
         return Chart(message_spec(heading, "there are no results"))
     unreliable = any(row.get("doubt") and len(row_values(row)) == 3 for row in kept)
     views = [
-        _panel(members, clean_label(group, longest=80), unreliable=unreliable, legend=index == 0)
+        _interval_panel(members, clean_label(group, longest=80), unreliable=unreliable, legend=index == 0)
         for index, (group, members) in enumerate(group_into_panels(kept))
     ]
     without = sum(not row_values(row) for row in kept)
@@ -68,7 +68,7 @@ def slices_chart(rows: Sequence[Row], name: str, *, whole: float | None = None, 
     for one in dict.fromkeys(str(row.get("slice") or "") for row in kept):
         members = [{**row, "name": row.get("group", "")} for row in kept if str(row.get("slice") or "") == one]
         name_ = clean_label(one, longest=80)
-        views.append(_panel(members, name_, unreliable=unreliable, legend=not views, span=span, whole=overall))
+        views.append(_interval_panel(members, name_, unreliable=unreliable, legend=not views, span=span, whole=overall))
     subtitle = [] if overall is None else [f"the dashed line is the value over all samples, {format_number(overall)}"]
     subtitle += filter(None, [omitted_rows_note(rows, "group")])
     text = describe([_summary([{**row, "name": f"{row.get('slice')} {row.get('group')}"} for row in kept]), *subtitle])
@@ -82,7 +82,7 @@ def _span(rows: Sequence[Row], extra: Sequence[float] = ()) -> AxisRange:
     return linear_range(ends, zero=True)
 
 
-def _panel(
+def _interval_panel(
     rows: Sequence[Row],
     title: str,
     *,

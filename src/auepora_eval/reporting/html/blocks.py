@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from markupsafe import Markup
+
     class SupportsSvg(Protocol):
         """An object that renders itself as SVG."""
 
@@ -210,3 +212,15 @@ class Report:
     sections: Sequence[ReportSection] = field(default_factory=list)
     build_info: str = ""
     """Creation time and version."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFragment:
+    """Markup, style, script and data that a page embeds."""
+
+    html: Markup
+    """The content of the section until the script fills it."""
+    css: str
+    script: str
+    data: list[tuple[str, str, str]]
+    """The id, type and text of each block of data."""

@@ -62,7 +62,7 @@ def _blocks(run: StoredRun, result: MetricResult) -> list[Block]:
     if card_data.formula:
         blocks.append(Code(card_data.formula))
     blocks += [Prose(paragraph) for paragraph in card_data.text]
-    blocks.append(DefinitionList(_facts(run, result, card_data)))
+    blocks.append(DefinitionList(_card_facts(run, result, card_data)))
     if card_data.choices:
         rows: list[Row] = [[Cell(one.key), Cell(one.value, code=True), one.words] for one in card_data.choices]
         blocks.append(simple_table([TableColumn("choice"), TableColumn("here"), TableColumn("what it means")], rows))
@@ -72,7 +72,7 @@ def _blocks(run: StoredRun, result: MetricResult) -> list[Block]:
     return blocks
 
 
-def _facts(run: StoredRun, result: MetricResult, card_data: Card) -> list[tuple[str, str | Cell]]:
+def _card_facts(run: StoredRun, result: MetricResult, card_data: Card) -> list[tuple[str, str | Cell]]:
     facts: list[tuple[str, str | Cell]] = [
         (f"in {run.letter}" if run.letter else "here", f"{describe_result(result)}."),
         ("judges", f"{card_data.target_title}: {card_data.question}"),

@@ -21,7 +21,7 @@ def latency_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     if not any(run.timings for run in runs):
         return None
     groups = [
-        RowGroup([_row(name, times) for name, times in run.timings.items()], run.label if run.letter else "")
+        RowGroup([_latency_row(name, times) for name, times in run.timings.items()], run.label if run.letter else "")
         for run in runs
         if run.timings
     ]
@@ -40,7 +40,7 @@ def latency_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     )
 
 
-def _row(name: str, times: Floats) -> Row:
+def _latency_row(name: str, times: Floats) -> Row:
     quantiles = np.quantile(times, QUANTILES, method="inverted_cdf")
     numbers = [float(times.mean()), *map(float, quantiles), float(times.max())]
     return [Cell(name), f"{len(times):,}", *map(seconds_text, numbers)]

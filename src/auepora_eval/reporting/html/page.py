@@ -5,29 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...compare.stores import Store, open_store
 from ...core.errors import BadValueError
-from ...core.gc_pause import gc_paused
-from ...io.files import atomic_write
-from ...store.cached_store import CachedStore
-from ...store.records import RunRecord
-from ...store.runs import RunStore
 from ..control_characters import escape_control_characters
-from .blocks import Figure, Report
-from .browser.pack import PageFragment, build_browser
-from .build import build_report
-from .markdown_report import report_markdown
+from .blocks import Figure, PageFragment, Report
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-__all__ = ["render_page", "report_html", "write_report"]
 
 MEDIUM, NARROW = 400, 340
 """Charts wider than the first value get a second rendering, as wide as the second value, for phones."""
@@ -36,54 +23,6 @@ MAX_TEXT_LENGTH = 1500
 _CODE_SPAN = re.compile(r"`([^`\n]{1,200})`")
 _BREAK_POINTS = re.compile(r"(?<=[a-z0-9][_@\[,])(?=[a-z0-9])")
 _IDS = re.compile(r"chart-[0-9a-f]{12}-(title|desc)")
-MARKDOWN = (".md", ".markdown")
-
-
-def write_report(
-    runs: str | RunRecord | Sequence[str | RunRecord],
-    path: str | Path = "report.html",
-    *,
-    store: Store = None,
-    baseline: str | RunRecord | None = None,
-    title: str | None = None,
-) -> Path:
-    """Write a report of stored runs to one file and return its path: HTML, or Markdown for a name in ``.md``.
-
-    One run is shown by itself, two are compared (the second with the first), more make a leaderboard. ``baseline`` is
-    put before the others. Runs are named as in ``RunStore.find``: an id or its prefix, a name, ``latest``. The HTML is
-    self-contained: no network, no other file.
-    """
-    path = Path(path)
-    with open_store(store) as opened, gc_paused():
-        records = _records(opened, runs, baseline)
-        if path.suffix.lower() in MARKDOWN:
-            text = report_markdown(build_report(CachedStore(opened), records, title=title))
-        else:
-            text = report_html(opened, records, title=title)
-    with atomic_write(path) as file:
-        file.write(text.encode("utf-8", "replace"))
-    return path
-
-
-def report_html(store: RunStore, records: Sequence[RunRecord], *, title: str | None = None) -> str:
-    """The HTML report of these runs."""
-    once = CachedStore(store)
-    return render_page(build_report(once, records, title=title), build_browser(once, records))
-
-
-def _records(
-    store: RunStore, runs: str | RunRecord | Sequence[str | RunRecord], baseline: str | RunRecord | None
-) -> list[RunRecord]:
-    listed = [runs] if isinstance(runs, (str, RunRecord)) else list(runs)
-    named = listed if baseline is None else [baseline, *listed]
-    records = [store.find(one) if isinstance(one, str) else one for one in named]
-    if not records:
-        raise BadValueError("name a run to report on; `auepora runs` lists them")
-    ids = [one.run_id for one in records]
-    for run_id in ids:
-        if ids.count(run_id) > 1:
-            raise BadValueError(f"{run_id} is listed twice; name each run once")
-    return records
 
 
 def render_page(report: Report, browser: PageFragment | None = None) -> str:

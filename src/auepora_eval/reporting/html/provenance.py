@@ -23,14 +23,14 @@ def provenance_section(runs: Sequence[StoredRun]) -> ReportSection:
             Details(f"Plan of {name}", [Code(json.dumps(run.record.plan, indent=2, ensure_ascii=False, default=str))]),
             Details(f"Signatures of {name}", [_signatures(run)]),
         ]
-        facts = DefinitionList(_facts(run))
+        facts = DefinitionList(_run_facts(run))
         blocks += [facts, *folds] if len(runs) == 1 else [Details(name, [facts, *folds])]
     return ReportSection(
         "provenance", "Provenance", blocks, "What these numbers were made of, so that they can be made again."
     )
 
 
-def _facts(run: StoredRun) -> list[tuple[str, str | Cell]]:
+def _run_facts(run: StoredRun) -> list[tuple[str, str | Cell]]:
     record, (done, failed) = run.record, run.counts
     facts: list[tuple[str, str | Cell]] = [
         ("run", Cell(record.run_id, code=True)),

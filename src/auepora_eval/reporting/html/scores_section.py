@@ -42,7 +42,7 @@ def scores_table(run: StoredRun) -> Table:
     """A row per metric under its target."""
     groups = []
     for target, entry in TARGETS.items():
-        rows: list[Row] = [_row(run, one) for one in run.results if one.target is target]
+        rows: list[Row] = [_score_row(run, one) for one in run.results if one.target is target]
         if rows:
             groups.append(RowGroup(rows, entry.title, entry.question))
     columns = [
@@ -55,7 +55,7 @@ def scores_table(run: StoredRun) -> Table:
     return Table(columns, groups)
 
 
-def _row(run: StoredRun, result: MetricResult) -> Row:
+def _score_row(run: StoredRun, result: MetricResult) -> Row:
     definition = run.definition(result)
     low, high = definition.range
     scored = result.details.get("num_scored")

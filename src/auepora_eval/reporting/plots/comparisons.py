@@ -12,15 +12,11 @@ from ...compare.types import CompareReport, ComparisonKind, MetricComparison
 from ...core.errors import BadValueError
 from ...core.results import Results, display_name
 from ...core.types import TargetCategory
-from ..charts import (
-    Chart,
-    causes_chart,
-    forest_chart,
-    noise_curve,
-    scatter_chart,
-    split_chart,
-    wins_losses_chart,
-)
+from ..charts.causes import causes_chart
+from ..charts.chart import Chart
+from ..charts.curves import noise_curve
+from ..charts.forest import forest_chart, split_chart
+from ..charts.queries import scatter_chart, wins_losses_chart
 from ..curve import Curve
 
 __all__ = [

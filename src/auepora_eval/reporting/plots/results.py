@@ -13,16 +13,11 @@ from ...core.errors import BadValueError, UnknownMetricError
 from ...core.results import Results, display_name
 from ...core.types import MetricResult, TargetCategory
 from ...stats.interval import mean_interval
-from ..charts import (
-    Chart,
-    causes_chart,
-    curve_over_k,
-    distribution_chart,
-    interval_chart,
-    latency_chart,
-    quality_by_rank,
-    slices_chart,
-)
+from ..charts.causes import causes_chart
+from ..charts.chart import Chart
+from ..charts.curves import curve_over_k, quality_by_rank
+from ..charts.distributions import distribution_chart, latency_chart
+from ..charts.intervals import interval_chart, slices_chart
 from ..result_rows import interval_rows, metric_range, result_row
 
 __all__ = [

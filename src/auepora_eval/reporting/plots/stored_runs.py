@@ -18,7 +18,9 @@ from ...perturb.systems import PERTURBATION
 from ...store.records import RunRecord
 from ...store.run_rows import PERTURBED_TAG
 from ...store.runs import RunStore
-from ..charts import Chart, curve_over_k, latency_chart, noise_curve, quality_by_rank
+from ..charts.chart import Chart
+from ..charts.curves import curve_over_k, noise_curve, quality_by_rank
+from ..charts.distributions import latency_chart
 from ..html.rankings import hits_by_span, retrieval_curves
 from ..html.split_section import find_replay, stored_splits
 from ..html.stored_run import StoredRun, score_column

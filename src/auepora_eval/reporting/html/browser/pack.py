@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,31 +11,15 @@ from ....core.gc_pause import gc_paused
 from ....core.types import EvaluationSample
 from ....store.records import RunRecord
 from ....store.runs import RunStore
+from ..blocks import PageFragment
 from .blocks import MIME, BlockWriter, DocumentTexts, compress_block, json_bytes
 from .listing import MAX_START_LENGTH, ColumnBuffer, first_hit_kinds, label_columns, metric_columns, run_columns
 from .marks import WordIndex
 from .queries import query_json, sample_json
 from .sources import MAX_SEARCHED_LENGTH, RunSource, read_run
 
-if TYPE_CHECKING:
-    from markupsafe import Markup
-
-__all__ = ["SCRIPTS", "PageFragment", "build_browser"]
-
 SCRIPTS = ("dom", "unpack", "filter", "list", "query", "app")
 """The parts of the script, in dependency order."""
-
-
-@dataclass(frozen=True, slots=True)
-class PageFragment:
-    """Markup, style, script and data that a page embeds."""
-
-    html: Markup
-    """The content of the section until the script fills it."""
-    css: str
-    script: str
-    data: list[tuple[str, str, str]]
-    """The id, type and text of each block of data."""
 
 
 def build_browser(store: RunStore, records: Sequence[RunRecord], *, base: RunRecord | None = None) -> PageFragment:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from auepora_eval.calling.policy import CallPolicy
-from auepora_eval.calling.retry import MAX_RETRY_AFTER, Backoff, is_transient, parse_retry_after, retry_after
 from auepora_eval.core.errors import SystemCallError
+from auepora_eval.core.retry import MAX_RETRY_AFTER, Backoff, is_transient, parse_retry_after, retry_after
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from helpers.calls import KINDS, asked, in_kind, number, own
 

@@ -54,7 +54,7 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 
 docs: $(VENV)/.dev
-	$(BIN)/python -m auepora_eval.reporting.metric_cards docs/metrics
+	$(BIN)/python -m auepora_eval.report.cards docs/metrics
 	$(BIN)/python -m auepora_eval.cli.reference docs/cli-reference.md
 
 # A hundred seeded wrong turns in the metric kernels: nearly all must be noticed.

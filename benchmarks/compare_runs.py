@@ -14,11 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from auepora_eval import Document, EvaluationSample
-from auepora_eval.compare.metric_comparisons import compare_metrics
-from auepora_eval.core.metrics_base import BatchMetric
+from auepora_eval.compare.metrics import compare_metrics
+from auepora_eval.core.metrics_base import BatchMetric, make_result
 from auepora_eval.core.registry import metric
 from auepora_eval.core.scores import Scores
-from auepora_eval.core.scoring import make_result
 from auepora_eval.store.runs import RunStore
 
 MEANS = [f"{name}@{k}" for name in ("recall", "precision", "hit_rate", "ndcg") for k in (1, 3, 5, 10)]

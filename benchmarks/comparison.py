@@ -14,9 +14,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from auepora_eval.stats.adjust import max_t
-from auepora_eval.stats.paired_bootstrap import PairedStatistics, paired_bootstraps
-from auepora_eval.stats.sign_flips import sign_flips
+from auepora_eval.stats.difference import PairedStatistics, paired_bootstraps
+from auepora_eval.stats.permutation import max_t, sign_flips
 
 from .timing import best_times
 

@@ -15,9 +15,8 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from auepora_eval.stats.bootstrap import bootstrap_interval, bootstrap_interval_of
-from auepora_eval.stats.interval import Interval, mean_interval
-from auepora_eval.stats.quantile import quantile_interval
+from auepora_eval.stats.bootstrap import bootstrap_interval, bootstrap_interval_of, quantile_interval
+from auepora_eval.stats.intervals import Interval, mean_interval
 from auepora_eval.stats.roc import auroc
 
 Floats = npt.NDArray[np.float64]

@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
-from auepora_eval.calling.calls import call_system
-from auepora_eval.calling.policy import CallPolicy, Task, TaskOutput
 from auepora_eval.core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
+from auepora_eval.systems.calls import call_system
+from auepora_eval.systems.workers import CallPolicy, Task, TaskOutput
 
 from .timing import best_times
 

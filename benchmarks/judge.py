@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from auepora_eval import EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate
-from auepora_eval.core.judged_metric import JudgedMetric
-from auepora_eval.judge.critic import JudgeClient, Judgement, JudgeRequest, StructuredCritic, Usage
-from auepora_eval.judge.openai_compat import OpenAICritic
-from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.judge.critic import JudgeClient, Judgement, JudgePolicy, JudgeRequest, StructuredCritic, Usage
+from auepora_eval.judge.metric import JudgedMetric
+from auepora_eval.judge.openai import OpenAICritic
 from auepora_eval.judge.session import JudgeSession
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auepora_eval.stats.adjust import max_t
-from auepora_eval.stats.difference import paired_interval
-from auepora_eval.stats.interval import Interval
-from auepora_eval.stats.paired_bootstrap import paired_bootstrap
-from auepora_eval.stats.sign_flips import sign_flips
+from auepora_eval.stats.difference import paired_bootstrap, paired_interval
+from auepora_eval.stats.intervals import Interval
+from auepora_eval.stats.permutation import max_t, sign_flips
 
 from .coverage import (
     BOOTSTRAP_FLAGS,

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from auepora_eval import EvaluationSample, SystemOutputs, evaluate
-from auepora_eval.core.executors import ProcessExecutor
+from auepora_eval.engine.executors import ProcessExecutor
 
 from .made_texts import make_texts
 

@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.core.metrics_base import BatchMetric
+from auepora_eval.core.metrics_base import BatchMetric, make_result
 from auepora_eval.core.registry import metric
 from auepora_eval.core.scores import Scores
-from auepora_eval.core.scoring import make_result
-from auepora_eval.reporting.html.build import write_report
+from auepora_eval.report.pages import write_report
 from auepora_eval.store.records import RunRecord, StoredOutput
 from auepora_eval.store.runs import RunStore
 

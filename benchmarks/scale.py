@@ -27,14 +27,14 @@ from statistics import median
 from typing import Any
 
 from auepora_eval import evaluate_files
-from auepora_eval.core.engine import evaluate_sources, resolve_metrics
-from auepora_eval.core.executors import Scorable, ScoredBatch, SerialExecutor
-from auepora_eval.core.gc_pause import gc_paused
 from auepora_eval.core.metrics_base import BatchMetric
+from auepora_eval.engine.evaluate import evaluate_sources, resolve_metrics
+from auepora_eval.engine.executors import Scorable, ScoredBatch, SerialExecutor
 from auepora_eval.judge.critic import Judgement, JudgeRequest, StructuredCritic, Usage
+from auepora_eval.runtime.processes import gc_paused
 from auepora_eval.scale.ray_executor import RayExecutor
 from auepora_eval.scale.ray_worker import pack_scores, unpack_scores
-from auepora_eval.scale.shards import needs_parents, sharded_sources
+from auepora_eval.scale.sharded import needs_parents, sharded_sources
 
 from .processes import PAIRS
 from .scale_data import write_texts
@@ -209,7 +209,7 @@ def _cost(metrics: list[Any], data: str, out: str, parts: Path) -> tuple[float, 
 
 
 def _semantic() -> list[Any]:
-    from auepora_eval.semantic.models import find_installed_model
+    from auepora_eval.models.loading import find_installed_model
 
     model = find_installed_model()
     return [] if model is None else [{"sbert_similarity": {"model": model, "device": "cpu"}}]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
-from auepora_eval.semantic.models import ModelSource, find_installed_model, load_sentence_transformer
+from auepora_eval.models.loading import ModelSource, find_installed_model, load_sentence_transformer
 
 from .timing import best_times
 

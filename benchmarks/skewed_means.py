@@ -16,8 +16,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from auepora_eval.stats.interval import mean_interval
-from auepora_eval.stats.student_t import t_quantile
+from auepora_eval.stats.intervals import mean_interval, t_quantile
 
 from .coverage import Floats, Generator, rarely_positive, zero_inflated
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from auepora_eval import Results, evaluate_trec
 from auepora_eval.io.trec import Reader, load_qrels, load_run
-from auepora_eval.io.trec_parts.arrow_reader import arrow_is_installed
+from auepora_eval.io.trec_arrow import arrow_is_installed
 
 from .peers import print_missing_peers
 from .rankings import make_rankings

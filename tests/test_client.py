@@ -27,7 +27,7 @@ from auepora_eval import (
     SystemOutputs,
     TargetCategory,
 )
-from auepora_eval.core.errors import (
+from auepora_eval.errors import (
     AlignmentError,
     BadTypeError,
     BadValueError,
@@ -38,7 +38,7 @@ from auepora_eval.core.errors import (
 from auepora_eval.examples.example_plan import CORPUS, build_dataset
 from auepora_eval.examples.simple_rag import build
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
-from auepora_eval.semantic import models
+from auepora_eval.models import loading as models
 from helpers.builders import output, sample
 from helpers.requirements import need
 from helpers.terminal import terminal

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from auepora_eval.engine.paper_tables import dual_evaluate, evaluate_queries, paper_evaluate
 from auepora_eval.metrics.classification import NEGateMetrics
 from auepora_eval.metrics.k_policy import compute_k_eff
 from auepora_eval.metrics.ranking import map_at_k, mrr_at_k, ndcg_at_k, recall_at_k
-from auepora_eval.metrics.retrieval_eval import dual_evaluate, evaluate_queries, paper_evaluate
 
 IDS = st.text("abcdé文", max_size=2)
 ROWS = st.lists(

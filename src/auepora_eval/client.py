@@ -12,24 +12,24 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .calling.policy import CallPolicy
-from .calling.systems import as_system
 from .core.batch import check_samples
 from .core.conventions import PRESETS, Conventions
 from .core.dataset import InMemoryDataset
-from .core.engine import Metrics, Progress, evaluate, resolve_metrics
-from .core.errors import AueporaWarning, BadTypeError, BadValueError
 from .core.metrics_base import Metric
 from .core.registry import Spec
 from .core.results import Results
-from .core.runner import AueporaEvaluator, require_distinct_ids
 from .core.slices import SliceSpec
 from .core.types import EvaluationSample, SystemOutputs
-from .io.align import align_outputs, unmatched_warnings
+from .engine.evaluate import Metrics, Progress, evaluate, resolve_metrics
+from .errors import AueporaWarning, BadTypeError, BadValueError
+from .io.join import align_outputs, unmatched_warnings
 from .io.jsonl import load_jsonl_dataset, read_outputs
-from .reporting.progress import progress as progress_line
-from .reporting.tables import results_table, slices_tables
-from .semantic.models import CROSS_ENCODER, find_cached_cross_encoder, find_installed_model
+from .models.loading import CROSS_ENCODER, find_cached_cross_encoder, find_installed_model
+from .render.tables import results_table, slices_tables
+from .render.terminal import progress as progress_line
+from .systems.interfaces import as_system
+from .systems.runner import AueporaEvaluator, require_distinct_ids
+from .systems.workers import CallPolicy
 
 __all__ = ["ClientReport", "RAGEvaluationClient"]
 

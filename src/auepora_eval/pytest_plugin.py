@@ -16,9 +16,9 @@ import pytest
 if TYPE_CHECKING:
     from .compare.types import MetricComparison
     from .core.results import Results
-    from .gates.kinds import Gate
     from .gates.report import GateReport
-    from .running.run import RunOutcome
+    from .plan.gates import Gate
+    from .runs.run import RunOutcome
     from .store.runs import RunStore
 
 __all__ = ["assert_gates", "auepora_run"]
@@ -38,8 +38,8 @@ def assert_gates(
     and samples. ``store`` is the store of both runs, by default that of ``result``.
     """
     __tracebackhide__ = True
-    from .core.errors import AueporaWarning, BadValueError
-    from .gates.rendering import gates_table
+    from .errors import AueporaWarning, BadValueError
+    from .gates.report import gates_table
 
     outcome = None if isinstance(result, list) else result
     results = result if isinstance(result, list) else result.results
@@ -68,9 +68,7 @@ def _check(
     store: str | Path | RunStore | None,
 ) -> GateReport:
     from .gates.check import check_gates
-    from .gates.grammar import parse_gates
-    from .gates.kinds import needs_baseline
-    from .gates.names import require_known_names
+    from .plan.gates import needs_baseline, parse_gates, require_known_names
 
     slices = list(dict.fromkeys(name for one in results for name in one.slices))
     gates = require_known_names(parse_gates(texts), [one.name for one in results], slices=slices)
@@ -91,7 +89,7 @@ def _check(
 def _check_stored_run(
     store: RunStore, outcome: RunOutcome, results: Results, gates: list[Gate], against: str | RunOutcome | None
 ) -> GateReport:
-    from .gates.baseline import check_run, get_baseline
+    from .gates.check import check_run, get_baseline
 
     name = against if against is None or isinstance(against, str) else against.record.run_id
     baseline = None if name is None else get_baseline(store, name)
@@ -118,7 +116,7 @@ def auepora_run(
         against: str | None = None,
         **changes: Any,
     ) -> RunOutcome:
-        from .running.plans import run_plan
+        from .runs.run import run_plan
 
         monkeypatch.setattr(sys, "path", sys.path[:])  # a plan adds its folder to it
         near_test = request.path.parent / plan

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.io.nuggets import read_nuggets
+from auepora_eval.io.labels import read_nuggets
 
 JUDGE = r"""
 import re
-from auepora_eval.core.errors import JudgeError
+from auepora_eval.errors import JudgeError
 from auepora_eval.judge.critic import Judgement, StructuredCritic
 
 def framed(prompt, name):

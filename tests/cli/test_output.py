@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.cli.output import output_format
+from auepora_eval.cli.options import output_format
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -167,7 +167,7 @@ FILES: list[tuple[tuple[Files, list[str]], bool, str]] = [  # files and argument
 
 
 @pytest.mark.parametrize(("given", "refused", "why"), FILES, ids=[row[-1] for row in FILES])
-@pytest.mark.filterwarnings("ignore::auepora_eval.core.errors.AueporaWarning")
+@pytest.mark.filterwarnings("ignore::auepora_eval.errors.AueporaWarning")
 def test_score_and_validate_agree(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

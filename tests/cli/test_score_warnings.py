@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.cli.data_warnings import warn_unmatched_ids
+from auepora_eval.cli.options import warn_unmatched_ids
 from auepora_eval.core.conventions import Conventions
 
 Run = Callable[..., tuple[int, str, str]]

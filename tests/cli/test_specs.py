@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.cli.specs import alias_notes, parse_spec, parse_specs
+from auepora_eval.cli.options import alias_notes, parse_spec, parse_specs
 from auepora_eval.core.conventions import Conventions
-from auepora_eval.core.errors import BadValueError
 from auepora_eval.core.registry import Spec, metric
+from auepora_eval.errors import BadValueError
 
 Run = Callable[..., tuple[int, str, str]]
 

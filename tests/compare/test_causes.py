@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.compare.causes import Cause, MetricScope, QueryChange, cause_counts, cause_of, explain_changes
-from auepora_eval.compare.query_outputs import GoldRanks, QueryOutput
-from auepora_eval.core.errors import BadValueError, SignatureMismatchError
+from auepora_eval.compare.chunks import GoldRanks, QueryOutput
+from auepora_eval.compare.queries import Cause, MetricScope, QueryChange, cause_counts, cause_of, explain_changes
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.running.plans import run_system
-from auepora_eval.running.scoring import rescore
+from auepora_eval.errors import BadValueError, SignatureMismatchError
+from auepora_eval.runs.run import run_system
+from auepora_eval.runs.scoring import rescore
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
 from helpers.builders import output, sample

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from auepora_eval import EvaluationSample, MetricResult, SampleMetric, Score, SystemOutputs, TargetCategory
-from auepora_eval.compare.metric_comparisons import compare_metrics
-from auepora_eval.core.errors import BadValueError, UnknownMetricError, UnknownRunError
+from auepora_eval.compare.metrics import compare_metrics
 from auepora_eval.core.metrics_base import Metric
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.scores import Scores
-from auepora_eval.running.scoring import rescore
+from auepora_eval.errors import BadValueError, UnknownMetricError, UnknownRunError
+from auepora_eval.runs.scoring import rescore
 from auepora_eval.store.records import RunStatus
 from auepora_eval.store.runs import RunStore
 from helpers.stored_runs import run, samples, scored

@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 from auepora_eval.compare import MetricComparison, compare_runs, render_report_md, write_report
-from auepora_eval.compare.causes import Cause, QueryChange, explain_changes
-from auepora_eval.compare.leaderboard import Leaderboard, build_leaderboard
-from auepora_eval.compare.leaderboard_tables import leaderboard_markdown, leaderboard_text
-from auepora_eval.compare.report_notes import alternative_differences, signed
-from auepora_eval.compare.tables import comparison_text
+from auepora_eval.compare.leaderboard import Leaderboard, alternative_differences, build_leaderboard, signed
+from auepora_eval.compare.queries import Cause, QueryChange, explain_changes
+from auepora_eval.compare.rendering import comparison_text, leaderboard_markdown, leaderboard_text
 from auepora_eval.core.scores import Scores
 from auepora_eval.store.runs import RunStore
 from helpers.stored_runs import Answer, run, samples, scored

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.compare.metric_comparisons import MetricComparisons, compare_metrics
+from auepora_eval.compare.metrics import MetricComparisons, compare_metrics
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.examples import quickstart
 from auepora_eval.examples.quickstart.systems import baseline, bm25
-from auepora_eval.io.load import load_dataset
-from auepora_eval.running.plans import run_system
+from auepora_eval.io.join import load_dataset
+from auepora_eval.runs.run import run_system
 from auepora_eval.store.runs import RunStore
 from helpers.requirements import need
 

@@ -16,13 +16,13 @@ from auepora_eval import (
     TargetCategory,
 )
 from auepora_eval.compare.leaderboard import build_leaderboard
-from auepora_eval.compare.metric_comparisons import compare_metrics
+from auepora_eval.compare.metrics import compare_metrics
 from auepora_eval.compare.runs import compare_runs
 from auepora_eval.compare.types import MetricComparison
-from auepora_eval.core.errors import BadValueError
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.registry import Spec, metric
 from auepora_eval.core.scores import Scores
+from auepora_eval.errors import BadValueError
 from auepora_eval.store.records import RunRecord, RunStatus
 from auepora_eval.store.runs import RunStore
 from helpers.golden_runs import found as returned

@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import event, select
 
 from auepora_eval.compare import AggregateMetrics, compute_aggregate, golden_report, store_aggregate
-from auepora_eval.core.errors import (
+from auepora_eval.core.types import EvaluationSample, SystemOutputs
+from auepora_eval.errors import (
     AueporaWarning,
     BadValueError,
     DataFileError,
@@ -20,7 +21,6 @@ from auepora_eval.core.errors import (
     StoreError,
     UnknownRunError,
 )
-from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.io.golden import save_golden
 from auepora_eval.store import RunStatus, RunStore
 from auepora_eval.store.schema import runs

@@ -2,9 +2,9 @@
 
 import pytest
 
-from auepora_eval.compare.match import Rank, rank_of
+from auepora_eval.compare.golden import Rank, rank_of
 from auepora_eval.core.types import Document, SystemOutputs
-from auepora_eval.features.gold_match import GoldDocument, Matching
+from auepora_eval.features.hits import GoldDocument, Matching
 from helpers.golden_runs import chunk, found
 
 

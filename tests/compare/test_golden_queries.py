@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.compare import ComparisonKind, QueryComparison, compare_queries
-from auepora_eval.compare.aggregate import aggregate_of
+from auepora_eval.compare.golden import aggregate_of
 from auepora_eval.compare.queries import QueryComparisons, compare_run_outputs, comparison_kind
 from auepora_eval.compare.stores import RunOutputs
-from auepora_eval.core.errors import BadValueError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
-from auepora_eval.io.fingerprint import dataset_fingerprint
+from auepora_eval.errors import BadValueError
+from auepora_eval.io.golden import dataset_fingerprint
 from auepora_eval.store import RunRecord, RunStatus, RunStore
 from helpers.golden_runs import chunk, found, found_at, golden, put_run
 

@@ -22,7 +22,7 @@ from auepora_eval.compare import (
     version_notes,
     write_report,
 )
-from auepora_eval.core.errors import BadValueError, DataFileError
+from auepora_eval.errors import BadValueError, DataFileError
 from auepora_eval.store import RunRecord, RunStore
 from helpers.golden_runs import chunk, found, golden, put_run
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from auepora_eval.compare.leaderboard import build_leaderboard
-from auepora_eval.compare.metric_comparisons import compare_metrics
-from auepora_eval.core.errors import BadValueError
-from auepora_eval.stats.tukey import tukey_hsd
+from auepora_eval.compare.metrics import compare_metrics
+from auepora_eval.errors import BadValueError
+from auepora_eval.stats.permutation import tukey_hsd
 from auepora_eval.store.runs import RunStore
 from helpers.stored_runs import samples, scored
 

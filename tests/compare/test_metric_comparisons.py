@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from auepora_eval import Response, SystemOutputs, evaluate, metric
-from auepora_eval.compare.metric_comparisons import compare_metrics
+from auepora_eval.compare.metrics import compare_metrics
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.core.scores import Scores
 from auepora_eval.core.types import EvaluationSample
-from auepora_eval.running.plans import run_system
+from auepora_eval.runs.run import run_system
 from auepora_eval.stats.difference import newcombe_interval
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore

@@ -13,14 +13,14 @@ import pytest
 from auepora_eval import EvaluationSample, SystemOutputs, evaluate
 from auepora_eval.compare.analysis import compute_comparisons
 from auepora_eval.compare.leaderboard import build_leaderboard
-from auepora_eval.compare.metric_comparisons import build_comparisons, compare_metrics
+from auepora_eval.compare.metrics import build_comparisons, compare_metrics
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.core.conventions import PRESETS, Conventions
 from auepora_eval.core.metrics_base import BatchMetric, Metric
 from auepora_eval.core.reduce import Mean
 from auepora_eval.core.registry import metric
-from auepora_eval.core.repeats import evaluate_repeats
 from auepora_eval.core.results import Results
+from auepora_eval.engine.repeats import evaluate_repeats
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
 from helpers.builders import output, sample
@@ -247,7 +247,7 @@ def compared(
     }
 
 
-@pytest.mark.filterwarnings("ignore::auepora_eval.core.errors.AueporaWarning")  # of samples that say odd things
+@pytest.mark.filterwarnings("ignore::auepora_eval.errors.AueporaWarning")  # of samples that say odd things
 def test_removing_outputs_never_helps(store: RunStore) -> None:
     """No value of a sample rises by it, and no verdict turns into better or equal."""
     for seed in range(90 if profile() == "thorough" else 18):

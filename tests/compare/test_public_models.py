@@ -9,10 +9,10 @@ import pytest
 
 from auepora_eval import EvaluationSample, Response, SystemOutputs
 from auepora_eval.compare.leaderboard import build_leaderboard
-from auepora_eval.compare.metric_comparisons import compare_metrics
+from auepora_eval.compare.metrics import compare_metrics
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.scores import Scores
-from auepora_eval.running.plans import run_system
+from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
 from helpers.requirements import need, need_data

@@ -9,10 +9,10 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.compare import compare_metrics, compare_queries
-from auepora_eval.compare.causes import Cause, explain_changes
 from auepora_eval.compare.leaderboard import build_leaderboard
-from auepora_eval.core.errors import BadValueError
-from auepora_eval.running.plans import run_system
+from auepora_eval.compare.queries import Cause, explain_changes
+from auepora_eval.errors import BadValueError
+from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
 

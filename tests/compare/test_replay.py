@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.calling.policy import CallPolicy
-from auepora_eval.compare.split import split_difference
-from auepora_eval.core.errors import BadTypeError, BadValueError
+from auepora_eval.compare.runs import split_difference
 from auepora_eval.core.metrics_base import BatchMetric, SampleMetric
 from auepora_eval.core.rag_interface import SimpleRAGSystem
 from auepora_eval.core.registry import metric
@@ -27,11 +25,14 @@ from auepora_eval.core.types import (
     SystemOutputs,
     TargetCategory,
 )
+from auepora_eval.errors import BadTypeError, BadValueError
 from auepora_eval.examples.quickstart.systems import baseline
-from auepora_eval.running.plans import run_system
-from auepora_eval.running.replay import REPLAY_TAG, swap_replay
+from auepora_eval.runs.replay import swap_replay
+from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import RunRecord, RunStatus, StoredOutput
+from auepora_eval.store.rows import REPLAY_TAG
 from auepora_eval.store.runs import RunStore
+from auepora_eval.systems.workers import CallPolicy
 
 RIGHT, WRONG = Document("right", "paris"), Document("wrong", "london")
 METRICS = ["exact_match", "recall@1"]

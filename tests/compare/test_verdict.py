@@ -4,9 +4,9 @@ import math
 
 import pytest
 
+from auepora_eval.compare.analysis import require_margin, verdict_of
 from auepora_eval.compare.types import Verdict
-from auepora_eval.compare.verdict import require_margin, verdict_of
-from auepora_eval.core.errors import BadValueError, UnknownMetricError
+from auepora_eval.errors import BadValueError, UnknownMetricError
 
 ROWS: list[tuple[float | None, float | None, bool, tuple[float, float] | None, float | None, Verdict, str]] = [
     (0.1, 0.01, True, (0.05, 0.15), None, "better", "more of what is good"),

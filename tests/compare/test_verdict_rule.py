@@ -9,21 +9,16 @@ import numpy.typing as npt
 import pytest
 
 from auepora_eval.compare.analysis import compute_comparisons
-from auepora_eval.compare.comparison_input import ComparisonInput
-from auepora_eval.compare.markdown import render_report_md
-from auepora_eval.compare.metric_comparisons import compare_metrics
-from auepora_eval.compare.metric_meta import MetricMeta
-from auepora_eval.compare.run_pairs import MetricPair
+from auepora_eval.compare.metrics import compare_metrics
+from auepora_eval.compare.pairing import MetricMeta, MetricPair
+from auepora_eval.compare.rendering import comparison_summary, comparison_text, render_report_md
 from auepora_eval.compare.runs import compare_runs
-from auepora_eval.compare.summary import comparison_summary
-from auepora_eval.compare.tables import comparison_text
-from auepora_eval.compare.types import CompareReport, MetricComparison, Verdict
+from auepora_eval.compare.types import CompareReport, ComparisonInput, MetricComparison, Verdict
 from auepora_eval.core.reduce import Mean
 from auepora_eval.core.scores import Scores
-from auepora_eval.reporting.html.comparison_page import compare_stored_runs, comparison_verdict
-from auepora_eval.reporting.html.stored_run import StoredRun
-from auepora_eval.stats.adjust import joint_level
-from auepora_eval.stats.sign_flips import sign_flips
+from auepora_eval.report.figures import StoredRun
+from auepora_eval.report.pages import compare_stored_runs, comparison_verdict
+from auepora_eval.stats.permutation import joint_level, sign_flips
 from auepora_eval.store.runs import RunStore
 from helpers.requirements import examples
 from helpers.stored_runs import samples, scored

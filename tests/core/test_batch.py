@@ -12,8 +12,8 @@ import pytest
 
 from auepora_eval import AueporaWarning, evaluate
 from auepora_eval.core.batch import Batch, failure_reason, warn_notes
-from auepora_eval.core.errors import AlignmentError, BadTypeError, BadValueError
 from auepora_eval.core.types import Document, RetrievedDocument, SystemOutputs
+from auepora_eval.errors import AlignmentError, BadTypeError, BadValueError
 from auepora_eval.features.hits import gold_positions
 from auepora_eval.features.rankings import rankings
 from helpers.builders import output, sample

@@ -5,9 +5,8 @@ import pickle
 import pytest
 
 from auepora_eval import BatchMetric, Conventions, metric
-from auepora_eval.core.conventions import PRESETS, auto_conventions
-from auepora_eval.core.errors import BadValueError, SignatureMismatchError, UnknownConventionError
-from auepora_eval.core.signature import Signature
+from auepora_eval.core.conventions import PRESETS, Signature, auto_conventions
+from auepora_eval.errors import BadValueError, SignatureMismatchError, UnknownConventionError
 
 SIGNATURES = [  # spec, conventions, signature
     ("recall@5", "auepora", "recall@5|empty:skip|v1"),

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.exact import ExactSum, exact_sum
+from auepora_eval.core.reduce import ExactSum, exact_sum
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
 

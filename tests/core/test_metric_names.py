@@ -24,11 +24,11 @@ from auepora_eval import (
     evaluate,
     metric,
 )
-from auepora_eval.core.errors import BadValueError, MetricDefinitionError
 from auepora_eval.core.metrics_base import REMOVED_HOOKS
 from auepora_eval.core.registry import spec_of
+from auepora_eval.errors import BadValueError, MetricDefinitionError
 from auepora_eval.metrics.additional import DistinctN
-from auepora_eval.metrics.retrieval_basic import RecallAtK
+from auepora_eval.metrics.retrieval import RecallAtK
 from auepora_eval.metrics.retrieval_metrics import PrecisionAtK
 
 SAMPLES = [EvaluationSample(str(place), "Who?") for place in range(2)]

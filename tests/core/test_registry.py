@@ -6,9 +6,10 @@ import pytest
 
 from auepora_eval import AueporaWarning, Metric, SampleMetric, Score, TargetCategory, metric, register
 from auepora_eval.core import registry
-from auepora_eval.core.aliases import canonical_name
 from auepora_eval.core.conventions import CONVENTION_NAMES
-from auepora_eval.core.errors import (
+from auepora_eval.core.registry import Spec, canonical_name, metric_info, metric_infos, spec_of
+from auepora_eval.core.types import EvaluationSample, SystemOutputs
+from auepora_eval.errors import (
     BadTypeError,
     BadValueError,
     MetricDefinitionError,
@@ -16,11 +17,8 @@ from auepora_eval.core.errors import (
     UnknownMetricError,
     UnknownOptionError,
 )
-from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of
-from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.metrics.additional import IntraListDiversity, MeanLatency, QuantileLatency
-from auepora_eval.metrics.retrieval_basic import RecallAtK
-from auepora_eval.metrics.retrieval_ranking import MeanAveragePrecision
+from auepora_eval.metrics.retrieval import MeanAveragePrecision, RecallAtK
 
 ROUND_TRIPS: list[Spec] = [
     "recall@5",

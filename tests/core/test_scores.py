@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.core.reduce import Mean
 from auepora_eval.core.scores import Score, Scores, Status
+from auepora_eval.errors import BadTypeError, BadValueError
 
 
 def mask(*flags: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

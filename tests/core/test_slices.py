@@ -18,9 +18,9 @@ from auepora_eval import (
     evaluate_stream,
     metric,
 )
-from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.core.metrics_base import with_name
 from auepora_eval.core.slices import Slice, parse_slices, sample_value, sort_groups
+from auepora_eval.errors import BadTypeError, BadValueError
 from auepora_eval.metrics.wrappers import SlicedMetric
 
 METRICS: list[Any] = ["token_f1", "bleu", "exact_match", {"noise_robustness": {"base": "exact_match"}}, "distinct_n"]

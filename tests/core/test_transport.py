@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.core.transport import pack, unpack
+from auepora_eval.core.batch import pack, unpack
 from auepora_eval.core.types import UnknownRanking
 
 VALUE = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.tuples(st.integers()) | st.just({1, 2})

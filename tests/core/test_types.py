@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from auepora_eval.core import errors
+from auepora_eval import errors
 from auepora_eval.core.targets import TARGETS, describe_target
 from auepora_eval.core.types import (
     Document,

@@ -9,14 +9,22 @@ import pytest
 
 from auepora_eval.cli.main import main
 from auepora_eval.core.batch import Batch
-from auepora_eval.core.judged_metric import JudgedMetric
 from auepora_eval.core.registry import metric_infos
 from auepora_eval.core.scores import Scores
+from auepora_eval.crosscheck.checks import (
+    MODEL_OPTIONS,
+    CrossCheck,
+    DeviationTally,
+    merge_checks,
+    model_checks,
+    plain_checks,
+    relative_deviation,
+    roc_checks,
+    specs_to_check,
+)
 from auepora_eval.crosscheck.peers import DEFECTS, PEERS, peer_checks
-from auepora_eval.crosscheck.plain_definitions import MODEL_OPTIONS, model_checks, plain_checks, specs_to_check
-from auepora_eval.crosscheck.report import CrossCheck, DeviationTally, merge_checks, relative_deviation
-from auepora_eval.crosscheck.roc import roc_checks
-from auepora_eval.metrics.retrieval_basic import RecallAtK
+from auepora_eval.judge.metric import JudgedMetric
+from auepora_eval.metrics.retrieval import RecallAtK
 from auepora_eval.metrics.retrieval_judged import RBP
 from helpers.requirements import examples, need
 
@@ -104,7 +112,7 @@ def few_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a few metrics are checked."""
     names = ("bleu", "mrr", "noise_robustness", "rbp", "recall")
     few = {name: metric_infos()[name] for name in names}
-    monkeypatch.setattr("auepora_eval.crosscheck.plain_definitions.metric_infos", lambda: few)
+    monkeypatch.setattr("auepora_eval.crosscheck.checks.metric_infos", lambda: few)
 
 
 def test_command_agrees_and_names_known_defects(capsys: pytest.CaptureFixture[str], few_metrics: None) -> None:

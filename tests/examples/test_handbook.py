@@ -11,7 +11,7 @@ import pytest
 
 from auepora_eval import Document, evaluate_rankings
 from auepora_eval.core.conventions import PRESETS
-from auepora_eval.examples.quickstart import handbook
+from auepora_eval.examples.quickstart import systems as handbook
 from auepora_eval.text.refusal import REFUSAL_PATTERNS
 from helpers.checks import for_each
 from helpers.requirements import REPO

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.core.errors import JudgeError
+from auepora_eval.errors import JudgeError
 from auepora_eval.examples.llm_critic import ServerCritic, main
 
 

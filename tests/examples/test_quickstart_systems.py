@@ -19,10 +19,18 @@ from auepora_eval import (
     evaluate,
 )
 from auepora_eval.core.rag_interface import SimpleRAGSystem
-from auepora_eval.examples.quickstart import handbook, systems
-from auepora_eval.examples.quickstart.generators import REFUSAL, BestSentenceGenerator, LeadSentenceGenerator
-from auepora_eval.examples.quickstart.retrievers import BM25Retriever, SharedWordsRetriever
-from auepora_eval.examples.quickstart.words import sentences, stems, weights
+from auepora_eval.examples.quickstart import systems
+from auepora_eval.examples.quickstart import systems as handbook
+from auepora_eval.examples.quickstart.systems import (
+    REFUSAL,
+    BestSentenceGenerator,
+    BM25Retriever,
+    LeadSentenceGenerator,
+    SharedWordsRetriever,
+    sentences,
+    stems,
+    weights,
+)
 from auepora_eval.io.jsonl import load_jsonl_dataset
 
 NAMES = ("bm25", "baseline")

@@ -4,10 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import BadTypeError, BadValueError
-from auepora_eval.gates.grammar import parse_gate, parse_gates
-from auepora_eval.gates.kinds import CoverageGate, DeltaGate, Gate, SliceFilter, ValueGate, VerdictGate, needs_baseline
-from auepora_eval.gates.names import require_known_names
+from auepora_eval.errors import BadTypeError, BadValueError
+from auepora_eval.plan.gates import (
+    CoverageGate,
+    DeltaGate,
+    Gate,
+    SliceFilter,
+    ValueGate,
+    VerdictGate,
+    needs_baseline,
+    parse_gate,
+    parse_gates,
+    require_known_names,
+)
 
 GOOD = [  # text, what it is without its text, why
     ("recall@5 >= 0.80", ValueGate("", "recall@5", ">=", 0.8), "a value"),

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.core.errors import PlanError
-from auepora_eval.planfile.changes import plan_changes
-from auepora_eval.planfile.prepare import prepare
-from auepora_eval.planfile.read import plan_problems, read_plan
+from auepora_eval.errors import PlanError
+from auepora_eval.plan.model import plan_changes
+from auepora_eval.plan.prepare import plan_problems, prepare, read_plan
 from helpers.user_project import Project
 
 HEAD = "dataset: data.jsonl\noutputs: out.jsonl\n"

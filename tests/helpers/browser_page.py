@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from auepora_eval.reporting.html.blocks import PageFragment
-from auepora_eval.reporting.html.browser.pack import build_browser
+from auepora_eval.render.blocks import PageFragment
+from auepora_eval.report.browser.pack import build_browser
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
 from helpers import requirements

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.core.metrics_base import make_result
 from auepora_eval.core.registry import metric
 from auepora_eval.core.scores import Score, Scores
-from auepora_eval.core.scoring import make_result
 from auepora_eval.core.types import MetricResult, TargetCategory
-from auepora_eval.store.judgement_rows import StoredJudgement
 from auepora_eval.store.records import RunRecord, StoredOutput
+from auepora_eval.store.rows import StoredJudgement
 from auepora_eval.store.runs import RunStore
 
 PWN = "window.pwned = (window.pwned || 0) + 1; alert('pwned')"

@@ -5,21 +5,16 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from auepora_eval.reporting.charts import (
-    Chart,
-    causes_chart,
+from auepora_eval.render.charts.chart import Chart
+from auepora_eval.render.charts.curves import (
     curve_over_k,
     distribution_chart,
-    forest_chart,
-    interval_chart,
     latency_chart,
     noise_curve,
     quality_by_rank,
-    scatter_chart,
-    slices_chart,
-    split_chart,
-    wins_losses_chart,
 )
+from auepora_eval.render.charts.intervals import forest_chart, interval_chart, slices_chart, split_chart
+from auepora_eval.render.charts.queries import causes_chart, scatter_chart, wins_losses_chart
 
 HOSTILE = [
     "</text><script>alert(1)</script>",

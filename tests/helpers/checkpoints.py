@@ -6,14 +6,13 @@ from typing import Any
 
 from auepora_eval import evaluate
 from auepora_eval.core.conventions import Conventions
-from auepora_eval.core.engine import evaluate_sources, resolve_metrics
-from auepora_eval.core.executors import Executor
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.results import Results
 from auepora_eval.core.slices import parse_slices
-from auepora_eval.scale.checkpoint import CheckpointExecutor, open_checkpoint
-from auepora_eval.scale.manifest import Manifest, manifest_for
+from auepora_eval.engine.evaluate import evaluate_sources, resolve_metrics
+from auepora_eval.engine.executors import Executor
+from auepora_eval.scale.checkpoint import CheckpointExecutor, Manifest, manifest_for, open_checkpoint
 from helpers.generated_files import METRICS, Numbered, rows
 
 TOTAL, SIZE = 157, 10

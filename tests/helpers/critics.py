@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from auepora_eval.core.errors import JudgeError
+from auepora_eval.errors import JudgeError
 from auepora_eval.judge.critic import Judgement, JudgeRequest, LLMCritic, StructuredCritic, Usage
 
 

@@ -23,7 +23,7 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?")
 SYSTEM = """
 import os, signal, time
 from auepora_eval import Document, Response, RetrievedDocument, StructuredCritic, SystemOutputs
-from auepora_eval.core.errors import JudgeError
+from auepora_eval.errors import JudgeError
 from auepora_eval.judge.critic import Judgement, Usage
 
 class Retriever:

@@ -20,7 +20,7 @@ from auepora_eval import (
     evaluate,
     metric,
 )
-from auepora_eval.core.errors import JudgeError
+from auepora_eval.errors import JudgeError
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 
 # --- data ------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from auepora_eval import EvaluationSample, LLMCritic, MetricResult, Results, StructuredCritic, SystemOutputs
-from auepora_eval.core.errors import AueporaWarning, JudgeError
+from auepora_eval.errors import AueporaWarning, JudgeError
 from auepora_eval.io.jsonl import load_jsonl_dataset, load_jsonl_outputs
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from helpers.golden import GOLDEN

@@ -21,7 +21,7 @@ import pytest
 from auepora_eval import RunStore, run_system
 from auepora_eval.cli.main import main
 from auepora_eval.compare import compute_aggregate, store_aggregate
-from auepora_eval.io.load import load_dataset
+from auepora_eval.io.join import load_dataset
 from helpers.golden import GOLDEN
 
 DATA = GOLDEN / "store"

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from auepora_eval.examples.quickstart.handbook import corpus
-from auepora_eval.examples.quickstart.retrievers import BM25Retriever
+from auepora_eval.examples.quickstart.systems import BM25Retriever, corpus
 
 
 def langchain() -> Any:

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from auepora_eval import BatchMetric, EvaluationSample, SystemOutputs, metric
-from auepora_eval.core.registry import Spec
-from auepora_eval.core.resources import use_resources
+from auepora_eval.core.registry import Spec, use_resources
 from helpers.builders import output, sample
 from helpers.critics import SteadyBareCritic, SteadyCritic, SteadyYesNoCritic, shares_words
 from helpers.tiny_models import FOLDER, model_path

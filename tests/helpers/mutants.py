@@ -15,11 +15,11 @@ from helpers.requirements import REPO
 
 KERNELS = [
     "metrics/ranking.py",
-    "metrics/judged_ranking.py",
-    "metrics/retrieval_basic.py",
-    "metrics/retrieval_ranking.py",
+    "metrics/ranking.py",
+    "metrics/retrieval.py",
+    "metrics/retrieval.py",
     "metrics/retrieval_judged.py",
-    "metrics/retrieval_cost.py",
+    "metrics/retrieval.py",
     "metrics/retrieval_spans.py",
     "features/hits.py",
     "stats/roc.py",

@@ -12,12 +12,11 @@ import numpy as np
 
 from auepora_eval import EvaluationSample, SampleMetric, Score, SystemOutputs, TargetCategory
 from auepora_eval.core.batch import Batch
-from auepora_eval.core.errors import DataFileError, MissingDependencyError
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.scores import Scores
-from auepora_eval.metrics.generation_semantic import SbertSimilarity
-from auepora_eval.scale.ray_cluster import import_ray
-from auepora_eval.scale.ray_executor import RayExecutor
+from auepora_eval.errors import DataFileError, MissingDependencyError
+from auepora_eval.metrics.semantic import SbertSimilarity
+from auepora_eval.scale.ray_executor import RayExecutor, import_ray
 from helpers.builders import output, sample
 from helpers.requirements import check_marked_slow, missing
 

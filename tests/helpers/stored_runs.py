@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.core.metrics_base import BatchMetric, Metric
+from auepora_eval.core.metrics_base import BatchMetric, Metric, make_result, sample_clusters
 from auepora_eval.core.registry import Spec, metric
 from auepora_eval.core.scores import Scores
-from auepora_eval.core.scoring import make_result, sample_clusters
-from auepora_eval.running.plans import run_system
+from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from auepora_eval.reporting import progress as module
+from auepora_eval.render import terminal as module
 
 
 class Terminal(io.StringIO):

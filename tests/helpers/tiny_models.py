@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from auepora_eval.semantic.models import quiet_loading
+from auepora_eval.models.loading import quiet_loading
 from helpers.requirements import check_marked_slow, need
 
 WORDS = [

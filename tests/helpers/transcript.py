@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from auepora_eval.core.errors import JudgeError
+from auepora_eval.errors import JudgeError
 from auepora_eval.judge.critic import Judgement, JudgeRequest, StructuredCritic, Usage
 from helpers.critics import framed
 

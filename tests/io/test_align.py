@@ -2,9 +2,9 @@
 
 import pytest
 
-from auepora_eval.core.errors import AueporaError, BadValueError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
-from auepora_eval.io.align import AlignedOutputs, align_outputs
+from auepora_eval.errors import AueporaError, BadValueError
+from auepora_eval.io.join import AlignedOutputs, align_outputs
 
 
 def samples(ids: str) -> list[EvaluationSample]:

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import AueporaError, AueporaWarning, BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.core.types import Document, EvaluationSample, Response
+from auepora_eval.errors import AueporaError, AueporaWarning, BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.io.beir import save_beir
 from auepora_eval.io.formats import guess_format
-from auepora_eval.io.load import iter_samples, load_dataset
-from auepora_eval.io.reader_types import Problems
+from auepora_eval.io.join import iter_samples, load_dataset
+from auepora_eval.io.problems import Problems
 
 CORPUS = """\
 {"_id": "d1", "title": "Faust", "text": "A play."}

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import AueporaError
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.errors import AueporaError
 from auepora_eval.io import codec
 from auepora_eval.io.codec import LineError, decode_output, decode_sample, encode_output, encode_sample
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.errors import AueporaError, BadValueError, DataFileError
 from auepora_eval.io import formats
 from auepora_eval.io.convert import convert_files
-from auepora_eval.io.files import read_lines, write_lines
 from auepora_eval.io.formats import Format
+from auepora_eval.io.join import load_outputs
 from auepora_eval.io.jsonl import (
     load_jsonl_dataset,
     load_jsonl_outputs,
@@ -20,9 +20,9 @@ from auepora_eval.io.jsonl import (
     save_jsonl_dataset,
     save_jsonl_outputs,
 )
-from auepora_eval.io.load import load_outputs
-from auepora_eval.io.reader_types import ParsedOutput, ParsedSample, Problems
+from auepora_eval.io.problems import ParsedOutput, ParsedSample, Problems
 from auepora_eval.io.validate import validate_files
+from auepora_eval.runtime.files import read_lines, write_lines
 
 SAMPLES = [
     EvaluationSample("1", "q1", [Document("d", "t")], reference_answer=Response("r"), labels={"a": 1}),

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import metric
-from auepora_eval.core.errors import AueporaError, AueporaWarning, DataFileError, DuplicateIdError
 from auepora_eval.core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
+from auepora_eval.errors import AueporaError, AueporaWarning, DataFileError, DuplicateIdError
 from auepora_eval.io.corpus import Corpus, with_texts
+from auepora_eval.io.join import load_dataset, load_outputs
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
-from auepora_eval.io.load import load_dataset, load_outputs
-from auepora_eval.io.reader_types import Problems
+from auepora_eval.io.problems import Problems
 
 LINES = b"""\
 {"doc_id": "a", "text": "Alpha"}

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import AueporaError, AueporaWarning, MissingDependencyError
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.errors import AueporaError, AueporaWarning, MissingDependencyError
 from auepora_eval.io.codec import encode_output, encode_sample
 from auepora_eval.io.formats import Role, formats, get_format, guess_format
-from auepora_eval.io.load import iter_outputs, iter_samples
-from auepora_eval.io.reader_types import ParsedSample, Problems
+from auepora_eval.io.join import iter_outputs, iter_samples
+from auepora_eval.io.problems import ParsedSample, Problems
 from helpers.requirements import missing
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.core.errors import BadValueError, DataFileError
+from auepora_eval.errors import BadValueError, DataFileError
 from auepora_eval.io.grades import (
     Grade,
     GradeLog,
@@ -18,7 +18,7 @@ from auepora_eval.io.grades import (
     read_grades,
     write_grades,
 )
-from auepora_eval.io.load import load_dataset
+from auepora_eval.io.join import load_dataset
 from auepora_eval.io.trec import load_qrels
 
 

@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.core.dataset import InMemoryDataset
-from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.io import files
+from auepora_eval.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.io.jsonl import (
     load_jsonl_dataset,
     load_jsonl_outputs,
@@ -25,6 +24,7 @@ from auepora_eval.io.jsonl import (
     save_jsonl_dataset,
     save_jsonl_outputs,
 )
+from auepora_eval.runtime import files
 
 SAMPLES = [
     EvaluationSample("1", "Wer schrieb „Faust“?", [Document("d1", "Goethe")], reference_answer=Response("Goethe")),

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import BadValueError, DataFileError
+from auepora_eval.errors import BadValueError, DataFileError
 from auepora_eval.io.labels import Label, append_label, iter_labels, read_labels, remove_label, write_labels
-from auepora_eval.io.reader_types import Problems
+from auepora_eval.io.problems import Problems
 
 WHOLE = (
     '{"sample_id": "q1", "label": "right", "annotator": "ann", "run": "r1", "metric": "exact_match", '

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from auepora_eval import EvaluationSample, LazyDataset, SystemOutputs, evaluate_stream
-from auepora_eval.core.errors import BadValueError, DataFileError
-from auepora_eval.io.load import load_dataset, load_outputs, open_dataset
+from auepora_eval.errors import BadValueError, DataFileError
+from auepora_eval.io.join import load_dataset, load_outputs, open_dataset
 
 
 def samples_file(path: Path, count: int) -> Path:

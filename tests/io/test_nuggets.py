@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from auepora_eval import EvaluationSample
-from auepora_eval.core.errors import AueporaWarning, BadValueError, DataFileError, DuplicateIdError
+from auepora_eval.errors import AueporaWarning, BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.io.convert import convert_files
-from auepora_eval.io.load import load_dataset
-from auepora_eval.io.nuggets import collect_nugget_topics, read_nuggets, with_nuggets, write_nuggets
+from auepora_eval.io.join import load_dataset
+from auepora_eval.io.labels import collect_nugget_topics, read_nuggets, with_nuggets, write_nuggets
 from auepora_eval.judge.nuggets import Nugget, NuggetTopic
 
 LINE = {"query": "Who?", "qid": "q1", "nuggets": [{"text": "Goethe", "importance": "vital"}]}

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import EvaluationSample, SystemOutputs
-from auepora_eval.core.errors import BadValueError, DataFileError, DuplicateIdError
+from auepora_eval.errors import BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.io.formats import get_format
-from auepora_eval.io.pair_stream import OutputIndex, PairStream, count_lines
+from auepora_eval.io.join import OutputIndex, PairStream, count_lines
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -65,7 +65,7 @@ def test_any_order_gives_the_same_pairs(
 
 
 def test_files_in_the_same_order_need_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auepora_eval.io.pair_stream.OutputIndex", None)
+    monkeypatch.setattr("auepora_eval.io.join.OutputIndex", None)
     pairs = stream(samples_file(tmp_path, IDS), outputs_file(tmp_path, IDS))
     assert len(list(pairs)) == 30
 

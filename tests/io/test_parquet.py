@@ -9,19 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import (
-    AueporaError,
-    BadValueError,
-    DataFileError,
-    DuplicateIdError,
-    MissingDependencyError,
-)
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError, MissingDependencyError
 from auepora_eval.io import parquet as module
 from auepora_eval.io.formats import guess_format
-from auepora_eval.io.load import iter_samples, load_dataset, load_outputs, read_outputs_file
+from auepora_eval.io.join import iter_samples, load_dataset, load_outputs, read_outputs_file
 from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
-from auepora_eval.io.reader_types import Problems
+from auepora_eval.io.problems import Problems
 from helpers.requirements import examples, need
 
 CHUNK = Document("c", "té\u2028xt", {"relevance": 2, "deep": {"a": [1, None]}}, "p", (3, 9))

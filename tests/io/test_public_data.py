@@ -5,8 +5,7 @@ import json
 import pytest
 
 from auepora_eval import evaluate
-from auepora_eval.io.align import align_outputs
-from auepora_eval.io.load import load_outputs
+from auepora_eval.io.join import align_outputs, load_outputs
 from auepora_eval.io.records import outputs_from_records, samples_from_records
 from helpers.requirements import need_data
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import AueporaError, DataFileError
+from auepora_eval.errors import AueporaError, DataFileError
 from auepora_eval.io.codec import LineError
-from auepora_eval.io.reader_types import Problems
-from auepora_eval.io.record_files import read_records
-from auepora_eval.io.record_parts.list_cells import parse_list_cell
+from auepora_eval.io.problems import Problems
+from auepora_eval.io.record_columns import parse_list_cell
+from auepora_eval.io.records import read_records
 
 
 def write_file(path: Path, content: str | bytes) -> Path:

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import evaluate
-from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.io.align import align_outputs
+from auepora_eval.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError
+from auepora_eval.io.codec import text_id
 from auepora_eval.io.formats import get_format, guess_format
-from auepora_eval.io.load import iter_samples, load_dataset, load_outputs, read_outputs_file
-from auepora_eval.io.reader_types import Problems
-from auepora_eval.io.records import outputs_from_records, samples_from_records, text_id
+from auepora_eval.io.join import align_outputs, iter_samples, load_dataset, load_outputs, read_outputs_file
+from auepora_eval.io.problems import Problems
+from auepora_eval.io.records import outputs_from_records, samples_from_records
 from helpers.requirements import need
 
 RAGAS: list[dict[str, Any]] = [

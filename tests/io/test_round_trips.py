@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import BadValueError, MissingDependencyError
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.errors import BadValueError, MissingDependencyError
 from auepora_eval.io.convert import convert_files
 from auepora_eval.io.formats import Format, Role, formats
-from auepora_eval.io.reader_types import Problems
+from auepora_eval.io.problems import Problems
 from auepora_eval.io.validate import validate_files
 from helpers.requirements import missing
 

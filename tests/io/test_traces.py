@@ -10,13 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import evaluate
-from auepora_eval.core.errors import AueporaError, DataFileError
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.io.align import align_outputs
+from auepora_eval.errors import AueporaError, DataFileError
+from auepora_eval.io.codec import text_id
 from auepora_eval.io.formats import guess_format
-from auepora_eval.io.ids import text_id
-from auepora_eval.io.load import iter_outputs, iter_samples, load_dataset, load_outputs, read_outputs_file
-from auepora_eval.io.reader_types import Problems
+from auepora_eval.io.join import (
+    align_outputs,
+    iter_outputs,
+    iter_samples,
+    load_dataset,
+    load_outputs,
+    read_outputs_file,
+)
+from auepora_eval.io.problems import Problems
 
 Row = dict[str, Any]
 TRACE = "0af7651916cd43dd8448eb211c80319c"

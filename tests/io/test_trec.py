@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError
+from auepora_eval.errors import AueporaError, BadValueError, DataFileError
 from auepora_eval.io.trec import Reader, load_qrels, load_run, queries_without_judgements, trec_rankings
-from auepora_eval.io.trec_parts.arrow_reader import arrow_is_installed
+from auepora_eval.io.trec_arrow import arrow_is_installed
 from helpers.requirements import need_data
 
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.io.trec_parts import trec_lines as trec_order
-from auepora_eval.io.trec_parts.judged_pairs import collect_gold_pairs, hash_pairs
-from auepora_eval.io.trec_parts.text_hashing import VectorizedTexts
-from auepora_eval.io.trec_parts.trec_lines import LineOrder, TrecLines, sort_lines
+from auepora_eval.io import trec_columns as trec_order
+from auepora_eval.io.trec_arrow import VectorizedTexts, collect_gold_pairs, hash_pairs
+from auepora_eval.io.trec_columns import LineOrder, TrecLines, sort_lines
 from helpers import requirements
 
 ANY_TEXTS = st.lists(st.text(st.characters(codec="utf-8"), max_size=30), min_size=1, max_size=40)

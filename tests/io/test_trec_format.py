@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.io.formats import Role, guess_format
-from auepora_eval.io.load import iter_outputs, iter_samples, load_dataset, load_outputs
-from auepora_eval.io.reader_types import Problems
-from auepora_eval.io.trec import load_qrels, load_run
+from auepora_eval.io.join import iter_outputs, iter_samples, load_dataset, load_outputs
+from auepora_eval.io.problems import Problems
+from auepora_eval.io.trec import load_qrels, load_run, save_qrels, save_run
 from auepora_eval.io.trec_format import load_topics, load_trec_dataset
-from auepora_eval.io.trec_write import save_qrels, save_run
 
 QRELS = b"q2 0 d1 2\nq2 0 d2 0\nq1 0 d3 1\nq2 0 d4 -1\nq1 0 d1 1\nq3 0 d9 0\nq4 0 d9 -2\n"
 RUN = b"q1 Q0 d2 1 9.5 mine\nq1 Q0 d1 2 9.75 mine\nq2 Q0 d3 1 7 mine\nq1 Q0 d7 3 9.5 mine\n"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.core.types import Document, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.io.formats import get_format, guess_format
-from auepora_eval.io.load import load_outputs
+from auepora_eval.io.join import load_outputs
 
 ROW: dict[str, Any] = {
     "run_id": "mine",

@@ -12,13 +12,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError, MissingDependencyError
-from auepora_eval.io import trec
-from auepora_eval.io.files import read_bytes
+from auepora_eval.errors import AueporaError, BadValueError, DataFileError, MissingDependencyError
+from auepora_eval.io import trec, trec_arrow
+from auepora_eval.io import trec_columns as trec_blocks
+from auepora_eval.io import trec_columns as trec_python
 from auepora_eval.io.trec import Reader, load_qrels, load_run
-from auepora_eval.io.trec_parts import arrow_reader as trec_arrow
-from auepora_eval.io.trec_parts import line_blocks as trec_blocks
-from auepora_eval.io.trec_parts import python_reader as trec_python
+from auepora_eval.runtime.files import read_bytes
 from helpers.requirements import examples
 
 INSTALLED: list[Reader] = ["python", "arrow"] if trec_arrow.arrow_is_installed() else ["python"]

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from auepora_eval import evaluate_rankings, evaluate_trec
 from auepora_eval.core.conventions import Conventions
-from auepora_eval.core.errors import BadValueError, DataFileError, DuplicateIdError, MissingFieldError
 from auepora_eval.core.metrics_base import SampleMetric
 from auepora_eval.core.scores import Score
 from auepora_eval.core.types import EvaluationSample, SystemOutputs, TargetCategory
+from auepora_eval.errors import BadValueError, DataFileError, DuplicateIdError, MissingFieldError
+from auepora_eval.io import trec_arrow as judged_pairs
 from auepora_eval.io.trec import load_qrels, load_run, trec_rankings
-from auepora_eval.io.trec_parts import judged_pairs
-from auepora_eval.io.trec_parts.text_hashing import VectorizedTexts
-from auepora_eval.io.trec_scores import read_trec
+from auepora_eval.io.trec_arrow import VectorizedTexts
+from auepora_eval.io.trec_format import read_trec
 from helpers import requirements
 from helpers.requirements import examples
 

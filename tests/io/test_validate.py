@@ -14,7 +14,7 @@ from auepora_eval.core.types import TargetCategory
 from auepora_eval.io import formats
 from auepora_eval.io.formats import Format
 from auepora_eval.io.jsonl import iter_outputs, read_samples
-from auepora_eval.io.reader_types import ParsedOutput, ParsedSample, Problem, Problems
+from auepora_eval.io.problems import ParsedOutput, ParsedSample, Problem, Problems
 from auepora_eval.io.validate import Validation, validate_files
 
 T = TargetCategory

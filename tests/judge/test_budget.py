@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from auepora_eval import EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate
-from auepora_eval.core.errors import AueporaWarning, JudgeError
-from auepora_eval.core.judged_metric import JudgedMetric
-from auepora_eval.judge.critic import JudgeClient, Judgement, JudgeRequest, Usage
-from auepora_eval.judge.policy import JudgePolicy, Price
+from auepora_eval.errors import AueporaWarning, JudgeError
+from auepora_eval.judge.critic import JudgeClient, Judgement, JudgePolicy, JudgeRequest, Price, Usage
+from auepora_eval.judge.metric import JudgedMetric
 from auepora_eval.judge.preview import preview
 from auepora_eval.judge.session import JudgeSession
 from helpers.scripted_critic import SCHEMA, Scripted, request

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.core.errors import AueporaWarning, JudgeError, StoreError
+from auepora_eval.errors import AueporaWarning, JudgeError, StoreError
 from auepora_eval.judge.cache import JudgementCache, critic_cache_key, request_digest
-from auepora_eval.judge.critic import Critic, Judgement, JudgeRequest, LLMCritic, Usage
-from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, LLMCritic, Usage
 from auepora_eval.judge.session import JudgeSession
 from helpers.scripted_critic import Scripted, request
 
@@ -188,7 +187,7 @@ PROCESS = """
 import asyncio, sys
 sys.path.insert(0, {tests!r})
 from helpers.scripted_critic import Scripted, request
-from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.judge.critic import JudgePolicy
 from auepora_eval.judge.session import JudgeSession
 
 async def main():

@@ -7,18 +7,20 @@ from typing import Any, TypeVar
 import pytest
 
 from auepora_eval.core.batch import Batch
-from auepora_eval.core.errors import BadValueError, JudgeError
-from auepora_eval.judge.claims import extract_claims
-from auepora_eval.judge.critic import JudgeClient, Judgement
-from auepora_eval.judge.document_judgements import SENTENCES_PER_REQUEST, judge_needed_sentences, judge_usefulness
-from auepora_eval.judge.entailment import EntailmentFunction
-from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.errors import BadValueError, JudgeError
+from auepora_eval.judge.critic import JudgeClient, Judgement, JudgePolicy
+from auepora_eval.judge.extraction import (
+    SENTENCES_PER_REQUEST,
+    extract_claims,
+    generate_questions,
+    judge_needed_sentences,
+    judge_usefulness,
+)
+from auepora_eval.judge.limits import JudgementRecord
+from auepora_eval.judge.nli import EntailmentFunction
 from auepora_eval.judge.prompting import Prompt, built_in_prompt
-from auepora_eval.judge.question_generation import generate_questions
-from auepora_eval.judge.session import JudgeSession
-from auepora_eval.judge.sharing import SharedJudgeClient
+from auepora_eval.judge.session import JudgeSession, SharedJudgeClient
 from auepora_eval.judge.support import check_support
-from auepora_eval.judge.usage_log import JudgementRecord
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
 
 T = TypeVar("T")

@@ -9,11 +9,11 @@ import pytest
 
 from auepora_eval import EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate
 from auepora_eval.core.batch import Batch
-from auepora_eval.core.errors import AueporaWarning, JudgeError
-from auepora_eval.core.judged_metric import JudgedMetric
-from auepora_eval.core.resources import Use, parse_use, resolve, use_resources
+from auepora_eval.core.registry import Use, parse_use, resolve, use_resources
 from auepora_eval.core.scores import Scores
+from auepora_eval.errors import AueporaWarning, JudgeError
 from auepora_eval.judge.critic import JudgeClient, Judgement, JudgeRequest, StructuredCritic
+from auepora_eval.judge.metric import JudgedMetric
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections import deque
 
 import pytest
 
-from auepora_eval.judge.limiter import SUCCESSES_PER_INCREASE, AdaptiveLimiter
+from auepora_eval.judge.limits import SUCCESSES_PER_INCREASE, AdaptiveLimiter
 from helpers.virtual_time import run_virtually
 
 

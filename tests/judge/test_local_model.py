@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from auepora_eval import AueporaWarning, EvaluationSample, Response, SystemOutputs, evaluate
-from auepora_eval.judge.openai_compat import OpenAICritic
-from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.judge.critic import JudgePolicy
+from auepora_eval.judge.limits import JudgementRecord
+from auepora_eval.judge.openai import OpenAICritic
 from auepora_eval.judge.prompting import Prompt
 from auepora_eval.judge.session import JudgeSession
-from auepora_eval.judge.usage_log import JudgementRecord
-from auepora_eval.metrics.claim_correctness import ClaimPrecision
+from auepora_eval.metrics.claims import ClaimPrecision
 from auepora_eval.store import RunStatus, RunStore
 from helpers.local_model import LocalModel, local_model
 from helpers.requirements import need

@@ -5,13 +5,10 @@ from typing import Any
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
-from auepora_eval.core.errors import AlignmentError, BadValueError, JudgeError
-from auepora_eval.judge.critic import JudgeRequest
-from auepora_eval.judge.nugget_generation import assign_nuggets, make_nuggets
-from auepora_eval.judge.nuggets import ASSIGNMENTS, Nugget
-from auepora_eval.judge.policy import JudgePolicy
-from auepora_eval.metrics.nugget_recall import NuggetRecall
-from auepora_eval.metrics.support_proportions import nugget_scores
+from auepora_eval.errors import AlignmentError, BadValueError, JudgeError
+from auepora_eval.judge.critic import JudgePolicy, JudgeRequest
+from auepora_eval.judge.nuggets import ASSIGNMENTS, Nugget, assign_nuggets, make_nuggets
+from auepora_eval.metrics.citation_support import NuggetRecall, nugget_scores
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
 
 NO_RETRY = JudgePolicy(retries=0)

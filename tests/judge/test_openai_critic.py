@@ -14,12 +14,10 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.core.errors import AueporaWarning, BadTypeError, BadValueError, JudgeError, MissingDependencyError
+from auepora_eval.errors import AueporaWarning, BadTypeError, BadValueError, JudgeError, MissingDependencyError
 from auepora_eval.judge.connections import bypasses_proxy
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
-from auepora_eval.judge.openai_compat import OpenAICritic
-from auepora_eval.judge.openai_errors import status_error
-from auepora_eval.judge.openai_request import build_messages, close_schema, response_format
+from auepora_eval.judge.openai import OpenAICritic, build_messages, close_schema, response_format, status_error
 from helpers import requirements
 from helpers.judge_server import FAULTS, Asked, JudgeServer, Reply
 
@@ -607,7 +605,7 @@ def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_package_is_imported_with_the_first_request() -> None:
     code = (
-        "import sys; from auepora_eval.judge.openai_compat import OpenAICritic; OpenAICritic('m'); "
+        "import sys; from auepora_eval.judge.openai import OpenAICritic; OpenAICritic('m'); "
         "sys.exit(bool({'openai', 'httpx2'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

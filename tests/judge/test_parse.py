@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from auepora_eval.core.errors import JudgeError
+from auepora_eval.errors import JudgeError
 from auepora_eval.judge.parse import MAX_ANSWER_CHARS, MAX_KEPT_CHARS, parse_answer, read_answer
 
 SCORE: dict[str, Any] = {

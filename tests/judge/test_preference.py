@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from auepora_eval import EvaluationSample, Response, SystemOutputs
-from auepora_eval.core.errors import AlignmentError, BadTypeError, DataFileError, JudgeError
-from auepora_eval.judge.critic import JudgeRequest
-from auepora_eval.judge.policy import JudgePolicy
-from auepora_eval.judge.preference import prefer
-from auepora_eval.judge.preference_report import PreferenceReport
+from auepora_eval.errors import AlignmentError, BadTypeError, DataFileError, JudgeError
+from auepora_eval.judge.critic import JudgePolicy, JudgeRequest
+from auepora_eval.judge.preference import PreferenceReport, prefer
 from helpers.critics import ScriptedBareCritic, ScriptedCritic
 
 SHOWN = re.compile(r"\[begin (first|second) (\w{16})\]\n(.*?)\n\[end \1 \2\]", re.DOTALL)

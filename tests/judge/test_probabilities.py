@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.judge.probabilities import (
-    ExpectedScore,
-    TokenLogprob,
-    expected_score,
-    parse_logprobs,
-    single_digit_labels,
-)
+from auepora_eval.judge.ratings import ExpectedScore, TokenLogprob, expected_score, parse_logprobs, single_digit_labels
 
 TEXT = '{"score": 4}'
 SPAN = (10, 11)

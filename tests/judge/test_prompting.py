@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import DataFileError
 from auepora_eval.core.types import EvaluationSample
+from auepora_eval.errors import DataFileError
 from auepora_eval.judge import prompting
 from auepora_eval.judge.prompting import Prompt, built_in_prompt, frame_code, prompt_folder, read_prompt, resolve_prompt
-from auepora_eval.judge.ratings import RatingPrompt, question_frames
-from auepora_eval.judge.scale import Scale
+from auepora_eval.judge.ratings import RatingPrompt, Scale, question_frames
 from helpers.critics import SteadyBareCritic, SteadyCritic
 from helpers.texts import TEXT
 

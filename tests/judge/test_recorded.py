@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
-from auepora_eval.core.errors import AueporaWarning, BadTypeError, DataFileError, JudgeError
-from auepora_eval.judge.budget import model_name
-from auepora_eval.judge.critic import Critic, Judgement, Usage
-from auepora_eval.judge.openai_compat import OpenAICritic
-from auepora_eval.judge.policy import JudgePolicy, Price
-from auepora_eval.judge.recorded import RecordedCritic, RecordingCritic
+from auepora_eval.errors import AueporaWarning, BadTypeError, DataFileError, JudgeError
+from auepora_eval.judge.cache import RecordedCritic, RecordingCritic
+from auepora_eval.judge.critic import Critic, Judgement, JudgePolicy, Price, Usage
+from auepora_eval.judge.limits import model_name
+from auepora_eval.judge.openai import OpenAICritic
 from auepora_eval.judge.session import JudgeSession
 from auepora_eval.metrics.generation_llm_judge import LLMAnswerQuality, LLMFaithfulnessScore
 from helpers import requirements

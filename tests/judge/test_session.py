@@ -17,13 +17,21 @@ from typing import Any
 import pytest
 
 from auepora_eval import EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate
-from auepora_eval.core.errors import AueporaWarning, BadValueError, JudgeError
-from auepora_eval.core.judged_metric import JudgedMetric
-from auepora_eval.core.secrets import Secrets
-from auepora_eval.judge.critic import JudgeClient, Judgement, JudgeRequest, LLMCritic, StructuredCritic, Usage
-from auepora_eval.judge.policy import JudgePolicy, Price
+from auepora_eval.errors import AueporaWarning, BadValueError, JudgeError
+from auepora_eval.judge.critic import (
+    JudgeClient,
+    Judgement,
+    JudgePolicy,
+    JudgeRequest,
+    LLMCritic,
+    Price,
+    StructuredCritic,
+    Usage,
+)
+from auepora_eval.judge.limits import JudgementRecord
+from auepora_eval.judge.metric import JudgedMetric
 from auepora_eval.judge.session import JudgeSession
-from auepora_eval.judge.usage_log import JudgementRecord
+from auepora_eval.runtime.secrets import Secrets
 from helpers.scripted_critic import SCHEMA, Scripted, request
 from helpers.virtual_time import run_virtually
 
@@ -518,9 +526,9 @@ def test_exit_cancels_running_calls_and_closes_the_critic() -> None:
 HANGING = """
 import sys, threading, time
 from auepora_eval import EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate
-from auepora_eval.core.judged_metric import JudgedMetric
+from auepora_eval.judge.metric import JudgedMetric
 from auepora_eval.judge.critic import JudgeRequest, LLMCritic, StructuredCritic
-from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.judge.critic import JudgePolicy
 
 class Hanging(LLMCritic):
     def score(self, *, prompt, metadata=None):

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auepora_eval.core.errors import BadTypeError, BadValueError, JudgeError
-from auepora_eval.core.resources import use_resources
-from auepora_eval.judge.critic import Judgement, JudgeRequest
-from auepora_eval.judge.entailment import EntailmentFunction, NliModel
-from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.core.registry import use_resources
+from auepora_eval.errors import BadTypeError, BadValueError, JudgeError
+from auepora_eval.judge.critic import Judgement, JudgePolicy, JudgeRequest
+from auepora_eval.judge.nli import EntailmentFunction, NliModel
 from auepora_eval.judge.session import JudgeSession
 from auepora_eval.judge.support import (
     STATEMENTS_PER_REQUEST,
@@ -24,7 +23,7 @@ from auepora_eval.judge.support import (
     parse_verifier,
     verifier_name,
 )
-from auepora_eval.semantic.models import ModelSource, load_classifier
+from auepora_eval.models.loading import ModelSource, load_classifier
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
 from helpers.tiny_models import made
 

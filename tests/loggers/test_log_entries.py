@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from auepora_eval import MetricResult, Results, TargetCategory
-from auepora_eval.core.errors import BadTypeError, BadValueError
-from auepora_eval.loggers.entries import build_entries, flatten
-from auepora_eval.loggers.names import legal_name
+from auepora_eval.errors import BadTypeError, BadValueError
+from auepora_eval.loggers import build_entries, flatten, legal_name
 
 NAMES = [  # of a metric, as logged, why
     ("recall@5", "recall_at_5", "a cut-off"),

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from auepora_eval import AueporaError, EvaluationSample, MetricResult, SystemOutputs, evaluate, metric
 from auepora_eval.core.batch import Batch
 from auepora_eval.core.conventions import Conventions
-from auepora_eval.core.errors import AueporaWarning, BadTypeError, BadValueError
 from auepora_eval.core.registry import spec_of
-from auepora_eval.core.suggest import suggest_metrics
+from auepora_eval.engine.suggest import suggest_metrics
+from auepora_eval.errors import AueporaWarning, BadTypeError, BadValueError
 from auepora_eval.features.refusals import RefusalDetector, refusals
 from auepora_eval.metrics.abstention import (
     NegativeRejectionRate,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import EvaluationSample, MetricResult, Response, SystemOutputs, evaluate, metric
-from auepora_eval.core.errors import BadValueError
+from auepora_eval.errors import BadValueError
 from auepora_eval.metrics.answer_match import Containment
 from helpers.requirements import need_data
 from helpers.squad_script import squad_exact, squad_f1

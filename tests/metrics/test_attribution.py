@@ -21,8 +21,8 @@ from auepora_eval import (
     evaluate_stream,
     metric,
 )
-from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.core.metrics_base import RunInfo
+from auepora_eval.errors import BadTypeError, BadValueError
 from auepora_eval.metrics.attribution import CAUSES, FailureAttribution, attribute_failures
 
 TEXTS = {"gold": "the tower is in paris", "a": "rome has a forum", "b": "london has a bridge"}

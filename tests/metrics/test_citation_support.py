@@ -18,22 +18,19 @@ from auepora_eval import (
     evaluate,
     metric,
 )
-from auepora_eval.core.errors import AueporaWarning, BadTypeError, BadValueError, DataFileError, JudgeError
 from auepora_eval.core.metrics_base import BatchMetric
-from auepora_eval.core.resources import use_resources
-from auepora_eval.judge.critic import JudgeRequest
-from auepora_eval.judge.entailment import EntailmentFunction, NliModel
-from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.core.registry import use_resources
+from auepora_eval.errors import AueporaWarning, BadTypeError, BadValueError, DataFileError, JudgeError
+from auepora_eval.judge.critic import JudgePolicy, JudgeRequest
+from auepora_eval.judge.nli import EntailmentFunction, NliModel
 from auepora_eval.judge.preview import preview
 from auepora_eval.metrics.citation_support import (
     CitationSupportF1,
     CitationSupportPrecision,
     CitationSupportRecall,
+    SentenceSupport,
     WeightedSupportPrecision,
     WeightedSupportRecall,
-)
-from auepora_eval.metrics.support_proportions import (
-    SentenceSupport,
     citation_f1,
     citation_precision,
     citation_recall,

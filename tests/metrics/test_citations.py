@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import EvaluationSample, Response, Scores, SystemOutputs, evaluate, evaluate_stream, metric
-from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.core.registry import spec_of
+from auepora_eval.errors import BadTypeError, BadValueError
 from auepora_eval.metrics.citations import CitationCoverage, CitationGoldPrecision, CitationGoldRecall, cited_ids
 from helpers.builders import output, sample
 

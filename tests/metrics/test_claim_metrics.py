@@ -19,16 +19,15 @@ from auepora_eval import (
     evaluate,
     metric,
 )
-from auepora_eval.core.errors import BadTypeError, BadValueError, DataFileError
 from auepora_eval.core.metrics_base import BatchMetric, RunInfo
 from auepora_eval.core.registry import spec_of
-from auepora_eval.judge.critic import Judgement, JudgeRequest
-from auepora_eval.judge.entailment import EntailmentFunction, NliModel
-from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.errors import BadTypeError, BadValueError, DataFileError
+from auepora_eval.judge.critic import Judgement, JudgePolicy, JudgeRequest
+from auepora_eval.judge.limits import JudgementRecord
+from auepora_eval.judge.nli import EntailmentFunction, NliModel
 from auepora_eval.judge.preview import preview
 from auepora_eval.judge.session import JudgeSession
-from auepora_eval.judge.usage_log import JudgementRecord
-from auepora_eval.metrics.claim_verdicts import (
+from auepora_eval.metrics.judged_base import (
     average_precision,
     claim_f_beta,
     context_utilisation,
@@ -553,7 +552,7 @@ def test_reverse_questions_by_the_model_that_is_installed() -> None:
     critic = ScriptedCritic(lambda _: {"noncommittal": False, "questions": [QUERY, "Wie groß ist ein Hund?"]})
     built = metric({"reverse_question_relevance": {"critic": critic, "n": 2}})
     assert isinstance(built, BatchMetric)
-    from auepora_eval.semantic.models import find_installed_model
+    from auepora_eval.models.loading import find_installed_model
 
     if find_installed_model() is None:
         assert "|embed:none|" in str(built.signature)

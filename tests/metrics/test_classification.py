@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import AlignmentError, BadTypeError, BadValueError
+from auepora_eval.errors import AlignmentError, BadTypeError, BadValueError
 from auepora_eval.metrics.classification import NEGateMetrics
 from helpers.requirements import need
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate, metric
-from auepora_eval.metrics import generation_metrics, ranking, retrieval_basic, retrieval_metrics
+from auepora_eval.metrics import generation_metrics, ranking, retrieval_metrics
+from auepora_eval.metrics import retrieval as retrieval_basic
 from auepora_eval.metrics.generation_metrics import (
     answer_relevance,
     exact_match,

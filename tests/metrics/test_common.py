@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from auepora_eval import MetricResult, evaluate, evaluate_stream, metric
-from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of
-from auepora_eval.core.resources import use_resources
+from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of, use_resources
 from helpers.metric_examples import EXAMPLES, RESOURCES, about, asks_a_model, built, made_data, model_names, spec_params
 from helpers.tiny_models import made
 
@@ -170,7 +169,7 @@ class Checks:
         assert (again.name, str(again.signature)) == (one.name, str(one.signature))
 
     def check_signature_starts_with_the_name_and_parses(self) -> None:
-        from auepora_eval.core.signature import Signature
+        from auepora_eval.core.conventions import Signature
 
         one = built(self.spec)
         assert one.signature.name == one.name

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from auepora_eval import BatchMetric, Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.core.family import FamilyMetric
-from auepora_eval.core.judged_metric import JudgedMetric
 from auepora_eval.core.registry import metric, metric_infos
+from auepora_eval.judge.metric import JudgedMetric
 from helpers.requirements import examples
 from helpers.texts import ATOMS, TEXT
 

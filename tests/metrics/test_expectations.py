@@ -6,7 +6,7 @@ import pytest
 
 from auepora_eval import evaluate, metric
 from auepora_eval.core.conventions import Conventions
-from auepora_eval.metrics.expectations import Groundedness
+from auepora_eval.metrics.grounding import Groundedness
 from helpers.builders import output, sample
 
 ROWS: list[tuple[Any, Any, str, float, str]] = [  # must_contain, forbidden, answer, want, why

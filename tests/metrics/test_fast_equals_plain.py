@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auepora_eval import evaluate_rankings, metric
-from auepora_eval.core import evaluate_ids as engine
 from auepora_eval.core.conventions import PRESETS
+from auepora_eval.engine import evaluate as engine
 from auepora_eval.metrics.base import RankingMetric
 from helpers.requirements import examples
 

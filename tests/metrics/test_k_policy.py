@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from auepora_eval.core.conventions import PRESETS
-from auepora_eval.core.errors import BadTypeError, BadValueError
+from auepora_eval.errors import BadTypeError, BadValueError
 from auepora_eval.metrics.k_policy import ALL, OPTIONAL_K, PRIMARY_K, compute_k_eff
 
 ROWS = [  # k, n_candidates, want, why

@@ -15,12 +15,10 @@ from auepora_eval import (
     evaluate,
     metric,
 )
-from auepora_eval.core.engine import evaluate_stream
-from auepora_eval.core.errors import AueporaWarning, BadTypeError, BadValueError, DataFileError, JudgeError
-from auepora_eval.core.registry import spec_of
-from auepora_eval.core.resources import use_resources
-from auepora_eval.judge.critic import Judgement, JudgeRequest
-from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.core.registry import spec_of, use_resources
+from auepora_eval.engine.evaluate import evaluate_stream
+from auepora_eval.errors import AueporaWarning, BadTypeError, BadValueError, DataFileError, JudgeError
+from auepora_eval.judge.critic import Judgement, JudgePolicy, JudgeRequest
 from auepora_eval.judge.prompting import Prompt
 from auepora_eval.metrics.generation_llm_judge import LLMAnswerQuality, LLMCritic, LLMFaithfulnessScore
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, by_repeat, by_sample

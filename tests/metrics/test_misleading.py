@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auepora_eval import EvaluationSample, MetricResult, evaluate, evaluate_stream, metric
-from auepora_eval.metrics.context_robustness import MisleadingRate, MistakeReappearanceRate
+from auepora_eval.metrics.false_documents import MisleadingRate, MistakeReappearanceRate
 from helpers.builders import answered, output, sample
 from helpers.requirements import examples
 

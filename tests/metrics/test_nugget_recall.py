@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from auepora_eval import EvaluationSample, MetricResult, Response, SystemOutputs, evaluate
-from auepora_eval.core.errors import AueporaWarning, BadValueError, JudgeError
-from auepora_eval.judge.critic import JudgeRequest
-from auepora_eval.judge.policy import JudgePolicy
-from auepora_eval.metrics.nugget_recall import NuggetRecall
-from auepora_eval.metrics.support_proportions import VARIANTS, nugget_scores
+from auepora_eval.errors import AueporaWarning, BadValueError, JudgeError
+from auepora_eval.judge.critic import JudgePolicy, JudgeRequest
+from auepora_eval.metrics.citation_support import VARIANTS, NuggetRecall, nugget_scores
 from helpers.critics import ScriptedCritic, framed
 
 F = Fraction

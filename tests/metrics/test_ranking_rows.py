@@ -20,8 +20,7 @@ from auepora_eval import (
     evaluate_rankings,
     metric,
 )
-from auepora_eval.core.errors import BadTypeError, BadValueError, DuplicateIdError
-from auepora_eval.metrics.judged_ranking import rbp_residual
+from auepora_eval.errors import BadTypeError, BadValueError, DuplicateIdError
 from auepora_eval.metrics.ranking import (
     aqwv_at_k,
     hit_rate_at_k,
@@ -29,6 +28,7 @@ from auepora_eval.metrics.ranking import (
     mrr_at_k,
     ndcg_at_k,
     precision_at_k,
+    rbp_residual,
     recall_at_k,
 )
 from helpers.builders import output, sample

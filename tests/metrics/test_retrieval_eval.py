@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import BadTypeError, BadValueError
+from auepora_eval.engine.paper_tables import dual_evaluate, evaluate_queries, paper_evaluate
+from auepora_eval.errors import BadTypeError, BadValueError
 from auepora_eval.metrics.k_policy import PRIMARY_K, compute_k_eff
 from auepora_eval.metrics.ranking import map_at_k, mrr_at_k, ndcg_at_k, recall_at_k
-from auepora_eval.metrics.retrieval_eval import dual_evaluate, evaluate_queries, paper_evaluate
 
 PLAIN = {"recall": recall_at_k, "mrr": mrr_at_k, "map": map_at_k, "ndcg": ndcg_at_k}
 

@@ -17,8 +17,8 @@ from auepora_eval import (
     evaluate_stream,
     metric,
 )
-from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.core.registry import Spec
+from auepora_eval.errors import BadTypeError, BadValueError
 from auepora_eval.metrics.robustness import CounterfactualConsistency, NoiseRobustness
 from helpers.requirements import need_data
 

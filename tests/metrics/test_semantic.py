@@ -24,13 +24,13 @@ from auepora_eval import (
     evaluate,
     metric,
 )
-from auepora_eval.core.errors import BadValueError
 from auepora_eval.core.metrics_base import RunInfo
 from auepora_eval.core.registry import Spec
-from auepora_eval.core.suggest import suggest_metrics
+from auepora_eval.engine.suggest import suggest_metrics
+from auepora_eval.errors import BadValueError
 from auepora_eval.metrics.bertscore import BertScoreMetric
-from auepora_eval.metrics.generation_semantic import CrossEncoderSimilarity, EmbeddingSimilarity, SbertSimilarity
-from auepora_eval.semantic.models import ModelSource, load_classifier
+from auepora_eval.metrics.semantic import CrossEncoderSimilarity, EmbeddingSimilarity, SbertSimilarity
+from auepora_eval.models.loading import ModelSource, load_classifier
 from helpers.letter_vectors import letters
 from helpers.requirements import need
 from helpers.tiny_models import LONGEST, made
@@ -200,7 +200,7 @@ def test_three_metrics_embed_each_text_once() -> None:
 @pytest.mark.part("models")
 def test_same_model_named_twice_is_called_once(monkeypatch: pytest.MonkeyPatch) -> None:
     path, asked = made("sbert"), []
-    package = need("auepora_eval.semantic.sentence_embedder")
+    package = need("auepora_eval.models.embedders")
     encode = package.encode_texts
 
     def counting(loaded: Any, texts: list[str], size: Any) -> Any:

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate, metric
-from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.core.registry import spec_of
+from auepora_eval.errors import BadTypeError, BadValueError
 from auepora_eval.metrics.structured import FieldAccuracy, LabelAccuracy, StructuredValidity, same_value
-from auepora_eval.text.casefolding import casefold_text
+from auepora_eval.text.tokenizers import casefold_text
 from helpers.builders import output, sample
 from helpers.requirements import need
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from auepora_eval import MetricResult, evaluate_rankings
-from auepora_eval.core.aliases import canonical_name
+from auepora_eval.core.registry import canonical_name
 from auepora_eval.io.trec import load_qrels, load_run, trec_rankings
 from helpers.requirements import need_data
 

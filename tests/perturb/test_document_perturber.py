@@ -15,14 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import Document, EvaluationSample, PerturbedRetriever, Response, RetrievedDocument
-from auepora_eval.calling.systems import as_system
-from auepora_eval.core.errors import BadTypeError, BadValueError
+from auepora_eval.errors import BadTypeError, BadValueError
 from auepora_eval.io.corpus import Corpus
-from auepora_eval.perturb.kinds import KINDS, Perturbation, Sweep
-from auepora_eval.perturb.noise import NoisePool
-from auepora_eval.perturb.perturber import Perturber
-from auepora_eval.perturb.samples import arm_variant, label_sample
-from auepora_eval.perturb.seeded_random import count_for_rate, hash_uniform, seeded_permutation
+from auepora_eval.perturb.documents import KINDS, NoisePool, Perturbation, Perturber, Sweep, arm_variant, label_sample
+from auepora_eval.perturb.edits import count_for_rate, hash_uniform, seeded_permutation
+from auepora_eval.systems.interfaces import as_system
 
 NOISE = [Document(f"n{n}", f"nothing of note, number {n}") for n in range(30)]
 SAMPLE = EvaluationSample(

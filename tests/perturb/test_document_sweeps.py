@@ -21,13 +21,13 @@ from auepora_eval import (
     run_plan,
     run_system,
 )
-from auepora_eval.calling.stop import Stop
-from auepora_eval.core.errors import BadTypeError, BadValueError, UnknownRunError
 from auepora_eval.core.rag_interface import SimpleRAGSystem
 from auepora_eval.core.types import TargetCategory
-from auepora_eval.examples.quickstart.handbook import dataset_path, plan_path
-from auepora_eval.running.perturbed import PerturbedRuns
-from auepora_eval.running.run import RunCallbacks
+from auepora_eval.errors import BadTypeError, BadValueError, UnknownRunError
+from auepora_eval.examples.quickstart.systems import dataset_path, plan_path
+from auepora_eval.runs.perturbed import PerturbedRuns
+from auepora_eval.runs.run import RunCallbacks
+from auepora_eval.systems.workers import Stop
 from helpers.requirements import need
 
 Run = Callable[..., tuple[int, str, str]]

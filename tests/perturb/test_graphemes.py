@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.perturb.graphemes import grapheme_clusters, word_ranges
+from auepora_eval.perturb.edits import grapheme_clusters, word_ranges
 from helpers.requirements import need
 
 ROWS = [  # text, pieces, why

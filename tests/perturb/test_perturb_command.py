@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.examples.quickstart.handbook import dataset_path
+from auepora_eval.examples.quickstart.systems import dataset_path
 from auepora_eval.io.jsonl import load_jsonl_dataset
 
 Command = Callable[..., tuple[int, str, str]]

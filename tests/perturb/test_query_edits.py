@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import BadTypeError, BadValueError
-from auepora_eval.perturb.graphemes import grapheme_clusters, word_ranges
-from auepora_eval.perturb.keyboard_layouts import LAYOUTS, neighbours
-from auepora_eval.perturb.queries import (
+from auepora_eval.errors import BadTypeError, BadValueError
+from auepora_eval.perturb.edits import (
+    LAYOUTS,
     DropWords,
     Keyboard,
     LowerCase,
@@ -19,6 +18,9 @@ from auepora_eval.perturb.queries import (
     SwapWords,
     Typo,
     UpperCase,
+    grapheme_clusters,
+    neighbours,
+    word_ranges,
 )
 
 

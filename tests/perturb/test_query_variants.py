@@ -8,25 +8,20 @@ from typing import Any
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, evaluate
-from auepora_eval.core.errors import AueporaError, BadTypeError, BadValueError, DuplicateIdError
-from auepora_eval.examples.quickstart.handbook import dataset_path
-from auepora_eval.examples.quickstart.systems import bm25
+from auepora_eval.errors import AueporaError, BadTypeError, BadValueError, DuplicateIdError
+from auepora_eval.examples.quickstart.systems import bm25, dataset_path
 from auepora_eval.io.jsonl import load_jsonl_dataset
-from auepora_eval.perturb.queries import (
+from auepora_eval.perturb.edits import (
     DropWords,
     Keyboard,
     LowerCase,
     NoPunctuation,
-    Paraphraser,
-    QueryPerturber,
     RandomCase,
     SwapWords,
     Typo,
     UpperCase,
-    VariantCounts,
-    perturb_queries,
 )
-from auepora_eval.perturb.query_paraphrase import as_perturber
+from auepora_eval.perturb.queries import Paraphraser, QueryPerturber, VariantCounts, as_perturber, perturb_queries
 
 ALL: list[Any] = [
     Typo(0.1),

@@ -80,7 +80,7 @@ def test_every_block_runs(
     metric_infos()
     monkeypatch.setattr(registry, "_METRICS", dict(registry._METRICS))  # what a page registers stays on the page
     # The demo loads a model where one is installed, which takes a while; other tests run it with the model.
-    monkeypatch.setattr("auepora_eval.semantic.models.find_installed_model", lambda: None)
+    monkeypatch.setattr("auepora_eval.models.loading.find_installed_model", lambda: None)
     names: dict[str, object] = {"__name__": "__docs__"}
     demo: list[str] = []
     for language, name, code in BLOCK.findall(page.read_text(encoding="utf-8")):

@@ -1,6 +1,8 @@
-"""Imports point down the layers, and what is heavy or optional is never imported at the top of a module."""
+"""Imports point to lower packages only, there are no import cycles, and heavy packages are imported where they are used."""
 
 import ast
+import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -10,214 +12,178 @@ from helpers.source_tree import MODULES, module_name, parse
 
 pytestmark = pytest.mark.xdist_group("source_tree")
 
-# Lower number = lower layer. A module may import from its own layer or a lower one; the longest matching prefix counts.
-LAYERS = {
-    "_version": 0,
-    "text": 0,
-    "core.types": 0,
-    "core.errors": 0,
-    "core.secrets": 0,
-    "core.targets": 0,
-    "core.daemon_threads": 0,
-    "core.retry": 0,
-    "core.sqlite_files": 0,
-    "core.exact": 0,
-    "core.allocator": 0,
-    "core.shm_transfer": 0,
-    "core.worker_processes": 0,
-    "core.gc_pause": 0,
-    "core.judgement_format": 0,
-    "core.derivation": 0,  # how a score came about, as plain data
-    "core.conventions": 1,
-    "core.signature": 1,
-    "core.scores": 1,
-    "core.reduce": 1,
-    "core.results": 1,
-    "core.result_columns": 1,
-    "core.frames": 1,
-    "core.dataset": 1,
-    "core.rag_interface": 1,
-    "core.batch": 2,
-    "features": 2,
-    "semantic": 3,  # models that turn texts into numbers; the metrics that use them are above
-    "core.aliases": 0,
-    "core.resources": 1,
-    "judge": 3,  # asks critics; the metrics that do so are above it
-    "judge.critic": 1,
-    "judge.policy": 1,
-    "core.judged_metric": 3,
-    "stats": 0,
-    "core.metrics_base": 3,
-    "core.metric_options": 3,
-    "core.general_derivation": 3,
-    "core.family": 3,
-    "core.scoring": 3,
-    "core.slices": 3,
-    "core.sources": 3,
-    "core.accumulators": 3,
-    "core.executors": 3,
-    "core.transport": 1,
-    "core.registry": 3,
-    "core.suggest": 3,
-    "core.mass_failures": 3,
-    "core.data_checks": 3,
-    "metrics": 4,
-    "metrics.retrieval_eval": 6,  # functions over the engine, for those who come with rows
-    "core.plan": 5,
-    "core.engine": 5,
-    "core.evaluate_ids": 5,
-    "core.repeat_aggregation": 3,
-    "core.repeats": 5,
-    "core.runner": 5,
-    "adapters": 5,  # objects of other frameworks, none of which it imports at the top
-    "calling": 5,  # asks a system: threads, coroutines, timeouts, retries
-    "perturb": 5,  # what a system is given, made worse on purpose
-    "io": 6,
-    "store": 6,
-    "systems.addresses": 0,  # judges are at addresses too
-    "systems": 6,  # systems that are not Python objects: endpoints, commands
-    "crosscheck": 6,
-    "reporting": 6,
-    "reporting.plots": 8,  # charts of stored runs and of comparisons; the charts themselves know neither
-    "reporting.html": 8,  # the page that shows stored runs, alone or held against each other
-    "explaining": 8,  # how a stored number came about, step by step
-    "calibrating": 8,  # a judge held against people
-    "scale": 8,  # the same evaluation on many machines
-    "pooling": 8,  # what several runs returned, to be graded
-    "labelling": 7,  # people's judgements of stored answers: drawn, asked for, settled
-    "planfile": 7,
-    "client": 7,
-    "gates": 7,  # results and comparisons held against what a run must reach
-    "loggers": 7,  # results written to experiment trackers
-    "compare": 7,  # reads stored runs; metrics only through the registry
-    "running": 8,  # a plan carried out: asked, stored, scored, resumed
-    "cli": 9,
-    "examples": 9,
-    "pytest_plugin": 9,
-    "": 10,  # the package itself, which exports lazily
+LAYERS = (
+    "_version", "errors", "runtime", "text", "stats", "net", "core", "render", "features", "models", "judge", "metrics",
+    "engine", "io", "systems", "perturb", "store", "plan", "compare", "gates", "report", "runs", "annotate", "client",
+    "loggers", "scale", "crosscheck", "examples", "cli", "pytest_plugin", "__main__",
+)  # fmt: skip
+"""Packages and top-level modules, lowest first. A module imports from its own package or from a lower one."""
+
+RE_EXPORTS = (
+    "core.errors", "core.runner", "metrics.additional", "metrics.generation_metrics", "metrics.generation_overlap",
+    "metrics.generation_semantic", "metrics.generation_text", "metrics.retrieval_basic", "metrics.retrieval_eval",
+    "metrics.retrieval_metrics", "metrics.retrieval_ranking", "reporting", "reporting.plots", "reporting.tables",
+)  # fmt: skip
+"""Modules at the paths of the seeds: a docstring, imports and ``__all__``. Nothing in the package imports them."""
+
+BY_NAME = {
+    ("core.registry", "metrics"): "the group of entry points",
+    ("core.results", "render.html"): "results render themselves in notebooks",
+    ("compare.types", "compare.rendering"): "comparisons render themselves in notebooks",
+    ("engine.executors", "scale.ray_executor"): "executors are selected by name",
 }
-# Metrics are reached through the registry alone, so that adding one touches one file.
-ONLY_THROUGH_THE_REGISTRY = (
-    "core",
-    "features",
-    "io",
-    "reporting",
-    "cli",
-    "text",
-    "stats",
-    "crosscheck",
-    "client",
-    "adapters",
-    "calling",
-    "perturb",
-    "store",
-    "systems",
-    "planfile",
-    "running",
-    "compare",
-    "gates",
-    "judge",
-    "semantic",
-    "explaining",
-    "calibrating",
-    "pooling",
-    "labelling",
-    "pytest_plugin",
-)
+"""Modules that are imported by a constant with their name, and why."""
+
 HEAVY = {
-    "scipy",
-    "pandas",
-    "torch",
-    "transformers",
-    "sentence_transformers",
-    "pyarrow",
-    "openai",
-    "ray",
-    "altair",
-    "vl_convert",
-    "jinja2",
-    "rich",
-    "sqlalchemy",
-    "nltk",
-    "bm25s",
-    "langchain_core",
-    "llama_index",
-    "haystack",
-    "polars",
-    "mlflow",
-    "wandb",
-}
-# The store is itself imported only where a run is stored or read.
+    "scipy", "pandas", "torch", "transformers", "sentence_transformers", "pyarrow", "openai", "ray", "altair", "vl_convert",
+    "jinja2", "rich", "sqlalchemy", "nltk", "bm25s", "langchain_core", "llama_index", "haystack", "polars", "mlflow", "wandb",
+}  # fmt: skip
 ALLOWED = {"store": {"sqlalchemy"}}
+"""The store is itself imported only where a run is stored or read."""
+
+ROOT = "auepora_eval"
+NAMES = {module_name(path) for path in MODULES}
+IMPORTERS = {module_name(path): path for path in MODULES if module_name(path) and module_name(path) not in RE_EXPORTS}
+"""The package itself exports lazily and is not a layer."""
+_DOTTED = re.compile(rf"{ROOT}((?:\.\w+)+)(?::\w+)?")
 
 
 @cache
-def imports(path: Path, *, top_level_only: bool = False) -> list[str]:
-    """Absolute names of what a module imports; ours without the package's name."""
+def imports(path: Path, *, top_level_only: bool = False) -> tuple[str, ...]:
+    """The absolute names of imported modules, those in functions and under ``TYPE_CHECKING`` included."""
+    return tuple(_imports(path, top_level_only=top_level_only))
+
+
+def _imports(path: Path, *, top_level_only: bool) -> Iterator[str]:
     tree = parse(path)
-    package = module_name(path).split(".")
+    package = [ROOT, *filter(None, module_name(path).split("."))]
     if path.name != "__init__.py":
         package = package[:-1]
-    found: list[str] = []
-    checking = {id(n) for block in ast.walk(tree) if _is_type_checking(block) for n in ast.walk(block)}
     for node in tree.body if top_level_only else ast.walk(tree):
-        if id(node) in checking:
-            continue
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level:
-            base = package[: len(package) - node.level + 1]
-            target = ".".join([*base, *(node.module or "").split(".")]).strip(".")
-            found += [f"auepora_eval.{target}" if target else f"auepora_eval.{alias.name}" for alias in node.names]
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            found.append(node.module or "")
-    return found
+            base = package[: len(package) - node.level + 1] if node.level else []
+            source = ".".join([*base, *filter(None, [node.module])])
+            for alias in node.names:
+                yield f"{source}.{alias.name}" if f"{source}.{alias.name}".removeprefix(f"{ROOT}.") in NAMES else source
 
 
-def _is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+def own_imports(module: str) -> set[str]:
+    """The modules of this package that a module imports, by import statements."""
+    found = {name.removeprefix(f"{ROOT}.") for name in imports(IMPORTERS[module]) if name.startswith(f"{ROOT}.")}
+    return found - {module}
+
+
+def named_modules(module: str) -> set[str]:
+    """The modules of this package that a module names in string constants outside docstrings."""
+    tree = parse(IMPORTERS[module])
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = (
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
+    )
+    found = {match[1][1:] for text in texts if (match := _DOTTED.fullmatch(text))}
+    return {name for name in found if name in NAMES and name.partition(".")[0] != module.partition(".")[0]} | {
+        name for name in found if (module, name) in BY_NAME
+    }
 
 
 def layer(module: str) -> int:
-    name = module.removeprefix("auepora_eval").strip(".")
-    while name and name not in LAYERS:
-        name = name.rpartition(".")[0]
-    return LAYERS[name]
+    return LAYERS.index(module.partition(".")[0])
 
 
-# Packages whose __init__ is a table of contents and may import from anywhere below them.
-CONTENTS = {
-    "", "core", "cli", "io", "reporting", "features", "examples", "crosscheck", "stats", "text", "metrics", "adapters",
-    "calling", "perturb", "store", "systems", "planfile", "running", "compare", "gates", "judge", "semantic",
-}  # fmt: skip
+def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The strongly connected components with more than one module (Tarjan)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(graph.get(node, ())):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            place = stack.index(node)
+            component = stack[place:]
+            del stack[place:]
+            if len(component) > 1:
+                found.append(sorted(component))
+
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    return found
+
+
+def test_every_module_is_in_a_layer() -> None:
+    assert {name.partition(".")[0] for name in IMPORTERS} == set(LAYERS)
 
 
 def test_imports_point_down() -> None:
     assert [
-        f"{own} (layer {layer(own)}) imports {name} (layer {layer(name)})"
-        for path in MODULES
-        if (own := module_name(path)) not in CONTENTS
-        for name in imports(path)
-        if name.startswith("auepora_eval") and layer(name) > layer(own)
+        f"{own} imports {name}"
+        for own in IMPORTERS
+        for name in sorted(own_imports(own) | named_modules(own))
+        if name in NAMES and (own, name) not in BY_NAME and (name in RE_EXPORTS or layer(name) > layer(own))
     ] == []
 
 
-def test_nobody_imports_a_metric_by_name() -> None:
+def test_there_are_no_cycles() -> None:
+    assert cycles({own: own_imports(own) for own in IMPORTERS}) == []
+
+
+def test_a_cycle_is_found() -> None:
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+
+
+@pytest.mark.parametrize("names", BY_NAME, ids="-".join)
+def test_imports_by_name_are_used(names: tuple[str, str]) -> None:
+    assert names[1] in named_modules(names[0])
+
+
+def test_stats_and_text_import_only_errors() -> None:
+    allowed = ("stats", "text", "errors")
     assert [
         f"{own} imports {name}"
-        for path in MODULES
-        if (own := module_name(path)).split(".")[0] in ONLY_THROUGH_THE_REGISTRY
-        for name in imports(path)
-        if name.startswith("auepora_eval.metrics")
+        for own in IMPORTERS
+        if own.partition(".")[0] in ("stats", "text")
+        for name in own_imports(own)
+        if name.partition(".")[0] not in allowed
+    ] == []
+
+
+def test_re_exports_contain_no_code() -> None:
+    for path in MODULES:
+        if module_name(path) in RE_EXPORTS:
+            body = parse(path).body[1:]
+            assert all(isinstance(node, ast.ImportFrom | ast.Import | ast.Assign) for node in body), path
+
+
+def test_nobody_imports_a_metric_by_name() -> None:
+    """Metrics are reached through the registry alone, so that adding one touches one file."""
+    assert [
+        f"{own} imports {name}"
+        for own in IMPORTERS
+        if own.partition(".")[0] not in ("metrics", "scale", "examples")
+        for name in own_imports(own)
+        if name.startswith("metrics") and name != "metrics.k_policy"  # cut-offs, not a metric
     ] == []
 
 
 def test_heavy_packages_are_imported_where_they_are_used() -> None:
     assert [
         f"{own} imports {name}"
-        for path in MODULES
+        for own, path in IMPORTERS.items()
         for name in imports(path, top_level_only=True)
-        if name.partition(".")[0] in HEAVY - ALLOWED.get((own := module_name(path)).partition(".")[0], set())
+        if name.partition(".")[0] in HEAVY - ALLOWED.get(own.partition(".")[0], set())
     ] == []
 
 

@@ -18,11 +18,11 @@ from auepora_eval import (
     SampleMetric,
     Score,
     SystemOutputs,
+    errors,
     evaluate,
     evaluate_rankings,
     metric,
 )
-from auepora_eval.core import errors
 from helpers.golden import check_golden, check_golden_text
 from helpers.golden_cli import OTHER_PLANS, built_project, call, call_and_error, plain, project
 from helpers.requirements import need

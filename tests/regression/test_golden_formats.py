@@ -16,7 +16,7 @@ import zstandard
 from auepora_eval import AueporaError
 from auepora_eval.io.codec import encode_output, encode_sample
 from auepora_eval.io.formats import Format, formats, guess_format
-from auepora_eval.io.load import iter_outputs, iter_samples
+from auepora_eval.io.join import iter_outputs, iter_samples
 from helpers.golden import GOLDEN, check_golden, check_golden_text
 
 Auepora = Callable[..., tuple[int, str, str]]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from auepora_eval import JudgePolicy, JudgeSession, evaluate
-from auepora_eval.core.errors import AueporaWarning
+from auepora_eval.errors import AueporaWarning
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from helpers.golden import GOLDEN, check_golden, write_golden
 from helpers.golden_judge import (

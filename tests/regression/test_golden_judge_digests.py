@@ -20,13 +20,13 @@ from auepora_eval import (
     metric,
     prefer,
 )
-from auepora_eval.core.errors import AueporaError, AueporaWarning
+from auepora_eval.annotate.pool import PooledDocument
 from auepora_eval.core.registry import metric_infos
+from auepora_eval.errors import AueporaError, AueporaWarning
 from auepora_eval.examples.llm_critic import ServerCritic
+from auepora_eval.judge.cache import RecordingCritic
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
-from auepora_eval.judge.nugget_generation import assign_nuggets, make_nuggets
-from auepora_eval.judge.recorded import RecordingCritic
-from auepora_eval.pooling.pool import PooledDocument
+from auepora_eval.judge.nuggets import assign_nuggets, make_nuggets
 from helpers.golden import check_golden, check_golden_text
 from helpers.golden_judge import (
     METRICS,

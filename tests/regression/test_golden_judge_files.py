@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.core.errors import AueporaWarning
+from auepora_eval.errors import AueporaWarning
 from helpers.golden import GOLDEN, check_golden, check_golden_text, write_golden
 from helpers.golden_store import without
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from auepora_eval import JudgePolicy, JudgeSession, StructuredCritic
-from auepora_eval.core.errors import AueporaWarning, JudgeError
+from auepora_eval.errors import AueporaWarning, JudgeError
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from helpers.golden import check_golden
 from helpers.judge_server import FAULTS, Asked, JudgeServer, Reply

@@ -17,11 +17,11 @@ from auepora_eval import (
     metric,
     prefer,
 )
-from auepora_eval.core.errors import AueporaWarning, JudgeError
+from auepora_eval.annotate.pool import PooledDocument
+from auepora_eval.errors import AueporaWarning, JudgeError
 from auepora_eval.judge.critic import Judgement, JudgeRequest
-from auepora_eval.judge.nugget_generation import make_nuggets
+from auepora_eval.judge.nuggets import make_nuggets
 from auepora_eval.judge.parse import read_answer
-from auepora_eval.pooling.pool import PooledDocument
 from helpers.golden import GOLDEN, check_golden
 from helpers.golden_judge import answer_for, embed, overlap, retrieved
 

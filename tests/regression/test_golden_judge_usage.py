@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from auepora_eval import JudgePolicy, JudgeSession, evaluate
-from auepora_eval.core.errors import AueporaWarning, JudgeError
-from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
-from auepora_eval.judge.policy import Price
+from auepora_eval.errors import AueporaWarning, JudgeError
+from auepora_eval.judge.critic import Judgement, JudgeRequest, Price, Usage
 from helpers.golden import GOLDEN, check_golden, check_golden_text
 from helpers.golden_judge import Answers, judge_metric, outputs, samples
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from auepora_eval import EvaluationSample, SystemOutputs, evaluate, evaluate_stream, metric
-from auepora_eval.core.errors import DuplicateIdError
 from auepora_eval.core.metrics_base import RunInfo
 from auepora_eval.core.registry import metric_infos
-from auepora_eval.core.repeats import evaluate_repeats
+from auepora_eval.engine.repeats import evaluate_repeats
+from auepora_eval.errors import DuplicateIdError
 from helpers.golden import check_golden, key_paths
 from helpers.golden_metrics import (
     MODEL_SPECS,

@@ -8,31 +8,35 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from auepora_eval.engine.paper_tables import dual_evaluate, evaluate_queries, paper_evaluate
 from auepora_eval.metrics.classification import NEGateMetrics
-from auepora_eval.metrics.retrieval_eval import dual_evaluate, evaluate_queries, paper_evaluate
-from auepora_eval.stats.adjust import holm, max_t
-from auepora_eval.stats.agreement import agreement_report, alpha_report, kappa_report
-from auepora_eval.stats.bootstrap import bootstrap_interval, bootstrap_interval_of
+from auepora_eval.stats.agreement import agreement_report, alpha_report, kappa_report, raters_report
+from auepora_eval.stats.bootstrap import bootstrap_interval, bootstrap_interval_of, quantile_interval, quantile_of
 from auepora_eval.stats.calibration import (
+    CorrectedMean,
     auroc_report,
     balanced_accuracy_report,
     brier_score,
     confusion,
+    corrected_difference,
+    corrected_mean,
     expected_calibration_error,
     reliability_table,
 )
-from auepora_eval.stats.difference import newcombe_interval, paired_differences, paired_interval
-from auepora_eval.stats.estimate import Estimate
-from auepora_eval.stats.interval import Interval, Moments, mean_interval, wilson_interval
-from auepora_eval.stats.paired_bootstrap import paired_bootstrap, paired_bootstrap_of
-from auepora_eval.stats.power import effect_size, mde, required_n, unit_sd
-from auepora_eval.stats.prediction_powered import CorrectedMean, corrected_difference, corrected_mean
-from auepora_eval.stats.quantile import quantile_interval, quantile_of
-from auepora_eval.stats.raters import raters_report
+from auepora_eval.stats.difference import (
+    effect_size,
+    mde,
+    newcombe_interval,
+    paired_bootstrap,
+    paired_bootstrap_of,
+    paired_differences,
+    paired_interval,
+    required_n,
+    unit_sd,
+)
+from auepora_eval.stats.intervals import Estimate, Interval, Moments, mean_interval, t_quantile, wilson_interval
+from auepora_eval.stats.permutation import SignFlips, holm, max_t, sign_flips, tukey_hsd
 from auepora_eval.stats.roc import auroc, average_precision, tpr_at_fpr
-from auepora_eval.stats.sign_flips import SignFlips, sign_flips
-from auepora_eval.stats.student_t import t_quantile
-from auepora_eval.stats.tukey import tukey_hsd
 from helpers.golden import check_golden
 
 Floats = npt.NDArray[np.float64]

@@ -11,27 +11,26 @@ import msgspec
 
 import auepora_eval
 from auepora_eval import BatchMetric, Conventions, RunStore, TargetCategory, evaluate, metric
-from auepora_eval.calling.calls import EndReason
 from auepora_eval.compare import ComparisonKind
 from auepora_eval.compare.analysis import Adjustment
-from auepora_eval.compare.causes import Cause, MetricScope
-from auepora_eval.compare.queries import ChunkerVersionMatch
+from auepora_eval.compare.queries import Cause, ChunkerVersionMatch, MetricScope
 from auepora_eval.compare.types import DowngradeReason, Verdict
 from auepora_eval.core.conventions import PRESETS
-from auepora_eval.core.errors import MetricDefinitionError
-from auepora_eval.core.executors import ExecutorName
-from auepora_eval.core.frames import FrameKind
 from auepora_eval.core.registry import metric_infos, spec_of
-from auepora_eval.core.repeats import evaluate_repeats
+from auepora_eval.core.results import FrameKind
 from auepora_eval.core.scores import Status
-from auepora_eval.gates.kinds import IntervalPart, Operator
+from auepora_eval.engine.executors import ExecutorName
+from auepora_eval.engine.repeats import evaluate_repeats
+from auepora_eval.errors import MetricDefinitionError
 from auepora_eval.gates.report import GateOutcome, GateReport, GateStatus
 from auepora_eval.io.labels import Provenance
 from auepora_eval.judge.nuggets import ASSIGNMENTS, Importance
-from auepora_eval.judge.openai_request import SchemaMode
-from auepora_eval.stats.interval import Interval
+from auepora_eval.judge.openai import SchemaMode
+from auepora_eval.plan.gates import IntervalPart, Operator
+from auepora_eval.stats.intervals import Interval
 from auepora_eval.store import RunStatus
-from auepora_eval.text.citation_marks import Style
+from auepora_eval.systems.calls import EndReason
+from auepora_eval.text.sentences import Style
 from helpers.golden import GOLDEN, check_golden
 from helpers.golden_metrics import MODEL_SPECS, SPECS, load_outputs, load_samples, quiet, spec_text
 

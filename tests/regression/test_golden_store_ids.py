@@ -7,11 +7,11 @@ import time
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response
-from auepora_eval.io.fingerprint import dataset_fingerprint
-from auepora_eval.io.load import load_dataset
-from auepora_eval.planfile.changes import plan_key
-from auepora_eval.planfile.read import read_plan
-from auepora_eval.store.ids import new_run_id, score_key
+from auepora_eval.io.golden import dataset_fingerprint
+from auepora_eval.io.join import load_dataset
+from auepora_eval.plan.model import plan_key
+from auepora_eval.plan.prepare import read_plan
+from auepora_eval.store.records import new_run_id, score_key
 from auepora_eval.store.texts import text_key
 from helpers.golden import check_golden
 from helpers.golden_store import DATA

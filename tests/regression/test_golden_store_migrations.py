@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from auepora_eval.store.connect import connect
-from auepora_eval.store.migrations import MIGRATIONS, migrate
+from auepora_eval.store.schema import MIGRATIONS, migrate
 from helpers.golden import check_golden, write_golden
 from helpers.golden_store import (
     DATA,

@@ -584,7 +584,7 @@ def test_commands(runs: Runs, tmp_path: Path) -> None:
 
 MODULE = """
 from auepora_eval import Document, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.core.errors import SystemCallError
+from auepora_eval.errors import SystemCallError
 
 def documents(*ids):
     return [RetrievedDocument(Document(one, f"Text of {one}."), 1.0 / rank, rank) for rank, one in enumerate(ids, 1)]

@@ -12,16 +12,15 @@ import numpy as np
 import pytest
 
 from auepora_eval import evaluate
-from auepora_eval.core.engine import evaluate_sources, resolve_metrics
-from auepora_eval.core.errors import AueporaWarning, BadValueError, DataFileError
-from auepora_eval.core.executors import Executor, ProcessExecutor, Scorable, ScoredBatch, SerialExecutor
 from auepora_eval.core.family import FamilyKey
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.results import Results
 from auepora_eval.core.scores import Score, Scores, Status
 from auepora_eval.core.slices import BatchMembership, parse_slices
-from auepora_eval.core.sources import SourcedBatch
+from auepora_eval.engine.evaluate import evaluate_sources, resolve_metrics
+from auepora_eval.engine.executors import Executor, ProcessExecutor, Scorable, ScoredBatch, SerialExecutor, SourcedBatch
+from auepora_eval.errors import AueporaWarning, BadValueError, DataFileError
 from auepora_eval.scale.checkpoint import CheckpointExecutor, open_checkpoint
 from auepora_eval.scale.checkpoint_files import merge_batches, read_part, read_part_facts, write_part
 from helpers import requirements

@@ -6,17 +6,15 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.core.engine import evaluate_sources, resolve_metrics
-from auepora_eval.core.executors import ScoredBatch, SerialExecutor
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.scores import Scores
 from auepora_eval.core.slices import BatchMembership, parse_slices
-from auepora_eval.core.sources import SourcedBatch
+from auepora_eval.engine.evaluate import evaluate_sources, resolve_metrics
+from auepora_eval.engine.executors import ScoredBatch, SerialExecutor, SourcedBatch
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
-from auepora_eval.scale.checkpoint import CheckpointExecutor, open_checkpoint
+from auepora_eval.scale.checkpoint import CheckpointExecutor, UnitSource, open_checkpoint
 from auepora_eval.scale.checkpoint_files import merge_batches, write_part
-from auepora_eval.scale.checkpoint_units import UnitSource
-from auepora_eval.scale.shards import sharded_sources
+from auepora_eval.scale.sharded import sharded_sources
 from helpers import requirements
 from helpers.builders import output, sample
 from helpers.checkpoints import TOTAL, expected, plan, same, scored_into, sources

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from auepora_eval.core.executors import ScoredBatch
 from auepora_eval.core.scores import Scores
+from auepora_eval.engine.executors import ScoredBatch
 from auepora_eval.scale.ray_worker import pack_scores, unpack_scores
 
 VALUES = {

@@ -16,14 +16,17 @@ import numpy as np
 import pytest
 
 from auepora_eval import evaluate
-from auepora_eval.core.engine import evaluate_sources
-from auepora_eval.core.errors import DataFileError, DuplicateIdError
 from auepora_eval.core.registry import Spec
-from auepora_eval.io import codec, files, parquet
+from auepora_eval.engine.evaluate import evaluate_sources
+from auepora_eval.errors import DataFileError, DuplicateIdError
+from auepora_eval.io import codec, parquet
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
-from auepora_eval.scale import compressed_streams, inputs, ranges_jsonl, ranges_parquet
-from auepora_eval.scale.sharded import evaluate_files
-from auepora_eval.scale.shards import sharded_sources
+from auepora_eval.runtime import files
+from auepora_eval.scale import inputs
+from auepora_eval.scale import inputs as compressed_streams
+from auepora_eval.scale import inputs as ranges_jsonl
+from auepora_eval.scale import parquet_ranges as ranges_parquet
+from auepora_eval.scale.sharded import evaluate_files, sharded_sources
 from helpers import requirements
 from helpers.generated_shards import rows
 

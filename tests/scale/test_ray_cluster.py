@@ -13,16 +13,15 @@ from typing import Any
 import pytest
 
 from auepora_eval import evaluate
-from auepora_eval.core.engine import evaluate_sources
-from auepora_eval.core.errors import AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
-from auepora_eval.scale import ray_cluster
-from auepora_eval.scale.ray_cluster import connect, import_ray
-from auepora_eval.scale.ray_executor import RayExecutor
+from auepora_eval.engine.evaluate import evaluate_sources
+from auepora_eval.errors import AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
+from auepora_eval.scale import ray_executor as ray_cluster
+from auepora_eval.scale.ray_executor import RayExecutor, connect, import_ray
 from helpers.ray_cases import Fragile, ray_or_skip, rows, sources, times
 
 HEAD = """
 import sys
-from auepora_eval.scale.ray_cluster import connect
+from auepora_eval.scale.ray_executor import connect
 cluster = connect("local", 2)
 print(cluster.ray.get_runtime_context().gcs_address, flush=True)
 sys.stdin.readline()
@@ -36,9 +35,9 @@ DRIVER = """
 import sys
 from helpers.ray_cases import rows, sources
 from auepora_eval import evaluate
-from auepora_eval.core.engine import evaluate_sources
-from auepora_eval.core.errors import WorkerError
-from auepora_eval.scale.ray_cluster import connect, import_ray
+from auepora_eval.engine.evaluate import evaluate_sources
+from auepora_eval.errors import WorkerError
+from auepora_eval.scale.ray_executor import connect, import_ray
 from auepora_eval.scale.ray_executor import RayExecutor
 with RayExecutor(sys.argv[1]) as executor:
     got = evaluate_sources(sources(60, 7), ["token_f1", "bleu"], executor=executor)
@@ -106,7 +105,7 @@ STOPPED = """
 import sys
 from pathlib import Path
 from helpers.ray_cases import Fated, SlowMetric, sources
-from auepora_eval.core.engine import evaluate_sources
+from auepora_eval.engine.evaluate import evaluate_sources
 folder = Path(sys.argv[1])
 evaluate_sources(sources(100, 10), [Fated(folder, {"q5": 1}, {}), SlowMetric(folder, "q60")], executor="ray", workers=2)
 """

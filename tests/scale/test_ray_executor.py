@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 
 from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate, evaluate_stream
-from auepora_eval.core.engine import evaluate_sources
-from auepora_eval.core.errors import AueporaError, AueporaWarning, BadValueError, DataFileError, WorkerError
 from auepora_eval.core.metrics_base import with_name
 from auepora_eval.core.registry import Spec
-from auepora_eval.scale.inputs import InputFile, RecordRange
-from auepora_eval.scale.range_mapper import make_mapper
-from auepora_eval.scale.ray_cluster import cancel_tasks
-from auepora_eval.scale.ray_executor import RayExecutor
-from auepora_eval.scale.records import IdHashes, hash_ids, make_id_hashes
+from auepora_eval.engine.evaluate import evaluate_sources
+from auepora_eval.errors import AueporaError, AueporaWarning, BadValueError, DataFileError, WorkerError
+from auepora_eval.scale.inputs import IdHashes, InputFile, RecordRange, hash_ids, make_id_hashes
+from auepora_eval.scale.ray_executor import RayExecutor, cancel_tasks
+from auepora_eval.scale.sharded import make_mapper
 from helpers.metric_examples import SPECS, built, made_data, model_names
 from helpers.ray_cases import (
     Broken,

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from auepora_eval import evaluate
-from auepora_eval.core.engine import evaluate_sources
-from auepora_eval.core.errors import AueporaWarning, BadValueError
 from auepora_eval.core.metrics_base import Metric
 from auepora_eval.core.registry import Spec
-from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
-from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.engine.evaluate import evaluate_sources
+from auepora_eval.errors import AueporaWarning, BadValueError
+from auepora_eval.judge.critic import Judgement, JudgePolicy, JudgeRequest, Usage
 from auepora_eval.judge.session import JudgeSession
 from auepora_eval.scale.ray_executor import RayExecutor
 from helpers.critics import SteadyCritic

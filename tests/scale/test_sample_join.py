@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auepora_eval import EvaluationSample, SystemOutputs, evaluate, evaluate_stream
-from auepora_eval.core.engine import evaluate_sources, resolve_metrics
-from auepora_eval.core.errors import AueporaWarning, BadTypeError
 from auepora_eval.core.family import FamilyMetric
-from auepora_eval.core.judged_metric import JudgedMetric
 from auepora_eval.core.metrics_base import BatchMetric, SampleMetric
 from auepora_eval.core.registry import Spec, metric_infos
 from auepora_eval.core.scores import Score
-from auepora_eval.core.sources import FamilySource
 from auepora_eval.core.types import TargetCategory
-from auepora_eval.scale.records import hash_ids, make_id_hashes
-from auepora_eval.scale.sample_join import bases_per_batch, join_by_id
-from auepora_eval.scale.shards import needs_parents, sharded_sources
+from auepora_eval.engine.evaluate import evaluate_sources, resolve_metrics
+from auepora_eval.engine.executors import FamilySource
+from auepora_eval.errors import AueporaWarning, BadTypeError
+from auepora_eval.judge.metric import JudgedMetric
+from auepora_eval.scale.index import bases_per_batch, join_by_id
+from auepora_eval.scale.inputs import hash_ids, make_id_hashes
+from auepora_eval.scale.sharded import needs_parents, sharded_sources
 from helpers.builders import output, sample
 from helpers.critics import SteadyCritic
 from helpers.generated_shards import WORDS, Rows, rows, write_shards

@@ -13,11 +13,11 @@ from typing import Any, Literal
 import pytest
 
 from auepora_eval import evaluate, evaluate_files
-from auepora_eval.core.errors import AueporaWarning, BadValueError, DataFileError, JudgeError, MetricDefinitionError
 from auepora_eval.core.metrics_base import Metric
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.results import Results
 from auepora_eval.core.types import MetricResult, TargetCategory
+from auepora_eval.errors import AueporaWarning, BadValueError, DataFileError, JudgeError, MetricDefinitionError
 from auepora_eval.judge.critic import Judgement, JudgeRequest
 from auepora_eval.scale.ray_executor import RayExecutor
 from helpers import requirements
@@ -26,7 +26,7 @@ from helpers.generated_files import METRICS, rows, write_files
 
 requirements.need("pyarrow")
 TOTAL = 400
-pytestmark = pytest.mark.filterwarnings("ignore:.*have no output:auepora_eval.core.errors.AueporaWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*have no output:auepora_eval.errors.AueporaWarning")
 
 
 def same(found: Results, wanted: Results) -> None:
@@ -139,7 +139,7 @@ class Failing(Counting):
         return await super().judge(request)
 
 
-@pytest.mark.filterwarnings("ignore:.*gave no judgement:auepora_eval.core.errors.AueporaWarning")
+@pytest.mark.filterwarnings("ignore:.*gave no judgement:auepora_eval.errors.AueporaWarning")
 def test_failed_judgements_are_retried(tmp_path: Path) -> None:
     data, out = write_files(tmp_path, 60)
     critic, folder = Failing(), tmp_path / "scores"

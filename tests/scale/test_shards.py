@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auepora_eval import evaluate
-from auepora_eval.core.engine import evaluate_sources
-from auepora_eval.core.errors import BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.core.registry import Spec
-from auepora_eval.core.sources import BatchSource, FamilySource
+from auepora_eval.engine.evaluate import evaluate_sources
+from auepora_eval.engine.executors import BatchSource, FamilySource
+from auepora_eval.errors import BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
-from auepora_eval.scale import compressed_streams, ranges_jsonl, ranges_parquet, records
+from auepora_eval.scale import inputs, parquet_ranges
 from auepora_eval.scale.inputs import is_sharded
-from auepora_eval.scale.shards import sharded_sources
+from auepora_eval.scale.sharded import sharded_sources
 from helpers import requirements
 from helpers.builders import output, sample
 from helpers.generated_shards import rows, write_shards
@@ -105,8 +105,8 @@ def test_file_is_opened_once_per_batch(tmp_path: Path, monkeypatch: pytest.Monke
     sharded = sharded_sources(named, answers, batch_size=4 if suffix in (".jsonl.gz", ".jsonl.zst") else 64)
     assert [len(list(one.outputs)) > 10 for one in sharded.sources] == [True, True]
     opened: list[str] = []
-    compressed_streams.close_streams()
-    for module in (ranges_jsonl, ranges_parquet, compressed_streams):
+    inputs.close_streams()
+    for module in (inputs, parquet_ranges):
 
         def counted(path: Path, real: Any = module.open_bytes) -> Any:
             opened.append(path.name)
@@ -161,16 +161,16 @@ def test_ids_can_be_read_by_a_pool(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bases", [False, True])
 def test_ids_with_equal_hashes_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bases: bool) -> None:
     """As if 64 bits were four: every id then looks like dozens of others."""
-    strong = records.hash_ids
-    monkeypatch.setattr(records, "hash_ids", lambda ids: strong(ids) % 13)
+    strong = inputs.hash_ids
+    monkeypatch.setattr(inputs, "hash_ids", lambda ids: strong(ids) % 13)
     given = rows(150)
     named = write_shards(tmp_path, given, [90], [70])
     assert scored(*named, batch_size=11, bases=bases) == evaluate(*given, METRICS, slices="labels.lang")
 
 
 def test_equal_hashes_in_order_are_compared_by_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    strong = records.hash_ids
-    monkeypatch.setattr(records, "hash_ids", lambda ids: strong(ids) * 0)
+    strong = inputs.hash_ids
+    monkeypatch.setattr(inputs, "hash_ids", lambda ids: strong(ids) * 0)
     samples, outputs = rows(20, missing=False)
     named, _ = write_shards(tmp_path, (samples, outputs), [], [])
     other = tmp_path / "other"

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.stats.adjust import holm, max_t
-from auepora_eval.stats.sign_flips import sign_flips
+from auepora_eval.stats.permutation import holm, max_t, sign_flips
 
 Floats = npt.NDArray[np.float64]
 NAN = float("nan")

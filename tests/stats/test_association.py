@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from auepora_eval.stats.association import association_p_value
+from auepora_eval.stats.permutation import association_p_value
 from helpers.requirements import examples, need
 
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from auepora_eval.stats.bootstrap import bootstrap_indices, bootstrap_interval, bootstrap_interval_of
-from auepora_eval.stats.interval import Interval, mean_interval
+from auepora_eval.stats.intervals import Interval, mean_interval
 from helpers.requirements import examples
 
 Floats = npt.NDArray[np.float64]

@@ -18,7 +18,7 @@ from auepora_eval.stats.calibration import (
     expected_calibration_error,
     reliability_table,
 )
-from auepora_eval.stats.interval import wilson_interval
+from auepora_eval.stats.intervals import wilson_interval
 from helpers.requirements import examples, need
 
 SCORES = [0.1, 0.15, 0.3, 0.35, 0.8, 0.85, 0.9, 1.0]

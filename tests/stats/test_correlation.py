@@ -9,16 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import AlignmentError, BadTypeError
-from auepora_eval.stats.correlation import (
-    kendall,
-    kendall_report,
-    pearson,
-    pearson_report,
-    spearman,
-    spearman_report,
-)
-from auepora_eval.stats.estimate import Estimate
+from auepora_eval.errors import AlignmentError, BadTypeError
+from auepora_eval.stats.agreement import kendall, kendall_report, pearson, pearson_report, spearman, spearman_report
+from auepora_eval.stats.intervals import Estimate
 from helpers.requirements import need
 
 ROWS: list[tuple[Callable[..., float], list[Any], list[Any], float, str]] = [

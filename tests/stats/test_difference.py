@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import AlignmentError
+from auepora_eval.errors import AlignmentError
 from auepora_eval.stats.difference import newcombe_interval, paired_differences, paired_interval
-from auepora_eval.stats.interval import Interval, mean_interval
-from auepora_eval.stats.sign_flips import sign_flips
+from auepora_eval.stats.intervals import Interval, mean_interval
+from auepora_eval.stats.permutation import sign_flips
 from helpers.requirements import need
 
 Floats = npt.NDArray[np.float64]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.stats.distances import cosines_to_others, cosines_within, word_cosines_to_others
+from auepora_eval.features.embeddings import cosines_to_others, cosines_within, word_cosines_to_others
 from auepora_eval.text.tokenizers import plain_words, word_tokenizer
 from auepora_eval.text.vocabulary import TokenIds, Vocabulary
 from helpers.texts import TEXT
@@ -63,7 +63,7 @@ def test_the_order_of_vectors_changes_no_bit(n: int, size: int, rng: Any) -> Non
 def test_block_size_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = units(0, 100, 30)
     whole = cosines_to_others(vectors)
-    monkeypatch.setattr("auepora_eval.stats.distances._AT_ONCE", 7)
+    monkeypatch.setattr("auepora_eval.features.embeddings._AT_ONCE", 7)
     assert (cosines_to_others(vectors) == whole).all()
 
 

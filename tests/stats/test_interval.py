@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from auepora_eval.stats.interval import Interval, Moments, mean_interval, wilson_interval
+from auepora_eval.stats.intervals import Interval, Moments, mean_interval, wilson_interval
 from helpers.requirements import examples, need
 
 Floats = npt.NDArray[np.float64]

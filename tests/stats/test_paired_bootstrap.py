@@ -6,16 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from auepora_eval.core.errors import AlignmentError
-from auepora_eval.stats.bootstrap import bootstrap_interval
-from auepora_eval.stats.interval import Interval, mean_interval
-from auepora_eval.stats.paired_bootstrap import (
-    PairedStatistics,
-    paired_bootstrap,
-    paired_bootstrap_of,
-    paired_bootstraps,
-)
-from auepora_eval.stats.quantile import quantile_of
+from auepora_eval.errors import AlignmentError
+from auepora_eval.stats.bootstrap import bootstrap_interval, quantile_of
+from auepora_eval.stats.difference import PairedStatistics, paired_bootstrap, paired_bootstrap_of, paired_bootstraps
+from auepora_eval.stats.intervals import Interval, mean_interval
 from helpers.requirements import need
 
 Floats = npt.NDArray[np.float64]

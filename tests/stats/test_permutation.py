@@ -7,10 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from auepora_eval.stats.adjust import max_t
-from auepora_eval.stats.paired_bootstrap import PairedStatistics
-from auepora_eval.stats.permutation import SwapStatistic, permutation_test
-from auepora_eval.stats.sign_flips import sign_flips
+from auepora_eval.stats.difference import PairedStatistics
+from auepora_eval.stats.permutation import SwapStatistic, max_t, permutation_test, sign_flips
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.stats.difference import paired_interval
-from auepora_eval.stats.power import effect_size, mde, required_n, unit_sd
+from auepora_eval.stats.difference import effect_size, mde, paired_interval, required_n, unit_sd
 from helpers.requirements import need
 
 Floats = npt.NDArray[np.float64]

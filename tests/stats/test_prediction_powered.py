@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from auepora_eval.stats.calibration import CorrectedMean, corrected_difference, corrected_mean
 from auepora_eval.stats.difference import paired_interval
-from auepora_eval.stats.interval import mean_interval
-from auepora_eval.stats.prediction_powered import CorrectedMean, corrected_difference, corrected_mean
+from auepora_eval.stats.intervals import mean_interval
 from helpers.evouna import AGREEMENT, judged
 from helpers.requirements import examples
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.stats.bootstrap import bootstrap_interval_of
-from auepora_eval.stats.interval import Interval
-from auepora_eval.stats.quantile import quantile_interval, quantile_of, quantile_rank
+from auepora_eval.stats.bootstrap import bootstrap_interval_of, quantile_interval, quantile_of, quantile_rank
+from auepora_eval.stats.intervals import Interval
 from helpers.requirements import examples
 
 Floats = npt.NDArray[np.float64]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import AlignmentError, AueporaError, BadTypeError, BadValueError
+from auepora_eval.errors import AlignmentError, AueporaError, BadTypeError, BadValueError
 from auepora_eval.stats.roc import auroc, average_precision, threshold_counts, tpr_at_fpr
 from helpers.requirements import need
 

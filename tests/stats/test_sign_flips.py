@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from auepora_eval.stats.interval import mean_interval
-from auepora_eval.stats.sign_flips import SignFlips, sign_flips
+from auepora_eval.stats.intervals import mean_interval
+from auepora_eval.stats.permutation import SignFlips, sign_flips
 from helpers.requirements import need
 
 Floats = npt.NDArray[np.float64]
@@ -195,7 +195,7 @@ def test_block_size_changes_no_bit(at_once: int, monkeypatch: pytest.MonkeyPatch
     rng = np.random.default_rng(3)
     table = rng.normal(size=(130, 4)) * [1, 1e-9, 1e9, 0.1]
     whole = sign_flips(table, draws=257, seed=9)
-    monkeypatch.setattr("auepora_eval.stats.sign_flips._MULTIPLIED", at_once)
+    monkeypatch.setattr("auepora_eval.stats.permutation._MULTIPLIED", at_once)
     cut = sign_flips(table, draws=257, seed=9)
     assert cut.flipped.tobytes() == whole.flipped.tobytes()
     assert cut.p_values.tobytes() == whole.p_values.tobytes()
@@ -221,7 +221,7 @@ def test_many_clusters_are_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Flipping groups of clusters is a test of the same hypothesis; with many groups it says the same."""
     values = np.random.default_rng(8).normal(0.05, 1, (4000, 1))
     whole = sign_flips(values, draws=5_000).p_values[0]
-    monkeypatch.setattr("auepora_eval.stats.sign_flips._MAX_UNITS", 1000)
+    monkeypatch.setattr("auepora_eval.stats.permutation._MAX_UNITS", 1000)
     dealt = sign_flips(values, draws=5_000)
     assert dealt.p_values[0] == pytest.approx(whole, abs=0.03)
     # The groups are what is flipped: sums of every thousandth.

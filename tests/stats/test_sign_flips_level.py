@@ -7,9 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from auepora_eval.stats.adjust import holm, max_t
 from auepora_eval.stats.difference import paired_interval
-from auepora_eval.stats.sign_flips import sign_flips
+from auepora_eval.stats.permutation import holm, max_t, sign_flips
 from helpers.requirements import examples
 
 Floats = npt.NDArray[np.float64]

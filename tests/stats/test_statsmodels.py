@@ -5,11 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from auepora_eval.stats.adjust import holm
-from auepora_eval.stats.difference import paired_interval
-from auepora_eval.stats.interval import mean_interval, wilson_interval
-from auepora_eval.stats.power import mde, required_n, unit_sd
-from auepora_eval.stats.sign_flips import sign_flips
+from auepora_eval.stats.difference import mde, paired_interval, required_n, unit_sd
+from auepora_eval.stats.intervals import mean_interval, wilson_interval
+from auepora_eval.stats.permutation import holm, sign_flips
 from helpers.requirements import need
 
 RNG_SEEDS = range(8)

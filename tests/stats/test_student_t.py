@@ -2,7 +2,7 @@
 
 import pytest
 
-from auepora_eval.stats.student_t import t_quantile
+from auepora_eval.stats.intervals import t_quantile
 from helpers.requirements import need
 
 FREEDOMS = [0.5, 1, 2, 3, 4, 5, 7, 10, 29, 30, 99, 100, 499, 999, 1000, 1001, 1e4, 19_999, 1e5, 1e7]

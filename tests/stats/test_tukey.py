@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.stats import tukey
-from auepora_eval.stats.sign_flips import sign_flips
-from auepora_eval.stats.tukey import tukey_hsd
+from auepora_eval.stats import permutation as tukey
+from auepora_eval.stats.permutation import sign_flips, tukey_hsd
 
 Floats = npt.NDArray[np.float64]
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from auepora_eval.store import runs as store_module
-from auepora_eval.store.cached_store import CachedStore
-from auepora_eval.store.runs import RunStore
+from auepora_eval.store.runs import CachedStore, RunStore
 from helpers.stored_runs import run, samples
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from auepora_eval.core.errors import MissingDependencyError, StoreError
 from auepora_eval.core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
+from auepora_eval.errors import MissingDependencyError, StoreError
 from auepora_eval.store import RunStore, StoredOutput
 from helpers.postgres_server import Server
 from helpers.requirements import need
@@ -242,7 +242,7 @@ def test_full_disk(tmp_path: Path) -> None:
 
 LIMITED = """
 import sys
-from auepora_eval.core.errors import StoreError
+from auepora_eval.errors import StoreError
 sys.path.insert(0, sys.argv[3])
 from test_driver_errors import outputs, RunStore
 with RunStore.open(sys.argv[1]) as store:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from auepora_eval.store import ids
-from auepora_eval.store.ids import from_iso, new_run_id, to_iso, utc_now
+from auepora_eval.store import records as ids
+from auepora_eval.store.records import from_iso, new_run_id, to_iso, utc_now
 from helpers.forks import forked
 
 SHAPE = re.compile(r"run_[0-7][0-9A-HJKMNP-TV-Z]{25}")

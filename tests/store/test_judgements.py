@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.core.errors import UnknownRunError
 from auepora_eval.core.types import EvaluationSample
+from auepora_eval.errors import UnknownRunError
 from auepora_eval.store import RunStore, StoredJudgement
 from auepora_eval.store.records import RunRecord, sum_nested
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from sqlalchemy import Connection, inspect, text, update
 
-from auepora_eval.core.errors import StoreError
 from auepora_eval.core.types import MetricResult, TargetCategory
-from auepora_eval.store import RunStore, migrations
+from auepora_eval.errors import StoreError
+from auepora_eval.store import RunStore
+from auepora_eval.store import schema as migrations
 from auepora_eval.store.connect import connect
-from auepora_eval.store.migrations import MIGRATIONS, migrate, schema_version
-from auepora_eval.store.schema import metadata, runs, versions
+from auepora_eval.store.schema import MIGRATIONS, metadata, migrate, runs, schema_version, versions
 from helpers.forks import forked
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from auepora_eval import evaluate
 from auepora_eval.core.family import FamilyKey
 from auepora_eval.core.scores import Score, Scores
-from auepora_eval.core.secrets import Secrets
 from auepora_eval.core.types import (
     Document,
     EvaluationSample,
@@ -23,9 +22,13 @@ from auepora_eval.core.types import (
     UnknownRanking,
 )
 from auepora_eval.io.codec import LineError, decode_output, decode_sample, encode_output, encode_sample
-from auepora_eval.io.fingerprint import canonical_line, dataset_fingerprint
-from auepora_eval.store.output_rows import encode_output_rows
-from auepora_eval.store.packing import (
+from auepora_eval.io.golden import canonical_line, dataset_fingerprint
+from auepora_eval.runtime.secrets import Secrets
+from auepora_eval.store.records import StoredOutput
+from auepora_eval.store.results import decode_scores, encode_scores
+from auepora_eval.store.rows import encode_output_rows
+from auepora_eval.store.texts import (
+    TextKeys,
     decode_packed,
     pack_output,
     pack_sample,
@@ -34,9 +37,6 @@ from auepora_eval.store.packing import (
     unpack_output,
     unpack_sample,
 )
-from auepora_eval.store.records import StoredOutput
-from auepora_eval.store.score_columns import decode_scores, encode_scores
-from auepora_eval.store.texts import TextKeys
 
 
 def round_trip_output(output: SystemOutputs, sample_id: str = "1") -> tuple[SystemOutputs, bytes]:

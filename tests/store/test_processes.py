@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.store.processes import is_alive, this_process
+from auepora_eval.store.records import is_alive, this_process
 
 HOST = socket.gethostname()
 needs_start_time = pytest.mark.skipif(
@@ -17,7 +17,7 @@ needs_start_time = pytest.mark.skipif(
 
 
 def start_child(code: str = "import sys; sys.stdin.read()") -> subprocess.Popen[bytes]:
-    script = "from auepora_eval.store.processes import this_process; print(this_process(), flush=True);"
+    script = "from auepora_eval.store.records import this_process; print(this_process(), flush=True);"
     return subprocess.Popen([sys.executable, "-c", script + code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 

@@ -9,8 +9,6 @@ import pytest
 from sqlalchemy import select
 
 from auepora_eval import evaluate
-from auepora_eval.core.errors import BadValueError, UnknownMetricError, UnknownRunError
-from auepora_eval.core.repeats import evaluate_repeats
 from auepora_eval.core.results import Results
 from auepora_eval.core.scores import Score, Scores
 from auepora_eval.core.types import (
@@ -22,9 +20,13 @@ from auepora_eval.core.types import (
     SystemOutputs,
     TargetCategory,
 )
+from auepora_eval.engine.repeats import evaluate_repeats
+from auepora_eval.errors import BadValueError, UnknownMetricError, UnknownRunError
 from auepora_eval.io.codec import LineError
-from auepora_eval.io.fingerprint import dataset_fingerprint
-from auepora_eval.store import RunRecord, RunStatus, RunStore, StoredOutput, output_rows, sample_rows, texts
+from auepora_eval.io.golden import dataset_fingerprint
+from auepora_eval.store import RunRecord, RunStatus, RunStore, StoredOutput, texts
+from auepora_eval.store import rows as output_rows
+from auepora_eval.store import rows as sample_rows
 from auepora_eval.store.schema import documents, query_results, samples, scores
 
 SAMPLES = [

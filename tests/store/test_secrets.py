@@ -9,7 +9,6 @@ from urllib.parse import quote
 import pytest
 
 from auepora_eval.cli.main import main
-from auepora_eval.core.errors import BadValueError
 from auepora_eval.core.scores import Scores
 from auepora_eval.core.types import (
     Document,
@@ -20,6 +19,7 @@ from auepora_eval.core.types import (
     SystemOutputs,
     TargetCategory,
 )
+from auepora_eval.errors import BadValueError
 from auepora_eval.store import RunStore, StoredOutput
 from helpers.postgres_server import PASSWORD
 from helpers.user_project import Project
@@ -129,7 +129,7 @@ def test_passwords_in_urls_of_a_plan_are_redacted(url: str) -> None:
 
 
 def test_password_is_never_shown(tmp_path: Path) -> None:
-    from auepora_eval.core.errors import StoreError
+    from auepora_eval.errors import StoreError
 
     for text in (
         "postgresql://me:hunter2@127.0.0.1:1/x",

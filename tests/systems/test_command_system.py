@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.core.errors import BadValueError, SystemCallError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
+from auepora_eval.errors import BadValueError, SystemCallError
 from auepora_eval.systems.command import CommandSystem
 from helpers.builders import sample
 from helpers.requirements import REPO

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from auepora_eval import AueporaEvaluator, InMemoryDataset
-from auepora_eval.core.errors import AueporaWarning, BadValueError, SystemCallError
 from auepora_eval.core.types import SystemOutputs
+from auepora_eval.errors import AueporaWarning, BadValueError, SystemCallError
 from auepora_eval.systems.http import HttpSystem
 from helpers import requirements
 from helpers.builders import sample

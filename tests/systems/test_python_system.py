@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.calling.systems import as_system
-from auepora_eval.core.errors import BadValueError
+from auepora_eval.errors import BadValueError
+from auepora_eval.systems.interfaces import as_system
 from auepora_eval.systems.python import load_python
 from helpers.builders import sample
 

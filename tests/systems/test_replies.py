@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import BadValueError, SystemCallError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs, UnknownRanking
-from auepora_eval.systems.json_paths import PathNotFoundError, parse_path
-from auepora_eval.systems.replies import ReplyPaths, excerpt, parse_own_reply
+from auepora_eval.errors import BadValueError, SystemCallError
+from auepora_eval.systems.json_mapping import PathNotFoundError, ReplyPaths, excerpt, parse_own_reply, parse_path
 from helpers.builders import sample
 
 VALUE = {"data": {"hits": [{"id": 1}, {"id": 2}], "a.b": {"c?": "x"}, "none": None}, "list": [[1, 2], [3]], "": 7}

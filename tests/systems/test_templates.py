@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import BadValueError, SystemCallError
 from auepora_eval.core.types import EvaluationSample
-from auepora_eval.systems.templates import Template, default_request, json_text
+from auepora_eval.errors import BadValueError, SystemCallError
+from auepora_eval.systems.json_mapping import Template, default_request, json_text
 
 TURNS = [{"role": "user", "text": "Hi"}]
 SAMPLE = EvaluationSample(

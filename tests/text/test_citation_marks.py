@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.core.errors import BadTypeError
-from auepora_eval.text.citation_marks import (
+from auepora_eval.errors import BadTypeError
+from auepora_eval.text.sentences import (
     Citation,
     CitedSentence,
     cited_sentences,
     listed_sentences,
     marked_sentences,
+    sentence_spans,
+    split_sentences,
 )
-from auepora_eval.text.sentences import sentence_spans, split_sentences
 from helpers.texts import TEXT
 
 IDS = ["a", "b", "c", "doc-7", "9"]

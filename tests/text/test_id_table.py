@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.text import id_table
-from auepora_eval.text.id_table import IdTable
+from auepora_eval.text import vocabulary as id_table
+from auepora_eval.text.vocabulary import IdTable
 
 # Small keys, keys that differ in high bits only, and keys chosen so that the multiplication sends them to one slot.
 KEY = st.integers(0, 40) | st.integers(0, 40).map(lambda i: i << 57) | st.integers(0, 2**64 - 1)

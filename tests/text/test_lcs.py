@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.text.lcs import lcs_length
+from auepora_eval.text.ngrams import lcs_length
 
 
 def by_table(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:

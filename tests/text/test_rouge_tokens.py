@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from auepora_eval.text.rouge_tokens import rouge_tokens
+from auepora_eval.text.tokenizers import rouge_tokens
 from helpers.requirements import need, need_data
 
 ROWS = [  # text, stemmed, plain, why

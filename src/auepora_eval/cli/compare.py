@@ -1,27 +1,27 @@
-"""``auepora compare``: compare two or more stored runs."""
+"""``auepora compare``: compare two or more stored runs, or TREC runs."""
 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ..core.errors import BadValueError, StoreError
+from ..errors import BadValueError, StoreError
 from .console import echo_err, quiet_option
-from .stores import complete_run, open_store, store_option
+from .options import complete_run, open_store, store_option
 
 if TYPE_CHECKING:
-    from ..compare.causes import QueryChange
     from ..compare.leaderboard import Leaderboard
+    from ..compare.queries import QueryChange
     from ..compare.types import CompareReport
     from ..store.records import RunRecord
     from ..store.runs import RunStore
-
-__all__ = ["command"]
 
 MAX_SHOWN = 20
 """Number of queries that are listed with their cause."""
@@ -96,7 +96,7 @@ def command(
     auepora compare one two three -m recall@5 --adjust tukey
     auepora compare --qrels qrels.txt baseline.run new.run -m map -m ndcg@10
     """
-    from .output import output_format, write_out
+    from .options import output_format, write_out
 
     if len(runs) < 2:
         raise click.UsageError("give two runs or more; `auepora runs` lists them")
@@ -156,8 +156,7 @@ def _open_runs(
 ) -> Iterator[tuple[RunStore, list[RunRecord]]]:
     """The store and the records of the runs to compare: stored runs, or TREC files scored with qrels."""
     if qrels is not None:
-        from .compare_trec import scored_trec_runs
-        from .output import refuse_input_as_output
+        from .options import refuse_input_as_output
 
         refuse_input_as_output(output, [qrels, *runs])
         with scored_trec_runs(qrels, runs, metrics) as scored:
@@ -171,7 +170,7 @@ def _open_runs(
 
 def _store_aggregates(store: RunStore, records: Sequence[RunRecord], corpus: str | None) -> None:
     """Store the golden-query metrics of runs that lack them, if the store is writable."""
-    from ..compare.aggregate import store_missing_aggregate
+    from ..compare.golden import store_missing_aggregate
 
     with suppress(StoreError):  # a read-only store is enough for a comparison
         for record in records:
@@ -187,10 +186,9 @@ def _write(
     output: str | None,
     runs_dir: str | None,
 ) -> None:
-    from ..compare.markdown import render_report_md
-    from ..compare.report import write_report
-    from ..compare.tables import comparison_text
-    from .output import write_out
+    from ..compare.rendering import comparison_text, render_report_md
+    from ..compare.runs import write_report
+    from .options import write_out
 
     first, second = (one.name for one in records)
     if runs_dir is not None:
@@ -200,7 +198,7 @@ def _write(
         why = {} if changes is None else {"judged_by": judged_by, "changes": [asdict(one) for one in changes]}
         write_out(json.dumps({**report.to_dict(), **why}, indent=2, ensure_ascii=False, allow_nan=False), output)
     elif form == "csv":
-        from ..compare.csv_rows import comparison_csv
+        from ..compare.rendering import comparison_csv
 
         write_out(comparison_csv(report), output)
     elif form == "markdown":
@@ -212,12 +210,12 @@ def _write(
 
 
 def _render_leaderboard(made: Leaderboard, form: str) -> str:
-    from ..compare.leaderboard_tables import leaderboard_markdown, leaderboard_text
+    from ..compare.rendering import leaderboard_markdown, leaderboard_text
 
     if form == "json":
         return json.dumps(made.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
     if form == "csv":
-        from ..compare.csv_rows import leaderboard_csv
+        from ..compare.rendering import leaderboard_csv
 
         return leaderboard_csv(made)
     return leaderboard_markdown(made) if form == "markdown" else leaderboard_text(made)
@@ -240,20 +238,20 @@ def _parse_margins(texts: tuple[str, ...]) -> float | dict[str, float] | None:
 
 
 def _changes(store: RunStore, records: Sequence[RunRecord], metric: str | None) -> list[QueryChange]:
-    from ..compare.causes import explain_changes
+    from ..compare.queries import explain_changes
 
     return explain_changes(store, records[0], records[1], metric=metric)
 
 
 def _change_metric(store: RunStore, records: Sequence[RunRecord], metric: str | None) -> str:
-    from ..compare.main_metric import main_metric
+    from ..compare.metrics import main_metric
 
     first, second = records
     return main_metric(first, store.results(first.run_id), second, store.results(second.run_id), metric).name
 
 
 def _changes_text(changes: list[QueryChange], judged_by: str) -> str:
-    from ..reporting.tables import escape_line_breaks
+    from ..render.tables import escape_line_breaks
 
     if not changes:
         return f"no query got worse by {judged_by}"
@@ -272,3 +270,56 @@ def _changes_text(changes: list[QueryChange], judged_by: str) -> str:
     if len(changes) > MAX_SHOWN:
         lines.append(f"  ... and {len(changes) - MAX_SHOWN} more; --json has all")
     return "\n".join(lines)
+
+
+# --- score TREC run files with qrels into a temporary store, for ``auepora compare --qrels`` -------------------------
+
+DEFAULT_METRICS = ("map", "ndcg@10", "mrr", "precision@10", "recall@100")
+"""Metrics of TREC runs when none are named."""
+
+
+@contextmanager
+def scored_trec_runs(
+    qrels: str, files: Sequence[str], metrics: Sequence[str]
+) -> Iterator[tuple[RunStore, list[RunRecord]]]:
+    """A temporary store with one scored run per file, in the order of the files, with the conventions ``trec``."""
+    from ..core.conventions import Conventions
+    from ..engine.evaluate import resolve_metrics
+    from ..io.join import load_dataset, load_outputs
+    from ..render.terminal import progress
+    from ..runs.run import RunRequest, start_run
+    from ..runtime.files import plain_stem
+    from ..store.runs import RunStore
+    from .options import parse_specs, warn_unmatched_ids
+
+    rules = Conventions.of("trec")
+    specs = parse_specs(metrics or DEFAULT_METRICS)
+    chosen = resolve_metrics(specs, rules)  # report a misspelt metric before reading the files
+    with tempfile.TemporaryDirectory(prefix="auepora-") as folder, RunStore.open(Path(folder) / "runs.sqlite") as store:
+        with progress(f"reading {qrels}"):
+            samples = list(load_dataset(qrels, "trec"))
+        ids = [sample.sample_id for sample in samples]
+        records: list[RunRecord] = []
+        for file in files:
+            with progress(f"reading and scoring {file}"):
+                outputs = load_outputs(file, "trec")
+                known = {one: outputs[one] for one in ids if one in outputs}
+                request = RunRequest(
+                    name=plain_stem(Path(file)),
+                    dataset_name=plain_stem(Path(qrels)),
+                    samples=samples,
+                    metrics=chosen,
+                    conventions=rules,
+                    outputs=known,
+                    plan={
+                        "dataset": {"trec": qrels},
+                        "outputs": {"trec": file},
+                        "conventions": {"name": rules.name},
+                        "metrics": list(specs),
+                    },
+                )
+                records.append(start_run(request, store).record)
+            missing = [one for one in ids if one not in outputs]
+            unknown = [one for one in outputs if one not in known]
+            warn_unmatched_ids(missing, unknown, total=len(ids), conventions=rules)
+        yield store, records

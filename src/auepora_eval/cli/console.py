@@ -1,16 +1,24 @@
-"""Messages on stderr, and the option ``--quiet``."""
+"""The console: messages on stderr, ``--quiet``, closed pipes, signals and Ctrl-C."""
 
 from __future__ import annotations
 
+import io
+import os
+import signal
+import sys
+import threading
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-__all__ = ["echo_err", "quiet_option"]
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
+    from ..systems.workers import Stop
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -29,8 +37,8 @@ def quiet_option(function: FunctionT) -> FunctionT:
 
 
 def _set_quiet(context: click.Context, parameter: click.Parameter, quiet: bool) -> None:
-    from ..core.errors import AueporaWarning
-    from ..reporting.progress import silenced
+    from ..errors import AueporaWarning
+    from ..render.terminal import silenced
 
     if quiet:
         context.with_resource(silenced())
@@ -43,11 +51,142 @@ def echo_err(message: str, *, always: bool = False) -> None:
 
     With ``always`` it is printed even with ``--quiet``; use that for errors.
     """
-    from ..reporting.control_characters import escape_control_characters
-    from ..reporting.progress import clear, is_quiet
+    from ..render.terminal import clear, escape_control_characters, is_quiet
 
     if is_quiet() and not always:
         return
     clear()
     with suppress(OSError):
         click.echo(escape_control_characters(message), err=True)
+
+
+# --- A standard output that ignores a closed pipe, as with ``head`` and ``less`` -------------------------------------
+
+
+class _PipeWriter(io.FileIO):
+    """Writes to a file descriptor; after the pipe is closed, output is discarded."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            discard = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(discard, self.fileno())
+            os.close(discard)
+            return memoryview(data).nbytes
+
+
+@contextmanager
+def ignore_closed_pipe() -> Iterator[None]:
+    """Let a command finish when the reader of stdout closes the pipe: its files and exit code do not change."""
+    original = sys.stdout
+    if not isinstance(original, io.TextIOWrapper) or original is not sys.__stdout__:
+        yield  # an in-memory stream, or closed
+        return
+    original.flush()
+    writer = io.BufferedWriter(_PipeWriter(original.fileno(), "wb", closefd=False))
+    stdout = io.TextIOWrapper(
+        writer,
+        encoding=original.encoding,
+        errors=original.errors,
+        newline="\n" if os.linesep == "\n" else None,
+        line_buffering=original.line_buffering or original.write_through,
+    )
+    sys.stdout = stdout
+    try:
+        yield
+    finally:
+        sys.stdout = original
+        with suppress(OSError, ValueError):
+            stdout.flush()
+
+
+# --- handling of signals and Ctrl-C, and redirection of what the user's system prints --------------------------------
+
+
+class TerminationSignal(KeyboardInterrupt):
+    """SIGTERM or SIGHUP. Code that handles Ctrl-C handles it too."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(signal.Signals(number).name)
+
+
+def _terminating_signals() -> list[signal.Signals]:
+    """SIGTERM and, where it exists, SIGHUP; without ignored signals, as SIGHUP is under ``nohup``."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    return [one for one in numbers if signal.getsignal(one) is not signal.SIG_IGN]
+
+
+@contextmanager
+def raise_on_signals() -> Iterator[None]:
+    """Make SIGTERM and SIGHUP raise ``TerminationSignal``, so that processes, folders and semaphores are cleaned up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread receives signals
+        return
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        for one in before:  # a second signal must not interrupt the clean-up
+            signal.signal(one, signal.SIG_IGN)
+        raise TerminationSignal(number)
+
+    before: dict[int, Any] = {}
+    before.update({one: signal.signal(one, leave) for one in _terminating_signals()})
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def stop_on_signals(stop: Stop) -> Iterator[None]:
+    """Let the first Ctrl-C (or SIGTERM, SIGHUP) wait for calls in flight; the second one stops at once.
+
+    While no system is called, such as while a plan is read or outputs are scored, the first one stops at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread receives signals
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if not stop.listening:
+            raise KeyboardInterrupt
+        if stop.finishing:
+            stop.now()
+            return
+        # os.write, because the interrupted code may hold the lock of the stream.
+        with suppress(OSError):
+            os.write(2, b"\nFinishing the calls in flight; Ctrl-C again stops at once.\n")
+        stop.finish()
+
+    signals = [signal.SIGINT, *_terminating_signals()]
+    before: dict[int, Any] = {one: signal.signal(one, handle) for one in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def stdout_to_stderr() -> Iterator[None]:
+    """Send what the user's system prints to stderr, subprocesses included: stdout is for results."""
+    with redirect_stdout(sys.stderr):
+        try:
+            own = sys.__stdout__ is not None and sys.__stdout__.fileno() == 1
+        except (OSError, ValueError):
+            own = False
+        if not own:
+            yield
+            return
+        assert sys.__stdout__ is not None
+        sys.__stdout__.flush()
+        kept = os.dup(1)
+        try:
+            os.dup2(2, 1)
+            yield
+        finally:
+            sys.__stdout__.flush()
+            os.dup2(kept, 1)
+            os.close(kept)

@@ -11,8 +11,6 @@ from .console import echo_err, quiet_option
 if TYPE_CHECKING:
     from ..io.convert import Conversion
 
-__all__ = ["command"]
-
 
 @click.command(name="convert")
 @click.argument("source", metavar="IN", type=click.Path())
@@ -55,7 +53,7 @@ def command(
     auepora convert records.json data.jsonl --outputs out.jsonl
     """
     from ..io.convert import convert_files
-    from ..reporting.progress import progress
+    from ..render.terminal import progress
 
     with progress(f"reading {source}"):
         done = convert_files(

@@ -10,9 +10,8 @@ import click
 from .console import echo_err
 
 if TYPE_CHECKING:
-    from ..crosscheck.report import CrossCheck
+    from ..crosscheck.checks import CrossCheck
 
-__all__ = ["command"]
 
 DEVIATES = 1
 _MODEL_CASES = 50
@@ -38,10 +37,8 @@ def command(cases: int, seed: int, peers: bool, model: str | None, as_json: bool
     auepora crosscheck --no-peers --cases 1000 --json
     auepora crosscheck --model models/all-MiniLM-L6-v2
     """
+    from ..crosscheck.checks import TOLERANCE, merge_checks, model_checks, plain_checks, roc_checks
     from ..crosscheck.peers import PEERS, peer_checks
-    from ..crosscheck.plain_definitions import model_checks, plain_checks
-    from ..crosscheck.report import TOLERANCE, merge_checks
-    from ..crosscheck.roc import roc_checks
 
     echo_err("checking against the plain definitions")
     checks = [*plain_checks(cases, seed=seed), *roc_checks(cases, seed=seed)]
@@ -74,7 +71,7 @@ def command(cases: int, seed: int, peers: bool, model: str | None, as_json: bool
 
 
 def _print_table(checks: list[CrossCheck]) -> None:
-    from ..reporting.tables import table
+    from ..render.tables import table
 
     rows = [
         [check.metric, check.against, str(check.cases), f"{check.largest:.1e}", "ok" if check.agrees else "DEVIATES"]
@@ -85,7 +82,7 @@ def _print_table(checks: list[CrossCheck]) -> None:
 
 def _print_defects() -> None:
     from ..crosscheck.peers import DEFECTS
-    from ..reporting.tables import table
+    from ..render.tables import table
 
     rows = [[defect.peer, defect.metric, defect.what] for defect in DEFECTS]
     click.echo(f"\n{table(rows, headers=['other tool', 'its', 'is left out: known defect'])}\n")

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..core.registry import Spec
-    from ..running.run import RunOutcome
+    from ..runs.run import RunOutcome
 
-__all__ = ["command"]
 
 FILES = ("questions.jsonl", "plan-baseline.yaml", "plan-bm25.yaml")
 PLANS = {"baseline": "plan-baseline.yaml", "bm25": "plan-bm25.yaml"}
@@ -40,11 +39,11 @@ def command(folder: str, as_json: bool) -> None:
     auepora demo
     auepora runs --store auepora-demo/runs.sqlite
     """
-    from ..reporting.html.build import write_report
-    from ..reporting.tables import runs_table
-    from ..running.plans import run_plan
-    from ..semantic.models import find_installed_model
-    from .run_progress import STOPPED_EARLY, RunProgress
+    from ..models.loading import find_installed_model
+    from ..render.tables import runs_table
+    from ..report.pages import write_report
+    from ..runs.run import run_plan
+    from .judge_options import STOPPED_EARLY, RunProgress
 
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
@@ -78,9 +77,9 @@ def command(folder: str, as_json: bool) -> None:
 
 def _semantic_scores(model: str, store: str, outcomes: Mapping[str, RunOutcome]) -> str:
     """A table of semantic metrics of both runs, computed with an installed model and not stored."""
-    from ..core.engine import evaluate
-    from ..reporting.tables import runs_table
-    from ..running.scoring import stored_outputs
+    from ..engine.evaluate import evaluate
+    from ..render.tables import runs_table
+    from ..runs.scoring import stored_outputs
     from ..store.runs import RunStore
 
     metrics: list[Spec] = [
@@ -98,8 +97,8 @@ def _semantic_scores(model: str, store: str, outcomes: Mapping[str, RunOutcome])
 
 
 def _comparison(store: str, outcomes: Mapping[str, RunOutcome]) -> str:
+    from ..compare.rendering import comparison_table
     from ..compare.runs import compare_runs
-    from ..compare.tables import comparison_table
 
     first, second = (outcomes[name].record.run_id for name in PLANS)
     report = compare_runs(first, second, store=store)

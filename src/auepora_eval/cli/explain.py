@@ -7,9 +7,7 @@ import json
 import click
 
 from .console import quiet_option
-from .stores import complete_run, open_store, store_option
-
-__all__ = ["command"]
+from .options import complete_run, open_store, store_option
 
 
 @click.command(name="explain")
@@ -35,9 +33,8 @@ def command(
     auepora explain latest ndcg@10 --query q17
     auepora explain nightly token_f1 --query q17 -o q17.md
     """
-    from ..explaining import explain
-    from ..explaining.rendering import explanation_markdown, explanation_text
-    from .output import output_format, write_out
+    from ..report.explain import explain, explanation_markdown, explanation_text
+    from .options import output_format, write_out
 
     form = "json" if as_json else output_format(output)
     if form == "csv":

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import quiet_option
-from .judgements import judgement_lines
-from .stores import complete_run, open_store, run_dict, store_option
+from .judge_options import judgement_lines
+from .options import complete_run, open_store, run_dict, store_option
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["command"]
 
 JUDGEMENTS = "judgements.jsonl"
 
@@ -42,7 +41,7 @@ def command(run: str, folder: str | None, force: bool, parquet: bool, store: str
     auepora export latest
     auepora export nightly exported/ --force
     """
-    from ..io.files import write_lines
+    from ..runtime.files import write_lines
 
     with open_store(store) as found:
         record = found.find(run)
@@ -70,15 +69,15 @@ def _output_names(record: RunRecord) -> list[str]:
 
 
 def _write(store: RunStore, record: RunRecord, target: Path, *, parquet: bool) -> None:
-    from ..io.files import write_lines
     from ..io.jsonl import save_jsonl_dataset, save_jsonl_outputs
-    from ..reporting.progress import progress
-    from ..reporting.results_csv import results_csv, scores_csv
+    from ..render.tables import results_csv, scores_csv
+    from ..render.terminal import progress
+    from ..runtime.files import write_lines
 
     with progress(f"writing {target}"):
         results = store.results(record.run_id)
         if parquet:  # first, because pyarrow may be missing
-            from ..reporting.results_parquet import save_results_parquet, save_scores_parquet
+            from ..render.tables import save_results_parquet, save_scores_parquet
 
             save_results_parquet(results, target / "results.parquet")
             save_scores_parquet(results, target / "scores.parquet")

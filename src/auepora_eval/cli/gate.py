@@ -1,24 +1,78 @@
-"""``auepora gate``: check a stored run against gates."""
+"""``auepora gate``: check a stored run against gates; JUnit XML and the step summary."""
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .console import echo_err, quiet_option
-from .gate_output import junit_option, plan_files, publish, refuse_inputs_as_reports
-from .stores import complete_run, open_store, store_option
+from .options import complete_run, open_store, store_option
 
 if TYPE_CHECKING:
     from ..core.results import Results
-    from ..gates.kinds import Gate
     from ..gates.report import GateReport
+    from ..plan.gates import Gate
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["command"]
+# --- output of gate reports, shared by ``auepora gate`` and ``auepora run``: JUnit XML and the step summary ----------
+
+junit_option = click.option(
+    "--junit",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write the gates to this file as JUnit XML, one test case per gate.",
+)
+
+
+def plan_files(path: str, changes: Mapping[str, Any], store: str | None) -> list[str]:
+    """The plan file itself and every file that the plan reads or writes."""
+    from ..plan.prepare import read_plan
+    from ..runs.run import default_store
+
+    plan = read_plan(path, changes=changes)
+    sources = [one for one in (plan.dataset, plan.outputs) if one is not None]
+    read = [str(file) for one in sources for file in (one.path, one.corpus, one.nuggets) if file is not None]
+    return [path, *read, default_store(store, plan.store)]
+
+
+def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output: str | None) -> None:
+    """Raise if a gate report would overwrite an input or another report."""
+    from ..gates.report import SUMMARY_VARIABLE
+    from .options import refuse_input_as_output
+
+    refuse_input_as_output(output, inputs)
+    refuse_input_as_output(junit, inputs, option="--junit")
+    refuse_input_as_output(os.environ.get(SUMMARY_VARIABLE) or None, inputs, option=f"${SUMMARY_VARIABLE}")
+    if junit is not None and output is not None and os.path.realpath(junit) == os.path.realpath(output):
+        raise click.UsageError(f"--junit {junit} is where {output} will be; write to another file")
+
+
+def publish(report: GateReport, record: RunRecord, *, junit: str | None) -> None:
+    """Print the warnings, write JUnit XML if requested, and append to ``$GITHUB_STEP_SUMMARY`` if it is set."""
+    from ..errors import AueporaError
+    from ..gates.report import append_step_summary
+
+    for warning in report.warnings:
+        echo_err(f"Warning: {warning}")
+    if junit is not None:
+        from ..gates.report import junit_xml
+        from ..runtime.files import write_lines
+
+        write_lines(Path(junit), [junit_xml(report, name=f"auepora: {record.name}").encode()])
+        echo_err(f"wrote {junit}")
+    try:
+        append_step_summary(report, heading=f"Gates of {record.name} ({record.run_id})")
+    except AueporaError as error:  # a summary that cannot be written does not change the outcome
+        echo_err(f"Warning: {error}")
+
+
+# --- ``auepora gate``: check a stored run against gates --------------------------------------------------------------
 
 
 @click.command(name="gate")
@@ -59,8 +113,8 @@ def command(
     auepora gate nightly --against main -g 'delta(ndcg@10) > -0.01' -g 'not worse(token_f1, by=0.02)'
     auepora gate latest --plan plan.yaml --junit gates.xml
     """
-    from ..running.plans import default_store
-    from .output import output_format, write_out
+    from ..runs.run import default_store
+    from .options import output_format, write_out
 
     form = "json" if as_json else output_format(output)
     if form == "csv":
@@ -81,11 +135,11 @@ def command(
 
 def _parse_gates(texts: tuple[str, ...], plan: str | None) -> list[Gate]:
     """The gates of the plan and of the command line."""
-    from ..gates.grammar import parse_gates
+    from ..plan.gates import parse_gates
 
     planned: list[Gate] = []
     if plan is not None:
-        from ..planfile.read import read_plan
+        from ..plan.prepare import read_plan
 
         planned = list(read_plan(plan).gates)
         if not planned:
@@ -96,10 +150,8 @@ def _parse_gates(texts: tuple[str, ...], plan: str | None) -> list[Gate]:
 def _check(
     store: RunStore, record: RunRecord, given: list[Gate], against: str | None, *, other_dataset: bool
 ) -> GateReport:
-    from ..gates.baseline import check_run, get_baseline
-    from ..gates.grammar import parse_gates
-    from ..gates.kinds import needs_baseline
-    from ..gates.names import require_known_names
+    from ..gates.check import check_run, get_baseline
+    from ..plan.gates import needs_baseline, parse_gates, require_known_names
 
     gates = given or parse_gates(record.plan.get("gates") or ())
     if not gates:
@@ -121,8 +173,8 @@ def _check(
 
 def _store_outcome(store: RunStore, record: RunRecord, report: GateReport) -> None:
     """Tag the run with the outcome of its gates. A read-only store only causes a warning."""
-    from ..core.errors import StoreError
-    from ..gates.baseline import tag_gate_outcome
+    from ..errors import StoreError
+    from ..gates.check import tag_gate_outcome
 
     try:
         tag_gate_outcome(store, record.run_id, report)
@@ -132,7 +184,7 @@ def _store_outcome(store: RunStore, record: RunRecord, report: GateReport) -> No
 
 def _results(store: RunStore, record: RunRecord) -> Results:
     """The results of a finished run; raises if there are none."""
-    from ..core.errors import BadValueError
+    from ..errors import BadValueError
     from ..store.records import RunStatus
 
     if record.status is RunStatus.RUNNING:
@@ -146,7 +198,7 @@ def _results(store: RunStore, record: RunRecord) -> Results:
 
 
 def _render(report: GateReport, form: str) -> str:
-    from ..gates.rendering import gates_markdown, gates_table
+    from ..gates.report import gates_markdown, gates_table
 
     if form == "json":
         return report.to_json()

@@ -8,8 +8,6 @@ import click
 
 from .console import echo_err, quiet_option
 
-__all__ = ["command"]
-
 
 @click.command(name="init")
 @click.argument("dataset", type=click.Path())
@@ -39,9 +37,9 @@ def command(dataset: str, outputs: str | None, system: str | None, output: str, 
     auepora init data.jsonl --system my_app.rag:build
     auepora init data.jsonl --system http://127.0.0.1:8000/ask -o nightly.yaml
     """
-    from ..io.files import write_lines
-    from ..planfile.starter import starter_plan
-    from ..reporting.progress import progress
+    from ..plan.starter import starter_plan
+    from ..render.terminal import progress
+    from ..runtime.files import write_lines
 
     if outputs is not None and system is not None:
         raise click.UsageError("give OUTPUTS or --system, not both")

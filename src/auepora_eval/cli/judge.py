@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .lazy import LazyGroup
-
-__all__ = ["command"]
+from .main import LazyGroup
 
 COMMANDS = {
     "calibrate": ("judge_calibrate", "Compare a judge, or any metric, with human labels."),

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import quiet_option
-from .stores import complete_run, open_store, store_option
+from .options import complete_run, open_store, store_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..calibrating.report import CalibrationReport
-    from ..calibrating.sample_scores import SampleScores
+    from ..annotate.calibration import SampleScores
+    from ..annotate.calibration_report import CalibrationReport
     from ..io.labels import Label
     from ..store.runs import RunStore
 
-__all__ = ["command"]
 
 MAX_SHOWN = 20
 """Default number of disagreements to show."""
@@ -93,11 +92,10 @@ def command(
     auepora judge calibrate baseline latest --labels human.jsonl -m token_f1
     auepora judge calibrate --scores scores.jsonl --labels human.jsonl
     """
-    from ..calibrating.measure import calibrate
-    from ..calibrating.sample_scores import read_ids, read_score_file
-    from ..calibrating.sample_weights import read_all_draws
-    from ..labelling.human_labels import read_annotations
-    from .output import output_format, refuse_input_as_output, write_out
+    from ..annotate.agreement import read_annotations
+    from ..annotate.calibration import calibrate, read_ids, read_score_file
+    from ..annotate.calibration_report import read_all_draws
+    from .options import output_format, refuse_input_as_output, write_out
 
     if len(runs) > 2:
         raise click.UsageError("give one run, or two to compare")
@@ -143,7 +141,7 @@ def _labelled_metric(labels: Sequence[Label]) -> str | None:
 
 
 def _run_scores(store: RunStore, runs: Sequence[str], metric: str | None, scores: str | None) -> list[SampleScores]:
-    from ..calibrating.sample_scores import attach_answers, load_run_scores, read_score_file
+    from ..annotate.calibration import attach_answers, load_run_scores, read_score_file
 
     records = [store.find(one) for one in runs]
     if len(records) == 2 and records[0].run_id == records[1].run_id:

@@ -20,9 +20,7 @@ from .judge_options import (
 
 if TYPE_CHECKING:
     from ..core.types import EvaluationSample, SystemOutputs
-    from ..judge.nugget_generation import NuggetReport
-
-__all__ = ["command"]
+    from ..judge.nuggets import NuggetReport
 
 
 @click.command(name="nuggets")
@@ -75,12 +73,12 @@ def command(
     auepora judge nuggets data.jsonl -o nuggets.jsonl --retrieved outputs.jsonl --judge-model small
     auepora judge nuggets data.jsonl -o assigned.jsonl --assign outputs.jsonl --nuggets nuggets.jsonl --plan plan.yaml
     """
-    from ..io.load import load_dataset
-    from ..io.nuggets import write_nuggets
-    from ..judge.nugget_generation import assign_nuggets, make_nuggets
-    from ..running.preference import select_judge
-    from .judgements import usage_text
-    from .output import refuse_input_as_output
+    from ..io.join import load_dataset
+    from ..io.labels import write_nuggets
+    from ..judge.nuggets import assign_nuggets, make_nuggets
+    from ..runs.preview import select_judge
+    from .judge_options import usage_text
+    from .options import refuse_input_as_output
 
     if assign is not None and retrieved is not None:
         raise click.UsageError(
@@ -117,14 +115,14 @@ def _outputs(
 ) -> list[SystemOutputs | None] | None:
     if path is None:
         return None
-    from ..io.load import load_outputs
+    from ..io.join import load_outputs
 
     by_id = load_outputs(path, corpus=corpus)
     return [by_id.get(sample.sample_id) for sample in samples]
 
 
 def _require_some(found: NuggetReport, *, making: bool) -> None:
-    from ..core.errors import BadValueError
+    from ..errors import BadValueError
 
     if found.topics:
         return

@@ -1,10 +1,11 @@
-"""Options of commands that may call a judge: which judge, its limits, the preview; and the progress of scoring."""
+"""Options of commands that may call a judge, the progress of runs, and stored judgements."""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,32 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..core.derivation import format_lines, format_one_line, format_subject
 from .console import echo_err
-from .option_groups import FunctionT, grouped_options
+from .options import FunctionT, grouped_options
 
 if TYPE_CHECKING:
-    from ..core.executors import Executor, Scorable, ScoredBatch
     from ..core.metrics_base import BatchMetric
     from ..core.registry import Spec
     from ..core.results import Results
-    from ..judge.policy import JudgePolicy
+    from ..engine.executors import Executor, Scorable, ScoredBatch
+    from ..judge.critic import JudgePolicy
     from ..judge.preview import Preview
     from ..judge.session import JudgeSession
-    from ..planfile.planned_judges import PlannedJudges
-
-__all__ = [
-    "JudgeOptions",
-    "JudgingOptions",
-    "ScoringProgress",
-    "attach_usage",
-    "judge_options",
-    "judge_policy",
-    "judging_options",
-    "limit_options",
-    "make_judge_session",
-    "preview_text",
-    "with_judge",
-]
+    from ..plan.resources import PlannedJudges
+    from ..runs.run import RunCallbacks
+    from ..store.records import RunRecord
+    from ..store.rows import StoredJudgement
+    from ..store.runs import RunStore
+    from ..systems.workers import TaskOutput
 
 JUDGE = "judge"
 """Resource name of the judge given on the command line."""
@@ -102,7 +95,7 @@ class JudgeOptions:
 
     def judges(self, changes: dict[str, Any]) -> PlannedJudges | None:
         """The judges of the plan, or the one named here; ``None`` if neither is given."""
-        from ..planfile.planned_judges import judges_in_file, judges_in_plan
+        from ..plan.resources import judges_in_file, judges_in_plan
 
         if self.model is None and (self.url is not None or self.key_env is not None):
             raise click.UsageError("--judge-url and --judge-key-env go with --judge-model")
@@ -138,15 +131,14 @@ def judge_options(function: FunctionT) -> FunctionT:
 
 def judge_policy(judges: PlannedJudges, store: Path | None = None) -> JudgePolicy:
     """The policy for these judges; the cache of judgements lies in the folder of the store."""
-    from ..running.plans import default_store
+    from ..runs.run import default_store
 
     return judges.settings.policy_for(store or default_store(None, judges.store), judges.folder)
 
 
 def attach_usage(results: Results, session: JudgeSession) -> None:
     """Add the judge usage to the results and print it."""
-    from ..running.judging import record_usage
-    from .judgements import usage_text
+    from ..runs.judging import record_usage
 
     record_usage(results, session.usage_log)
     if session.usage_log.total.judgements:
@@ -155,8 +147,8 @@ def attach_usage(results: Results, session: JudgeSession) -> None:
 
 def make_judge_session(judges: PlannedJudges, line: ScoringProgress, *, store: Path | None = None) -> JudgeSession:
     """A session with these judges that shows its progress."""
-    from ..core.secrets import Secrets
     from ..judge.session import JudgeSession
+    from ..runtime.secrets import Secrets
 
     callbacks: list[Callable[[int, int, int], None]] = []
 
@@ -174,8 +166,8 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
 
     That is the resource called ``judge``, else the only one of ``names``, the names of the resources.
     """
-    from ..core.judged_metric import JudgedMetric
     from ..core.registry import metric
+    from ..judge.metric import JudgedMetric
 
     name = JUDGE if JUDGE in names else next(iter(names)) if len(names) == 1 else None
     made: list[Spec] = []
@@ -224,7 +216,7 @@ class ScoringProgress:
 
     def start_scoring(self, total: int | None) -> Callable[[int], None]:
         """Show the progress of scoring; returns the function to call with the number of newly scored samples."""
-        from ..reporting.progress import progress
+        from ..render.terminal import progress
 
         self._progress_bar.close()
         return self._progress_bar.enter_context(progress("scoring", total, rate=True, suffix=self._unmeasured_note))
@@ -241,7 +233,7 @@ class ScoringProgress:
 
     def start_judging(self) -> Callable[[int, int, int], None]:
         """Show the progress of judging; returns the function to call with judgements done, requested, failed."""
-        from ..reporting.progress import progress
+        from ..render.terminal import progress
 
         self._progress_bar.close()
         line = progress("judging", lambda: self._requested, rate=True, suffix=self._failed_note)
@@ -263,3 +255,215 @@ def preview_text(found: Preview, *, as_json: bool, notes: Sequence[str] = ()) ->
     if as_json:
         return json.dumps({**found.to_dict(), "remarks": list(notes)}, indent=2, ensure_ascii=False)
     return "\n\n".join([found.to_text(), *notes])
+
+
+# --- stored judgements on the command line: those of one sample, the failed ones, and all of them for replay ---------
+
+
+def sample_judgements(store: RunStore, record: RunRecord, position: int) -> list[dict[str, Any]]:
+    """The judgements of one sample, as JSON-compatible dicts."""
+    return [_judgement_dict(one) for one in store.judgements(record.run_id, position=position)]
+
+
+def judge_failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
+    """Every failed judgement, as JSON-compatible dicts."""
+    rows = list(store.judgements(record.run_id, failed=True))
+    ids = store.sample_ids(record.run_id) if rows else []
+    return [{"sample_id": ids[one.position], **_judgement_dict(one)} for one in rows]
+
+
+def _judgement_dict(one: StoredJudgement) -> dict[str, Any]:
+    body = one.body
+    result: dict[str, Any] = {"metric": one.metric, "repeat": one.repeat, "judge_repeat": one.judge_repeat}
+    result |= {"critic": one.critic, "prompt_id": one.prompt_id}
+    if body.get("about"):
+        result["about"] = body["about"]
+    if one.reason is not None:
+        return {**result, "error": one.reason, "message": body.get("message"), "raw": body.get("raw")}
+    keys = ("answer", "weighted", "mass", "usage", "repaired", "cached", "raw")
+    return {**result, **{name: body[name] for name in keys if name in body}}
+
+
+def judgements_text(rows: Sequence[Mapping[str, Any]], width: int, metrics: Sequence[str] = ()) -> list[str]:
+    """The judgements of one sample as lines of text; a judgement shared by several metrics is shown once.
+
+    They are in the order of ``metrics``, with the claims of a metric first.
+    """
+    shared: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        shared.setdefault(json.dumps({**row, **_IGNORED_KEYS}, sort_keys=True, default=str), []).append(row)
+    order = {name: position for position, name in enumerate(metrics)}
+    groups = [sorted(group, key=lambda row: order.get(row["metric"], len(order))) for group in shared.values()]
+    groups.sort(key=lambda group: (order.get(group[0]["metric"], len(order)), "claims" not in _answer(group[0])))
+    return [line for group in groups for line in _judgement_text(group, width)]
+
+
+_IGNORED_KEYS = {"metric": None, "cached": None, "usage": None}
+"""Keys in which the rows of one shared judgement may differ."""
+
+
+def _answer(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    return row.get("answer") or {}
+
+
+def _judgement_text(group: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    row, names = group[0], list(dict.fromkeys(row["metric"] for row in group))
+    again = f", repeat {row['repeat']}" if row["repeat"] else ""
+    again += f", judged for the {row['judge_repeat'] + 1}. time" if row["judge_repeat"] else ""
+    about = row.get("about") or {}
+    named = f", {format_subject(about)}" if format_subject(about) else ""
+    head = f"judged     {', '.join(names)} by {row['critic']}{again}{named}:"
+    if "error" in row:
+        return [f"{head} failed, {_failure(row, width)}"]
+    lines = format_lines(row["answer"], about)
+    if lines:
+        return [head, *(f"             {_short(line, width)}" for line in lines)]
+    why = row["answer"].get("rationale")
+    return [
+        f"{head} {_short(format_one_line(row['answer']), width)}",
+        *([f"           {_short(why, width)}"] if why else []),
+    ]
+
+
+def judge_failures_text(rows: Sequence[Mapping[str, Any]], *, shown: int, width: int) -> list[str]:
+    """The failed judgements with their reasons and raw replies, as lines of text."""
+    if not rows:
+        return []
+    counts = Counter(str(row["error"]) for row in rows)
+    lines = [f"{len(rows)} not judged: " + ", ".join(f"{reason} {n}" for reason, n in counts.items()), ""]
+    for row in rows[:shown]:
+        again = f" (repeat {row['repeat']})" if row["repeat"] else ""
+        lines.append(f"{row['sample_id']}{again}: {row['metric']}: {_failure(row, width)}")
+    if len(rows) > shown:
+        lines.append(f"... and {len(rows) - shown} more; --json has all")
+    return lines
+
+
+def _failure(row: Mapping[str, Any], width: int) -> str:
+    message = f"{row['error']}: {row['message']}" if row["message"] else str(row["error"])
+    reply = f"; it said: {_short(row['raw'], width)}" if row["raw"] else ""
+    return _short(message, width) + reply
+
+
+def _short(text: str, width: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[:width]}…"
+
+
+def judgement_lines(store: RunStore, record: RunRecord) -> Iterator[bytes]:
+    """All judgements of a run, one JSON object per line, as ``RecordedCritic`` replays them."""
+    ids = store.sample_ids(record.run_id)
+    for one in store.judgements(record.run_id):
+        body = one.body
+        row: dict[str, Any] = {
+            "key": one.request,
+            "critic": one.critic,
+            "one_number": bool(body.get("one_number")),
+            "logprobs": bool(body.get("logprobs")),
+            "metric": one.metric,
+            "sample_id": ids[one.position],
+            "repeat": one.judge_repeat,
+            "prompt_id": one.prompt_id,
+            **({"about": body["about"]} if body.get("about") else {}),
+        }
+        if one.reason is not None:
+            row["error"] = {"reason": one.reason, "message": body.get("message"), "raw": body.get("raw")}
+        else:
+            row |= {name: body.get(name) for name in ("answer", "raw", "usage", "weighted", "mass", "repaired")}
+        yield json.dumps(row).encode()
+
+
+def usage_text(usage: Mapping[str, Any]) -> str:
+    """Judge usage in one line."""
+    failed = sum((usage.get("failed") or {}).values())
+    parts = [f"{usage.get('judgements', 0):,} judgements", f"{usage.get('calls', 0):,} calls"]
+    if usage.get("cached"):
+        parts.append(f"{usage['cached']:,} from the cache")
+    if failed:
+        parts.append(f"{failed:,} failed")
+    tokens = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
+    if any(tokens):
+        parts.append(f"{tokens[0]:,} + {tokens[1]:,} tokens")
+    if usage.get("cost") is not None:
+        parts.append(f"cost {usage['cost']:.4g}")
+    return ", ".join(parts)
+
+
+# --- the progress of a run on the terminal, its exit codes, and the options that resume it ---------------------------
+
+STOPPED_EARLY, INTERRUPTED = 3, 130
+"""Exit codes."""
+
+_RESUME_OPTIONS = {
+    "--store": "store",
+    "--limit": "limit",
+    "--name": "name",
+    "-m": "metrics",
+    "--conventions": "conventions",
+    "--concurrency": "concurrency",
+    "--judge-repeats": "judge_repeats",
+}
+"""Options that must be repeated to resume a run."""
+
+
+def resume_options() -> tuple[list[str], str]:
+    """The given options that must be repeated to resume a run, and a note if one of them is hidden."""
+    from ..runtime.secrets import url_secrets
+
+    params = click.get_current_context().params
+    # An address with a password is not printed.
+    hidden = bool(url_secrets(params["store"] or ""))
+    parts: list[str] = []
+    for option, name in _RESUME_OPTIONS.items():
+        value = None if hidden and name == "store" else params[name]
+        for one in value if isinstance(value, tuple) else () if value is None else (value,):
+            parts += [option, str(one)]
+    return parts, "with the same --store, " if hidden else ""
+
+
+def run_failure(results: Results) -> str | None:
+    """Why a finished run failed as a whole, in one line; ``None`` if it did not."""
+    nothing = None if any(one.defined for one in results) else "nothing could be scored"
+    return ": ".join(filter(None, [nothing, results.failure])) or None
+
+
+class RunProgress:
+    """Shows the progress of a run on the terminal."""
+
+    def __init__(self) -> None:
+        self._progress_bar = ExitStack()
+        self._scoring_progress = ScoringProgress()
+        self._advance: Any = None
+        self._failed = 0
+        self.run_id: str | None = None
+        """Id of the run, once it exists."""
+
+    def __enter__(self) -> RunProgress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress_bar.close()
+        self._scoring_progress.__exit__()
+
+    def callbacks(self) -> RunCallbacks:
+        """The callbacks for ``run_plan``."""
+        from ..runs.run import RunCallbacks
+
+        return RunCallbacks(self._on_start, self._on_answers, self._on_scoring, self._scoring_progress.start_judging)
+
+    def _on_start(self, record: RunRecord, to_do: int) -> None:
+        from ..render.terminal import progress
+
+        self._progress_bar.close()  # that of the previous run of a sweep
+        self.run_id, self._failed = record.run_id, 0
+        echo_err(f"{record.run_id} ({record.name}): {to_do} calls of {record.num_samples * record.repeats}")
+        line = progress("asking", to_do, rate=True, suffix=lambda: f"{self._failed} failed" if self._failed else "")
+        self._advance = self._progress_bar.enter_context(line)
+
+    def _on_answers(self, answers: Sequence[TaskOutput]) -> None:
+        self._failed += sum(answer.output.error is not None for answer in answers)
+        self._advance(len(answers))
+
+    def _on_scoring(self, total: int) -> Any:
+        self._progress_bar.close()
+        return self._scoring_progress.start_scoring(total)

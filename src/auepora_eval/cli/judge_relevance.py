@@ -22,10 +22,8 @@ from .judge_options import (
 )
 
 if TYPE_CHECKING:
+    from ..annotate.relevance import RelevanceReport
     from ..io.grades import Grade, GradeKey
-    from ..pooling.relevance import RelevanceReport
-
-__all__ = ["command"]
 
 
 @click.command(name="relevance")
@@ -72,14 +70,13 @@ def command(
     auepora judge relevance pool.jsonl --plan plan.yaml -o qrels.txt --preview
     auepora judge relevance pool.jsonl --labels human.tsv -o qrels.txt
     """
-    from ..core.secrets import Secrets
+    from ..annotate.pool import read_pool
+    from ..annotate.relevance import judge_relevance, merge_known_grades, preview_relevance, write_known_grades
     from ..io.grades import provenance_path, read_grades, write_grades
-    from ..pooling.pool_file import read_pool
-    from ..pooling.relevance import judge_relevance, merge_known_grades, preview_relevance, write_known_grades
-    from ..running.preference import select_judge
-    from .judgements import usage_text
-    from .output import refuse_input_as_output, write_out
-    from .run_progress import STOPPED_EARLY
+    from ..runs.preview import select_judge
+    from ..runtime.secrets import Secrets
+    from .judge_options import STOPPED_EARLY, usage_text
+    from .options import refuse_input_as_output, write_out
 
     for written in (output, str(provenance_path(output))):
         refuse_input_as_output(written, [pool, *label_files, *([] if prompt is None else [prompt])])
@@ -128,14 +125,14 @@ def command(
 
 def _labels(paths: tuple[str, ...]) -> dict[GradeKey, Grade]:
     """The human grades of all these files; for one document, the last file counts."""
-    from ..pooling.human_grades import read_human_grades
+    from ..annotate.pool import read_human_grades
 
     return {key: grade for path in paths for key, grade in read_human_grades(path).items()}
 
 
 def _summary(report: RelevanceReport) -> str:
     from ..io.grades import provenance_counts
-    from ..reporting.tables import table
+    from ..render.tables import table
 
     levels = sorted({one.grade for one in report.grades})
     rows = []

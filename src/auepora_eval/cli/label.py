@@ -12,17 +12,15 @@ import click
 from click.core import ParameterSource
 
 from .console import echo_err, quiet_option
-from .stores import complete_run, open_store, store_option
+from .options import complete_run, open_store, store_option
 
 if TYPE_CHECKING:
-    from ..labelling.agreement import AnnotatorAgreement
-    from ..labelling.label_file import LabelFile
-    from ..labelling.session import FormState, LabelScale
-    from ..stats.estimate import Estimate
+    from ..annotate.agreement import AnnotatorAgreement
+    from ..annotate.session import FormState, LabelFile, LabelScale
+    from ..stats.intervals import Estimate
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["command"]
 
 MAX_SHOWN = 20
 """Number of disagreements that are listed."""
@@ -119,11 +117,10 @@ def command(
     if provenance == "model" and adjudicate:
         raise click.UsageError("--adjudicate is for a person: a model cannot resolve disagreements between people")
 
-    from ..labelling.label_file import LabelFile
-    from ..labelling.session import LabelScale
-    from ..labelling.terminal import require_terminal
-    from ..running.plans import default_store
-    from .output import refuse_input_as_output
+    from ..annotate.session import LabelFile, LabelScale
+    from ..annotate.terminal import require_terminal
+    from ..runs.run import default_store
+    from .options import refuse_input_as_output
 
     label_scale = None if scale is None else LabelScale.of(scale)
     refuse_input_as_output(labels, [default_store(store)], option="--labels")
@@ -166,10 +163,8 @@ def _draw_session(
     blind: bool,
 ) -> FormState:
     """A session over a random draw, with the labels that exist already."""
-    from ..labelling.draw import draw_samples
-    from ..labelling.draw_file import record_draw
-    from ..labelling.items import load_population, read_items
-    from ..labelling.session import new_form, restore_labels
+    from ..annotate.draws import draw_samples, record_draw
+    from ..annotate.session import load_population, new_form, read_items, restore_labels
 
     population = load_population(store, record.run_id, stratify)
     draw = draw_samples(
@@ -192,11 +187,9 @@ def _adjudication_session(
     blind: bool,
 ) -> FormState | None:
     """A session over the disagreements between annotators; ``None`` if there are none."""
-    from ..core.errors import BadValueError
-    from ..labelling.annotators import find_disagreements, group_by_annotator, previous_labels
-    from ..labelling.human_labels import read_annotations
-    from ..labelling.items import read_items
-    from ..labelling.session import new_form, restore_labels
+    from ..annotate.agreement import find_disagreements, group_by_annotator, previous_labels, read_annotations
+    from ..annotate.session import new_form, read_items, restore_labels
+    from ..errors import BadValueError
 
     run_id = record.run_id
     about = [one for one in read_annotations(files) if one.run in (None, run_id) and one.metric == sheet.metric]
@@ -220,9 +213,8 @@ def _adjudication_session(
 
 
 def _run_session(state: FormState, sheet: LabelFile, *, plain: bool, title: str) -> None:
-    from ..labelling.form import run_form
-    from ..labelling.line_form import run_line_form
-    from ..labelling.session import count_labels
+    from ..annotate.session import count_labels
+    from ..annotate.terminal import run_form, run_line_form
 
     if plain:
         lines = iter(()) if sys.stdin is None else iter(sys.stdin.readline, "")
@@ -242,8 +234,8 @@ def _run_session(state: FormState, sheet: LabelFile, *, plain: bool, title: str)
 
 
 def _print_agreement(files: list[str], *, as_json: bool) -> None:
-    from ..labelling.agreement import annotator_agreement
-    from .output import write_out
+    from ..annotate.agreement import annotator_agreement
+    from .options import write_out
 
     if not files:
         raise click.UsageError("--agreement takes one labels file or more")
@@ -252,7 +244,7 @@ def _print_agreement(files: list[str], *, as_json: bool) -> None:
 
 
 def _agreement_text(report: AnnotatorAgreement) -> str:
-    from ..reporting.tables import escape_line_breaks, table
+    from ..render.tables import escape_line_breaks, table
 
     raters = report.raters
     kappa = "kappa" if raters.level == "nominal" else "weighted kappa"

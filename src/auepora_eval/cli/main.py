@@ -4,18 +4,58 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any, TextIO
 
 import click
 
 from .._version import __version__
-from .interrupts import TerminationSignal, raise_on_signals
-from .lazy import LazyGroup
-from .pipes import ignore_closed_pipe
+from .console import TerminationSignal, ignore_closed_pipe, raise_on_signals
 
-__all__ = ["cli", "main"]
+# --- A click group that imports each command when it is called -------------------------------------------------------
+
+
+class LazyGroup(click.Group):
+    """A group of the commands in ``table``: name -> (module of this package, one-line help).
+
+    The table holds the help so that listing the commands imports none of them.
+    """
+
+    def __init__(self, *args: Any, table: Mapping[str, tuple[str, str]], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands, sorted."""
+        return sorted(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command."""
+        if cmd_name not in self.table:
+            return None
+        command = import_module(f".{self.table[cmd_name][0]}", __package__).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands into the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.table[name][1]) for name in self.list_commands(ctx)])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; an unknown name is an error that suggests a similar one."""
+        if args and args[0] not in self.table and not args[0].startswith("-"):
+            from ..errors import did_you_mean
+
+            ctx.fail(f"no such command '{args[0]}'{did_you_mean(args[0], self.table)}")
+        return super().resolve_command(ctx, args)
+
+
+# --- the ``auepora`` command: a group whose commands are imported when they are called, and the exit codes -----------
 
 # Name -> (module, one-line help). The help is here so that listing the commands imports none of them.
 COMMANDS = {
@@ -113,7 +153,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str] | None) -> int:
-    from ..core.errors import AueporaError
+    from ..errors import AueporaError
 
     try:
         cli.main(args=arguments, prog_name="auepora", standalone_mode=False)
@@ -164,7 +204,7 @@ def _show_warnings_plainly() -> None:
     """Print warnings of this library as one line on stderr, without a source location."""
     import warnings
 
-    from ..core.errors import AueporaWarning
+    from ..errors import AueporaWarning
 
     default = warnings.showwarning
 

@@ -11,9 +11,7 @@ from .console import echo_err
 
 if TYPE_CHECKING:
     from ..core.registry import MetricInfo
-    from ..reporting.metric_cards import MetricCard
-
-__all__ = ["command"]
+    from ..report.cards import MetricCard
 
 
 @click.command(name="metrics")
@@ -32,7 +30,7 @@ def command(name: str | None, as_json: bool) -> None:
     import json
 
     from ..core.registry import metric_info
-    from ..reporting.metric_cards import metric_card, metric_cards
+    from ..report.cards import metric_card, metric_cards
 
     if name is not None:
         info = metric_info(name)  # any form: mrr, mrr@10, or mrr[@k] as in the list
@@ -60,7 +58,7 @@ def _listing(cards: Sequence[MetricCard]) -> str:
     from textwrap import wrap
 
     from ..core.targets import TARGETS
-    from ..reporting.tables import table
+    from ..render.tables import table
 
     order = list(TARGETS)
     cards = sorted(cards, key=lambda c: (order.index(c.target) if c.target in order else len(order), c.name))
@@ -111,7 +109,7 @@ def _card_dict(card: object) -> dict[str, object]:
     import dataclasses
     import math
 
-    from ..reporting.metric_cards import MetricCard
+    from ..report.cards import MetricCard
 
     assert isinstance(card, MetricCard)
     fields = dataclasses.asdict(card)

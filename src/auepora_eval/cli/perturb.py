@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..perturb.keyboard_layouts import LAYOUTS
+from ..perturb.edits import LAYOUTS
 from .console import echo_err, quiet_option
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from ..perturb.queries import VariantCounts, Variants
 
-__all__ = ["command"]
 
 RATE = click.FloatRange(0, 1)
 
@@ -102,12 +101,12 @@ def command(
     auepora perturb data.jsonl --keyboard 0.05 --layout azerty --variants 3 --seed 7 -o noisy.jsonl
     auepora perturb data.jsonl --with my_llm:paraphraser --concurrency 8 -o noisy.jsonl
     """
-    from ..core.errors import BadValueError, DataFileError
+    from ..errors import BadValueError, DataFileError
+    from ..io.join import load_dataset
     from ..io.jsonl import save_jsonl_dataset
-    from ..io.load import load_dataset
     from ..perturb.queries import perturb_queries
-    from ..reporting.progress import progress
-    from .output import refuse_input_as_output
+    from ..render.terminal import progress
+    from .options import refuse_input_as_output
 
     refuse_input_as_output(output, [dataset])
     _require_jsonl(output)
@@ -141,7 +140,7 @@ def command(
 
 
 def _require_jsonl(output: str) -> None:
-    from ..io.files import plain_suffix
+    from ..runtime.files import plain_suffix
 
     if plain_suffix(Path(output)) not in (".jsonl", ".ndjson"):
         raise click.UsageError(
@@ -161,7 +160,7 @@ def _perturbers(
     own: tuple[str, ...],
     keep_numbers: bool,
 ) -> list[Any]:
-    from ..perturb import query_edits as edits
+    from ..perturb import edits as edits
 
     given = click.get_current_context().get_parameter_source
     if keyboard is None and given("layout") is not click.core.ParameterSource.DEFAULT:

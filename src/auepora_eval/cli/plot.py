@@ -5,13 +5,11 @@ from __future__ import annotations
 import click
 
 from .console import echo_err, quiet_option
-from .stores import complete_run, open_store, store_option
-
-__all__ = ["command"]
+from .options import complete_run, open_store, store_option
 
 
 def _complete_kind(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from ..reporting.plots.stored_runs import KINDS
+    from ..report.stored_plots import KINDS
 
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
@@ -51,9 +49,9 @@ def command(
     if kind is None:
         click.echo(_kinds())
         return
-    from ..reporting.charts.chart import chart_format
-    from ..reporting.charts.theme import require_theme
-    from ..reporting.plots.stored_runs import plot_runs
+    from ..render.charts.chart import chart_format
+    from ..render.charts.layout import require_theme
+    from ..report.stored_plots import plot_runs
 
     target = output or f"{kind}.svg"
     chart_format(target)
@@ -66,8 +64,8 @@ def command(
 
 
 def _kinds() -> str:
-    from ..reporting.plots.stored_runs import KINDS
-    from ..reporting.tables import table
+    from ..render.tables import table
+    from ..report.stored_plots import KINDS
 
     rows = [[name, kind.runs, kind.metrics, kind.summary] for name, kind in KINDS.items()]
     return table(rows, headers=["kind", "of", "-m", "shows"])

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import echo_err, quiet_option
-from .stores import complete_run, open_store, store_option
+from .options import complete_run, open_store, store_option
 
 if TYPE_CHECKING:
+    from ..annotate.pool import Pool, PooledRuns
     from ..core.types import EvaluationSample
-    from ..pooling.pool import Pool
-    from ..pooling.sources import PooledRuns
 
-__all__ = ["command"]
 
 DEPTH = 10
 """Default number of documents that are pooled per run and query."""
@@ -64,11 +62,9 @@ def command(
     auepora pool bm25.run dense.run --topics topics.tsv --corpus corpus.jsonl
     auepora pool bm25 dense rerank --qrels qrels.txt --new-only -o more.jsonl
     """
+    from ..annotate.pool import PooledRuns, gold_grades, is_outputs_file, pool_outputs, write_pool
     from ..io.grades import provenance_path, read_grades
-    from ..pooling.pool import gold_grades, pool_outputs
-    from ..pooling.pool_file import write_pool
-    from ..pooling.sources import PooledRuns, is_outputs_file
-    from .output import refuse_input_as_output
+    from .options import refuse_input_as_output
 
     files = [run for run in runs if is_outputs_file(run)]
     stored = [run for run in runs if run not in files]
@@ -108,7 +104,7 @@ def command(
 
 def _questions(dataset: str | None, topics: str | None) -> list[EvaluationSample] | None:
     from ..core.types import EvaluationSample
-    from ..io.load import load_dataset
+    from ..io.join import load_dataset
     from ..io.trec_format import load_topics
 
     if topics is not None:
@@ -128,7 +124,7 @@ def _add_corpus_texts(sources: PooledRuns, corpus: str, open_files: ExitStack) -
 
 
 def _summary(pool: Pool) -> str:
-    from ..reporting.tables import table
+    from ..render.tables import table
 
     rows = [
         [name, str(share.queries), str(share.failed), str(share.documents), str(share.alone)]

@@ -15,9 +15,7 @@ from .judge_options import (
     limit_options,
     make_judge_session,
 )
-from .stores import complete_run, open_store, store_option
-
-__all__ = ["command"]
+from .options import complete_run, open_store, store_option
 
 
 @click.command(name="prefer")
@@ -54,10 +52,10 @@ def command(
     auepora prefer baseline latest --plan plan.yaml --judge strict
     auepora prefer baseline latest --judge-model small --judge-url http://127.0.0.1:8080/v1
     """
-    from ..running.judging import judges_of_run
-    from ..running.preference import prefer_runs, select_judge
-    from .judgements import usage_text
-    from .output import output_format, write_out
+    from ..runs.judging import judges_of_run
+    from ..runs.preview import prefer_runs, select_judge
+    from .judge_options import usage_text
+    from .options import output_format, write_out
 
     form = "json" if as_json else output_format(output)
     if form == "csv":

@@ -10,8 +10,6 @@ import click
 
 from .main import cli
 
-__all__ = ["reference_page"]
-
 _OPENING = """# Command line reference
 
 Generated from the commands themselves by `make docs`; for a guide see [Command line](cli.md).

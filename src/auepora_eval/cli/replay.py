@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import echo_err, quiet_option
-from .run_progress import INTERRUPTED, STOPPED_EARLY, RunProgress
-from .stores import complete_run, store_option
+from .judge_options import INTERRUPTED, STOPPED_EARLY, RunProgress
+from .options import complete_run, store_option
 
 if TYPE_CHECKING:
-    from ..running.replay import ReplayReport
-
-__all__ = ["command"]
+    from ..runs.replay import ReplayReport
 
 
 @click.command(name="replay")
@@ -56,17 +54,15 @@ def command(
     auepora replay baseline latest plan.yaml
     auepora replay latest~1 latest plan.yaml -m token_f1 --json
     """
-    from ..calling.stop import Stop
-    from ..core.errors import BadValueError
-    from ..core.secrets import Secrets
-    from ..planfile.prepare import prepare
-    from ..planfile.read import read_plan
-    from ..running.plans import closing_system, default_store
-    from ..running.replay import swap_replay
+    from ..errors import BadValueError
+    from ..plan.prepare import prepare, read_plan
+    from ..runs.replay import swap_replay
+    from ..runs.run import closing_system, default_store
+    from ..runtime.secrets import Secrets
     from ..store.runs import RunStore
-    from .interrupts import stdout_to_stderr, stop_on_signals
-    from .output import output_format, refuse_input_as_output, write_out
-    from .specs import parse_specs
+    from ..systems.workers import Stop
+    from .console import stdout_to_stderr, stop_on_signals
+    from .options import output_format, parse_specs, refuse_input_as_output, write_out
 
     form = "json" if as_json else output_format(output)
     refuse_input_as_output(output, [plan])
@@ -107,7 +103,7 @@ def command(
 
 
 def _report_text(report: ReplayReport) -> str:
-    from ..reporting.tables import escape_line_breaks, format_value, table
+    from ..render.tables import escape_line_breaks, format_value, table
 
     def part(one: object) -> str:
         value, interval = getattr(one, "value", None), getattr(one, "interval", None)

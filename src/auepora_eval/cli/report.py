@@ -5,9 +5,7 @@ from __future__ import annotations
 import click
 
 from .console import echo_err, quiet_option
-from .stores import complete_run, open_store, store_option
-
-__all__ = ["command"]
+from .options import complete_run, open_store, store_option
 
 
 @click.command(name="report")
@@ -42,8 +40,8 @@ def command(
     """
     from pathlib import Path
 
-    from ..reporting.html.build import write_report
-    from ..reporting.progress import progress
+    from ..render.terminal import progress
+    from ..report.pages import write_report
 
     with open_store(store, output=output) as found, progress("building the report"):
         path = write_report(runs or ("latest",), output, store=found, baseline=baseline, title=title)

@@ -7,7 +7,6 @@ import sys
 import click
 
 from .console import echo_err, quiet_option
-from .executors import ExecutorChoice, executor_options
 from .judge_options import (
     JudgeOptions,
     JudgingOptions,
@@ -17,10 +16,8 @@ from .judge_options import (
     preview_text,
     with_judge,
 )
+from .options import ExecutorChoice, complete_run, conventions_label, executor_options, open_store, store_option
 from .score import PRESETS
-from .stores import complete_run, conventions_label, open_store, store_option
-
-__all__ = ["command"]
 
 
 @click.command(name="rescore")
@@ -84,12 +81,10 @@ def command(
     auepora rescore latest --qrels qrels.txt -m ndcg@10
     auepora rescore latest -m llm_faithfulness --judge-model small --judge-url http://127.0.0.1:8080/v1 --preview
     """
-    from ..running.judging import judges_of_run
-    from ..running.scoring import ScoringOptions, rescore
-    from .data_warnings import show_warnings
-    from .output import output_format, refuse_input_as_output, render_results, write_out
-    from .run_progress import STOPPED_EARLY, run_failure
-    from .specs import parse_specs
+    from ..runs.judging import judges_of_run
+    from ..runs.scoring import ScoringOptions, rescore
+    from .judge_options import STOPPED_EARLY, run_failure
+    from .options import output_format, parse_specs, refuse_input_as_output, render_results, show_warnings, write_out
 
     executor.check()
     if qrels is not None and judging.preview:
@@ -106,7 +101,7 @@ def command(
         judges = named or judges_of_run(found, record, specs or record.plan.get("metrics"), changes=changes)
         rules = None if conventions == "auto" else conventions
         if judging.preview:
-            from ..running.previews import preview_stored
+            from ..runs.preview import preview_stored
 
             would = preview_stored(found, record, specs, conventions=rules, judges=judges)
             write_out(preview_text(would, as_json=form == "json"), output)

@@ -1,29 +1,161 @@
-"""``auepora run``: run a plan, or resume an interrupted run."""
+"""``auepora run``: run a plan, resume an interrupted run, or run it at several perturbation rates."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from .console import echo_err, quiet_option
-from .data_warnings import show_warnings
-from .executors import ExecutorChoice, executor_options
-from .gate_output import junit_option, plan_files, publish, refuse_inputs_as_reports
-from .judge_options import JudgingOptions, judging_options, preview_text
-from .perturbed_options import perturb_options
-from .run_progress import INTERRUPTED, STOPPED_EARLY, RunProgress, resume_options, run_failure
+from .gate import junit_option, plan_files, publish, refuse_inputs_as_reports
+from .judge_options import (
+    INTERRUPTED,
+    STOPPED_EARLY,
+    JudgingOptions,
+    RunProgress,
+    judging_options,
+    preview_text,
+    resume_options,
+    run_failure,
+)
+from .options import ExecutorChoice, conventions_label, executor_options, show_warnings, store_option
 from .score import PRESETS
-from .stores import conventions_label, store_option
 
 if TYPE_CHECKING:
     from ..gates.report import GateReport
-    from ..running.run import RunOutcome
+    from ..report.plots import Curve
+    from ..runs.perturbed import PerturbedRuns
+    from ..runs.run import RunOutcome
 
-__all__ = ["command"]
+# --- ``auepora run --perturb``: run the system of a plan at each rate, and print the curve ---------------------------
+
+_SINGLE_RUN_OPTIONS = {"run_name": "--run", "against": "--against", "junit": "--junit", "per_query": "--per-query"}
+"""Options that apply to a single run."""
+
+
+def run_sweep(
+    plan: str, perturb: tuple[str, ...], corpus: str | None, changes: Mapping[str, Any], form: str, output: str | None
+) -> None:
+    """Run the plan at each rate, print the curve, and exit with its exit code."""
+    from ..perturb.documents import Sweep
+    from ..runs.perturbed import run_perturbed
+    from ..systems.workers import Stop
+    from .console import stdout_to_stderr, stop_on_signals
+    from .options import refuse_input_as_output, write_out
+
+    params = click.get_current_context().params
+    _refuse_single_run_options(params, perturb, form)
+    sweep = Sweep.parse(perturb[0])
+    if corpus is not None and "noise" not in sweep.perturbs:
+        raise click.UsageError(f"--perturb-corpus goes with noise, and {sweep} uses none: leave it out")
+    refuse_input_as_output(output, [] if corpus is None else [corpus])
+    stop, progress = Stop(), RunProgress()
+    try:
+        with progress, stdout_to_stderr(), stop_on_signals(stop):
+            runs = run_perturbed(
+                plan,
+                sweep,
+                corpus=corpus,
+                store=params["store"],
+                changes=changes,
+                limit=params["limit"],
+                tags=params["tags"],
+                resume=params["resume"],
+                retry_failed=params["retry_failed"],
+                stop=stop,
+                watcher=progress.callbacks(),
+            )
+    except KeyboardInterrupt:
+        if progress.run_id is not None:
+            echo_err(f"To resume: {_sweep_resume_command(plan, sweep, corpus)}", always=True)
+        raise
+    if runs.curve is None:
+        _report_early_end(runs, _sweep_resume_command(plan, sweep, corpus))
+    else:
+        write_out(_curve_document(runs.curve, form), output)
+        _finish_sweep(runs)
+
+
+def _refuse_single_run_options(params: Mapping[str, Any], perturb: tuple[str, ...], form: str) -> None:
+    if not perturb:
+        raise click.UsageError("--perturb-corpus goes with --perturb")
+    if len(perturb) > 1:
+        raise click.UsageError("give --perturb once: one curve at a time")
+    for name, option in _SINGLE_RUN_OPTIONS.items():
+        if params[name]:
+            raise click.UsageError(f"{option} applies to one run, and --perturb makes several")
+    if form == "csv":
+        raise click.UsageError("curves cannot be written as CSV; write .json, .md or a table")
+
+
+def _curve_document(curve: Curve, form: str) -> str:
+    from ..report.plots import curve_markdown, curve_text
+
+    if form == "json":
+        return json.dumps(curve.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+    return curve_markdown(curve) if form == "markdown" else curve_text(curve)
+
+
+def _finish_sweep(runs: PerturbedRuns) -> None:
+    failed = {level: one.failed for level, one in runs.outcomes.items() if one.failed}
+    for level, count in failed.items():
+        echo_err(f"Warning: {runs.sweep.label(level)}: {count} of {runs.outcomes[level].asked} answers failed")
+    names = ", ".join(one.record.run_id for one in runs.outcomes.values())
+    echo_err(
+        f"stored as {names}"
+        + ("" if runs.together is None else f"; all arms together as {runs.together.record.run_id}")
+    )
+    found = {level: one.results for level, one in runs.outcomes.items() if one.results is not None}
+    problems = {level: problem for level, results in found.items() if (problem := run_failure(results)) is not None}
+    for level, problem in problems.items():
+        echo_err(f"Error: {runs.sweep.label(level)}: {problem}", always=True)
+    if problems:
+        sys.exit(STOPPED_EARLY)
+
+
+def _report_early_end(runs: PerturbedRuns, resume: str) -> None:
+    last = runs.last
+    message = last.message or last.record.message
+    echo_err(f"{'Stopped' if last.ended == 'stopped' else 'Error'}: {last.record.name}: {message}", always=True)
+    echo_err(f"To resume: {resume}", always=True)
+    sys.exit(INTERRUPTED if last.ended == "stopped" else STOPPED_EARLY)
+
+
+def _sweep_resume_command(plan: str, sweep: object, corpus: str | None) -> str:
+    """The command that resumes this sweep."""
+    more = [] if corpus is None else ["--perturb-corpus", corpus]
+    again, note = resume_options()
+    return note + shlex.join(["auepora", "run", plan, "--perturb", str(sweep), *more, "--resume", *again])
+
+
+# --- the options of ``auepora run`` that perturb the retrieved documents ---------------------------------------------
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+def perturb_options(function: FunctionT) -> FunctionT:
+    """``--perturb`` and ``--perturb-corpus``."""
+    corpus = click.option(
+        "--perturb-corpus",
+        type=click.Path(),
+        metavar="FILE",
+        help="With --perturb noise: draw noise documents from this corpus (JSONL).",
+    )
+    kind = click.option(
+        "--perturb",
+        multiple=True,
+        metavar="KIND=RATES",
+        help="Perturb the retrieved documents and run once per rate: noise, drop, counterfactual, empty, shuffle, "
+        "duplicate (such as noise=0,0.2,0.4), or arms=none,original,edited.",
+    )
+    return kind(corpus(function))
+
+
+# --- ``auepora run``: run a plan, or resume an interrupted run -------------------------------------------------------
 
 DEFAULT_STORE = "runs.sqlite"
 
@@ -102,11 +234,10 @@ def command(
     auepora run plan.yaml --preview
     auepora run plan.yaml --perturb noise=0,0.2,0.4,0.6,0.8
     """
-    from ..calling.stop import Stop
-    from ..running.plans import run_plan
-    from .interrupts import stdout_to_stderr, stop_on_signals
-    from .output import output_format, require_per_query, write_out
-    from .specs import parse_specs
+    from ..runs.run import run_plan
+    from ..systems.workers import Stop
+    from .console import stdout_to_stderr, stop_on_signals
+    from .options import output_format, parse_specs, require_per_query, write_out
 
     if (retry_failed or run_name is not None) and not resume:
         raise click.UsageError("--retry-failed and --run go with --resume")
@@ -127,7 +258,7 @@ def command(
     )
     changes |= judging.changes()
     if judging.preview:
-        from ..running.previews import preview_plan
+        from ..runs.preview import preview_plan
 
         if perturb:
             raise click.UsageError("--preview estimates one run: leave out --perturb")
@@ -135,8 +266,6 @@ def command(
         write_out(preview_text(found, as_json=form == "json", notes=notes), output)
         return
     if perturb or perturb_corpus is not None:
-        from .run_perturbed import run_sweep
-
         refuse_inputs_as_reports(plan_files(plan, {**changes, "gates": None}, store), junit=None, output=output)
         run_sweep(plan, perturb, perturb_corpus, changes, form, output)
         return
@@ -176,7 +305,7 @@ def command(
 
 def _results_document(outcome: RunOutcome, form: str, footer: str, *, per_query: bool) -> str:
     """The results and, except in CSV, the outcome of the gates."""
-    from .output import render_results
+    from .options import render_results
 
     results, report = outcome.results, outcome.gates
     assert results is not None
@@ -185,21 +314,21 @@ def _results_document(outcome: RunOutcome, form: str, footer: str, *, per_query:
     if form == "json":
         document = {**results.to_dict(per_query=per_query), "gates": report.to_dict()}
         return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    from ..gates.rendering import gates_markdown, gates_table
+    from ..gates.report import gates_markdown, gates_table
 
     gates = gates_markdown(report) if form == "markdown" else gates_table(report)
     return "\n\n".join([render_results(results, form, footer), gates])
 
 
 def _echo_gates(report: GateReport, *, always: bool) -> None:
-    from ..gates.rendering import gates_table
+    from ..gates.report import gates_table
 
     echo_err(gates_table(report), always=always)
 
 
 def _require_gates(plan: str, changes: dict[str, Any]) -> None:
     """Raise if the plan has no gates: a JUnit file without test cases would look like success."""
-    from ..planfile.read import read_plan
+    from ..plan.prepare import read_plan
 
     if not read_plan(plan, changes=changes).gates:
         raise click.UsageError(f"--junit writes the outcome of gates, and {plan} has none; write them under 'gates:'")
@@ -214,7 +343,7 @@ def _run_resume_command(run_id: str) -> str:
 
 def _store_argument(store: object) -> str:
     """The option that names the store, unless it is the default or contains a password."""
-    from ..core.secrets import url_secrets
+    from ..runtime.secrets import url_secrets
 
     if store in (None, DEFAULT_STORE) or url_secrets(str(store)):
         return ""

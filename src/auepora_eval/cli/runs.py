@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import echo_err, quiet_option
-from .output import write_out
-from .stores import complete_run, format_time, open_store, run_dict, store_option
+from .options import complete_run, format_time, open_store, run_dict, store_option, write_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["command"]
 
 STATUSES = ("running", "finished", "stopped", "failed")
 
@@ -68,7 +66,7 @@ def command(
 
 
 def _runs_table(records: Sequence[RunRecord], store: RunStore) -> str:
-    from ..reporting.tables import table
+    from ..render.tables import table
 
     rows = []
     for one in records:
@@ -128,8 +126,7 @@ def delete_command(context: click.Context, runs: tuple[str, ...], yes: bool, sto
     auepora runs delete latest~3
     auepora runs delete run_01HX run_01HY --yes
     """
-    from ..store.processes import is_alive
-    from ..store.records import RunStatus
+    from ..store.records import RunStatus, is_alive
 
     with open_store(store or context.obj) as found:
         records = {record.run_id: record for record in map(found.find, runs)}

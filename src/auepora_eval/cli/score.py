@@ -1,25 +1,37 @@
-"""``auepora score``: score saved outputs, or a TREC run."""
+"""``auepora score``: score saved outputs from single files, many files, or a TREC run."""
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .console import echo_err, quiet_option
-from .executors import ExecutorChoice, executor_options
 from .judge_options import JudgeOptions, JudgingOptions, judge_options, judging_options, preview_text, with_judge
+from .options import ExecutorChoice, executor_options
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
+    from ..core.metrics_base import Metric
     from ..core.registry import Spec
     from ..core.results import Results
-
-__all__ = ["command"]
+    from ..io.formats import Format
+    from ..io.join import PairStream
+    from ..judge.preview import Preview
+    from ..plan.resources import PlannedJudges
+    from ..runs.scoring import JudgedCoverage
+    from ..scale.checkpoint import CheckpointExecutor
+    from ..scale.index import Mapper
+    from ..scale.sharded import ShardedInput
+    from .options import ExecutorChoice
 
 PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "trec")
 
@@ -139,13 +151,18 @@ def command(
     auepora score data.jsonl outputs.jsonl -m llm_faithfulness --plan plan.yaml --preview
     auepora score 'data/*.parquet' 'out/*.parquet' --executor ray --parts scores --lean
     """
-    from ..core.engine import BATCH_SIZE
-    from .data_warnings import show_warnings
-    from .output import output_format, refuse_input_as_output, render_results, require_per_query, write_out
-    from .run_progress import STOPPED_EARLY
-    from .score_files import detect_data_files, preview_files, score_files
-    from .score_shards import ShardedFiles, preview_shards, score_shards, wants_shards
-    from .specs import alias_notes, parse_specs
+    from ..engine.evaluate import BATCH_SIZE
+    from .judge_options import STOPPED_EARLY
+    from .options import (
+        alias_notes,
+        output_format,
+        parse_specs,
+        refuse_input_as_output,
+        render_results,
+        require_per_query,
+        show_warnings,
+        write_out,
+    )
 
     trec = qrels is not None or run_file is not None
     if trec and (dataset is not None or qrels is None or run_file is None):
@@ -256,12 +273,12 @@ def _resolve_conventions(preset: str, judged_pool: bool, choices: dict[str, obje
 
 
 def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], conventions: Conventions) -> Results:
-    from ..core.engine import resolve_metrics
-    from ..core.suggest import specs_for
+    from ..engine.evaluate import resolve_metrics
+    from ..engine.suggest import specs_for
     from ..io.grades import provenance_counts_by_query
-    from ..io.trec_scores import read_trec
-    from ..reporting.progress import progress
-    from .data_warnings import warn_unmatched_ids
+    from ..io.trec_format import read_trec
+    from ..render.terminal import progress
+    from .options import warn_unmatched_ids
 
     chosen = list(metrics) or specs_for({"relevant_docs"}, {"retrieved"}, conventions=conventions, bare_ids=True)
     resolved = resolve_metrics(chosen, conventions)  # report a misspelt metric before reading the files
@@ -272,7 +289,7 @@ def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], convent
     if provenance is None:
         with progress("scoring"):
             return _with_warnings(rankings.evaluate(chosen, conventions=conventions), qrels_path, run_path)
-    from ..pooling.judged_coverage import JudgedCoverage
+    from ..runs.scoring import JudgedCoverage
 
     total: Counter[str] = sum(map(Counter, provenance.values()), Counter())
     coverage = JudgedCoverage(resolved, total)
@@ -283,8 +300,7 @@ def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], convent
 
 def _with_warnings(results: Results, qrels_path: str, run_path: str) -> Results:
     """The results, with the failure of the run and data warnings; if no document is a hit, files are read again."""
-    from ..core.data_checks import IdCheck, no_hit_warning
-    from ..core.mass_failures import mass_failure
+    from ..engine.data_checks import IdCheck, mass_failure, no_hit_warning
 
     results.failure = mass_failure(results)
     warning, check = no_hit_warning(results), IdCheck()
@@ -296,3 +312,422 @@ def _with_warnings(results: Results, qrels_path: str, run_path: str) -> Results:
             check.add([doc_id for doc_id, level in judged.items() if level > 0], rankings.get(query, []))
     results.warnings = list(filter(None, [warning, check.warning()]))
     return results
+
+
+# --- scoring of single files for ``auepora score``: pairs are streamed, and only scores are kept ---------------------
+
+PROBE_SAMPLES = 64
+"""Number of samples read to detect whether gold has provenance."""
+_CHUNK = 1024
+"""Number of pairs per chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFiles:
+    """The paths and formats of a dataset and its outputs."""
+
+    samples: tuple[Path, Format]
+    outputs: tuple[Path, Format]
+
+    @property
+    def judged_pool(self) -> bool:
+        """Whether the samples come from a judged pool, such as TREC qrels."""
+        return self.samples[1].judged_pool
+
+
+def detect_data_files(
+    dataset: str, outputs: str | None, sample_format: str | None = None, outputs_format: str | None = None
+) -> DataFiles:
+    """The files with their formats; prints detected formats. Without ``outputs``, the dataset must contain them."""
+    from ..io.join import resolve_format
+
+    samples_path = Path(dataset)
+    samples_kind = resolve_format(samples_path, "samples", sample_format)
+    if outputs is None:
+        if not samples_kind.one_file:
+            raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
+        outputs, outputs_format = dataset, outputs_format or samples_kind.name
+    outputs_path = Path(outputs)
+    outputs_kind = resolve_format(outputs_path, "outputs", outputs_format)
+    for path, named, found in ((dataset, sample_format, samples_kind), (outputs, outputs_format, outputs_kind)):
+        if named is None and found.name != "jsonl":
+            echo_err(f"reading {path} as {found.name} ({found.title})")
+    return DataFiles((samples_path, samples_kind), (outputs_path, outputs_kind))
+
+
+def score_files(
+    files: DataFiles,
+    metrics: Sequence[Spec],
+    conventions: Conventions,
+    executor: ExecutorChoice,
+    slices: Sequence[str],
+    *,
+    lean: bool = False,
+    corpus: str | None = None,
+    nuggets: str | None = None,
+    judges: PlannedJudges | None = None,
+    batch_size: int,
+) -> Results:
+    """Score the files; without ``metrics``, compute all that the data supports."""
+    from ..core.slices import parse_slices
+
+    chosen = metrics_with_judges(metrics, conventions, judges)
+    groups = parse_slices(list(dict.fromkeys(slices)))
+    with executor.open_executor() as scoring, _open_pairs(files, corpus, nuggets, keep_ids=not lean) as pairs:
+        common = {"executor": scoring, "slices": groups, "keep_scores": not lean, "batch_size": batch_size}
+        return _score_pairs(
+            pairs, chosen, conventions, common, judges, suggest=not metrics, has_provenance=_gold_has_provenance(files)
+        )
+
+
+def preview_files(
+    files: DataFiles,
+    metrics: Sequence[Spec],
+    conventions: Conventions,
+    judges: PlannedJudges | None,
+    *,
+    corpus: str | None = None,
+    nuggets: str | None = None,
+) -> Preview:
+    """Estimate the judge calls and cost for the files."""
+    from ..judge.critic import JudgePolicy
+    from ..judge.preview import preview
+    from ..render.terminal import progress
+    from .judge_options import judge_policy
+
+    chosen = metrics_with_judges(metrics, conventions, judges, need_key=False)
+    with _open_pairs(files, corpus, nuggets, keep_ids=True) as pairs, progress(f"reading {pairs.samples_path}"):
+        every = list(pairs)
+    policy = JudgePolicy() if judges is None else judge_policy(judges)
+    return preview([sample for sample, _ in every], [output for _, output in every], chosen, policy)
+
+
+def metrics_with_judges(
+    metrics: Sequence[Spec], conventions: Conventions, judges: PlannedJudges | None, *, need_key: bool = True
+) -> list[Metric]:
+    """Build the metrics, with the judges they refer to."""
+    from ..core.registry import use_resources
+    from ..engine.evaluate import resolve_metrics
+    from ..plan.resources import used_resources
+
+    if judges is None:
+        return resolve_metrics(metrics, conventions)
+    with use_resources(judges.build(list(used_resources(list(metrics))), need_key=need_key)):
+        return resolve_metrics(metrics, conventions)
+
+
+@contextmanager
+def _open_pairs(files: DataFiles, corpus: str | None, nuggets: str | None, *, keep_ids: bool) -> Iterator[PairStream]:
+    """Open a stream of samples with their outputs, with texts of the corpus and nuggets added."""
+    from ..io.corpus import Corpus, CorpusJoin
+    from ..io.join import PairStream
+    from ..io.labels import NuggetsById
+    from ..render.terminal import progress
+
+    known = None if nuggets is None else NuggetsById(nuggets)
+    with ExitStack() as open_files:
+        corpus_join = None
+        if corpus is not None:
+            with progress(f"reading {corpus}"):
+                corpus_join = CorpusJoin(open_files.enter_context(Corpus.open(corpus)))
+        yield PairStream(files.samples, files.outputs, keep_ids=keep_ids, corpus_join=corpus_join, nuggets=known)
+        for source in (corpus_join, known):
+            if source is not None:
+                source.report()
+
+
+def _score_pairs(
+    pairs: PairStream,
+    chosen: Sequence[Metric],
+    conventions: Conventions,
+    common: dict[str, Any],
+    judges: PlannedJudges | None,
+    *,
+    suggest: bool,
+    has_provenance: bool,
+) -> Results:
+    from ..engine.data_checks import mass_failure
+    from ..engine.evaluate import resolve_metrics
+    from ..engine.suggest import metrics_needing_retrieved, require_retrieved
+    from .options import warn_unmatched_ids
+
+    if pairs.answers_only:
+        require_retrieved(chosen, str(pairs.outputs_path))
+    if suggest:
+        chosen = resolve_metrics(_supported_specs(pairs, conventions), conventions)
+        if pairs.answers_only:  # without rankings, retrieval metrics would be 0 instead of undefined
+            unsupported = metrics_needing_retrieved(chosen)
+            chosen = [one for one in chosen if one.name not in unsupported]
+    corpus_join = pairs.corpus_join
+    if corpus_join is not None:
+        from ..core.plan import with_corpus_ids
+
+        chosen = with_corpus_ids(chosen, lambda: corpus_join.corpus.ids)
+    if has_provenance:
+        from ..runs.scoring import JudgedCoverage
+
+        coverage = JudgedCoverage(chosen)
+        results = coverage.annotate(_evaluate_pairs(pairs, [*chosen, *coverage.metrics], common, judges))
+    else:
+        results = _evaluate_pairs(pairs, chosen, common, judges)
+    warn_unmatched_ids(pairs.missing, pairs.unknown, total=pairs.total, conventions=conventions)
+    results.failure = mass_failure(results, _errors(pairs))
+    return results
+
+
+def _errors(pairs: PairStream) -> Iterator[str]:
+    """The error messages of outputs, if the files can be read again."""
+    if pairs.samples_path.is_file() and pairs.outputs_path.is_file():
+        yield from (output.error for _, output in pairs if output is not None and output.error is not None)
+
+
+def _gold_has_provenance(files: DataFiles) -> bool:
+    """Whether gold has provenance, judged by the first samples of the file."""
+    from ..io.grades import GOLD_BY, provenance_path
+    from ..io.problems import Problems
+
+    path, form = files.samples
+    if form.name != "jsonl":
+        return provenance_path(path).exists()
+    if not path.is_file() or form.read_samples is None:  # a pipe can be read once
+        return False
+    first = itertools.islice(form.read_samples(path, Problems()), PROBE_SAMPLES)
+    return any(GOLD_BY in read.sample.metadata for read in first)
+
+
+def _supported_specs(pairs: PairStream, conventions: Conventions) -> list[str]:
+    from ..engine.suggest import AvailableFields
+    from ..io.join import count_lines
+    from ..render.terminal import progress
+
+    seen, stream = AvailableFields(), iter(pairs)
+    with progress(f"looking through {pairs.samples_path}", count_lines(pairs.samples_path)) as advance:
+        while chunk := list(itertools.islice(stream, _CHUNK)):
+            seen.add([sample for sample, _ in chunk], [output for _, output in chunk])
+            advance(len(chunk))
+    return seen.specs(conventions)
+
+
+def _evaluate_pairs(
+    pairs: PairStream,
+    metrics: Sequence[Metric],
+    common: dict[str, Any],
+    judges: PlannedJudges | None,
+) -> Results:
+    from ..core.metrics_base import BatchMetric
+    from ..engine.evaluate import evaluate, evaluate_stream
+    from ..io.join import count_lines
+    from .judge_options import ScoringProgress, attach_usage, make_judge_session
+
+    with ScoringProgress() as line:
+        session = None if judges is None else make_judge_session(judges, line)
+        common = {
+            **common,
+            "executor": line.counting_executor(common["executor"]),
+            "judging": session,
+            "progress": line.start_scoring(count_lines(pairs.samples_path)),
+        }
+        if all(isinstance(one, BatchMetric) for one in metrics):
+            results = evaluate_stream(pairs, metrics, **common)
+        else:  # a metric that is not a BatchMetric needs all samples at once
+            every = list(pairs)
+            results = evaluate([sample for sample, _ in every], [output for _, output in every], metrics, **common)
+    if session is not None:
+        attach_usage(results, session)
+    return results
+
+
+# --- scoring of many files for ``auepora score``: directories and globs, split into ranges that workers read ---------
+
+CHECKED_SAMPLES = 1000
+"""Number of samples read again for data warnings."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardedFiles:
+    """A dataset and its outputs in many files, their formats, and the checkpoint folder."""
+
+    dataset: str
+    outputs: str | None
+    sample_format: str | None
+    outputs_format: str | None
+    batch_size: int
+    parts: str | None = None
+
+    def split_for(self, metrics: Sequence[Metric], mapper: Mapper = map) -> ShardedInput:
+        """Split the files into ranges for these metrics."""
+        from ..render.terminal import progress
+        from ..scale.sharded import sharded_input
+
+        with progress(f"looking through {self.dataset}"):
+            return sharded_input(
+                self.dataset,
+                self.outputs,
+                metrics,
+                self.sample_format,
+                self.outputs_format,
+                batch_size=self.batch_size,
+                mapper=mapper,
+            )
+
+
+def wants_shards(
+    dataset: str,
+    outputs: str | None,
+    formats: tuple[str | None, str | None],
+    executor: str | None,
+    parts: str | None,
+    corpus: bool,
+) -> bool:
+    """Whether to read these files in ranges: if there are many, with a checkpoint, or with Ray workers."""
+    from ..scale.inputs import can_be_split, is_sharded
+
+    sample_format, outputs_format = formats
+
+    paths = [one for one in (dataset, outputs) if one is not None]
+    many = [one for one in paths if is_sharded(one) and not _is_one_dataset(one, sample_format)]
+    if (many or parts is not None) and corpus:
+        raise click.UsageError("--corpus goes with one DATASET file and one of OUTPUTS, and without --parts")
+    if many or parts is not None:
+        return True
+    if executor != "ray" or corpus:
+        return False
+    # A file that cannot be split is read here and sent in batches.
+    return can_be_split(dataset, "samples", sample_format) and (
+        outputs is None or can_be_split(outputs, "outputs", outputs_format)
+    )
+
+
+def _is_one_dataset(path: str, sample_format: str | None) -> bool:
+    """Whether a directory is one dataset, such as a BEIR folder, and not many files."""
+    from pathlib import Path
+
+    from ..errors import DataFileError
+    from ..io.formats import guess_format
+    from ..scale.inputs import SPLIT_FORMATS
+
+    if sample_format is not None:
+        return sample_format not in SPLIT_FORMATS
+    try:
+        return Path(path).is_dir() and guess_format(Path(path), "samples").name not in SPLIT_FORMATS
+    except DataFileError:
+        return False
+
+
+def score_shards(
+    files: ShardedFiles,
+    metrics: Sequence[Spec],
+    conventions: Conventions,
+    executor: ExecutorChoice,
+    slices: Sequence[str],
+    *,
+    lean: bool = False,
+    judges: PlannedJudges | None = None,
+) -> Results:
+    """Score the files; without ``metrics``, compute all that the data supports."""
+    from ..core.slices import parse_slices
+    from ..engine.data_checks import mass_failure
+    from ..scale.sharded import evaluate_sharded, make_mapper
+    from .judge_options import ScoringProgress, attach_usage, make_judge_session
+    from .options import warn_unmatched_ids
+
+    chosen = metrics_with_judges(metrics, conventions, judges)
+    groups = parse_slices(list(dict.fromkeys(slices)))
+    opened: list[CheckpointExecutor] = []
+    with executor.open_executor() as scoring, ScoringProgress() as line:
+        mapper = make_mapper(scoring)
+        found = files.split_for(chosen, mapper)
+        _echo_formats(files, found)
+        if not chosen:
+            chosen = _supported_metrics(files, found, conventions)
+            found = files.split_for(chosen, mapper)
+        session = None if judges is None else make_judge_session(judges, line)
+        coverage = _judged_coverage(files, found, chosen)
+        results = evaluate_sharded(
+            found,
+            chosen if coverage is None else [*chosen, *coverage.metrics],
+            line.counting_executor(scoring),
+            conventions=conventions,
+            slices=groups,
+            parts=files.parts,
+            batch_size=files.batch_size,
+            named=(files.dataset, files.outputs),
+            keep_scores=not lean,
+            judging=session,
+            progress=line.start_scoring(found.total),
+            on_checkpoint=opened.append,
+        )
+    if coverage is not None:
+        results = coverage.annotate(results)
+    _add_data_warnings(found, chosen, results)
+    if session is not None:
+        attach_usage(results, session)
+    for one in opened:
+        if one.read:
+            echo_err(f"{one.read:,} of {found.total:,} samples were read from the checkpoint {files.parts}")
+    warn_unmatched_ids(found.missing, found.unknown, total=found.total, conventions=conventions)
+    outputs = (output for source in found.sources for output in source.read()[1])
+    results.failure = mass_failure(results, (one.error for one in outputs if one is not None and one.error is not None))
+    return results
+
+
+def _add_data_warnings(found: ShardedInput, metrics: Sequence[Metric], results: Results) -> None:
+    """Add data warnings to the results, from the first samples."""
+    from ..engine.data_checks import DataCheck
+
+    check, seen = DataCheck(), 0
+    for source in found.sources:
+        samples, outputs = source.read()
+        check.add(samples, outputs)
+        seen += len(samples)
+        if seen >= CHECKED_SAMPLES:
+            break
+    check.finish(metrics, results)
+
+
+def _judged_coverage(files: ShardedFiles, found: ShardedInput, metrics: Sequence[Metric]) -> JudgedCoverage | None:
+    """The coverage of judged documents, if gold has provenance; as for single files."""
+    from ..io.grades import provenance_path
+    from ..runs.scoring import JudgedCoverage, has_gold_provenance
+    from ..scale.index import read_samples
+
+    if found.formats[0] != "jsonl":
+        return JudgedCoverage(metrics) if provenance_path(files.dataset).exists() else None
+    runs = chain.from_iterable(source.samples for source in found.sources)
+    first = islice((one.sample for run in runs for one in read_samples([run])), PROBE_SAMPLES)
+    return JudgedCoverage(metrics) if has_gold_provenance(first) else None
+
+
+def _echo_formats(files: ShardedFiles, found: ShardedInput) -> None:
+    from ..io.formats import get_format
+
+    named = (files.dataset, files.sample_format), (files.outputs, files.outputs_format)
+    for (path, format_name), kind in zip(named, found.formats, strict=True):
+        if path is not None and format_name is None and kind != "jsonl":
+            echo_err(f"reading {path} as {kind} ({get_format(kind).title})")
+
+
+def preview_shards(
+    files: ShardedFiles, metrics: Sequence[Spec], conventions: Conventions, judges: PlannedJudges | None
+) -> Preview:
+    """Estimate the judge calls and cost for the files."""
+    from ..judge.critic import JudgePolicy
+    from ..judge.preview import preview
+    from .judge_options import judge_policy
+
+    chosen = metrics_with_judges(metrics, conventions, judges, need_key=False)
+    samples: list[Any] = []
+    outputs: list[Any] = []
+    for source in files.split_for(chosen).sources:
+        own, theirs = source.read()
+        samples += own
+        outputs += theirs
+    return preview(samples, outputs, chosen, JudgePolicy() if judges is None else judge_policy(judges))
+
+
+def _supported_metrics(files: ShardedFiles, found: ShardedInput, conventions: Conventions) -> list[Metric]:
+    from ..render.terminal import progress
+    from ..scale.sharded import supported_metrics
+
+    with progress(f"looking through {files.dataset}", found.total, rate=True) as advance:
+        return supported_metrics(found, conventions, advance)

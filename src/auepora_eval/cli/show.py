@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .console import quiet_option
-from .judgements import judge_failures, judge_failures_text, judgements_text, sample_judgements, usage_text
-from .stores import complete_run, conventions_label, format_time, open_store, run_dict, store_option
+from .judge_options import judge_failures, judge_failures_text, judgements_text, sample_judgements, usage_text
+from .options import complete_run, conventions_label, format_time, open_store, run_dict, store_option
 
 if TYPE_CHECKING:
     from ..core.results import Results
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["command", "run_report"]
 
 MAX_SHOWN = 20
 """Number of failures that are listed."""
@@ -60,7 +59,7 @@ def command(
     auepora show nightly --failures
     auepora show nightly --sample q17
     """
-    from .output import output_format, require_per_query, write_out
+    from .options import output_format, require_per_query, write_out
 
     if failures and sample_id is not None:
         raise click.UsageError("give --failures or --sample, not both")
@@ -90,7 +89,7 @@ def command(
             document = {**chosen.to_dict(per_query=per_query), "run": run_dict(record, found)}
             write_out(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), output)
         elif form == "csv":
-            from ..reporting.results_csv import results_csv, scores_csv
+            from ..render.tables import results_csv, scores_csv
 
             write_out(scores_csv(chosen) if per_query else results_csv(chosen), output)
         else:
@@ -108,7 +107,7 @@ def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
 
 def run_report(store: RunStore, record: RunRecord, results: Results, *, markdown: bool = False) -> str:
     """A heading with the metadata of the run, and its results as tables."""
-    from ..reporting.tables import results_markdown, results_table, slices_tables
+    from ..render.tables import results_markdown, results_table, slices_tables
 
     parts = [_markdown_heading(store, record) if markdown else "\n".join(_heading(store, record))]
     if results:
@@ -123,7 +122,7 @@ def run_report(store: RunStore, record: RunRecord, results: Results, *, markdown
 
 def _markdown_heading(store: RunStore, record: RunRecord) -> str:
     """``_heading`` as a Markdown heading and a list."""
-    from ..reporting.markdown import escape_markdown
+    from ..render.markdown import escape_markdown
 
     lines = [line.split(maxsplit=1) for line in _heading(store, record)]
     items = [
@@ -199,8 +198,8 @@ def _failures_text(rows: list[dict[str, Any]]) -> str:
 
 
 def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any]:
-    from ..core.errors import BadValueError, did_you_mean
-    from ..features.gold_match import has_spans
+    from ..errors import BadValueError, did_you_mean
+    from ..features.hits import has_spans
     from ..io.codec import encode_output, encode_sample
 
     ids = store.sample_ids(record.run_id)
@@ -229,7 +228,7 @@ def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any
 
 def _gold_ranks(sample: EvaluationSample, output: SystemOutputs) -> list[dict[str, Any]]:
     """The rank at which an output hits each gold document, by id or by span."""
-    from ..features.gold_match import gold_documents, gold_ranks
+    from ..features.hits import gold_documents, gold_ranks
 
     gold = gold_documents(sample)
     ranks = gold_ranks(gold, [item.doc for item in output.retrieved])
@@ -237,7 +236,7 @@ def _gold_ranks(sample: EvaluationSample, output: SystemOutputs) -> list[dict[st
 
 
 def _sample_text(document: dict[str, Any]) -> str:
-    from ..reporting.tables import format_value, table
+    from ..render.tables import format_value, table
 
     sample = document["sample"]
     gold = {_id(one) for one in sample.get("relevant_docs") or ()}

@@ -1,7 +1,8 @@
-"""``auepora validate``: report every problem in a dataset and outputs, and the metrics that they support."""
+"""``auepora validate``: report every problem in a dataset, outputs or a plan, and the metrics they support."""
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,8 @@ from .console import quiet_option
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..io.reader_types import Problem
+    from ..io.problems import Problem
     from ..io.validate import Validation
-
-__all__ = ["command"]
 
 MAX_SHOWN = 100
 """Number of problems printed without ``--all``."""
@@ -59,14 +58,12 @@ def command(
     auepora validate plan.yaml
     """
     from ..io.validate import validate_files
-    from ..planfile.source import looks_like_plan
-    from ..reporting.progress import progress
+    from ..plan.source import looks_like_plan
+    from ..render.terminal import progress
 
     if outputs_format is not None and outputs is None:
         raise click.UsageError("--outputs-format goes with OUTPUTS")
     if outputs is None and dataset_format is None and looks_like_plan(dataset):
-        from .validate_plan import validate_plan
-
         if not validate_plan(dataset, as_json=as_json):
             sys.exit(HAS_PROBLEMS)
         return
@@ -221,3 +218,24 @@ def _verdict(checked: Validation) -> str:
     if warnings:
         parts.append(f"{warnings} {_plural(warnings, 'warning')}")
     return ", ".join(parts)
+
+
+# --- ``auepora validate PLAN``: report every problem in a plan and the files it names, and what would run ------------
+
+
+def validate_plan(path: str, *, as_json: bool) -> bool:
+    """Print the problems and notes of a plan; returns whether it would run. The system is built but not called."""
+    from ..plan.prepare import check_plan
+    from ..render.terminal import progress
+    from .console import stdout_to_stderr
+    from .options import write_out
+
+    with progress(f"checking {path}"), stdout_to_stderr():
+        checked = check_plan(path)
+    if as_json:
+        write_out(json.dumps(checked.to_dict(), indent=2, ensure_ascii=False), None)
+        return checked.fine
+    count = len(checked.problems)
+    verdict = f"\n{count or 'no'} problem{'s' if count != 1 else ''}"
+    write_out("\n".join([*map(str, checked.problems), *checked.notes, verdict]), None)
+    return checked.fine

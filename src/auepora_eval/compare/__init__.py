@@ -18,15 +18,14 @@
 ======================= ================================================================================
 """
 
-from .aggregate import compute_aggregate, store_aggregate
+from .golden import compute_aggregate, store_aggregate
 from .leaderboard import Leaderboard, build_leaderboard
-from .markdown import render_report_md
-from .metric_comparisons import MetricComparisons, compare_metrics
+from .metrics import MetricComparisons, compare_metrics
 from .queries import QueryComparisons, compare_queries
-from .report import golden_report, write_report
-from .runs import compare_runs
+from .rendering import render_report_md
+from .runs import compare_runs, golden_report, write_report
+from .stores import version_notes
 from .types import AggregateMetrics, CompareReport, ComparisonKind, MetricComparison, QueryComparison
-from .versions import version_notes
 
 __all__ = [
     "AggregateMetrics",

@@ -1,9 +1,9 @@
-"""Statistical comparison of metrics of two runs: permutation tests, intervals, power and verdicts."""
+"""Statistical comparison of metrics of two runs: tests, intervals, power, verdicts, sensitivity to failures."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Literal
@@ -11,23 +11,238 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..core.errors import BadValueError
-from ..core.reduce import Clusters
-from ..stats.adjust import holm, joint_level, max_t
-from ..stats.difference import paired_interval
-from ..stats.interval import Interval
-from ..stats.paired_bootstrap import PairedStatistics, paired_bootstrap_of, paired_bootstraps
-from ..stats.permutation import permutation_test
-from ..stats.power import effect_size, mde, required_n, unit_sd
-from ..stats.sign_flips import SignFlips
-from .comparison_input import ComparisonInput
-from .failure_sensitivity import FailureCheck, recheck_with_failures, recheck_with_missing
-from .metric_notes import is_unbounded, metric_notes
-from .run_pairs import Fill, MetricPair, RunPairScores, completed_difference, pair_scores
-from .types import DowngradeReason, MetricComparison, Verdict
-from .verdict import ALPHA, is_within, verdict_of
+from ..core.reduce import Clusters, SumsReducer
+from ..core.results import registered_name
+from ..core.scores import Scores, Status
+from ..core.types import MetricResult, TargetCategory
+from ..errors import BadValueError, UnknownMetricError
+from ..stats.difference import (
+    PairedStatistics,
+    effect_size,
+    mde,
+    paired_bootstrap_of,
+    paired_bootstraps,
+    paired_interval,
+    required_n,
+    unit_sd,
+)
+from ..stats.intervals import Interval
+from ..stats.permutation import SignFlips, holm, joint_level, max_t, permutation_test
+from .pairing import (
+    Fill,
+    MetricPair,
+    RunPairScores,
+    completed_difference,
+    failed_without_value,
+    fill_with_best,
+    pair_scores,
+)
+from .types import ComparisonInput, DowngradeReason, MetricComparison, Verdict
 
-__all__ = ["Adjuster", "Adjustment", "compute_comparisons", "require_adjustment"]
+# --- sensitivity of a verdict to failed and missing outputs: rescored so that failing cannot have helped the ... -----
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FailureCheck:
+    """The pair with failures counted against the winner, and the note for a verdict that does not survive it."""
+
+    pair: MetricPair | None
+    """``None`` where failures cannot be counted: then no verdict stands."""
+    note: str
+    reason: DowngradeReason = "system_failures"
+    needs_bonferroni: bool = False
+    """Whether the metric's own p-value must pass Bonferroni's level."""
+
+
+def recheck_with_missing(pair: MetricPair, verdict: Verdict, target: str) -> FailureCheck | None:
+    """The pair with missing outputs counted against the winner; ``None`` where they cannot have helped it.
+
+    * If a missing output has no worst value, there is no verdict.
+    * Whether missing outputs would have been equal is unknown.
+    * A worst value lowers a mean, but it may also lower the spread of the differences. So the better run must be better
+      with its missing outputs at the best value, too, and by its own p-value, whatever the other metrics do.
+    """
+    if not any(pair.missing):
+        return None
+    lacking = " and ".join(f"{n} outputs of {run}" for run, n in zip("AB", pair.missing, strict=True) if n)
+    if not pair.definition.counts_missing:
+        return FailureCheck(None, f"no verdict: {lacking} are missing, and have no worst value here", "missing_outputs")
+    if verdict == "equal":
+        return FailureCheck(None, f"not 'equal': {lacking} are missing", "missing_outputs")
+    if verdict == "inconclusive" or pair.at_worst is None:
+        return None
+    second = verdict == "better"
+    missing = pair.at_worst[second]
+    if not missing.any():
+        return None
+    filled = fill_with_best(pair.second if second else pair.first, missing, pair.definition)
+    changed = None if filled is None else replace(pair, second=filled) if second else replace(pair, first=filled)
+    if not np.array_equal(pair.first.counted, pair.second.counted):
+        changed = None  # which samples count depends on the outputs, so the value is a ratio
+    lacking = f"{int(missing.sum())} missing outputs of {'B' if second else 'A'}"
+    note = f"'{verdict}' is not certain: {lacking} could change it"
+    return FailureCheck(changed, note, "missing_outputs", needs_bonferroni=True)
+
+
+def recheck_with_failures(pair: MetricPair, verdict: Verdict, target: str) -> FailureCheck | None:
+    """The pair with failures counted against the winner; ``None`` where failing cannot have helped it.
+
+    * Failures that a metric leaves out: the run that failed more is better, or equal, only if that holds with its
+      failed outputs at the worst value, too. Otherwise a system could improve by crashing on hard samples. A latency
+      has no worst value.
+    * Failures that count lower a mean. Metrics that are not means may rise with them, as BLEU does when a wordy system
+      fails. So the winner must also win on the samples that it answered.
+    """
+    if verdict == "inconclusive":
+        return None
+    worst = pair.definition.worst
+    first, second = _excluded_failures(pair.first), _excluded_failures(pair.second)
+    more = int(second.sum()) - int(first.sum())
+    gains = verdict == "equal" or (verdict == "better") == (more > 0)
+    if more and gains and math.isfinite(worst) and target != TargetCategory.LATENCY.name:
+        failed = second if more > 0 else first
+        note = (
+            f"'{verdict}' only because {int(failed.sum())} failed answers of {'B' if more > 0 else 'A'} are left out; "
+            f"not so with them at the worst value, {worst:g}"
+        )
+        return FailureCheck(_with_failures_at_worst(pair, failed, second=more > 0), note)
+    if verdict == "equal" or pair.definition.is_mean:
+        return None
+    answered = pair.without_failures(second=verdict == "better")
+    if answered.first is pair.first and answered.second is pair.second:
+        return None
+    note = f"'{verdict}' only because failed answers change it; not so on the samples that were answered"
+    return FailureCheck(answered, note)
+
+
+def _excluded_failures(scores: Scores) -> Bools:
+    failed: Bools = failed_without_value(scores) & (scores.status == Status.SYSTEM_FAILED)
+    return failed
+
+
+def _with_failures_at_worst(pair: MetricPair, failed: Bools, *, second: bool) -> MetricPair | None:
+    definition, scores = pair.definition, pair.second if second else pair.first
+    if isinstance(definition.reducer, SumsReducer) and scores.stats is not None and definition.worst_stats is None:
+        return None
+    filled = scores.replaced(failed, Status.SYSTEM_FAILED, "worst", definition.worst, definition.worst_stats)
+    return replace(pair, second=filled) if second else replace(pair, first=filled)
+
+
+# --- the verdict of a comparison (better, worse, equal, inconclusive) and the rules for it ---------------------------
+
+ALPHA = 0.05
+"""The significance level."""
+
+Margin = float | Mapping[str, float] | None
+"""The difference that does not matter: one for all metrics, or by the name of a metric."""
+
+Ends = tuple[float, float] | None
+
+
+def verdict_of(
+    delta: float | None,
+    *,
+    p_adjusted: float | None,
+    higher_is_better: bool,
+    interval_adjusted: Ends = None,
+    interval_90: Ends = None,
+    margin: float | None = None,
+    identical: bool = False,
+) -> Verdict:
+    """The verdict on one metric.
+
+    ``better`` and ``worse`` need an adjusted p-value below .05 and an adjusted interval without 0: few skewed
+    differences can have a small p-value by chance, but not both. ``equal`` needs values that are ``identical`` on all
+    samples, or a margin that the user gave and a 90 % interval within it, which is two one-sided tests at 5 %.
+    Everything else is inconclusive.
+    """
+    if delta is None:
+        return "inconclusive"
+    if p_adjusted is not None and p_adjusted < ALPHA and delta != 0 and excludes_zero(interval_adjusted):
+        return "better" if (delta > 0) == higher_is_better else "worse"
+    return "equal" if identical or is_within(interval_90, margin) else "inconclusive"
+
+
+def excludes_zero(ends: Ends) -> bool:
+    """Whether a whole interval lies on one side of zero."""
+    return ends is not None and (ends[0] > 0 or ends[1] < 0)
+
+
+def is_within(ends: Ends, margin: float | None) -> bool:
+    """Whether a whole interval lies within the margin, on both sides of zero."""
+    return ends is not None and margin is not None and -margin <= ends[0] and ends[1] <= margin
+
+
+def margin_of(margin: Margin, name: str) -> float | None:
+    """The margin of one metric; ``None`` if it has none."""
+    return margin.get(name) if isinstance(margin, Mapping) else margin
+
+
+def require_margin(margin: Margin, known: Iterable[str]) -> None:
+    """Raise if a margin is not a positive number, or is for an unknown metric."""
+    if margin is None:
+        return
+    named = margin if isinstance(margin, Mapping) else {"": margin}
+    names = list(known)
+    for name, value in named.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+            where = f" of '{name}'" if name else ""
+            raise BadValueError(
+                f"delta{where} is the largest difference that does not matter: a number above 0, not {value!r}"
+            )
+        if name and name not in names:
+            raise UnknownMetricError(name, names)
+
+
+# --- notes on one metric of a comparison: few units, which samples count, the spread of repeats ----------------------
+
+
+def is_unbounded(interval: Interval | None) -> bool:
+    """Whether an interval of equal values gives no bound on further values."""
+    return interval is not None and interval.method == "all_equal" and "unbounded" in interval.flags
+
+
+def metric_notes(one: ComparisonInput, reading: RunPairScores, interval: Interval | None, units: int) -> list[str]:
+    """The notes on a metric, with the interval of its difference and the number of independent units."""
+    if not reading.used.any() and one.pair.definition.reducer is not None:
+        return ["no sample has a score in both runs"]
+    notes = []
+    if reading.has_test and units == 1:
+        what = "sample" if reading.used.sum() == 1 else "cluster of samples"
+        notes.append(f"one {what} cannot tell")
+    if one.margin is not None and is_unbounded(interval) and not reading.identical:
+        notes.append("no two differences are unlike, so nothing bounds what another sample would show")
+    if one.pair.definition.reducer is not None and not reading.has_test:
+        notes.append("its samples hang together, so there is no interval and no test")
+    alone = reading.used & ~reading.both
+    if reading.has_test and alone.any():
+        notes.append(
+            f"scored on {int(reading.first.counted.sum())} samples in A and {int(reading.second.counted.sum())} in "
+            f"B, {int(reading.both.sum())} of them in both"
+        )
+    return notes + _repeat_notes(one, reading)
+
+
+def _repeat_notes(one: ComparisonInput, reading: RunPairScores) -> list[str]:
+    if one.own_spread is None:
+        return []
+    spreads = " and ".join(
+        f"±{spread:.3g} in {run}" for run, spread in zip("AB", one.own_spread, strict=True) if spread is not None
+    )
+    note = f"repeats: the answers to one sample spread by {spreads}"
+    if reading.values is not None and None not in one.own_spread:
+        used = reading.used
+        differences = reading.differences[used]
+        variance = float(differences.var(ddof=1)) if len(differences) > 1 else 0.0
+        own = sum((spread or 0.0) ** 2 / n for spread, n in zip(one.own_spread, one.repeats, strict=True))
+        if variance > 0:
+            note += f"; that makes {min(1.0, own / variance):.0%} of the variance of the differences"
+    return [note]
+
+
+# --- statistical comparison of metrics of two runs: permutation tests, intervals, power and verdicts -----------------
 
 Floats = npt.NDArray[np.float64]
 Adjustment = Literal["max-t", "holm"]
@@ -353,3 +568,38 @@ def _straddles(interval: Interval | None, margin: float | None) -> bool:
     if interval is None or margin is None:
         return False
     return any(interval.low <= end <= interval.high for end in (-margin, margin))
+
+
+# --- metrics of word overlap between answer and question, and when they cannot decide a comparison -------------------
+
+OVERLAP_NOTE = "word overlap of answer and question"
+_QUESTION_OVERLAP = frozenset({"answer_relevance", "rouge1_query", "rouge2_query", "rougeL_query", "rougeLsum_query"})
+_NO_BASIS = _QUESTION_OVERLAP | {
+    "citation_coverage",
+    "empty_result_rate",
+    "evidence_overlap",
+    "hallucination_rate",
+    "support_coverage",
+    "support_density",
+}
+"""Metrics of quality that need neither gold nor a judge."""
+_NO_QUALITY = (TargetCategory.LATENCY, TargetCategory.DIVERSITY)
+
+
+def is_question_overlap(result: MetricResult) -> bool:
+    """Whether the metric counts words that the answer shares with the question."""
+    return registered_name(result) in _QUESTION_OVERLAP
+
+
+def missing_basis_reason(results: Iterable[MetricResult]) -> str | None:
+    """Why word overlap with the question gives no verdict: no other result rests on gold or a judge; else ``None``.
+
+    An answer that repeats the question has the best overlap there is. With gold or a judge other metrics would show
+    how bad it is; without, nothing would.
+    """
+    if any(one.defined and one.target not in _NO_QUALITY and registered_name(one) not in _NO_BASIS for one in results):
+        return None
+    return (
+        "no verdict by word overlap with the question alone: no metric of these runs rests on gold or a judge; "
+        "`auepora validate` tells how to get there"
+    )

@@ -1,16 +1,29 @@
-"""Golden queries, from a file or a list, and which of them a run contains."""
+"""Golden queries of a run: the rank of the first expected chunk, and the aggregate of their metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import math
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from ..core.errors import BadValueError
-from ..core.runner import require_distinct_ids
-from ..core.types import EvaluationSample
+from ..core.conventions import Conventions
+from ..core.plan import with_corpus_ids
+from ..core.results import Results
+from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
+from ..engine.evaluate import evaluate, resolve_metrics
+from ..engine.repeats import evaluate_repeats
+from ..errors import AueporaWarning, BadValueError
+from ..features.hits import GoldDocument, Matching, first_rank, gold_documents, gold_ranks, has_spans, span_of
 from ..features.rankings import parse_level
-
-__all__ = ["Golden", "expected_ids", "format_ids", "golden_queries", "known_queries"]
+from ..store.records import RunRecord, RunStatus
+from ..store.runs import RunStore
+from ..systems.runner import require_distinct_ids
+from .stores import RunOutputs, Store, open_store, read_run_outputs
+from .types import AggregateMetrics
 
 Golden = str | Path | Iterable[EvaluationSample]
 """The path of a file of samples (golden YAML or any other supported format), or the samples."""
@@ -22,7 +35,7 @@ MAX_IDS_SHOWN = 10
 def golden_queries(golden: Golden) -> list[EvaluationSample]:
     """The golden queries, in their order."""
     if isinstance(golden, (str, Path)):
-        from ..io.load import load_dataset
+        from ..io.join import load_dataset
 
         return list(load_dataset(golden))
     queries = list(golden)
@@ -74,3 +87,294 @@ def format_ids(ids: Sequence[str]) -> str:
 
 def _queries(ids: Sequence[str], kind: str = "") -> str:
     return f"1 {kind}query is" if len(ids) == 1 else f"{len(ids)} {kind}queries are"
+
+
+# --- the rank of a query's first expected chunk: matched by id or span, or by its location if documents were ... -----
+# ``features.hits`` decides what is a hit. This module locates the chunks that golden queries expect.
+
+DEPTH = 10
+"""Ranks beyond this are misses."""
+
+
+class Rank(NamedTuple):
+    """The rank of the first expected chunk."""
+
+    position: int | None
+    document_only: bool = False
+    """Whether only the document was the same because a span is unknown."""
+    by_span: bool = False
+    """Whether chunks with other ids cover the expected span."""
+
+
+def rank_of(expected: Sequence[GoldDocument], output: SystemOutputs, matching: Matching) -> Rank:
+    """The first position at which an expected chunk is hit."""
+    rank, by = first_rank(gold_ranks(expected, [item.doc for item in output.retrieved[:DEPTH]], matching))
+    return Rank(rank, by == "document", by == "span")
+
+
+def id_or_span(expected: Sequence[GoldDocument], outputs: Iterable[SystemOutputs | None]) -> Matching:
+    """How one query is matched in all of these outputs: by id if any of them returns an expected id, else by span.
+
+    All outputs that are compared are matched in the same way.
+    """
+    rankings = (
+        [item.doc for item in output.retrieved] for output in outputs if output is not None and not output.error
+    )
+    by_id = any(one.rank is not None for documents in rankings for one in gold_ranks(expected, documents, "id"))
+    return "id" if by_id else "id_or_span"
+
+
+class ChunkLocations:
+    """Locations (document and span) of the chunks that golden queries expect, for runs with different chunks.
+
+    A golden query's own ``parent_id`` and ``span`` come first. If it has none, a stored hit of that id is used, from
+    the first of the runs that has one. With ``ids_reused``, an id names another passage in each run: then the span
+    comes from a hit of the first run only, and a chunk of unknown parent has no location.
+    """
+
+    def __init__(
+        self, queries: Sequence[EvaluationSample], runs: Sequence[RunOutputs], *, ids_reused: bool = False
+    ) -> None:
+        expected = {doc_id for query in queries for doc_id in expected_ids(query)}
+        self.unknown: set[str] = set()
+        """Expected chunks without a known span, for which any chunk of their document counts."""
+        self.ambiguous: set[str] = set()
+        """Expected chunks with another location in each run, known from hits only."""
+        self._of_hits: list[dict[str, Document]] = [_located_hits(run, expected) for run in runs]
+        self._ids_reused = ids_reused
+
+    def expected(self, query: EvaluationSample) -> list[GoldDocument]:
+        """The locations that a query expects: spans within documents, or documents of which any chunk counts.
+
+        Empty if it is unknown what the expected ids name.
+        """
+        found: list[GoldDocument] = []
+        unknown: list[GoldDocument] = []
+        for one in gold_documents(query):
+            places = [place for passage in one.passages if (place := self._locate(passage)) is not None]
+            if places:
+                found.append(GoldDocument(one.doc_id, one.level, tuple(places)))
+            else:
+                unknown.append(one)
+        if not unknown:
+            return found
+        listed = (query.metadata or {}).get("expected_doc_ids")
+        if self._ids_reused and not listed:
+            return found
+        self.unknown.update(one.doc_id for one in unknown)
+        if listed:
+            # A chunk of unknown location is expected in the listed documents that no other chunk accounts for.
+            known = {place.parent for one in found for place in one.passages}
+            level = max(one.level for one in unknown)
+            return found + [GoldDocument(name, level, (Document(name),)) for name in listed if name not in known]
+        return found + unknown
+
+    def _locate(self, doc: Document) -> Document | None:
+        """The chunk with its parent and span as far as known; ``None`` if neither is."""
+        span = span_of(doc)
+        if doc.parent_id is not None and span is not None:
+            return doc
+        hits = [found for places in self._of_hits if (found := places.get(doc.doc_id)) is not None]
+        if doc.parent_id is not None:
+            hits = [hit for hit in hits if hit.parent == doc.parent_id]
+        if len({(hit.parent, hit.span) for hit in hits if span_of(hit) is not None}) > 1 and span is None:
+            self.ambiguous.add(doc.doc_id)
+        if self._ids_reused:
+            own = self._of_hits[0].get(doc.doc_id)
+            hits = [hit if hit is own else Document(hit.doc_id, parent_id=hit.parent_id) for hit in hits]
+            hits = [hit for hit in hits if hit is own or hit.parent_id is not None]
+        located = next((hit for hit in hits if span_of(hit) is not None), hits[0] if hits else None)
+        if located is None:
+            return doc if doc.parent_id is not None or span is not None else None
+        return Document(doc.doc_id, parent_id=located.parent, span=located.span if span is None else span)
+
+
+def _located_hits(run: RunOutputs, expected: set[str]) -> dict[str, Document]:
+    """The expected chunks among a run's hits with a known location: the first of each id, or the first with a span."""
+    found: dict[str, Document] = {}
+    for outputs in run.outputs:
+        for output in outputs.values():
+            for hit in output.retrieved:
+                doc = hit.doc
+                if doc.doc_id not in expected or (doc.parent_id is None and span_of(doc) is None):
+                    continue
+                first = found.get(doc.doc_id)
+                if first is None or (span_of(first) is None and span_of(doc) is not None):
+                    found[doc.doc_id] = doc
+    return found
+
+
+# --- the golden-query metrics of one stored run, computed by the conventions ``golden`` ------------------------------
+
+CorpusIds = str | Path | Iterable[str]
+"""The path of a corpus (JSONL), or the ids of its documents."""
+
+GOLDEN_CONVENTIONS = Conventions.of("golden")
+DIGITS = 4
+"""How many decimals are stored."""
+_SCALAR_METRICS = ("mrr", "citation_coverage", "groundedness", "empty_result_rate", "refusal_correctness")
+
+
+@dataclass(frozen=True, slots=True)
+class RankMetrics:
+    """Hit rate at each cut-off and mean reciprocal rank, from the ranks of queries."""
+
+    hit_at_k: Mapping[int, float | None]
+    mrr: float | None
+
+    @classmethod
+    def of(cls, ranks: Sequence[int | None]) -> RankMetrics:
+        """The metrics of these ranks; ``None`` is a miss."""
+
+        def mean(values: list[float]) -> float | None:
+            return math.fsum(values) / len(values) if values else None
+
+        return cls(
+            hit_at_k={
+                k: mean([float(one is not None and one <= k) for one in ranks]) for k in GOLDEN_CONVENTIONS.k_values
+            },
+            mrr=mean([0.0 if one is None else 1.0 / one for one in ranks]),
+        )
+
+    def put_into(self, aggregate: AggregateMetrics) -> AggregateMetrics:
+        """The aggregate with its hit rates and MRR replaced by these."""
+        return replace(aggregate, hit_at_k=self.hit_at_k, mrr=self.mrr)
+
+
+def compute_aggregate(
+    run_id: str, *, store: Store = None, golden: Golden | None = None, corpus: CorpusIds | None = None
+) -> AggregateMetrics:
+    """The golden-query metrics of a stored run, unrounded; ``None`` where no query enters one. No system is called.
+
+    ``run_id`` is whatever ``RunStore.find`` takes: an id, the beginning of one, a name, ``latest``. Expected chunks are
+    read from ``golden``, a file or samples, else from the samples stored with the run. Golden queries that the run
+    lacks, and queries of the run that are not golden, are left out and named in a warning; if none is common, that
+    is an error. Citations must name documents of ``corpus``, else documents that were retrieved. If the run has
+    repeats, a query's value is the mean over its outputs.
+    """
+    with open_store(store) as opened:
+        run = read_run_outputs(opened, opened.find(run_id))
+    samples = run.samples
+    if golden is not None:
+        samples, messages = known_queries(golden_queries(golden), run.ids, where=run.record.run_id)
+        for message in messages:
+            warnings.warn(message, AueporaWarning, stacklevel=2)
+    missing = run.unanswered
+    if missing and run.record.status is not RunStatus.FINISHED:
+        warnings.warn(
+            f"{run.record.run_id} is {run.record.status} and lacks {missing} answers; they count as failed",
+            AueporaWarning,
+            stacklevel=2,
+        )
+    return aggregate_of(run, samples, corpus=corpus)
+
+
+def store_aggregate(run_id: str, agg: AggregateMetrics, *, store: Store = None) -> None:
+    """Write a run's aggregate into ``eval_runs.aggregate_json``: four decimals, ``null`` if undefined."""
+    with open_store(store) as opened:
+        opened.set_aggregate(opened.find(run_id).run_id, agg.to_dict(digits=DIGITS))
+
+
+def store_missing_aggregate(
+    store: RunStore, record: RunRecord, *, corpus: CorpusIds | None = None, again: bool = False
+) -> None:
+    """Store the aggregate of a run with expected chunks, unless it has one; ``again`` replaces it.
+
+    A run without any known ranking has none.
+    """
+    if record.aggregate is not None and not again:
+        return
+    run = read_run_outputs(store, record)
+    answers = [output for outputs in run.outputs for output in outputs.values() if output.error is None]
+    unknown = bool(answers) and all(isinstance(output.retrieved, UnknownRanking) for output in answers)
+    if any(map(expected_ids, run.samples)) and not unknown:
+        store_aggregate(record.run_id, aggregate_of(run, run.samples, corpus=corpus), store=store)
+
+
+def corpus_ids(corpus: CorpusIds) -> list[str]:
+    """The ids of a corpus, from its file or as given."""
+    if not isinstance(corpus, (str, Path)):
+        return list(corpus)
+    from ..io.corpus import Corpus
+
+    with Corpus.open(corpus) as opened:
+        return list(opened.ids)
+
+
+def aggregate_of(
+    run: RunOutputs,
+    samples: Sequence[EvaluationSample],
+    *,
+    counts_only: bool = False,
+    corpus: CorpusIds | None = None,
+) -> AggregateMetrics:
+    """The metrics over these queries of a run; a query without an output counts as failed.
+
+    With ``counts_only`` no metric is computed: they are ``None``.
+    """
+    results = () if counts_only else _results(run, samples, corpus)
+    values = {result.name: result.value if result.defined else None for result in results}
+    aggregate = AggregateMetrics(
+        hit_at_k={k: values.get(f"hit_rate@{k}") for k in GOLDEN_CONVENTIONS.k_values},
+        recall_at_k_doc={k: values.get(f"recall_doc@{k}") for k in GOLDEN_CONVENTIONS.k_values},
+        total_queries=len(samples),
+        failed_queries=sum(_has_failed(run, sample.sample_id) for sample in samples),
+        **{name: values.get(name) for name in _SCALAR_METRICS},
+    )
+    ranks = None if counts_only else _ranks_by_span(run, samples)
+    return aggregate if ranks is None else ranks.put_into(aggregate)
+
+
+def _ranks_by_span(run: RunOutputs, samples: Sequence[EvaluationSample]) -> RankMetrics | None:
+    """Hit rates and MRR where an expected chunk is hit by its span; ``None`` where ids alone decide."""
+    if not any(map(has_spans, samples)):
+        return None
+    expected = {sample.sample_id: gold for sample in samples if (gold := gold_documents(sample))}
+    ranks = [
+        Rank(None)
+        if (output := outputs.get(sample_id)) is None or output.error is not None
+        else rank_of(gold, output, "id_or_span")
+        for outputs in run.outputs
+        for sample_id, gold in expected.items()
+    ]
+    return RankMetrics.of([one.position for one in ranks]) if any(one.by_span for one in ranks) else None
+
+
+def aggregate_deltas(a: AggregateMetrics, b: AggregateMetrics) -> dict[str, Any]:
+    """b - a for each metric, with JSON keys; ``None`` where one of the two is undefined."""
+
+    def difference(first: Any, second: Any) -> Any:
+        if isinstance(first, Mapping):
+            return {str(k): difference(first[k], second.get(k)) for k in first}
+        return None if first is None or second is None else second - first
+
+    ours, others = asdict(a), asdict(b)
+    return {name: difference(ours[name], others[name]) for name in ours if not name.endswith("_queries")}
+
+
+def _results(run: RunOutputs, samples: Sequence[EvaluationSample], corpus: CorpusIds | None) -> Results:
+    annotated = any(sample.relevant_docs is not None for sample in samples)
+    specs = [f"{name}@{k}" for name in ("hit_rate", "recall_doc") for k in GOLDEN_CONVENTIONS.k_values]
+    # A metric whose annotation no query has is undefined; the engine would raise an error.
+    chosen = [
+        one
+        for one in resolve_metrics([*specs, *_SCALAR_METRICS], GOLDEN_CONVENTIONS)
+        if annotated or "relevant_docs" not in one.required_fields()
+    ]
+    if corpus is not None:
+        chosen = with_corpus_ids(chosen, partial(corpus_ids, corpus))
+    if len(run.outputs) == 1:
+        return evaluate(samples, run.outputs[0], chosen, keep_scores=False)
+    return evaluate_repeats(samples, [partial(_align_outputs, samples, outputs) for outputs in run.outputs], chosen)
+
+
+def _align_outputs(
+    samples: Sequence[EvaluationSample], outputs: Mapping[str, SystemOutputs]
+) -> Iterator[SystemOutputs | None]:
+    return (outputs.get(sample.sample_id) for sample in samples)
+
+
+def _has_failed(run: RunOutputs, sample_id: str) -> bool:
+    """Whether any output of a query failed or is missing."""
+    answers = [outputs.get(sample_id) for outputs in run.outputs]
+    return any(answer is None or answer.error is not None for answer in answers)

@@ -1,24 +1,109 @@
-"""The whole comparison of two stored runs: golden queries, every metric, other differences."""
+"""The whole comparison of two stored runs, and its split into retrieval and generation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
-from ..core.errors import BadValueError
-from ..core.metrics_base import Metric
-from .aggregate import CorpusIds
-from .analysis import Adjustment
-from .golden import Golden, golden_queries
-from .metric_comparisons import compare_metrics
-from .queries import require_same_chunks
-from .report import golden_report
-from .report_notes import empty_answer_notes
-from .stores import RunOutputsCache, Store, open_store
+import numpy as np
+import numpy.typing as npt
+
+from ..core.metrics_base import BatchMetric, Metric
+from ..core.reduce import Clusters, Mean, SumsReducer, exact_sum
+from ..core.scores import Scores
+from ..errors import BadValueError
+from ..runtime.files import write_lines
+from ..runtime.processes import gc_paused
+from ..stats.difference import paired_bootstrap, paired_bootstrap_of, paired_differences, paired_interval
+from ..stats.intervals import Interval, encode_clusters
+from ..stats.permutation import sign_flips
+from ..store.records import RunRecord
+from ..store.runs import RunStore
+from .analysis import Adjustment, Margin
+from .golden import CorpusIds, Golden, aggregate_deltas, aggregate_of, corpus_ids, golden_queries
+from .leaderboard import empty_answer_notes
+from .metrics import compare_metrics
+from .queries import QueryChange, compare_run_outputs, require_same_chunks
+from .rendering import render_report_md
+from .stores import RunOutputsCache, Store, open_store, version_notes
 from .types import CompareReport
-from .verdict import Margin
 
-__all__ = ["compare_runs"]
+# --- the comparison of two runs by their golden queries, as a report that metrics can be added to --------------------
+
+
+@gc_paused()
+def golden_report(
+    store: RunStore,
+    record_a: RunRecord,
+    record_b: RunRecord,
+    *,
+    golden: Golden | None = None,
+    strict_chunker_version: bool = False,
+    aggregates: bool = True,
+    corpus: CorpusIds | None = None,
+    answers: RunOutputsCache | None = None,
+) -> CompareReport:
+    """Compare two runs by their golden queries: aggregates, their differences, each query. No other metric is in it.
+
+    The aggregates are over the queries that both runs have, with the same expected chunks, so that they can be
+    subtracted. If chunks are matched by location or span, hit rates and MRR are those of these ranks; stored values do
+    not change. Without ``aggregates`` only queries and failures are counted. Citations must name documents of
+    ``corpus``, else documents that were retrieved. ``answers`` is a cache of outputs that were read before.
+    """
+    if strict_chunker_version:
+        require_same_chunks(record_a, record_b)
+    answers = RunOutputsCache(store) if answers is None else answers
+    run_a, run_b = answers.of(record_a), answers.of(record_b)
+    queries = compare_run_outputs(
+        run_a,
+        run_b,
+        golden=None if golden is None else golden_queries(golden),
+        strict_chunker_version=strict_chunker_version,
+    )
+    known = None if corpus is None else corpus_ids(corpus)
+    a, b = (aggregate_of(run, queries.samples, counts_only=not aggregates, corpus=known) for run in (run_a, run_b))
+    if aggregates and queries.by_rank:
+        a, b = queries.ranks_a.put_into(a), queries.ranks_b.put_into(b)
+    return CompareReport(
+        run_a=record_a.run_id,
+        run_b=record_b.run_id,
+        aggregate_a=a,
+        aggregate_b=b,
+        deltas={**queries.deltas(), **aggregate_deltas(a, b), "metrics": {}},
+        per_query=queries.per_query,
+        notes=[*version_notes(record_a, record_b, unanswered=(run_a.unanswered, run_b.unanswered)), *queries.notes],
+    )
+
+
+def write_report(
+    report: CompareReport,
+    runs_dir: str | Path,
+    *,
+    names: tuple[str, str] | None = None,
+    changes: Sequence[QueryChange] | None = None,
+    judged_by: str = "",
+) -> Path:
+    """Write the report to ``<runs_dir>/<run_id>/report.md``, under the id of run B; return its path.
+
+    The other arguments are those of ``render_report_md``.
+    """
+    run_id = report.run_b
+    if run_id in ("", ".", "..") or any(mark in run_id for mark in "/\\\x00"):
+        raise BadValueError(f"the run id {run_id!r} cannot be the name of a folder; write the page elsewhere")
+    path = Path(runs_dir) / run_id / "report.md"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadValueError(f"cannot make the folder {path.parent}: {error.strerror or error}") from error
+    page = render_report_md(report, names=names, changes=changes, judged_by=judged_by)
+    write_lines(path, [page.rstrip("\n").encode()])
+    return path
+
+
+# --- the whole comparison of two stored runs: golden queries, every metric, other differences ------------------------
 
 
 def compare_runs(
@@ -85,3 +170,161 @@ def compare_runs(
         refused=compared.refused,
         missing=compared.missing,
     )
+
+
+# --- A difference between two runs split into the part from retrieval and the part from generation -------------------
+# Between run A and run B is a third run, in which B's generator answered from A's documents. On every sample
+#
+# B - A = (B - replayed) + (replayed - A)
+#
+# where the first part differs only in the documents, and the second only in the generator.
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class DifferencePart:
+    """A difference with its interval and p-value."""
+
+    value: float | None
+    """``None`` where no sample has a score in all three runs."""
+    interval: tuple[float, float] | None = None
+    p_value: float | None = None
+    """By sign flips; ``None`` for metrics that are not means. Not adjusted for several metrics."""
+    flags: tuple[str, ...] = ()
+    """Why the coverage of the interval may be below its level."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSplit:
+    """One metric's difference between two runs, in its parts, over the samples that have a score in all three."""
+
+    name: str
+    target: str
+    a: float | None
+    replayed: float | None
+    """B's generator on A's documents."""
+    b: float | None
+    delta: DifferencePart
+    """b - a, which is the sum of the two parts."""
+    retrieval: DifferencePart
+    """b - replayed: the same generator, other documents."""
+    generation: DifferencePart
+    """replayed - a: the same documents, another generator."""
+    n: int
+    units: int
+    """Clusters if there are any, samples otherwise."""
+    left_out: int
+    """Samples without a score in one of the three."""
+    scores: Mapping[str, tuple[float, float, float]] = field(repr=False, default_factory=dict)
+    """By the id of a sample its scores in A, replayed, and in B."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The split as a JSON object, without the scores."""
+        values = asdict(self)
+        del values["scores"]
+        return values
+
+
+def split_difference(
+    metric: BatchMetric,
+    sample_ids: Sequence[str],
+    first: Scores,
+    replayed: Scores,
+    second: Scores,
+    clusters: Clusters | None = None,
+) -> MetricSplit:
+    """Split the difference between two runs, given a metric's scores in both and in the replay, sample by sample."""
+    scored = first.counted & replayed.counted & second.counted
+    rows = np.flatnonzero(scored)
+    a, r, b = (scores.take(rows) for scores in (first, replayed, second))
+    inside = None if clusters is None else clusters[rows]
+    codes = encode_clusters(inside, len(rows))
+    delta, retrieval, generation = (_mean_parts if _is_mean(metric) else _total_parts)(metric, a, r, b, inside)
+    names = [sample_ids[row] for row in rows.tolist()]
+    columns = zip(a.values.tolist(), r.values.tolist(), b.values.tolist(), strict=True)
+    return MetricSplit(
+        metric.name,
+        metric.target.name,
+        a=_number(metric.reducer.value(a)),
+        replayed=_number(metric.reducer.value(r)),
+        b=_number(metric.reducer.value(b)),
+        delta=delta,
+        retrieval=retrieval,
+        generation=generation,
+        n=len(rows),
+        units=len(rows) if codes is None else len(np.unique(codes)),
+        left_out=len(scored) - len(rows),
+        scores=dict(zip(names, columns, strict=True)),
+    )
+
+
+def _is_mean(metric: BatchMetric) -> bool:
+    kind = type(metric.reducer)
+    return isinstance(metric.reducer, Mean) and kind.value is Mean.value
+
+
+def _mean_parts(
+    metric: BatchMetric, first: Scores, replayed: Scores, second: Scores, clusters: Clusters | None
+) -> list[DifferencePart]:
+    a, r, b = first.values, replayed.values, second.values
+    pairs = ((a, b), (r, b), (a, r))
+    if not len(a):
+        return [DifferencePart(None) for _ in pairs]
+    flips = sign_flips(np.column_stack([paired_differences(before, after) for before, after in pairs]), clusters)
+    low, high = metric.range
+    return [
+        _difference_part(
+            # One exact sum: each part is rounded once, so that the parts add up to rounding.
+            exact_sum(np.concatenate([after, -before])) / len(a),
+            paired_interval(before, after, clusters=clusters, binary=metric.binary, lowest=low, highest=high),
+            float(p_value),
+        )
+        for (before, after), p_value in zip(pairs, flips.p_values, strict=True)
+    ]
+
+
+def _total_parts(
+    metric: BatchMetric, first: Scores, replayed: Scores, second: Scores, clusters: Clusters | None
+) -> list[DifferencePart]:
+    """The parts for metrics that are not means: they add up in total, not sample by sample."""
+    parts = []
+    for before, after in ((first, second), (replayed, second), (first, replayed)):
+        value = metric.reducer.value(after) - metric.reducer.value(before)
+        parts.append(_difference_part(value, _bootstrap_interval(metric, before, after, clusters), None))
+    return parts
+
+
+def _bootstrap_interval(
+    metric: BatchMetric, before: Scores, after: Scores, clusters: Clusters | None
+) -> Interval | None:
+    reducer, (low, high) = metric.reducer, metric.range
+    if len(before) < 2:
+        return None
+    if isinstance(reducer, SumsReducer) and before.stats is not None and after.stats is not None:
+
+        def of_sums(table: Floats) -> Floats:
+            return np.array([reducer.from_sums(sums) for sums in table.tolist()])
+
+        return paired_bootstrap(before.stats, after.stats, of_sums, clusters=clusters, lowest=low, highest=high)
+    return paired_bootstrap_of(
+        lambda drawn: reducer.value(before.take(drawn)),
+        lambda drawn: reducer.value(after.take(drawn)),
+        len(before),
+        clusters=clusters,
+        lowest=low,
+        highest=high,
+    )
+
+
+def _difference_part(value: float, interval: Interval | None, p_value: float | None) -> DifferencePart:
+    return DifferencePart(
+        _number(value),
+        None if interval is None else (interval.low, interval.high),
+        p_value,
+        () if interval is None else interval.flags,
+    )
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

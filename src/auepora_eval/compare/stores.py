@@ -1,4 +1,4 @@
-"""The store that a comparison reads, and the samples and outputs of one run in it."""
+"""The store that a comparison reads, and differences between two runs besides their scores."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from ..core.gc_pause import gc_paused
 from ..core.types import EvaluationSample, SystemOutputs
-from ..store.records import RunRecord
+from ..runtime.processes import gc_paused
+from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
-
-__all__ = ["RunOutputs", "RunOutputsCache", "Store", "open_store", "read_run_outputs"]
 
 Store = RunStore | str | Path | None
 """A store, the path or URL of one, or ``None`` for ``$AUEPORA_STORE``, else ``runs.sqlite``."""
@@ -79,3 +78,114 @@ class RunOutputsCache:
         if record.run_id not in self._read:
             self._read[record.run_id] = read_run_outputs(self._store, record)
         return self._read[record.run_id]
+
+
+# --- differences between two runs besides their scores: component versions, commit, conventions, dataset -------------
+
+CONFIG_KEYS = ("chunker_version", "embedding", "embedding_version", "model", "prompt_version")
+"""The parts of a system, by their names in ``config``, that most often explain a difference."""
+
+_RANKING_KEYS = (
+    "chunker_version",
+    "embedding",
+    "embedding_version",
+    "retriever",
+    "retriever_version",
+    "reranker",
+    "index",
+)
+_ANSWER_KEYS = ("model", "prompt_version")
+_SHOWN = 60
+_UNKNOWN = "not said"
+
+
+def version_notes(record_a: RunRecord, record_b: RunRecord, *, unanswered: tuple[int, int] = (0, 0)) -> list[str]:
+    """Notes on what differs: the configuration, the commit, the conventions, the run options, the dataset.
+
+    The first notes name runs that did not finish; ``unanswered`` is how many outputs each run lacks.
+    """
+    notes = [
+        note
+        for called, record, missing in zip("AB", (record_a, record_b), unanswered, strict=True)
+        for note in _unfinished_notes(called, record, missing)
+    ]
+    notes += _differences(record_a.config, record_b.config, CONFIG_KEYS)
+    rest = sorted((record_a.config.keys() | record_b.config.keys()) - set(CONFIG_KEYS))
+    notes += _differences(record_a.config, record_b.config, rest)
+    for what, ours, others in (
+        ("commit", record_a.commit, record_b.commit),
+        ("conventions", _conventions(record_a), _conventions(record_b)),
+        ("top_k", _run_option(record_a, "top_k"), _run_option(record_b, "top_k")),
+        ("concurrency", _run_option(record_a, "concurrency"), _run_option(record_b, "concurrency")),
+        ("repeats", record_a.repeats, record_b.repeats),
+    ):
+        notes += _difference(what, ours, others)
+    if record_a.fingerprint != record_b.fingerprint:
+        ours, others = (f"{one.dataset_name} ({_queries(one.num_samples)})" for one in (record_a, record_b))
+        changed = ", with other content" if ours == others else ""
+        notes.append(f"dataset: {ours} in A, {others} in B{changed}")
+    return notes
+
+
+def changed_config_keys(record_a: RunRecord, record_b: RunRecord) -> list[str]:
+    """The keys of ``config`` that differ: first those that can change a rank, last those that only change an answer."""
+    a, b = record_a.config, record_b.config
+    others = sorted((a.keys() | b.keys()) - {*_RANKING_KEYS, *_ANSWER_KEYS})
+    return [key for key in (*_RANKING_KEYS, *others, *_ANSWER_KEYS) if _difference(key, a.get(key), b.get(key))]
+
+
+def chunker_versions(record_a: RunRecord, record_b: RunRecord) -> tuple[str | None, str | None]:
+    """The versions of the chunkers; ``None`` if unknown."""
+    return chunker_version(record_a), chunker_version(record_b)
+
+
+def chunker_version(record: RunRecord) -> str | None:
+    """The version of the chunker; ``None`` if unknown."""
+    version = record.config.get("chunker_version")
+    return None if version in (None, "") else str(version)
+
+
+def _unfinished_notes(called: str, record: RunRecord, missing: int) -> list[str]:
+    if record.status is RunStatus.FINISHED:
+        return []
+    stands = {RunStatus.FAILED: "has failed", RunStatus.RUNNING: "is still going"}.get(record.status, "is stopped")
+    if not missing:
+        return [f"{called} {stands}"]
+    expected = record.num_samples * max(record.repeats, 1)
+    each = " answers" if record.repeats > 1 else ""
+    counts = "was never asked and counts" if missing == 1 else "were never asked and count"
+    return [f"{called} {stands}: {missing} of {expected}{each} {counts} as failed"]
+
+
+def _differences(a: Mapping[str, Any], b: Mapping[str, Any], keys: tuple[str, ...] | list[str]) -> list[str]:
+    return [note for key in keys for note in _difference(key, a.get(key), b.get(key))]
+
+
+def _difference(what: str, a: Any, b: Any) -> list[str]:
+    # 3 in a plan and "3" from a system are the same version.
+    if a == b or (a is not None and b is not None and str(a) == str(b)):
+        return []
+    ours, others = _format_value(a), _format_value(b)
+    return [f"{what}: {ours} in A, {others} in B" if ours != others else f"{what}: not the same in A and B"]
+
+
+def _format_value(value: Any) -> str:
+    if value is None:
+        return _UNKNOWN
+    text = ", ".join(f"{key} {one}" for key, one in value.items()) if isinstance(value, Mapping) else str(value)
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def _run_option(record: RunRecord, key: str) -> Any:
+    run = record.plan.get("run")
+    return run.get(key) if isinstance(run, Mapping) else None
+
+
+def _conventions(record: RunRecord) -> Any:
+    named = record.plan.get("conventions") or "auepora"
+    return named["name"] if isinstance(named, Mapping) and set(named) == {"name"} else named
+
+
+def _queries(count: int) -> str:
+    return "1 query" if count == 1 else f"{count} queries"

@@ -10,19 +10,10 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any, Literal
 
-from ..core.frames import ColumnKind, FrameColumn, FrameKind, make_frame
+from ..core.results import ColumnKind, FrameColumn, FrameKind, make_frame
+from .pairing import MetricPair
 
-__all__ = [
-    "AggregateMetrics",
-    "CompareReport",
-    "ComparisonKind",
-    "DowngradeReason",
-    "MetricComparison",
-    "QueryComparison",
-    "Verdict",
-]
-
-NOTEBOOK_HTML = "auepora_eval.compare.notebook"
+NOTEBOOK_HTML = "auepora_eval.compare.rendering"
 """The module that renders comparisons for notebooks; imported only when one is shown."""
 Verdict = Literal["better", "worse", "equal", "inconclusive"]
 DowngradeReason = Literal["measure_failures", "system_failures", "missing_outputs", "question_overlap"]
@@ -258,3 +249,25 @@ def _query_columns(queries: list[QueryComparison]) -> dict[str, FrameColumn]:
         "note": "text",
     }
     return {name: FrameColumn(kind, [getattr(one, name) for one in queries]) for name, kind in columns.items()}
+
+
+# --- the input of the comparison of one metric of two runs -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComparisonInput:
+    """One metric of two runs, with the options and notes of its comparison."""
+
+    pair: MetricPair
+    target: str
+    primary: bool = True
+    margin: float | None = None
+    notes: tuple[str, ...] = ()
+    stored: tuple[float, float] | None = None
+    """The stored values of the runs, for a metric without usable scores; only if the runs have the same samples."""
+    own_spread: tuple[float | None, float | None] | None = None
+    repeats: tuple[int, int] = (1, 1)
+    runs: tuple[int, int] = (0, 1)
+    """The indices of the two runs among all runs compared."""
+    withheld_reason: str | None = None
+    """Why there is no verdict by word overlap with the question, whatever the numbers."""

@@ -9,23 +9,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import BadValueError
 from .batch import Batch
-from .errors import BadValueError
 from .metrics_base import BatchMetric
 from .reduce import Clusters
 from .scores import Scores
 from .types import EvaluationSample, SystemOutputs
-
-__all__ = [
-    "FamilyKey",
-    "FamilyMetric",
-    "VariantPairs",
-    "find_parents",
-    "is_variant",
-    "require_scenarios",
-    "sort_by_id",
-    "with_family_keys",
-]
 
 NO_BASE, CYCLE, TWO_BASES = -1, -2, -3
 _PROBLEMS = {NO_BASE: "no_base", CYCLE: "variant_cycle", TWO_BASES: "two_bases"}

@@ -1,12 +1,13 @@
-"""Base classes of metrics: the interface ``Metric``, ``BatchMetric`` and ``SampleMetric``."""
+"""Base classes of metrics, from a batch to outcomes under the failure policy, and from outcomes to a result."""
 
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
@@ -14,14 +15,25 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import AlignmentError, AueporaError, BadValueError, MetricDefinitionError
+from ..stats.intervals import Interval
 from .batch import Batch, check_samples, warn_notes
-from .conventions import Conventions
-from .derivation import NO_CONTEXT, Derivation, ExplainContext
-from .errors import AlignmentError, BadValueError, MetricDefinitionError
-from .metric_options import changed_conventions, common_options, non_default_options
-from .reduce import Mean, Reducer
+from .conventions import CONVENTION_NAMES, Conventions, Signature
+from .derivation import (
+    NO_CONTEXT,
+    Derivation,
+    DerivationBuilder,
+    ExplainContext,
+    SampleJudgement,
+    format_lines,
+    format_number,
+    format_one_line,
+    format_subject,
+    join_items,
+    quote_text,
+)
+from .reduce import Clusters, Mean, Reducer, StatMeans
 from .scores import Score, Scores, Status, to_reason
-from .signature import Signature
 from .types import EvaluationSample, MetricResult, Response, SystemOutputs, TargetCategory
 
 __all__ = [
@@ -34,6 +46,45 @@ __all__ = [
     "with_conventions",
     "with_name",
 ]
+
+# --- the parts of a signature that every metric has: changed options, and conventions that are not the defaults ------
+
+
+def common_options(metric: BatchMetric) -> dict[str, str]:
+    """Conventions about failures, shown only where they differ from the default and change the number."""
+    conventions = metric.active_conventions
+    options: dict[str, str] = {}
+    if not metric.counts_system_failures:
+        return options
+    if conventions.missing != "fail":
+        options["missing"] = conventions.missing
+    if conventions.on_system_failure != "worst" and not metric.always_counts_failures:
+        options["failed"] = conventions.on_system_failure
+    return options
+
+
+def non_default_options(metric: BatchMetric) -> dict[str, str]:
+    """The constructor's options that differ from their defaults, as far as they are attributes."""
+    options = {}
+    for name, parameter in inspect.signature(type(metric)).parameters.items():
+        value = getattr(metric, name, parameter.default)
+        if name not in ("conventions", "overrides", "name") and value != parameter.default:
+            options[name] = re.sub(r"[|:\s]+", "_", value if isinstance(value, str) else repr(value))
+    return options
+
+
+def changed_conventions(metric: BatchMetric) -> dict[str, str]:
+    """Conventions that differ from the default and may have changed the number."""
+    apart = {"missing", "on_system_failure", "k_values"}  # shown elsewhere, or irrelevant
+    default, conventions = Conventions.of(), metric.active_conventions
+    return {
+        key: str(getattr(conventions, key))
+        for key in CONVENTION_NAMES
+        if key not in apart and getattr(conventions, key) != getattr(default, key)
+    }
+
+
+# --- base classes of metrics: the interface ``Metric``, ``BatchMetric`` and ``SampleMetric`` -------------------------
 
 MetricT = TypeVar("MetricT", bound="Metric")
 
@@ -193,8 +244,6 @@ class BatchMetric(Metric):
 
         The default shows the inputs and the resulting number.
         """
-        from .general_derivation import general_derivation  # imported here, since it imports this module
-
         return general_derivation(self, sample, output, around)
 
     def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:
@@ -309,12 +358,6 @@ class BatchMetric(Metric):
         """The metric's number over aligned samples and outputs."""
         if len(samples) != len(outputs):
             raise AlignmentError(len(samples), len(outputs))
-        from .scoring import (
-            apply_failure_policy,
-            make_result,
-            sample_clusters,
-        )  # imported here, since it imports this module
-
         check_samples(samples)
         batch = Batch(samples, outputs)
         scores = self.pair_samples(apply_failure_policy(self, batch))
@@ -435,3 +478,288 @@ def set_name(metric: Metric, name: str | None) -> None:
     plain = getattr(metric, "_plain_name", None) or getattr(metric, "name", name)
     object.__setattr__(metric, "_plain_name", plain)  # built-in metrics are frozen
     object.__setattr__(metric, "name", name)
+
+
+# --- from a metric and a batch to outcomes under the failure policy, and from outcomes to a result -------------------
+
+
+def apply_failure_policy(metric: BatchMetric, batch: Batch) -> Scores:
+    """Score a batch, with missing outputs and system failures handled by the metric's conventions.
+
+    A sample the question does not apply to stays skipped even where the system failed on it; for a skip that
+    is caused by the output (no response) the failure takes precedence, so that no crash is hidden.
+    """
+    conventions = metric.active_conventions
+    scores = _score(metric, batch)
+    if batch.all_answered or metric.handles_failures:
+        return scores
+    counts = conventions.on_system_failure == "worst" or metric.always_counts_failures
+    worst = metric.worst if counts else None
+    value, stats = (math.nan, None) if worst is None else (metric.worst_in(batch), metric.worst_stats)
+    if scores.stats is not None and worst is not None and stats is None:
+        raise MetricDefinitionError(f"metric '{metric.name}' has statistics but no 'worst_stats' for a failed answer")
+    in_output = scores.status != Status.SKIPPED
+    for code, name in enumerate(scores.reason_names):
+        if name in metric.output_skips:
+            in_output |= scores.reason_codes == code
+    missing = batch.missing
+    if missing.any():
+        if conventions.missing == "skip":
+            scores = scores.replaced(missing & in_output, Status.SKIPPED, "missing_output", math.nan)
+        else:
+            # Read as nothing returned, a missing output that still cannot be scored is a failure after all.
+            unscored = missing & in_output & (scores.status != Status.SCORED)
+            failed = missing & in_output if conventions.missing == "fail" else unscored
+            scores = scores.replaced(failed, Status.SYSTEM_FAILED, "missing_output", value, stats)
+    for reason in dict.fromkeys(filter(None, batch.failures)):
+        failed = np.fromiter((failure == reason for failure in batch.failures), np.bool_, len(batch))
+        scores = scores.replaced(failed & in_output, Status.SYSTEM_FAILED, reason, value, stats)
+    return scores
+
+
+def _score(metric: BatchMetric, batch: Batch) -> Scores:
+    try:
+        scores = metric.score(batch)
+    except AueporaError:
+        raise
+    except Exception as error:
+        if type(metric).__module__.startswith(__name__.partition(".")[0] + "."):
+            raise  # a bug of ours must be visible
+        for sample in batch.samples:
+            batch.note(f"metric '{metric.name}' raised {type(error).__name__}: {error}", sample.sample_id)
+        failed = to_reason(f"raised_{snake_case(type(error).__name__)}")
+        return Scores.of(np.zeros(len(batch)), fail={failed: np.ones(len(batch), dtype=np.bool_)})
+    if not isinstance(scores, Scores):
+        raise MetricDefinitionError(f"{type(metric).__name__}.score returned a {type(scores).__name__}, not Scores")
+    if len(scores) != len(batch):
+        raise MetricDefinitionError(f"metric '{metric.name}' gave {len(scores)} scores for {len(batch)} samples")
+    return scores
+
+
+def any_clustered(samples: Sequence[EvaluationSample]) -> bool:
+    """Whether any sample belongs to a cluster."""
+    # Sets of a column are faster than a generator over samples; this runs for every batch.
+    named = {sample.cluster_id for sample in samples} - {None}
+    return bool(named) or True in {"variant_of" in sample.labels for sample in samples}
+
+
+def sample_clusters(samples: Sequence[EvaluationSample]) -> Clusters | None:
+    """The cluster id of each sample; None where no sample belongs to a cluster."""
+    if not any_clustered(samples):
+        return None
+    return cluster_ids([sample.sample_id for sample in samples], list(map(cluster_key, samples)))
+
+
+def cluster_key(sample: EvaluationSample) -> tuple[bool, str]:
+    """The cluster key of a sample: whether it has a ``cluster_id``, and the name of the cluster."""
+    return sample.cluster_id is not None, sample.cluster
+
+
+def cluster_ids(ids: Sequence[str], families: Sequence[tuple[bool, str]]) -> Clusters:
+    """The cluster id of each sample. A variant of a variant belongs to the cluster of the first parent."""
+    # Samples by id, as ``cluster_key`` names them, and what each belongs to where that is not itself.
+    above = {(False, one): family for one, family in zip(ids, families, strict=True) if family != (False, one)}
+    roots: dict[tuple[bool, str], tuple[bool, str]] = {}
+    for family in dict.fromkeys(families):
+        root, passed = family, {family}
+        while (higher := above.get(root)) is not None and higher not in passed:
+            root = higher
+            passed.add(root)
+        # All samples of a cycle are one cluster.
+        roots[family] = min(passed) if above.get(root) in passed else root
+    numbers: dict[tuple[bool, str], int] = {}
+    return np.array([numbers.setdefault(roots[family], len(numbers)) for family in families], dtype=np.intp)
+
+
+def run_signature(metric: BatchMetric, run: RunInfo) -> Signature:
+    """The signature of a metric with what the settings of the run, or other gold, add to it."""
+    other_gold = {} if run.gold is None else {"gold": run.gold}
+    return metric.signature.with_options(**metric.run_signature_options(run), **other_gold)
+
+
+def make_result(
+    metric: BatchMetric,
+    scores: Scores,
+    *,
+    signature: Signature | None = None,
+    keep_scores: bool = True,
+    clusters: Clusters | None = None,
+) -> MetricResult:
+    """The result of a metric from the final outcomes of all its samples."""
+    fold, completed, bounds = metric.reducer.value(scores), math.nan, None
+    if scores.status.any():
+        if (scores.status == Status.SYSTEM_FAILED).any():
+            completed = metric.reducer.value(scores.take(scores.status == Status.SCORED))
+        if (scores.status == Status.MEASURE_FAILED).any():
+            bounds = metric.reducer.bounds(scores, *metric.range)
+    means = StatMeans(metric.stat_names)
+    means.add(scores)
+    return assemble_result(
+        metric,
+        value=fold,
+        completed=completed,
+        bounds=bounds,
+        num_samples=int(np.count_nonzero(scores.counted)),
+        tally=scores.tally(),
+        further={**means.values(), **metric.further_details(scores, clusters)},
+        signature=signature or metric.signature,
+        scores=scores if keep_scores else None,
+        interval=metric.reducer.interval(scores, *metric.range, binary=metric.binary, clusters=clusters),
+    )
+
+
+def assemble_result(
+    metric: BatchMetric,
+    *,
+    value: float,
+    completed: float,
+    bounds: tuple[float, float] | None,
+    num_samples: int,
+    tally: dict[tuple[Status, str], int],
+    further: dict[str, Any],
+    signature: Signature,
+    scores: Scores | None,
+    interval: Interval | None,
+) -> MetricResult:
+    """A result with the details of every metric: the number of samples by outcome and reason."""
+    totals = dict.fromkeys(Status, 0)
+    for (status, _), count in tally.items():
+        totals[status] += count
+    details: dict[str, Any] = {
+        "num_samples": num_samples,
+        "num_scored": totals[Status.SCORED],
+        "num_skipped": totals[Status.SKIPPED],
+        "num_system_failed": totals[Status.SYSTEM_FAILED],
+        "num_measure_failed": totals[Status.MEASURE_FAILED],
+        "num_failed": totals[Status.SYSTEM_FAILED] + totals[Status.MEASURE_FAILED],
+    }
+    for (status, reason), count in sorted(tally.items()):
+        if status is not Status.SCORED:
+            key = f"{'skipped' if status is Status.SKIPPED else 'failed'}_{reason}"
+            details[key] = details.get(key, 0) + count
+    if "empty_gold" in metric.skip_reasons and "relevant_docs" in metric.required_fields():
+        details.setdefault("skipped_empty_gold", 0)
+    if totals[Status.SYSTEM_FAILED]:
+        details["value_completed"] = None if math.isnan(completed) else completed
+    if bounds is not None:
+        details["bounds"] = list(bounds)
+    if interval is not None:
+        details["interval"] = {"method": interval.method, "units": interval.units, "flags": list(interval.flags)}
+    details |= further
+    defined = not math.isnan(value)
+    return MetricResult(
+        name=metric.name,
+        target=metric.target,
+        value=value if defined else 0.0,
+        details=details,
+        scores=scores,
+        outcomes=None if scores is None else scores.outcomes,
+        signature=str(signature),
+        defined=defined,
+        interval=None if interval is None else (interval.low, interval.high),
+    )
+
+
+# --- the default derivation of a metric: its inputs, the judgements and the resulting number -------------------------
+
+
+def general_derivation(
+    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext
+) -> Derivation:
+    """The inputs of the metric in this sample, and the resulting number."""
+    if _calls_judge(metric):
+        return judged_derivation(sample, output, around)
+    steps = add_inputs(DerivationBuilder(), sample, output, metric.reads, metric.required_fields())
+    if metric.asks_models and not around.may_call_models:
+        stored = (
+            "no number is stored"
+            if around.stored_score is None
+            else f"it gave {format_number(around.stored_score)}, as stored"
+        )
+        return steps.finish(f"A model was asked: {stored}", around.stored_score, general=True)
+    scores = sample_outcome(metric, sample, output, around)
+    value = None if scores is None or math.isnan(scores.values[0]) else float(scores.values[0])
+    who = f"{type(metric).__module__}.{type(metric).__qualname__}"
+    if value is None:
+        return steps.finish(f"{who} cannot be asked again here", None, general=True)
+    return steps.finish(f"{who} gives {format_number(value)}", value, general=True)
+
+
+def _calls_judge(metric: BatchMetric) -> bool:
+    return metric.calls_judge or any(map(_calls_judge, metric.inner_metrics()))
+
+
+def judged_derivation(sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation:
+    """The stored judgements and score of this sample; no judge is called."""
+    steps = add_judgements(
+        add_inputs(DerivationBuilder(), sample, output, ("response", "retrieved"), ()), around.judgements
+    )
+    if around.stored_score is None:
+        return steps.finish("No score is stored, and judges are not asked again", None, general=True)
+    return steps.finish(
+        f"Of these judgements the metric made {format_number(around.stored_score)}, as stored",
+        around.stored_score,
+        general=True,
+    )
+
+
+def sample_outcome(
+    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
+) -> Scores | None:
+    """The outcome of one sample; a metric of pairs uses all samples of the run. None where the sample is not there."""
+    depends_on_run = metric.needs_all and type(metric).pair_samples is not BatchMetric.pair_samples
+    if not metric.is_paired and not depends_on_run:
+        return apply_failure_policy(metric, Batch([sample], [output]))
+    pairs = around.pairs
+    place = next((row for row, (one, _) in enumerate(pairs) if one.sample_id == sample.sample_id), None)
+    if place is None:
+        return None
+    batch = Batch([one for one, _ in pairs], [one for _, one in pairs])
+    return metric.pair_samples(apply_failure_policy(metric, batch)).take([place])
+
+
+def add_inputs(
+    steps: DerivationBuilder,
+    sample: EvaluationSample,
+    output: SystemOutputs,
+    reads: Iterable[str],
+    fields: Iterable[str],
+) -> DerivationBuilder:
+    """Add the inputs of a metric: the question, and the parts of output and sample that it uses."""
+    read, needed = set(reads), set(fields)
+    unknown = not read and not needed
+    steps.add_step(f"The question: {quote_text(sample.query)}")
+    if sample.references and (unknown or "reference_answer" in needed):
+        steps.add_step("Reference answers: " + join_items(map(quote_text, sample.references)))
+    if sample.relevant_docs is not None and (unknown or "relevant_docs" in needed):
+        steps.add_step("Relevant documents: " + join_items(document.doc_id for document in sample.relevant_docs))
+    if output.response is not None and (unknown or "response" in read):
+        steps.add_step(f"The answer: {quote_text(output.response.text)}")
+    if unknown or "retrieved" in read:
+        steps.add_step("Returned, in this order: " + join_items(item.doc.doc_id for item in output.retrieved))
+    if output.timings and "timings" in read:
+        steps.add_step("Timings: " + join_items(f"{key} {value}" for key, value in output.timings.items()))
+    return steps
+
+
+def add_judgements(steps: DerivationBuilder, judgements: Iterable[SampleJudgement]) -> DerivationBuilder:
+    """Add the judgements, one per row."""
+    rows = [(one.judge_repeat + 1, one.critic, answer, _reasons(one)) for one in judgements for answer in _answers(one)]
+    if not rows:
+        return steps.add_step("No judgement is stored for this sample: nobody had to be asked, or they were not kept")
+    return steps.table("What the judge said", ("time", "judge", "answer", "why"), rows)
+
+
+def _answers(one: SampleJudgement) -> list[str]:
+    """The judgement in one line, or one line for each statement."""
+    named = format_subject(one.about)
+    head = f"{named}: " if named else ""
+    if one.error is not None:
+        return [f"{head}none: {one.error}"]
+    weighted = "" if one.weighted is None else f" (weighted by probability: {format_number(one.weighted)})"
+    lines = format_lines(one.answer, one.about) or [format_one_line(one.answer) + weighted]
+    return [f"{head}{line}" for line in lines]
+
+
+def _reasons(one: SampleJudgement) -> str:
+    return str(one.answer.get("rationale", "")) if isinstance(one.answer, Mapping) else ""

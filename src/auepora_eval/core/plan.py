@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any
 
+from ..errors import BadValueError, MissingFieldError
 from .conventions import CONVENTION_NAMES, Conventions
-from .errors import BadValueError, MissingFieldError
 from .metrics_base import Metric, with_name
 from .types import EvaluationSample, TargetCategory
 

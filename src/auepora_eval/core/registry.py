@@ -1,4 +1,4 @@
-"""The registry: metrics by name. ``@register("recall", at="k")`` above a class is all it takes to add one."""
+"""The registry: metrics by name and alias, and the plan resources that their options refer to."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import json
 import pkgutil
 import re
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from .aliases import canonical_name
-from .conventions import CONVENTION_NAMES, Conventions
-from .errors import (
+from ..errors import (
     AueporaError,
     AueporaWarning,
     BadTypeError,
@@ -23,11 +23,148 @@ from .errors import (
     MetricDefinitionError,
     UnknownMetricError,
     UnknownOptionError,
+    did_you_mean,
 )
+from .conventions import CONVENTION_NAMES, Conventions
 from .metrics_base import BatchMetric, Metric, set_name, snake_case, with_name
-from .resources import Use
 
-__all__ = ["MetricInfo", "Spec", "metric", "metric_info", "metric_infos", "metric_name", "register", "spec_of"]
+# --- aliases of metrics: ir_measures' ``nDCG@10``, trec_eval's ``ndcg_cut_10``, papers' ``ROUGE-L`` ------------------
+
+# ir_measures, lower case -> our name. The cut-off follows an @, parameters are in parentheses.
+_IR_MEASURES = {
+    "ap": "map",
+    "map": "map",
+    "p": "precision",
+    "precision": "precision",
+    "r": "recall",
+    "recall": "recall",
+    "rr": "mrr",
+    "mrr": "mrr",
+    "ndcg": "ndcg",
+    "success": "hit_rate",
+    "rprec": "r_precision",
+    "rprecision": "r_precision",
+    "bpref": "bpref",
+    "judged": "judged",
+    "rbp": "rbp",
+    "err": "err",
+    "f1": "f1",
+}
+# trec_eval, with the cut-off after the last underscore -> our name.
+_TREC_EVAL_CUT = {
+    "P": "precision",
+    "recall": "recall",
+    "success": "hit_rate",
+    "map_cut": "map",
+    "ndcg_cut": "ndcg",
+}
+_TREC_EVAL = {"recip_rank": "mrr", "Rprec": "r_precision"}
+# As rouge-score, sacrebleu and most papers write them.
+_TEXT = {
+    "rouge1": "rouge1_answer",
+    "rouge2": "rouge2_answer",
+    "rougel": "rougeL_answer",
+    "rougelsum": "rougeLsum_answer",
+    "em": "exact_match",
+    "chrf++": "chrf",
+}
+_TEXT_OPTIONS = {"chrf++": {"word_order": 2}}
+_GAINS = {"log2": "linear", "exp-log2": "exponential"}
+_PARAMETERS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "rel": ("min_relevance", int),
+    "p": ("p", float),
+    "max_rel": ("max_grade", int),
+    "dcg": ("gain_scheme", lambda text: _GAINS[text.strip("'\"")]),
+}
+
+_IR_SPEC = re.compile(r"(?P<name>[A-Za-z]+1?)(?:\((?P<parameters>[^()]*)\))?(?:@(?P<k>\d+))?")
+_TREC_SPEC = re.compile(r"(?P<name>[A-Za-z_]+)_(?P<k>\d+)")
+
+
+def canonical_name(text: str) -> tuple[str, dict[str, Any]] | None:
+    """The canonical name and options of an alias; ``None`` for an unknown one.
+
+    >>> canonical_name("nDCG@10"), canonical_name("AP(rel=2)@100"), canonical_name("ndcg_cut_10")
+    (('ndcg@10', {}), ('map@100', {'min_relevance': 2}), ('ndcg@10', {}))
+    """
+    if text in _TREC_EVAL:
+        return _TREC_EVAL[text], {}
+    known = text.lower().replace("-", "").replace("_", "")
+    if known in _TEXT:
+        return _TEXT[known], dict(_TEXT_OPTIONS.get(known, {}))
+    trec = _TREC_SPEC.fullmatch(text)
+    if trec is not None and trec["name"] in _TREC_EVAL_CUT:
+        return f"{_TREC_EVAL_CUT[trec['name']]}@{trec['k']}", {}
+    match = _IR_SPEC.fullmatch(text)
+    if match is None or match["name"].lower() not in _IR_MEASURES:
+        return None
+    options: dict[str, Any] = {}
+    for part in filter(None, (match["parameters"] or "").split(",")):
+        key, _, value = (piece.strip() for piece in part.partition("="))
+        if key not in _PARAMETERS:
+            return None
+        ours, read = _PARAMETERS[key]
+        try:
+            options[ours] = read(value)
+        except (ValueError, KeyError):
+            return None
+    cut = f"@{match['k']}" if match["k"] else ""
+    return f"{_IR_MEASURES[match['name'].lower()]}{cut}", options
+
+
+# --- resources of a plan, such as a judge or an embedder, and references to them in options of metrics ---------------
+
+_RESOURCES: ContextVar[Mapping[str, Any] | None] = ContextVar("auepora_resources", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A reference to a resource of the plan in an option of a metric; written ``{use: NAME}``.
+
+    A metric can be built, named and compared without the resource, which may need a key or a model; only scoring
+    needs it.
+    """
+
+    name: str
+    thing: Any = field(default=None, repr=False, compare=False)
+    """The resource itself, where it was given."""
+
+
+@contextmanager
+def use_resources(resources: Mapping[str, Any]) -> Iterator[None]:
+    """Make these resources available to metrics built inside, also to nested ones."""
+    token = _RESOURCES.set(dict(resources))
+    try:
+        yield
+    finally:
+        _RESOURCES.reset(token)
+
+
+def parse_use(option: object) -> Any:
+    """The option, with ``{use: NAME}`` as a ``Use`` that contains the resource where it is available."""
+    if not (isinstance(option, Mapping) and set(option) == {"use"}):
+        return option
+    name, resources = option["use"], _RESOURCES.get()
+    if not isinstance(name, str) or not name:
+        raise BadValueError(f"use: takes the name of a resource, not {name!r:.80}")
+    if resources is None:
+        return Use(name)
+    if name not in resources:
+        there = f"; the resources are {', '.join(resources)}" if resources else "; the plan has no 'resources'"
+        raise BadValueError(f"there is no resource '{name}'{did_you_mean(name, resources, otherwise=there)}")
+    return Use(name, resources[name])
+
+
+def resolve(option: Any, *, what: str) -> Any:
+    """The value of an option; raises for a reference to a resource that is not available."""
+    if not isinstance(option, Use):
+        return option
+    if option.thing is None:
+        raise BadValueError(f"{what} is the resource '{option.name}' of a plan, which is not available here")
+    return option.thing
+
+
+# --- the registry: metrics by name. ``@register("recall", at="k")`` above a class is all it takes to add one ---------
 
 Spec = str | Mapping[str, Mapping[str, Any] | None]
 """How a metric is written in a plan: ``recall@5``, or ``{map: {k: 10, conventions: trec}}``."""

@@ -5,29 +5,168 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal, get_args
 
-from .errors import BadValueError, UnknownMetricError
-from .frames import FrameKind, make_frame
-from .result_columns import metric_columns, sample_columns
+from ..errors import BadValueError, MissingDependencyError, UnknownMetricError
 from .types import MetricResult
 
-__all__ = [
-    "Results",
-    "coverage",
-    "display_name",
-    "empty_answers",
-    "judged_coverage",
-    "registered_name",
-    "results_to_dict",
-    "results_to_markdown",
-    "to_json_value",
-]
+# --- data frames of pandas, polars or Arrow from columns -------------------------------------------------------------
+
+FrameKind = Literal["pandas", "polars", "arrow"]
+ColumnKind = Literal["text", "number", "count", "flag"]
+
+_PACKAGES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
+_INSTALL = {"pandas": "pandas", "polars": "polars", "arrow": "'auepora-eval[parquet]'"}
+# pandas: numbers use NaN for missing values, as most code expects; other kinds use NA.
+_PANDAS = {"text": "string", "number": "float64", "count": "Int64", "flag": "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class FrameColumn:
+    """The values of a column (``None`` where missing) and their kind."""
+
+    kind: ColumnKind
+    values: Sequence[Any]
+
+
+def make_frame(columns: Mapping[str, FrameColumn], kind: str = "pandas") -> Any:
+    """A frame of these columns.
+
+    Missing values and NaN are null in polars and Arrow; in pandas NaN for numbers and NA for all else.
+    """
+    if kind not in get_args(FrameKind):
+        raise BadValueError(f"unknown kind of frame {kind!r}; choose one of: {', '.join(get_args(FrameKind))}")
+    _require(kind)
+    plain = {name: FrameColumn(column.kind, list(_plain_values(column))) for name, column in columns.items()}
+    return {"pandas": _pandas, "polars": _polars, "arrow": _arrow}[kind](plain)
+
+
+def _require(kind: str) -> None:
+    from importlib import import_module
+
+    package = _PACKAGES[kind]
+    try:
+        import_module(package)
+    except ImportError as error:
+        raise MissingDependencyError(package, purpose=f"to_frame('{kind}')", install=_INSTALL[kind]) from error
+
+
+def _plain_values(column: FrameColumn) -> Iterable[Any]:
+    makers = {"text": str, "number": float, "count": int, "flag": bool}
+    make = makers[column.kind]
+    for value in column.values:
+        none = value is None or (isinstance(value, float) and math.isnan(value))
+        yield None if none else make(value)
+
+
+def _pandas(columns: Mapping[str, FrameColumn]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame({name: pd.array(one.values, dtype=_PANDAS[one.kind]) for name, one in columns.items()})
+
+
+def _polars(columns: Mapping[str, FrameColumn]) -> Any:
+    import polars as pl
+
+    types = {"text": pl.String, "number": pl.Float64, "count": pl.Int64, "flag": pl.Boolean}
+    return pl.DataFrame([pl.Series(name, one.values, types[one.kind]) for name, one in columns.items()])
+
+
+def _arrow(columns: Mapping[str, FrameColumn]) -> Any:
+    import pyarrow as pa
+
+    types = {"text": pa.string(), "number": pa.float64(), "count": pa.int64(), "flag": pa.bool_()}
+    return pa.table({name: pa.array(one.values, types[one.kind]) for name, one in columns.items()})
+
+
+# --- results as columns: a row per metric (and optionally per group of a slice), or a row per sample -----------------
+
+METRIC_COLUMNS: dict[str, ColumnKind] = {
+    "metric": "text",
+    "target": "text",
+    "slice": "text",
+    "group": "text",
+    "value": "number",
+    "low": "number",
+    "high": "number",
+    "num_samples": "count",
+    "coverage": "number",
+    "skipped": "count",
+    "failed": "count",
+    "signature": "text",
+}
+"""The columns of a metric, or of one group of a slice, and their kinds."""
+
+
+def metric_columns(results: Sequence[MetricResult], *, slices: bool = False) -> dict[str, FrameColumn]:
+    """A row per metric; with ``slices`` also one per group of each slice, which the columns slice and group name."""
+    rows = [row for result in results for row in _rows(result, slices=slices)]
+    kinds = {name: kind for name, kind in METRIC_COLUMNS.items() if slices or name not in ("slice", "group")}
+    return {name: FrameColumn(kind, [row[name] for row in rows]) for name, kind in kinds.items()}
+
+
+def sample_columns(results: Sequence[MetricResult], sample_ids: Sequence[str]) -> dict[str, FrameColumn]:
+    """A row per sample: its id, and per metric its score (none where it has none) and its outcome."""
+    columns = {"sample_id": FrameColumn("text", list(sample_ids))}
+    for result in results:
+        if result.scores is None:
+            continue
+        scores = list(result.scores)
+        if len(scores) != len(sample_ids):
+            raise BadValueError(
+                f"{result.name} has {len(scores)} scores for {len(sample_ids)} sample ids; the numbers must be equal"
+            )
+        # Scores of a user's own metric have no outcomes: they are scored or skipped.
+        outcomes = list(result.outcomes or ["skipped" if score is None else "scored" for score in scores])
+        columns[result.name] = FrameColumn("number", scores)
+        columns[f"{result.name}.outcome"] = FrameColumn("text", outcomes)
+    return columns
+
+
+def _rows(result: MetricResult, *, slices: bool) -> Iterator[dict[str, Any]]:
+    yield _row(result, result, None, None)
+    if slices:
+        for name, groups in result.slices.items():
+            for group, part in groups.items():
+                if isinstance(part, MetricResult):
+                    yield _row(result, part, name, str(group))
+
+
+def _row(whole: MetricResult, part: MetricResult, name: str | None, group: str | None) -> dict[str, Any]:
+    low, high = (None, None) if part.interval is None or not part.defined else part.interval
+    counts = {key: part.details.get(f"num_{key}") for key in ("samples", "skipped", "failed")}
+    return {
+        "metric": whole.name,
+        "target": whole.target.name,
+        "slice": name,
+        "group": group,
+        "value": part.value if part.defined else None,
+        "low": low,
+        "high": high,
+        "num_samples": counts["samples"],
+        "coverage": _coverage(part),
+        "skipped": counts["skipped"],
+        "failed": counts["failed"],
+        "signature": whole.signature,
+    }
+
+
+def _coverage(result: MetricResult) -> float | None:
+    """The proportion of samples that the value is a mean of; None for a metric without outcomes."""
+    try:
+        total = sum(int(result.details[f"num_{key}"]) for key in ("scored", "skipped", "failed"))
+        return int(result.details["num_samples"]) / total if total else None
+    except (KeyError, TypeError, ValueError):  # details of a user's own metric may be anything
+        return None
+
+
+# --- results: a list of ``MetricResult`` with access by name and export to JSON, Markdown and data frames ------------
 
 SCHEMA = 1
-NOTEBOOK_HTML = "auepora_eval.reporting.notebook"
+NOTEBOOK_HTML = "auepora_eval.render.html"
 """The module that renders results for notebooks; imported only when one is shown."""
 
 

@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from .errors import BadTypeError, BadValueError
+from ..errors import BadTypeError, BadValueError
 
 __all__ = ["Outcomes", "Score", "Scores", "Status", "to_reason"]
 

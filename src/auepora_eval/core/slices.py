@@ -10,22 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .errors import BadTypeError, BadValueError, did_you_mean
+from ..errors import BadTypeError, BadValueError, did_you_mean
+from .metrics_base import any_clustered, cluster_ids, cluster_key
 from .reduce import Clusters
-from .scoring import any_clustered, cluster_ids, cluster_key
 from .types import EvaluationSample
-
-__all__ = [
-    "BatchMembership",
-    "Grouping",
-    "Slice",
-    "SliceSpec",
-    "batch_membership",
-    "group_names",
-    "parse_slices",
-    "require_slice_values",
-    "sample_value",
-]
 
 Rows = npt.NDArray[np.intp]
 NO_GROUP = "(none)"

@@ -14,8 +14,8 @@ from ..core.dataset import InMemoryDataset
 from ..core.plan import EvaluationPlan
 from ..core.registry import metric
 from ..core.results import Results
-from ..core.runner import AueporaEvaluator
 from ..core.types import Document, EvaluationSample, Response
+from ..systems.runner import AueporaEvaluator
 from .simple_rag import build
 
 __all__ = ["CORPUS", "build_dataset", "build_plan", "main"]
@@ -94,7 +94,7 @@ def build_plan() -> EvaluationPlan:
 
 def main() -> Results:
     """Run it all, print the table, and look at the answer that fell furthest short of its reference."""
-    from ..reporting.tables import results_table
+    from ..render.tables import results_table
 
     evaluator = AueporaEvaluator(build(CORPUS), build_plan(), top_k=3)
     results = evaluator.evaluate(build_dataset())

@@ -1,7 +1,7 @@
 """A critic in twenty lines: call an OpenAI-compatible server and read a number from its reply.
 
 ``python -m auepora_eval.examples.llm_critic http://127.0.0.1:8080/v1 MODEL`` judges one answer with it. Copy it and use
-your own model; ``judge.openai_compat`` has a critic with schemas, repairs, usage and probabilities.
+your own model; ``judge.openai`` has a critic with schemas, repairs, usage and probabilities.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from ..core.errors import JudgeError
+from ..errors import JudgeError
 from ..judge.critic import LLMCritic
-
-__all__ = ["ServerCritic", "main"]
 
 
 class ServerCritic(LLMCritic):
@@ -52,9 +50,9 @@ class ServerCritic(LLMCritic):
 
 def main(base_url: str, model: str) -> None:
     """Judge one answer."""
-    from ..core.engine import evaluate
     from ..core.registry import metric
     from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+    from ..engine.evaluate import evaluate
 
     sample = EvaluationSample("1", "What is the capital of France?")
     evidence = RetrievedDocument(Document("d", "Paris is the capital of France."), score=1.0, rank=1)

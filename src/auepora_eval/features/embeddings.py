@@ -1,43 +1,182 @@
-"""Embeddings of documents and texts: read from metadata or computed by a function, checked and normalised."""
+"""Embeddings of documents and texts, their cosines, and cached inference of models."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch, checked_outputs
-from ..core.errors import AueporaError, BadTypeError
 from ..core.types import Document
-from ..stats.distances import cosines_within
-from .model_cache import InferenceFailure, cached_inference, model_key
+from ..errors import AueporaError, BadTypeError
+from ..text.vocabulary import IdTable, TokenIds
 from .rankings import retrieved_problem
 
-__all__ = [
-    "MODEL_ROUNDING",
-    "NO_VECTOR",
-    "UNUSABLE_REASONS",
-    "EmbedFunction",
-    "EmbeddingBatch",
-    "Encoder",
-    "MeanCosines",
-    "PairCosines",
-    "TextVectors",
-    "Vector",
-    "document_vector",
-    "embed_texts",
-    "list_cosines",
-    "text_cosines",
-    "unit_vector",
-    "unit_vectors",
-]
+# --- mean cosines of vectors with each other, from sums of vectors: in time that grows with the vectors, not ... -----
+# With every vector at length one, the cosines of u with all vectors add up to u · S, where S is the sum of them all. S
+# is summed without rounding error in units of 2⁻⁵², so that no bit of a result depends on the order of the vectors.
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+
+# Numbers up to 1 as two halves of 26 bits: up to 2**27 of them add up in float64 and every sum is an exact integer.
+_HALF = float(1 << 26)
+_KEY_HALF = np.uint64(32)
+_AT_ONCE = 1 << 12
+
+
+def _halves(numbers: Floats) -> tuple[Floats, Floats]:
+    """Numbers between -1 and 1 as whole multiples of 2**-26, and of 2**-52 for what is left."""
+    upper = np.trunc(numbers * _HALF)
+    return upper, np.rint((numbers * _HALF - upper) * _HALF)
+
+
+def _whole(upper: Floats, lower: Floats) -> Floats:
+    return upper / _HALF + lower / (_HALF * _HALF)
+
+
+def cosines_within(units: Floats, counts: Integers) -> Floats:
+    """The mean cosine over the pairs within each group of vectors of length one.
+
+    The groups follow each other in ``units`` and have two vectors at least. Of m vectors, the square of their sum is m
+    and twice the cosines of their pairs.
+    """
+    sums = np.add.reduceat(units, np.cumsum(counts) - counts, axis=0)
+    cosines: Floats = ((sums * sums).sum(axis=1) - counts) / (counts * (counts - 1))
+    return cosines
+
+
+def cosines_to_others(units: Floats) -> Floats:
+    """The mean cosine of each vector of length one with all others; there are two at least."""
+    parts = [units[start : start + _AT_ONCE] for start in range(0, len(units), _AT_ONCE)]
+    upper, lower = np.zeros(units.shape[1]), np.zeros(units.shape[1])
+    for part in parts:
+        above, below = _halves(part)
+        upper += above.sum(axis=0)
+        lower += below.sum(axis=0)
+    total = _whole(upper, lower)
+    return _without_itself(np.concatenate([(part * total).sum(axis=1) for part in parts]))
+
+
+def word_cosines_to_others(texts: TokenIds) -> Floats:
+    """The mean cosine of the word counts of each text with those of all others; each has a word, and there are two.
+
+    A text is the vector of how often each word occurs in it. S holds, word by word, what the word weighs in all texts
+    together; a text meets it once for every word it has, in the order in which it has them.
+    """
+    rows, n = texts.rows, len(texts)
+    weights = 1 / np.sqrt(_squared_lengths(texts))
+    upper, lower = (_sums_by(texts.ids, half.take(rows)) for half in _halves(weights))
+    met = _sums_by(rows, _whole(upper, lower).take(texts.ids), n)
+    return _without_itself(met * weights)
+
+
+def _squared_lengths(texts: TokenIds) -> Floats:
+    """Per text the squares of how often each word occurs in it, added up; whole numbers, so exact."""
+    rows = texts.rows
+    numbering = IdTable()
+    numbers = numbering.get_or_add((rows.astype(np.uint64) << _KEY_HALF) | texts.ids.astype(np.uint64))
+    counts = np.bincount(numbers, minlength=numbering.count)
+    row_of = np.zeros(numbering.count, np.int64)
+    row_of[numbers] = rows
+    return _sums_by(row_of, (counts * counts).astype(np.float64), len(texts))
+
+
+def _sums_by(codes: npt.NDArray[np.integer[Any]], weights: Floats, least: int = 0) -> Floats:
+    """The weights of each code, added up one after the other."""
+    sums: Floats = np.bincount(codes, weights=weights, minlength=least).astype(np.float64, copy=False)
+    return sums
+
+
+def _without_itself(sums: Floats) -> Floats:
+    """The mean cosine with the others, from the sum of the cosines with all, of which that with itself is 1."""
+    means: Floats = (sums - 1) / (len(sums) - 1)
+    return means
+
+
+# --- cached inference: a model or function is called once for each different text or pair of texts -------------------
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+_MAX_CACHED_NUMBERS = 1 << 24
+"""Number of cached values after which the cache is cleared, so that a stream does not fill the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceFailure:
+    """A failed inference."""
+
+    reason: str
+    """In lower case with underscores, as for any outcome."""
+    message: str
+    """The warning for the user."""
+
+
+class _AnswerCache:
+    """Results for later batches, cleared once there are too many."""
+
+    def __init__(self) -> None:
+        self.answers: dict[Any, Any] = {}
+        self._numbers = 0
+
+    def keep(self, fresh: Mapping[Any, Any], numbers: int) -> None:
+        if self._numbers > _MAX_CACHED_NUMBERS:
+            self.answers, self._numbers = {}, 0
+        self.answers |= fresh
+        self._numbers += numbers
+
+
+def model_key(part: object) -> Hashable:
+    """The cache key of a model or function: itself if it is hashable, else its id."""
+    try:
+        hash(part)
+    except TypeError:
+        return id(part)
+    return part
+
+
+def cached_inference(
+    batch: Batch,
+    key: Hashable,
+    rows: Sequence[Sequence[K]],
+    infer: Callable[[list[K]], Sequence[V | InferenceFailure]],
+    *,
+    count_numbers: Callable[[V], int],
+) -> Mapping[K, V | InferenceFailure]:
+    """The results for all inputs of each row of a batch, including those of earlier calls for the batch.
+
+    ``infer`` is called once with the inputs that are not cached. A failure emits a warning and is not cached for other
+    batches. ``count_numbers`` returns the size of a result.
+    """
+    in_batch: dict[K, V | InferenceFailure] = batch.feature(("inference", key), lambda _: {})
+    memory: _AnswerCache = batch.memory.setdefault(("inference", key), _AnswerCache())
+    fresh: list[K] = []
+    for question in dict.fromkeys(question for row in rows for question in row if question not in in_batch):
+        if question in memory.answers:
+            in_batch[question] = memory.answers[question]
+        else:
+            fresh.append(question)
+    if not fresh:
+        return in_batch
+    answers = dict(zip(fresh, infer(fresh), strict=True))
+    found = {question: answer for question, answer in answers.items() if not isinstance(answer, InferenceFailure)}
+    in_batch |= answers
+    memory.keep(found, sum(map(count_numbers, found.values())))
+    failures = {question: answer for question, answer in answers.items() if isinstance(answer, InferenceFailure)}
+    if failures:
+        for sample, row in zip(batch.samples, rows, strict=True):
+            for message in dict.fromkeys(failures[question].message for question in row if question in failures):
+                batch.note(message, sample.sample_id)
+    return in_batch
+
+
+# --- embeddings of documents and texts: read from metadata or computed by a function, checked and normalised ---------
+
 Mask = npt.NDArray[np.bool_]
 
 EmbedFunction = Callable[[list[str]], Any]

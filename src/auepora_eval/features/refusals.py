@@ -9,11 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch, checked_outputs
-from ..core.signature import function_name
+from ..core.conventions import function_name
 from ..core.types import EvaluationSample, SystemOutputs
 from ..text.refusal import built_in_patterns, contains_phrase, is_refusal
-
-__all__ = ["RefusalDetector", "RefusalJudge", "Refusals", "is_unanswerable", "refusals", "unanswerable"]
 
 Mask = npt.NDArray[np.bool_]
 RefusalJudge = Callable[[EvaluationSample, SystemOutputs], bool]

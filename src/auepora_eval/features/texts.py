@@ -10,37 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch, checked_outputs
-from ..core.errors import BadTypeError
 from ..core.types import Response
-from ..text.lcs import lcs_lengths
-from ..text.ngrams import NgramSupport, count_shared_ngrams, iter_shared_ngrams
-from ..text.stopwords import STOP_WORDS
-from ..text.tokenizers import CharacterTokenizer, Tokenizer, word_tokenizer
+from ..errors import BadTypeError
+from ..text.ngrams import NgramSupport, count_shared_ngrams, iter_shared_ngrams, lcs_lengths
+from ..text.tokenizers import STOP_WORDS, CharacterTokenizer, Tokenizer, word_tokenizer
 from ..text.vocabulary import TokenFilter, TokenIds, Vocabulary, character_ids
 from .rankings import require_documents, retrieved_problem
-
-__all__ = [
-    "EvidenceTexts",
-    "ReferenceTexts",
-    "Role",
-    "SharedNgrams",
-    "Source",
-    "TokenPairs",
-    "answers",
-    "best_pairs",
-    "evidence_texts",
-    "longest_common_subsequence",
-    "ngram_support",
-    "no_response",
-    "reference_texts",
-    "select_pairs",
-    "shared_ngram_orders",
-    "shared_ngrams",
-    "shared_with_references",
-    "stop_word_mask",
-    "token_ids",
-    "token_pairs",
-]
 
 Role = Literal["answers", "reference", "query"]
 Source = Literal["retrieved", "relevant"]

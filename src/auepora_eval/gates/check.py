@@ -2,19 +2,153 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..compare.types import MetricComparison
-from ..core.errors import did_you_mean
+from ..core.results import Results
 from ..core.types import MetricResult
-from .coverage import coverage_gates, coverage_outcome
-from .grammar import parse_gates
-from .kinds import CoverageGate, DeltaGate, Gate, Operator, ValueGate, VerdictGate
-from .names import resolve_names
+from ..errors import AueporaError, BadValueError, did_you_mean
+from ..plan.gates import (
+    CoverageGate,
+    DeltaGate,
+    Gate,
+    Operator,
+    ValueGate,
+    VerdictGate,
+    needs_baseline,
+    parse_gates,
+    resolve_names,
+)
+from ..render.tables import format_value
 from .report import GateOutcome, GateReport, GateStatus
-from .thresholds import describe_relation, format_interval, format_number, interval_status, value_status
 
-__all__ = ["NO_BASELINE", "check_gates"]
+if TYPE_CHECKING:
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
+
+# --- comparison of numbers and intervals with thresholds, and its wording --------------------------------------------
+
+_TOLERANCE = 1e-12
+"""Numbers closer than this are equal: 0.79 - 0.80 is -0.01, despite rounding."""
+_PASSED_WORDS: dict[Operator, str] = {">=": "at least", ">": "above", "<=": "at most", "<": "below"}
+_FAILED_WORDS: dict[Operator, str] = {">=": "below", ">": "not above", "<=": "above", "<": "not below"}
+
+
+def holds(value: float, operator: Operator, threshold: float) -> bool:
+    """Whether ``value operator threshold``, up to rounding."""
+    same = _is_close(value, threshold)
+    if operator in (">=", "<=") and same:
+        return True
+    return not same and (value > threshold if operator in (">", ">=") else value < threshold)
+
+
+def value_status(value: float, operator: Operator, threshold: float) -> GateStatus:
+    """``passed`` or ``failed``, by one number."""
+    return "passed" if holds(value, operator, threshold) else "failed"
+
+
+def interval_status(
+    interval: tuple[float, float], operator: Operator, threshold: float, shift: float = 0.0
+) -> GateStatus:
+    """``passed`` where both ends satisfy the condition, ``failed`` where neither does, else ``inconclusive``.
+
+    ``shift`` is added to both ends.
+    """
+    ends = [holds(end + shift, operator, threshold) for end in interval]
+    return "passed" if all(ends) else "inconclusive" if any(ends) else "failed"
+
+
+def describe_relation(value: float, operator: Operator, threshold: float) -> str:
+    """A value and its relation to a threshold: ``0.7833, below 0.8``."""
+    words = _PASSED_WORDS if holds(value, operator, threshold) else _FAILED_WORDS
+    return f"{format_number(value, threshold)}, {words[operator]} {threshold:g}"
+
+
+def format_number(value: float, other: float | None = None) -> str:
+    """A number with four decimals, or with as many as it takes to differ from ``other``."""
+    short = format_value(value)
+    looks_equal = other is not None and float(short) == other and not _is_close(value, other)
+    return f"{value:.12g}" if looks_equal else short
+
+
+def format_interval(interval: tuple[float, float]) -> str:
+    """An interval as text."""
+    return f"95 % interval {format_value(interval[0])} to {format_value(interval[1])}"
+
+
+def _is_close(value: float, other: float) -> bool:
+    return abs(value - other) <= _TOLERANCE * max(1.0, abs(other))
+
+
+# --- coverage gates: the required proportion of scored answers of every gated metric, 95 % by default ----------------
+# Coverage is scored / (scored + failed). Skipped samples do not count.
+
+MIN_COVERAGE = 0.95
+"""The coverage required where no gate sets it."""
+
+
+def coverage_proportion(result: MetricResult) -> float | None:
+    """The proportion of scored answers among those the metric applies to; ``None`` where it is unknown."""
+    scored, failed = _answer_counts(result)
+    if scored is None or failed is None or scored + failed == 0:
+        return None
+    return scored / (scored + failed)
+
+
+def _answer_counts(result: MetricResult) -> tuple[int | None, int | None]:
+    """The numbers of scored and failed answers; with repeats, of all calls."""
+    repeats = result.details.get("repeats")
+    if isinstance(repeats, Mapping) and "num_calls" in repeats:
+        failed = repeats["num_system_failed"] + repeats["num_measure_failed"]
+        return repeats["num_calls"] - failed, failed
+    counts = (result.details.get(key) for key in ("num_scored", "num_failed"))
+    scored, failed = (count if isinstance(count, int) else None for count in counts)
+    return scored, failed
+
+
+def coverage_gates(gates: Sequence[Gate], results: Mapping[str, MetricResult]) -> list[tuple[CoverageGate, bool]]:
+    """A coverage gate per gated metric, and whether it is implied."""
+    general = next((one for one in gates if isinstance(one, CoverageGate) and one.metric is None), None)
+    by_metric = {one.metric: one for one in gates if isinstance(one, CoverageGate) and one.metric is not None}
+    named = [one.metric for one in gates if not isinstance(one, CoverageGate)]
+    if not named and general is not None:
+        named = list(results)
+    result: list[tuple[CoverageGate, bool]] = []
+    for name in dict.fromkeys([*named, *by_metric]):
+        if name in by_metric:
+            result.append((by_metric[name], False))
+        elif general is not None:
+            text = f"coverage({name}) {general.operator} {general.threshold:g}"
+            result.append((CoverageGate(text, name, general.operator, general.threshold), False))
+        elif (
+            name in results and "num_scored" in results[name].details and coverage_proportion(results[name]) is not None
+        ):
+            result.append((CoverageGate(f"coverage({name}) >= {MIN_COVERAGE:g}", name, ">=", MIN_COVERAGE), True))
+    return result
+
+
+def coverage_outcome(gate: CoverageGate, result: MetricResult | None, *, implied: bool) -> GateOutcome:
+    """The outcome of a coverage gate."""
+    name = gate.metric
+    if result is None:
+        return GateOutcome(gate.text, "inconclusive", f"{name} was not computed", name, implied=implied)
+    proportion = coverage_proportion(result)
+    if proportion is None:
+        return GateOutcome(
+            gate.text, "inconclusive", f"nothing is known of how much of {name} was scored", name, implied=implied
+        )
+    scored, failed = _answer_counts(result)
+    assert scored is not None
+    assert failed is not None
+    status = value_status(proportion, gate.operator, gate.threshold)
+    shown = format_number(proportion, gate.threshold)
+    relation = describe_relation(proportion, gate.operator, gate.threshold).removeprefix(shown)
+    reason = f"{scored} of {scored + failed} answers were scored by {name}, {shown}{relation}"
+    return GateOutcome(gate.text, status, reason, name, proportion, implied)
+
+
+# --- the check of results and a comparison against gates: passed, failed or inconclusive -----------------------------
 
 NO_BASELINE = "there is no run to compare with; name one with --against"
 
@@ -272,3 +406,109 @@ def _no_interval_message(one: MetricComparison) -> str:
 
 def _inconclusive(gate: Gate, reason: str, value: float | None = None) -> GateOutcome:
     return GateOutcome(gate.text, "inconclusive", reason, gate.metric, value)
+
+
+# --- the baseline of a stored run, and the check of a run against its gates ------------------------------------------
+
+_TAGS: dict[GateStatus, str] = {"passed": "gates-passed", "failed": "gates-failed", "inconclusive": "gates-open"}
+FAILED_TAG = _TAGS["failed"]
+"""A run with this tag becomes a baseline only if it is named explicitly."""
+
+
+def tag_gate_outcome(store: RunStore, run_id: str, report: GateReport) -> RunRecord:
+    """Tag a run with its gate status: ``gates-passed``, ``gates-failed`` or ``gates-open``; returns the run."""
+    tag, tags = _TAGS[report.status], store.get(run_id).tags
+    others = [one for one in _TAGS.values() if one != tag and one in tags]
+    if tag not in tags:
+        store.tag(run_id, tag)
+    if others:
+        store.untag(run_id, *others)
+    return store.get(run_id)
+
+
+def get_baseline(store: RunStore, against: str) -> RunRecord:
+    """The run with this name as the baseline; it must be finished."""
+    record = store.find(against)
+    if record.status != "finished":
+        raise BadValueError(
+            f"{record.run_id} is {record.status.value}, not finished; nothing can be compared with it yet"
+        )
+    return record
+
+
+def find_baseline(store: RunStore, record: RunRecord) -> RunRecord | None:
+    """The default baseline of a run: the latest finished run before it with the same name and samples.
+
+    It did not fail its gates: otherwise a failed plan that is run again would be compared with its own failure.
+    """
+    return next((one for one in _earlier_runs(store, record) if FAILED_TAG not in one.tags), None)
+
+
+def _earlier_runs(store: RunStore, record: RunRecord) -> Iterator[RunRecord]:
+    """The finished runs before a run with its name and samples, newest first."""
+    for one in store.runs(name=record.name, status="finished"):
+        earlier = (one.created_at, one.run_id) < (record.created_at, record.run_id)
+        if earlier and one.fingerprint == record.fingerprint:
+            yield one
+
+
+def _missing_baseline_message(store: RunStore, record: RunRecord) -> str:
+    """Why a run has no baseline."""
+    failed = sum(1 for _ in _earlier_runs(store, record))
+    if not failed:
+        return (
+            f"there is no earlier finished run called '{record.name}' on the same samples to compare with; "
+            "name one with --against"
+        )
+    which = "the one earlier run" if failed == 1 else f"each of the {failed} earlier runs"
+    return (
+        f"{which} called '{record.name}' on the same samples failed its gates, so there is none to compare with; "
+        f"name one with --against, or accept one: auepora tag RUN {FAILED_TAG} --remove"
+    )
+
+
+def check_run(
+    store: RunStore,
+    record: RunRecord,
+    results: Results,
+    gates: Sequence[Gate],
+    *,
+    baseline: RunRecord | None = None,
+    strict: bool = False,
+    other_dataset: bool = False,
+) -> GateReport:
+    """Check a stored run against gates. Gates on a comparison use the ``baseline``.
+
+    Without one it is ``find_baseline`` the run. Where two runs cannot be compared, such gates
+    are inconclusive; with ``strict`` it is an error. Runs on different datasets are compared only with
+    ``other_dataset``. The metrics whose verdict a gate uses share one 5 % error rate; the plan's primary metrics are
+    ignored.
+    """
+    gates = resolve_names(gates, [one.name for one in results])
+    if not any(map(needs_baseline, gates)):
+        return check_gates(gates, results)
+    other = find_baseline(store, record) if baseline is None else baseline
+    if other is None:
+        return check_gates(gates, results, without=_missing_baseline_message(store, record))
+    if other.run_id == record.run_id:
+        problem = f"{record.run_id} cannot be compared with itself; name another run with --against"
+        if strict:
+            raise BadValueError(problem)
+        return check_gates(gates, results, without=problem)
+    from ..compare.metrics import compare_metrics
+
+    computed = {one.name for one in results}
+    comparison_gates = [one for one in gates if needs_baseline(one) and one.metric in computed]
+    names = list(dict.fromkeys(str(one.metric) for one in comparison_gates))
+    verdict_metrics = list(
+        dict.fromkeys(one.metric for one in comparison_gates if isinstance(one, VerdictGate) and one.by is None)
+    )
+    try:
+        compared = compare_metrics(
+            store, other, record, metrics=names, primary=verdict_metrics or None, other_dataset=other_dataset
+        )
+    except AueporaError as error:
+        if strict:
+            raise
+        return check_gates(gates, results, without=f"{other.run_id} cannot be compared with: {error}")
+    return check_gates(gates, results, comparison=compared.by_name, refused=compared.refused, against=other.run_id)

@@ -17,20 +17,16 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ..core.errors import BadValueError, DataFileError, DuplicateIdError
 from ..core.types import EvaluationSample
+from ..errors import BadValueError, DataFileError, DuplicateIdError
+from ..runtime.files import plain_stem, plain_suffix, read_bytes, read_lines, write_lines
 from .codec import LineError, encode_sample
 from .corpus import Corpus, CorpusJoin
-from .files import plain_stem, plain_suffix, read_bytes, read_lines, write_lines
 from .formats import FileHead, Format, Role, register_format
-from .hints import RowSchema
-from .problem_messages import decoding_problem, quote_text
-from .reader_types import ParsedSample, Problems
-from .repeated_keys import warn_repeated_keys
-from .trec_parts.python_reader import parse_level
-from .trec_write import judged_documents, judged_levels
-
-__all__ = ["read_samples", "resolve_split", "save_beir"]
+from .problems import ParsedSample, Problems, RowSchema, decoding_problem, quote_text
+from .trec import judged_documents, judged_levels
+from .trec_columns import parse_level
+from .values import warn_repeated_keys
 
 _SPLITS = ("test", "dev", "train")
 _HEADER = ("query-id", "corpus-id", "score")
@@ -124,7 +120,7 @@ def _queries(path: Path, judged: dict[str, dict[str, int]], problems: Problems) 
         try:
             query = _QUERIES.decode(line)
         except (ValueError, RecursionError) as error:
-            from .line_problems import find_struct_problems  # imported only for a line with a problem
+            from .jsonl import find_struct_problems
 
             first = decoding_problem(line, error, _SHAPE)
             problems.add_all(path, number, find_struct_problems(line, _Query, _SHAPE, first))

@@ -8,14 +8,12 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..core.errors import AueporaError, BadValueError, DataFileError
 from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
+from ..errors import AueporaError, BadValueError, DataFileError
 from .formats import FileHead, Format, Role, formats, get_format
-from .load import resolve_format
-from .nuggets import with_nuggets
-from .reader_types import ParsedOutput, Problems
-
-__all__ = ["Conversion", "DroppedField", "convert_files"]
+from .join import resolve_format
+from .labels import with_nuggets
+from .problems import ParsedOutput, Problems
 
 RecordT = TypeVar("RecordT", EvaluationSample, SystemOutputs)
 

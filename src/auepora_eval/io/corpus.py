@@ -18,15 +18,11 @@ from typing import IO, Annotated, Any, overload
 
 import msgspec
 
-from ..core.errors import AueporaWarning, DataFileError, DuplicateIdError
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
-from .files import is_compressed, open_bytes, read_head
-from .hints import RowSchema
-from .problem_messages import BAD_SPAN, decoding_problem, quote_text
-from .reader_types import Problems
-from .repeated_keys import warn_repeated_keys
-
-__all__ = ["Corpus", "CorpusJoin", "with_texts"]
+from ..errors import AueporaWarning, DataFileError, DuplicateIdError
+from ..runtime.files import is_compressed, open_bytes, read_head
+from .problems import BAD_SPAN, Problems, RowSchema, decoding_problem, quote_text
+from .values import warn_repeated_keys
 
 _Id = Annotated[str, msgspec.Meta(min_length=1)]
 _MAX_NAMED = 3  # how many unknown ids a warning names
@@ -171,7 +167,7 @@ class Corpus:
         try:
             row = _DECODER.decode(line)
         except (ValueError, RecursionError) as error:
-            from .line_problems import find_struct_problems  # imported only for a line with a problem
+            from .jsonl import find_struct_problems
 
             first = decoding_problem(line, error, _SHAPE)
             problems.add_all(self.path, number, find_struct_problems(line, _CorpusRow, _SHAPE, first))

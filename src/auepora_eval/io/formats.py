@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core.errors import BadValueError, DataFileError, did_you_mean
 from ..core.types import EvaluationSample, SystemOutputs
-from .files import plain_suffix, read_head
-from .json_values import syntax_problem
-from .reader_types import OutputReader, SampleReader
-
-__all__ = ["FileHead", "Format", "Role", "formats", "get_format", "guess_format", "register_format"]
+from ..errors import BadValueError, DataFileError, did_you_mean
+from ..runtime.files import plain_suffix, read_head
+from .problems import OutputReader, SampleReader
+from .values import syntax_problem
 
 Role = Literal["samples", "outputs"]
 """What a file contains: the samples of a dataset, or the outputs of a system."""

@@ -1,27 +1,32 @@
-"""Golden queries in YAML: expected chunks and answers, written and reviewed by people.
-
-A file is a list of queries, or an object with ``queries`` (and an optional ``version``). Strings are taken as they are
-written, so that ``lang: no`` is Norwegian and ``id: 007`` keeps its zeros.
-"""
+"""Golden queries in YAML, and the fingerprint of a dataset."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..core.errors import BadValueError, DuplicateIdError, did_you_mean
-from ..core.types import Document, EvaluationSample
-from ..features.rankings import parse_level
-from .codec import LineError, encode_sample
-from .files import read_bytes, write_lines
-from .formats import FileHead, Format, Role, register_format
-from .problem_messages import TOO_DEEP, quote_text
-from .reader_types import ParsedSample, Problems, UniqueIds
+import msgspec
 
-__all__ = ["read_samples", "save_golden"]
+from ..core.types import Document, EvaluationSample, Response
+from ..errors import BadValueError, DuplicateIdError, did_you_mean
+from ..features.rankings import parse_level
+from ..runtime.files import read_bytes, write_lines
+from .codec import (
+    CheckedDocumentRow,
+    CheckedSampleRow,
+    DocumentRow,
+    LineError,
+    ResponseRow,
+    SampleRow,
+    SentenceRow,
+    encode_sample,
+)
+from .formats import FileHead, Format, Role, register_format
+from .problems import TOO_DEEP, ParsedSample, Problems, UniqueIds, quote_text
 
 ResultT = TypeVar("ResultT")
 
@@ -50,7 +55,7 @@ class _QueryError(Exception):
 
 def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """Yield the queries of a file as samples, in its order, each with its first line."""
-    from .yaml_values import YamlError, YamlValues, node_line, parse_yaml
+    from .values import YamlError, YamlValues, node_line, parse_yaml
 
     data = read_bytes(path)
     unique_ids = UniqueIds(path, problems)
@@ -94,7 +99,7 @@ class _QueryReader:
 
     def _try(self, make: Callable[..., ResultT], *arguments: Any) -> ResultT | None:
         """Return a part of a query; record an error and return ``None``, so that other parts are still checked."""
-        from .yaml_values import YamlError
+        from .values import YamlError
 
         try:
             return make(*arguments)
@@ -104,7 +109,7 @@ class _QueryReader:
 
     def queries(self, root: Any) -> list[Any]:
         """Return the nodes of the queries."""
-        from .yaml_values import YamlError
+        from .values import YamlError
 
         if root is None:
             raise YamlError(None, "the file is empty; it must be a list of queries")
@@ -224,7 +229,7 @@ class _QueryReader:
         raise _QueryError(node, f"field {quote_text(path)} must be [start, end] with 0 <= start <= end")
 
     def _text(self, node: Any, path: str) -> str:
-        from .yaml_values import scalar_text
+        from .values import scalar_text
 
         text = scalar_text(node)
         if text is None:
@@ -256,7 +261,7 @@ def _raise_missing(node: Any, key: str) -> None:
 
 
 def _line(node: Any) -> int:
-    from .yaml_values import node_line
+    from .values import node_line
 
     return node_line(node)
 
@@ -272,7 +277,7 @@ def _node_kind(node: Any) -> str:
 
 def save_golden(samples: Iterable[EvaluationSample], path: str | Path) -> None:
     """Write the queries below a comment that explains the fields. Texts of documents are not written."""
-    from .yaml_values import dump_yaml
+    from .values import dump_yaml
 
     def lines() -> Iterator[bytes]:
         yield _HEADER.encode()
@@ -347,3 +352,80 @@ FORMAT = register_format(
         nested_losses=frozenset({"relevant_docs.text"}),
     )
 )
+
+
+# --- the fingerprint of a dataset: a hash of its samples in their order, whatever file they came from ----------------
+
+_SORTED_ENCODER = msgspec.json.Encoder(order="sorted")
+_ROW_DECODER: msgspec.json.Decoder[SampleRow[DocumentRow]] = msgspec.json.Decoder(SampleRow[DocumentRow])
+_CHECKED_ROW_DECODER: msgspec.json.Decoder[SampleRow[CheckedDocumentRow]] = msgspec.json.Decoder(CheckedSampleRow)
+
+
+def dataset_fingerprint(samples: Iterable[EvaluationSample]) -> str:
+    """Return the SHA-256 of the samples' canonical JSON lines; ``LineError``: a value is not valid JSON."""
+    digest = hashlib.sha256()
+    for sample in samples:
+        digest.update(canonical_line(sample)[0])
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+def canonical_line(sample: EvaluationSample) -> tuple[bytes, SampleRow[DocumentRow]]:
+    """Return the sample as a JSON line with sorted keys and without defaults; and its row.
+
+    The row is built without checks. The line is read back: if it differs, some value is not plain JSON, and the
+    checked encoder of dataset files is used.
+    """
+    try:
+        row = to_sample_row(sample)
+        line = _SORTED_ENCODER.encode(row)
+        if _decode_row(line) == row:
+            return line, row
+    except Exception:  # noqa: S110 - the checked encoder reports the problem
+        pass
+    return _checked_canonical_line(sample)
+
+
+def _checked_canonical_line(sample: EvaluationSample) -> tuple[bytes, SampleRow[DocumentRow]]:
+    try:
+        row = _ROW_DECODER.decode(encode_sample(sample))
+    except LineError as error:
+        raise LineError(f"sample {sample.sample_id!r:.80}: {error}") from error
+    return _SORTED_ENCODER.encode(row), row
+
+
+def _decode_row(line: bytes) -> SampleRow[DocumentRow]:
+    if b'"span"' not in line:
+        return _ROW_DECODER.decode(line)
+    _CHECKED_ROW_DECODER.decode(line)  # rejects a span that runs backwards
+    return _ROW_DECODER.decode(line)
+
+
+def to_sample_row(sample: EvaluationSample) -> SampleRow[DocumentRow]:
+    """Return the sample as a row, without checking its values."""
+    relevant, candidates = sample.relevant_docs, sample.candidate_docs
+    return SampleRow(
+        sample.sample_id,
+        sample.query,
+        None if relevant is None else [_document(doc) for doc in relevant],
+        None if candidates is None else [_document(doc) for doc in candidates],
+        _response(sample.reference_answer),
+        sample.labels,
+        sample.metadata,
+        sample.reference_answers,
+        sample.history,
+        sample.cluster_id,
+    )
+
+
+def _document(doc: Document) -> DocumentRow:
+    return DocumentRow(doc.doc_id, doc.text, doc.metadata, doc.parent_id, doc.span)
+
+
+def _response(response: Response | None) -> ResponseRow | None:
+    if response is None:
+        return None
+    sentences = None
+    if response.sentences is not None:
+        sentences = [SentenceRow(**sentence) for sentence in response.sentences]
+    return ResponseRow(response.text, response.structured, response.metadata, sentences)

@@ -1,40 +1,22 @@
-"""Relevance grades with their provenance: a qrels file, and a provenance file next to it.
-
-Next to ``qrels.txt`` is ``qrels.txt.provenance.jsonl``: a line per grade with its source (a person, a model, or a
-person who corrected a model), prompt, rationale and time. A grade of the qrels that is not in the provenance file is a
-human grade; one that differs from the model grade there was corrected by a person.
-"""
+"""Relevance grades with their provenance: a qrels file, a provenance file, and samples with these grades as gold."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 
-from ..core.errors import BadValueError, DataFileError
-from ..core.types import EvaluationSample
-from .files import read_lines, write_lines
+from ..core.types import Document, EvaluationSample
+from ..errors import BadValueError, DataFileError
+from ..runtime.files import read_lines, write_lines
 from .labels import Provenance
-from .trec import load_qrels
-from .trec_write import judged_documents, save_qrels
-
-__all__ = [
-    "GOLD_BY",
-    "Grade",
-    "GradeKey",
-    "GradeLog",
-    "merge_grade",
-    "provenance_counts",
-    "provenance_counts_by_query",
-    "provenance_path",
-    "read_grades",
-    "write_grades",
-]
+from .trec import judged_documents, load_qrels, save_qrels
 
 GOLD_BY = "gold_by"
 """The key of a sample's metadata with the number of its grades by source: ``{"model": 8, "human": 2}``."""
@@ -237,3 +219,47 @@ def _validation_errors(row: Mapping[str, Any]) -> Iterator[str]:
     for key in _TEXT_FIELDS:
         if not isinstance(row.get(key, ""), str):
             yield f"'{key}' must be a string, not {row[key]!r:.40}"
+
+
+# --- samples with the grades of a qrels file as their gold, and with the provenance of those grades ------------------
+
+
+def with_gold(samples: Iterable[EvaluationSample], qrels: str | Path) -> list[EvaluationSample]:
+    """The samples with the graded documents of a qrels file as gold, and those of grade 0 as candidates.
+
+    A sample that is not in the file has no gold. Existing documents of a sample keep their texts.
+    """
+    rows = list(samples)
+    by_query: dict[str, list[Grade]] = {}
+    for grade in read_grades(qrels).values():
+        by_query.setdefault(grade.sample_id, []).append(grade)
+    if rows and not any(sample.sample_id in by_query for sample in rows):
+        raise BadValueError(f"'{qrels}' has no grade for any of the {len(rows)} samples; are the ids the same?")
+    return [_with_grades(sample, by_query.get(sample.sample_id)) for sample in rows]
+
+
+def _with_grades(sample: EvaluationSample, grades: Sequence[Grade] | None) -> EvaluationSample:
+    metadata = {key: value for key, value in sample.metadata.items() if key != GOLD_BY}
+    if grades is None:
+        return replace(sample, relevant_docs=None, candidate_docs=None, metadata=metadata)
+    known_documents = {one.doc_id: one for some in (sample.candidate_docs, sample.relevant_docs) for one in some or ()}
+
+    def document(grade: Grade) -> Document:
+        known = known_documents.get(grade.doc_id) or Document(grade.doc_id)
+        rest = {key: value for key, value in known.metadata.items() if key != "relevance"}
+        return replace(known, metadata={**rest, "relevance": grade.grade} if grade.grade else rest)
+
+    relevant = [document(grade) for grade in grades if grade.grade > 0]
+    others = [document(grade) for grade in grades if grade.grade == 0]
+    return replace(
+        sample,
+        relevant_docs=relevant,
+        candidate_docs=others or None,
+        metadata={**metadata, GOLD_BY: provenance_counts(grades)},
+    )
+
+
+def gold_signature(qrels: str | Path) -> str:
+    """The gold of a qrels file in a signature: two files with the same grades are the same gold."""
+    levels = sorted((*key, grade.grade) for key, grade in read_grades(qrels).items())
+    return f"qrels-{hashlib.sha256(repr(levels).encode()).hexdigest()[:8]}"

@@ -14,13 +14,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..core.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError, MissingDependencyError
 from ..core.types import EvaluationSample, SystemOutputs
+from ..errors import AueporaError, BadValueError, DataFileError, DuplicateIdError, MissingDependencyError
+from ..runtime.files import atomic_write, is_compressed, open_bytes
 from .codec import LineError, decode_output_line, decode_sample, encode_output, encode_sample
-from .files import atomic_write, is_compressed, open_bytes
 from .formats import FileHead, Format, Role, register_format
-from .problem_messages import TOO_DEEP, quote_text
-from .reader_types import ParsedOutput, ParsedSample, Problems, UniqueIds
+from .problems import TOO_DEEP, ParsedOutput, ParsedSample, Problems, UniqueIds, quote_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,7 +92,7 @@ def _decode_rows(
             if line is None:
                 problems.add(path, number, str(error))
             else:
-                from .line_problems import report_line_problems  # imported only for a row with a problem
+                from .jsonl import report_line_problems
 
                 report_line_problems(path, number, line, role, str(error), problems, unique_ids)
     if not number:

@@ -11,18 +11,23 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ..core.errors import BadValueError, DuplicateIdError
 from ..core.types import Document, EvaluationSample, Response, SystemOutputs
-from .codec import Id, LineError, encode_output
-from .files import read_bytes, write_lines
+from ..errors import BadValueError, DuplicateIdError
+from ..runtime.files import read_bytes, write_lines
+from .codec import Id, LineError, encode_output, text_id
 from .formats import FileHead, Format, Role, register_format
-from .hints import RowSchema
-from .ids import text_id
-from .problem_messages import TOO_DEEP, first_invalid_value, quote_text, value_problem
-from .reader_types import ParsedOutput, ParsedSample, Problems, UniqueIds
-from .repeated_keys import warn_repeated_keys
-
-__all__ = ["iter_predictions", "iter_questions", "write_predictions"]
+from .problems import (
+    TOO_DEEP,
+    ParsedOutput,
+    ParsedSample,
+    Problems,
+    RowSchema,
+    UniqueIds,
+    first_invalid_value,
+    quote_text,
+    value_problem,
+)
+from .values import warn_repeated_keys
 
 _SHAPE = RowSchema("questions", {"": ()}, "predictions", ())
 _PREDICTIONS = re.compile(r'\s*\{\s*"[^"\\]{1,64}"\s*:\s*"')
@@ -70,7 +75,7 @@ def iter_questions(path: Path, problems: Problems) -> Iterator[ParsedSample]:
         try:
             return msgspec.json.decode(data, type=raw)
         except msgspec.ValidationError as error:
-            from .line_problems import find_struct_problems  # imported only for a file with a problem
+            from .jsonl import find_struct_problems
 
             whole = kind[Any] if kind is not _Question else kind
             found = find_struct_problems(bytes(data), whole, _SHAPE, value_problem(error, None, _SHAPE))

@@ -14,10 +14,8 @@ from typing import Any
 
 from ..core.types import STARTED, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from .formats import FileHead, Format, Role, register_format
-from .reader_types import ParsedOutput, ParsedSample, Problems, UniqueIds
-from .trace_parts.spans import NANOSECONDS_PER_SECOND, TraceSpan, read_spans
-
-__all__ = ["read_trace_outputs", "read_trace_samples"]
+from .problems import ParsedOutput, ParsedSample, Problems, UniqueIds
+from .trace_spans import NANOSECONDS_PER_SECOND, TraceSpan, read_spans
 
 _RETRIEVAL_KINDS = frozenset({"retriever", "reranker"})
 _NON_REQUEST_KINDS = frozenset({"embedding", "evaluator"})

@@ -8,18 +8,13 @@ from typing import Any
 
 import msgspec
 
-from ..core.errors import BadValueError, DuplicateIdError
 from ..core.types import Document, Response, RetrievedDocument, SystemOutputs
-from .codec import Id, LineError, encode_output
-from .error_collector import ErrorCollector
-from .files import write_lines
+from ..errors import BadValueError, DuplicateIdError
+from ..runtime.files import write_lines
+from .codec import ErrorCollector, Id, LineError, encode_output
 from .formats import FileHead, Format, Role, register_format
-from .hints import RowSchema
-from .problem_messages import quote_text, value_problem
-from .reader_types import ParsedOutput, Problems, UniqueIds
-from .record_files import read_records
-
-__all__ = ["iter_answers", "write_answers"]
+from .problems import ParsedOutput, Problems, RowSchema, UniqueIds, quote_text, value_problem
+from .records import read_records
 
 _SHAPE = RowSchema("answers", {"": ()}, "answers", ())
 _FORMAT_KEYS = ("topic_id", "references", "answer")
@@ -56,7 +51,7 @@ def _output(values: dict[str, Any]) -> tuple[str, SystemOutputs]:
     try:
         row = msgspec.convert(values, _AnswerRow)
     except msgspec.ValidationError as error:
-        from .line_problems import find_struct_problems  # imported only for a record with a problem
+        from .jsonl import find_struct_problems
 
         first = value_problem(error, values, _SHAPE)
         raise LineError(*find_struct_problems(msgspec.json.encode(values), _AnswerRow, _SHAPE, first)) from error

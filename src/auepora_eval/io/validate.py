@@ -4,25 +4,150 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ..core.conventions import Conventions, auto_conventions
-from ..core.errors import AueporaError, DataFileError, did_you_mean
-from ..core.gc_pause import gc_paused
-from ..core.types import EvaluationSample, SystemOutputs
-from .align import require_common_id
-from .checking.data_checks import output_problems, output_warnings, sample_problems, sample_warnings
-from .checking.files import ParsedFile, RecordT, attach_nuggets, fill_from_corpus, locate_run_duplicates
-from .checking.inventory import count_outputs, count_samples
-from .checking.target_support import TargetSupport, no_support, supported_targets
+from ..core.types import Document, EvaluationSample, SystemOutputs
+from ..errors import AueporaError, DataFileError, did_you_mean
+from ..runtime.processes import gc_paused
+from .corpus import Corpus, CorpusJoin
 from .formats import Format, Role
-from .load import resolve_format
-from .reader_types import ParsedOutput, ParsedSample, Problem, Problems
+from .join import require_common_id, resolve_format
+from .labels import NuggetsById, iter_nuggets
+from .problems import DataWarnings, ParsedOutput, ParsedSample, Problem, Problems, quote_text
+from .validate_checks import (
+    TargetSupport,
+    count_outputs,
+    count_samples,
+    no_support,
+    output_problems,
+    output_warnings,
+    sample_problems,
+    sample_warnings,
+    supported_targets,
+)
 
-__all__ = ["Validation", "validate_files"]
+# --- files that were read completely, with their problems: dataset, outputs, corpus and nuggets ----------------------
+
+RecordT = TypeVar("RecordT", ParsedSample, ParsedOutput)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFile(Generic[RecordT]):
+    """A file that was read completely."""
+
+    path: Path
+    format: Format | None
+    records: list[RecordT]
+    found: Problems
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The problems of the file."""
+        return self.found.found
+
+    @property
+    def warnings(self) -> DataWarnings:
+        """The warnings about the file."""
+        return self.found.warnings
+
+    @property
+    def unreadable_ids(self) -> set[str]:
+        """Ids of invalid records whose id can be read."""
+        return self.found.unreadable_ids
+
+    @property
+    def format_name(self) -> str | None:
+        """The name of its format; ``None`` if it cannot be detected."""
+        return None if self.format is None else self.format.name
+
+    @property
+    def is_judged_pool(self) -> bool:
+        """Whether the samples are TREC judgements."""
+        return self.format is not None and self.format.judged_pool
+
+    @property
+    def has_unidentified(self) -> bool:
+        """Whether there are invalid records without a readable id."""
+        return len({(problem.line, problem.record) for problem in self.problems}) > len(self.unreadable_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusCheck:
+    """The problems and warnings of a corpus."""
+
+    path: Path
+    documents: int
+    problems: list[Problem]
+    warnings: DataWarnings
+
+
+def fill_from_corpus(
+    path: Path, samples: ParsedFile[ParsedSample], outputs: ParsedFile[ParsedOutput] | None
+) -> CorpusCheck:
+    """Add the texts of a corpus to documents without text, and warn about missing ids."""
+    found = Problems(collect_all=True)
+    try:
+        corpus = Corpus.open(path, found)
+    except AueporaError as error:
+        found.add_error(path, error)
+        return CorpusCheck(path, 0, found.found, found.warnings)
+    with corpus:
+        corpus_join = CorpusJoin(corpus)
+
+        def check(file: Path, line: int | None, record: int | None, documents: Iterable[Document]) -> None:
+            for doc_id in dict.fromkeys(one.doc_id for one in documents if not one.text):
+                if doc_id not in corpus:
+                    message = f"document {quote_text(doc_id)} is not in the corpus {path} and stays without text"
+                    found.warnings.add(f"document {doc_id}", file, line, message, record=record)
+
+        for index, (line, sample, record) in enumerate(samples.records):
+            check(samples.path, line, record, [*(sample.relevant_docs or ()), *(sample.candidate_docs or ())])
+            samples.records[index] = ParsedSample(line, corpus_join.fill_sample(sample), record)
+        for index, read in enumerate(() if outputs is None else outputs.records):
+            assert outputs is not None
+            check(outputs.path, read.line, read.record, [item.doc for item in read.output.retrieved])
+            outputs.records[index] = read._replace(output=corpus_join.fill_output(read.output))
+    return CorpusCheck(path, len(corpus), found.found, found.warnings)
+
+
+def attach_nuggets(path: Path, samples: ParsedFile[ParsedSample]) -> Problems:
+    """Attach the nuggets of a file to the samples; return its problems and warnings."""
+    found = Problems(collect_all=True)
+    try:
+        known = NuggetsById(list(iter_nuggets(path, found)))
+    except AueporaError as error:
+        found.add_error(path, error)
+        return found
+    samples.records[:] = [read._replace(sample=known.attach(read.sample)) for read in samples.records]
+    message, all_unused = known.unused()
+    if all_unused:
+        found.add(path, None, message)
+    elif message:
+        found.warnings.add("nuggets", path, None, message)
+    return found
+
+
+def locate_run_duplicates(outputs: ParsedFile[ParsedOutput], problems: Sequence[Problem]) -> list[Problem]:
+    """Return the problems; for duplicate documents in a TREC run, one for each line instead."""
+    if outputs.format_name != "trec" or not problems:
+        return list(problems)
+    from .trec_format import duplicate_run_lines
+
+    return [
+        Problem(
+            outputs.path,
+            line,
+            f"{quote_text(doc)} is already on line {first} for {quote_text(query)}; each may come once",
+        )
+        for line, query, doc, first in duplicate_run_lines(outputs.path)
+    ]
+
+
+# --- validation of a dataset and its outputs: problems, warnings, counts of fields, supported targets ----------------
 
 SCHEMA = 1
 MAX_SUGGESTIONS = 20

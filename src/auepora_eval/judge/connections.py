@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import h11
     from httpx2 import AsyncClient, Request, Response
 
-__all__ = ["bypasses_proxy", "make_http_client"]
 
 _CHUNK_BYTES = 65_536
 _Origin = tuple[str, str, int]

@@ -8,17 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.batch import Batch
-from ..core.errors import JudgeError
-from ..core.judged_metric import judge_batch, judged_parts
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.types import EvaluationSample, SystemOutputs
-from .budget import TokenEstimator, model_name
+from ..errors import JudgeError
 from .cache import JudgementCache, critic_cache_key, request_digest
-from .critic import Critic, Judgement, JudgeRequest, Usage, critic_name
-from .loop import LoopThread
-from .policy import JudgePolicy
-
-__all__ = ["CriticTime", "Preview", "PreviewSession", "UsageEstimate", "preview"]
+from .critic import Critic, Judgement, JudgePolicy, JudgeRequest, Usage, critic_name
+from .limits import TokenEstimator, model_name
+from .metric import judge_batch, judged_parts
+from .session import LoopThread
 
 _REPLY_TOKENS = 200
 """Assumed tokens of a reply if the cache has none: a score and a sentence or two."""

@@ -26,9 +26,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import BadTypeError, DataFileError, did_you_mean
-
-__all__ = ["Frames", "Prompt", "built_in_prompt", "frame_code", "prompt_folder", "read_prompt", "resolve_prompt"]
+from ..errors import BadTypeError, DataFileError, did_you_mean
 
 Frames = str | Sequence[str] | Mapping[str, str]
 """Judged texts: one string, several, or several by name."""

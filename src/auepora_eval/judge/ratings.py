@@ -1,36 +1,99 @@
-"""Rating prompts: send them to any kind of critic, repeat them, and parse the replies into ratings."""
+"""Rating prompts: scales, repeats, expected scores from token probabilities, and parsed ratings."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from numbers import Real
 from typing import Any, TypeVar
 
-from ..core.errors import BadTypeError, BadValueError, JudgeError
-from ..core.resources import Use, resolve
+from ..core.registry import Use, resolve
 from ..core.types import EvaluationSample
+from ..errors import BadTypeError, BadValueError, JudgeError
 from .critic import Critic, JudgeClient, Judgement, JudgeRequest, LLMCritic, StructuredCritic, critic_name
 from .prompting import Frames, Prompt
-from .scale import Scale
 
-__all__ = [
-    "SCORE",
-    "Rating",
-    "RatingPrompt",
-    "RatingSet",
-    "critic_signature",
-    "gather_all",
-    "parse_rating",
-    "question_frames",
-    "request_ratings",
-    "require_critic",
-    "resolve_critic",
-    "returns_number_only",
-    "run_repeats",
-    "supports_logprobs",
-]
+# --- rating scales: the range of a judge's numbers, and their normalisation to [0, 1] --------------------------------
+
+_PATTERN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:-|\u2013|\.\.)\s*(\d+(?:\.\d+)?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From the worst number to the best one.
+
+    >>> Scale.parse("1-5").normalised(4)
+    0.75
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise BadValueError(f"a scale goes from a number to a larger one, not from {self.low!r} to {self.high!r}")
+
+    @classmethod
+    def parse(cls, text: object) -> Scale:
+        """Read ``0-1``, ``1-5``, ``0-10`` or ``0-100``."""
+        if not isinstance(text, str):
+            raise _not_a_scale(text)
+        return _parse(text)
+
+    def __str__(self) -> str:
+        return f"{self.low:g}-{self.high:g}"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether answers are integers: on 1 to 5 they are labels, on 0 to 1 they are continuous."""
+        return self.low.is_integer() and self.high.is_integer() and self.high - self.low > 1
+
+    @property
+    def description(self) -> str:
+        """The scale in words, for a prompt."""
+        if self.is_integer:
+            return f"a whole number from {self.low:g} (worst) to {self.high:g} (best)"
+        middle = f"{(self.low + self.high) / 2:g}"
+        return f"a number from {self.low:g} (worst) to {self.high:g} (best), such as {middle} half way"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of an answer."""
+        if self.is_integer:
+            return {"type": "integer", "minimum": int(self.low), "maximum": int(self.high)}
+        return {"type": "number", "minimum": self.low, "maximum": self.high}
+
+    def normalise(self, answer: object) -> float:
+        """An answer mapped to [0, 1]: on a scale from 1 to 5, (x - 1) / 4.
+
+        Anything but a number on the scale is a ``JudgeError``: a server once answered 1889 on a scale to 5.
+        """
+        if isinstance(answer, bool) or not isinstance(answer, Real) or not math.isfinite(answer):
+            raise JudgeError("unparseable", f"the judge gave {answer!r:.80} where a number was asked for")
+        value = float(answer)
+        if not self.low <= value <= self.high:
+            raise JudgeError("out_of_range", f"the judge gave {value!r} on a scale of {self}")
+        return (value - self.low) / (self.high - self.low)
+
+
+@lru_cache(maxsize=64)
+def _parse(text: str) -> Scale:
+    match = _PATTERN.fullmatch(text)
+    if match is None:
+        raise _not_a_scale(text)
+    return Scale(float(match[1]), float(match[2]))
+
+
+def _not_a_scale(given: object) -> BadValueError:
+    return BadValueError(f"a scale is written '0-1' or '1-5', from the worst number to the best; not {given!r:.80}")
+
+
+# --- rating prompts: send them to any kind of critic, repeat them, and parse the replies into ratings ----------------
 
 T = TypeVar("T")
 SCORE = "score"
@@ -245,3 +308,132 @@ async def run_repeats(judge: JudgeClient, once: Callable[[int], Awaitable[T]]) -
     if not results:
         raise errors[0]
     return results, num_requested
+
+
+# --- expected score: the mean of a scale's labels, weighted by the token probabilities at the position of the ... ----
+
+MIN_LABEL_MASS = 0.9
+"""Minimum probability mass on the labels for their mean to be used."""
+_ROUNDING = 1e-3
+"""Probabilities are sent rounded: their sum may be above 1 by this much."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token of a reply with its log-probability and the alternatives at its position."""
+
+    text: str
+    logprob: float
+    alternatives: tuple[tuple[str, float], ...] = ()
+    """The most likely tokens at this position, possibly including itself, with their log-probabilities."""
+    data: bytes | None = None
+    """Its bytes, where it may be part of a character."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedScore:
+    """A renormalised mean over labels, and the probability mass on them."""
+
+    value: float | None
+    """``None`` if the mass is below ``MIN_LABEL_MASS``."""
+    mass: float
+
+
+def single_digit_labels(schema: Mapping[str, Any]) -> list[int]:
+    """The labels of an integer scale if each is a single digit; else an empty list.
+
+    The first token of a longer label is ambiguous: ``1`` may continue as ``10``.
+    """
+    minimum, maximum = schema.get("minimum"), schema.get("maximum")
+    if isinstance(minimum, bool) or isinstance(maximum, bool):
+        return []
+    if not isinstance(minimum, (int, float)) or not isinstance(maximum, (int, float)):
+        return []
+    if minimum != int(minimum) or maximum != int(maximum) or not 0 <= minimum < maximum <= 9:
+        return []
+    return list(range(int(minimum), int(maximum) + 1))
+
+
+def parse_logprobs(content: Any) -> list[TokenLogprob] | None:
+    """The tokens of a reply's ``logprobs.content``; ``None`` if they violate the protocol."""
+    if not isinstance(content, list) or not content:
+        return None
+    try:
+        return [
+            TokenLogprob(
+                _text(one),
+                _logprob(one),
+                tuple((_text(other), _logprob(other)) for other in one.get("top_logprobs") or ()),
+                bytes(one["bytes"]) if one.get("bytes") else None,
+            )
+            for one in content
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def expected_score(
+    tokens: Sequence[TokenLogprob], text: str, span: tuple[int, int], labels: Sequence[int]
+) -> ExpectedScore | None:
+    """The expected label at the token that is the number at ``span`` of the text.
+
+    ``None`` if no token is exactly that number, apart from blanks and quotes.
+    """
+    token = _token_at(tokens, text, span)
+    by_text = {str(label): label for label in labels}
+    if token is None or _bare(token.text) not in by_text:
+        return None
+    others = token.alternatives
+    if token.text not in {other for other, _ in others}:
+        others = (*others, (token.text, token.logprob))
+    weighted_labels = [
+        (by_text[_bare(other)], math.exp(logprob)) for other, logprob in others if _bare(other) in by_text
+    ]
+    # Rounded: a mass of 0.9 could fall below it through the logarithms.
+    mass = round(math.fsum(probability for _, probability in weighted_labels), 12)
+    if not 0 < mass <= 1 + _ROUNDING:
+        return None
+    mean = math.fsum(label * probability for label, probability in weighted_labels) / mass
+    # Rounding must not move the mean outside the labels.
+    mean = min(max(mean, float(min(labels))), float(max(labels)))
+    return ExpectedScore(mean if mass >= MIN_LABEL_MASS else None, min(mass, 1.0))
+
+
+def _token_at(tokens: Sequence[TokenLogprob], text: str, span: tuple[int, int]) -> TokenLogprob | None:
+    """The single token that contains a span."""
+    start, end = span
+    while start < end and not text[start].isdigit():  # a number in quotes
+        start += 1
+    while start < end and not text[end - 1].isdigit():
+        end -= 1
+    pieces = [token.text.encode(errors="replace") if token.data is None else token.data for token in tokens]
+    reply_bytes, text_bytes = b"".join(pieces), text.strip().encode(errors="replace")
+    if start == end or reply_bytes.count(text_bytes) != 1:
+        return None  # the tokens do not match the text: positions are unknown
+    lead = len(text) - len(text.lstrip())
+    first = reply_bytes.index(text_bytes) + len(text[lead:start].encode(errors="replace"))
+    last = first + end - start  # digits are one byte each
+    at = 0
+    for token, piece in zip(tokens, pieces, strict=True):
+        if at <= first < at + len(piece):
+            return token if last <= at + len(piece) else None
+        at += len(piece)
+    return None
+
+
+def _bare(text: str) -> str:
+    return text.strip(" \t\r\n▁Ġ")
+
+
+def _text(one: Mapping[str, Any]) -> str:
+    text = one["token"]
+    if not isinstance(text, str):
+        raise TypeError
+    return text
+
+
+def _logprob(one: Mapping[str, Any]) -> float:
+    value = one["logprob"]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value) or value > _ROUNDING:
+        raise ValueError
+    return float(value)

@@ -1,29 +1,300 @@
-"""Judge session: calls critics for metrics with a cache, a budget, a concurrency limit and retries."""
+"""Judge session: calls critics for metrics with a cache, a budget, a concurrency limit, retries and a timeout."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
+import math
+import threading
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from concurrent.futures import Executor, Future, wait
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
-from ..core.daemon_threads import DaemonThreadPool
-from ..core.errors import AueporaWarning, BadValueError, JudgeError, StoreError
-from ..core.retry import Backoff
-from ..core.secrets import Secrets
-from .budget import Budget, model_name
-from .cache import JudgementCache, critic_cache_key, request_digest
-from .calls import CANCEL_GRACE_S
-from .critic import Critic, Judgement, JudgeRequest, StructuredCritic, critic_name
-from .critic_queue import CallResult, CriticQueue, copy_error
-from .policy import JudgePolicy
-from .usage_log import JudgementRecord, UsageLog
+from ..core.batch import Batch
+from ..errors import AueporaWarning, BadValueError, JudgeError, StoreError
+from ..features.embeddings import model_key
+from ..net.retry import Backoff, http_status, is_transient, retry_after
+from ..runtime.processes import DaemonThreadPool
+from ..runtime.secrets import Secrets
+from .cache import JudgementCache, critic_cache_key, request_digest, request_key
+from .critic import (
+    Critic,
+    JudgeClient,
+    Judgement,
+    JudgePolicy,
+    JudgeRequest,
+    LLMCritic,
+    StructuredCritic,
+    Usage,
+    critic_name,
+)
+from .limits import AdaptiveLimiter, Budget, CircuitBreaker, JudgementRecord, Reservation, UsageLog, model_name
+from .nli import EntailmentFunction, EntailmentScore, NliModel
 
-__all__ = ["JudgeSession"]
+# --- A single call of a critic, with a timeout that always holds and a check of the reply ----------------------------
+
+CANCEL_GRACE_S = 1.0
+"""Seconds that a cancelled call has to finish; after that it is abandoned."""
+_OVERLOAD_REASONS = frozenset({"rate_limited", "timeout"})
+
+
+async def call_critic(critic: Critic, request: JudgeRequest, *, timeout: float, threads: Executor) -> Judgement:
+    """The critic's judgement within ``timeout`` seconds; every failure is a ``JudgeError``."""
+    loop = asyncio.get_running_loop()
+    work: asyncio.Future[Judgement | BaseException]
+    if isinstance(critic, LLMCritic):
+        work = loop.run_in_executor(threads, contextvars.copy_context().run, _call_simple, critic, request)
+    else:
+        work = loop.create_task(_call_structured(critic, request))
+    try:
+        await asyncio.wait((work,), timeout=timeout)
+    except asyncio.CancelledError:
+        await _cancel(work)
+        raise
+    if not work.done():
+        await _cancel(work)
+    if not work.done() or work.cancelled():
+        raise JudgeError("timeout", f"no answer within {timeout:g} s", retry=True)
+    outcome = work.result()
+    if isinstance(outcome, BaseException):
+        raise _as_judge_error(outcome) from outcome
+    return outcome
+
+
+def is_overload(error: JudgeError) -> bool:
+    """Whether an error means that the judge is overloaded or rate-limited."""
+    return error.reason in _OVERLOAD_REASONS or (error.__cause__ is not None and http_status(error.__cause__) == 429)
+
+
+async def _cancel(work: asyncio.Future[Any]) -> None:
+    """Cancel a call and wait a moment for it to finish."""
+    work.cancel()
+    if isinstance(work, asyncio.Task):  # a thread cannot be cancelled
+        await asyncio.wait((work,), timeout=CANCEL_GRACE_S)
+
+
+async def _call_structured(critic: Any, request: JudgeRequest) -> Judgement | BaseException:
+    """The judgement or exception of a structured critic; returned, since SystemExit in a task would stop the loop."""
+    try:
+        return _check_judgement(await critic.judge(request), request.schema)
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return error
+    except KeyboardInterrupt as error:
+        if threading.current_thread() is threading.main_thread():  # probably Ctrl-C by the user
+            raise
+        return error
+    except (Exception, SystemExit) as error:
+        return error
+
+
+def _call_simple(critic: LLMCritic, request: JudgeRequest) -> Judgement | BaseException:
+    """The judgement or exception of a simple critic; returned, since not every exception crosses threads."""
+    try:
+        value = critic.score(prompt=request.prompt, metadata=dict(request.metadata))
+        return Judgement({_number_name(request.schema): _number(value, _number_schema(request.schema))})
+    except BaseException as error:
+        return error
+
+
+def _as_judge_error(error: BaseException) -> JudgeError:
+    if isinstance(error, JudgeError):
+        return error
+    return JudgeError(
+        "critic_raised",
+        f"{type(error).__name__}: {error}"[:1000],
+        retry=is_transient(error),
+        retry_after=retry_after(error),
+    )
+
+
+def _check_judgement(judgement: Any, schema: Mapping[str, Any]) -> Judgement:
+    """The judgement, if its numbers fit the schema; a user's critic may not have checked that."""
+    if not isinstance(judgement, Judgement) or not isinstance(judgement.answer, Mapping):
+        raise JudgeError("unparseable", f"the critic returned {judgement!r:.200}, not a Judgement with an object")
+    for name, inner in _properties(schema).items():
+        value = judgement.answer.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            _number(value, inner, raw=judgement.raw)
+    return judgement
+
+
+def _number(value: Any, schema: Mapping[str, Any], raw: str | None = None) -> float:
+    try:
+        number = math.nan if isinstance(value, (bool, str)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    excerpt = repr(value)[:200] if raw is None else raw
+    if not math.isfinite(number):
+        raise JudgeError("unparseable", f"the critic returned {value!r:.80}, not a number", raw=excerpt)
+    low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+    if not low <= number <= high:
+        raise JudgeError(
+            "out_of_range", f"the critic returned {value!r:.80}, not between {low} and {high}", raw=excerpt
+        )
+    return number
+
+
+def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = schema.get("properties")
+    return {key: one for key, one in found.items() if isinstance(one, Mapping)} if isinstance(found, Mapping) else {}
+
+
+def _number_name(schema: Mapping[str, Any]) -> str:
+    """The key of the single number in the answer."""
+    properties = _properties(schema)
+    numbers = [name for name, inner in properties.items() if inner.get("type") in ("number", "integer")]
+    return numbers[0] if "score" not in properties and len(numbers) == 1 else "score"
+
+
+def _number_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = _properties(schema).get(_number_name(schema), {})
+    return found if isinstance(found, Mapping) else {}
+
+
+# --- queue of requests to one critic: sent within the concurrency limit and the budget, with retries -----------------
+
+_UNBILLED = frozenset(
+    {"no_key", "unauthorized", "model_not_found", "unreachable", "rate_limited", "server_error", "context_too_long"}
+)
+"""Failure reasons for which nothing was generated, so that no tokens are billed."""
+
+
+@dataclass(slots=True)
+class CallResult:
+    """The result of a request to a judge: a judgement or an error, and what it used."""
+
+    judgement: Judgement | None = None
+    error: JudgeError | None = None
+    attempts: int = 0
+    calls: int = 0
+    """Requests made: a critic may send a second one to have an answer repaired."""
+    seconds: float = 0.0
+    usage: Usage = Usage()  # noqa: RUF009 -- frozen
+
+
+class CriticQueue:
+    """Requests to one critic. Belongs to one event loop."""
+
+    def __init__(
+        self, critic: Critic, policy: JudgePolicy, *, budget: Budget, backoff: Backoff, threads: Executor
+    ) -> None:
+        self.critic = critic
+        self.permanent_error: JudgeError | None = None
+        """Why the critic is no longer called."""
+        self._policy, self._budget, self._backoff, self._threads = policy, budget, backoff, threads
+        self._limiter = AdaptiveLimiter(policy.concurrency, backoff=policy.backoff)
+        self._breaker = CircuitBreaker(policy)
+        self._loop = asyncio.get_running_loop()
+        self._stopped: asyncio.Future[None] = self._loop.create_future()
+
+    async def ask(self, request: JudgeRequest) -> CallResult:
+        """Call the critic; the result has a judgement or an error."""
+        result = CallResult()
+        try:
+            result.judgement = await self._ask_with_retries(request, result)
+        except JudgeError as error:
+            result.error = error
+        return result
+
+    def close(self) -> None:
+        """Cancel all waiting requests."""
+        self._limiter.close()
+
+    async def _ask_with_retries(self, request: JudgeRequest, result: CallResult) -> Judgement:
+        """Call until there is a judgement, a permanent failure, or no retry left."""
+        in_a_row, failed_at = 0, self._loop.time()
+        while True:
+            if self.permanent_error is not None:
+                raise copy_error(self.permanent_error)
+            try:
+                return await self._attempt(request, result)
+            except JudgeError as error:
+                if not error.retry or result.attempts > self._policy.retries:
+                    raise
+                # A success that began after the last failure shows that the server is healthy: restart the backoff.
+                in_a_row = 1 if self._limiter.last_success_began > failed_at else in_a_row + 1
+                failed_at = self._loop.time()
+                wait = self._backoff.delay(in_a_row, error)
+            await asyncio.wait((self._stopped,), timeout=wait)
+
+    async def _attempt(self, request: JudgeRequest, result: CallResult) -> Judgement:
+        await self._limiter.acquire(is_retry=result.attempts > 0)
+        try:
+            reservation = await self._budget.reserve(self.critic, request)
+            result.attempts += 1
+            began = self._loop.time()
+            try:
+                judgement = await call_critic(
+                    self.critic, reservation.request, timeout=self._policy.timeout, threads=self._threads
+                )
+            except JudgeError as error:
+                self._record_failure(reservation, error, result, began)
+                raise
+            except BaseException:
+                self._budget.commit(reservation, None)  # cancelled: the usage is unknown
+                raise
+            finally:
+                result.seconds += self._loop.time() - began
+            if judgement.cached:  # from the critic's own cache: no request was made
+                self._budget.release(reservation, calls=0)
+            else:
+                calls = 1 + judgement.repaired
+                self._budget.commit(reservation, judgement.usage, calls=calls)
+                result.calls += calls
+                result.usage += judgement.usage
+            self._limiter.record_success(began)
+            self._breaker.record_success()
+            return judgement
+        finally:
+            self._limiter.release()
+
+    def _record_failure(self, reservation: Reservation, error: JudgeError, result: CallResult, began: float) -> None:
+        usage = Usage(*error.tokens)
+        result.calls += error.calls
+        result.usage += usage
+        if not any(error.tokens) and (not error.calls or error.reason in _UNBILLED):
+            self._budget.release(reservation, calls=error.calls)
+        else:
+            self._budget.commit(reservation, usage, calls=error.calls)
+        if not error.retry:
+            self._breaker.record_success()  # there was a reply, if not a judgement
+        elif (silent_s := self._breaker.record_failure(error, began, self._loop.time())) is not None:
+            message = f"{error.message}; it has answered nobody for {silent_s:.0f} s and is not asked any more"
+            error = JudgeError(error.reason, message, raw=error.raw, lasting=True)
+        if error.lasting:
+            self.permanent_error = error
+            if not self._stopped.done():
+                self._stopped.set_result(None)
+            self._limiter.close(copy_error(error))
+        elif is_overload(error):
+            self._limiter.record_rejection(began, error.retry_after)
+        elif error.retry_after is not None:
+            self._limiter.pause(error.retry_after)
+
+
+def copy_error(error: JudgeError) -> JudgeError:
+    """A copy of an error: raising one object in many tasks would accumulate their tracebacks."""
+    return JudgeError(
+        error.reason,
+        error.message,
+        raw=error.raw,
+        retry=error.retry,
+        retry_after=error.retry_after,
+        lasting=error.lasting,
+        tokens=error.tokens,
+        calls=error.calls,
+    )
+
+
+# --- judge session: calls critics for metrics with a cache, a budget, a concurrency limit and retries ----------------
 
 _FLUSH_INTERVAL_S = 0.2
 """Longest delay before a judgement is written to the cache file."""
@@ -290,3 +561,127 @@ class JudgeSession:
 
     def _warn_not_cached(self, error: StoreError) -> None:
         self._warnings[f"judgements are not cached: {error}"] = None
+
+
+# --- share judge requests between metrics: identical requests about a sample are sent once ---------------------------
+
+T = TypeVar("T")
+
+
+class SharedJudgeClient:
+    """The judge session as seen by one metric of a batch: requests of other metrics are reused.
+
+    Failures are shared too. The session records every reuse, so that usage and stored judgements are complete for each
+    metric.
+    """
+
+    def __init__(self, batch: Batch, judge: JudgeClient, metric: str) -> None:
+        self._batch, self._judge, self._metric = batch, judge, metric
+
+    @property
+    def repeats(self) -> int:
+        """Judgements per item."""
+        return self._judge.repeats
+
+    async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
+        """The critic's judgement; ``JudgeError`` on failure."""
+        own = replace(request, metric=self._metric)
+        key = "asked", model_key(critic), request_key(own)
+        outcome, is_first = await self._once(key, lambda: self._judge.ask(critic, own))
+        report_reuse = None if is_first else getattr(self._judge, "reused", None)
+        if report_reuse is not None:
+            report_reuse(critic, own, outcome)
+        return _result_or_raise(outcome)
+
+    async def score_entailment(
+        self, nli: EntailmentFunction | NliModel, evidence: Sequence[str], statements: Sequence[str]
+    ) -> list[EntailmentScore]:
+        """NLI scores of statements, computed once for all metrics."""
+        key = "entailed", model_key(nli), tuple(evidence), tuple(statements)
+        outcome, _ = await self._once(key, lambda: nli.score(evidence, statements))
+        return _result_or_raise(outcome)
+
+    async def _once(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> tuple[T | JudgeError, bool]:
+        """The result of a request, and whether it was made here."""
+        is_first = False
+
+        async def build(_: Batch) -> T | JudgeError:
+            nonlocal is_first
+            is_first = True
+            try:
+                return await ask()
+            except JudgeError as error:
+                return error
+
+        return await self._batch.afeature(key, build), is_first
+
+
+def _result_or_raise(outcome: T | JudgeError) -> T:
+    if isinstance(outcome, JudgeError):
+        raise copy_error(outcome)
+    return outcome
+
+
+# --- an event loop in a thread of its own, so that judges can be awaited from anywhere, a notebook's loop ... --------
+
+_CANCEL_GRACE_S = 3.0
+"""Seconds that cancelled coroutines have to clean up; after that they are abandoned."""
+_POLL_S = 0.5
+"""Polling interval: a Ctrl-C that arrives just before a thread blocks does not wake it."""
+
+
+class LoopThread:
+    """Runs coroutines on one loop in the background until it is closed; what is still running is cancelled then."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        # Daemon threads: a critic that hangs in ``to_thread`` must not block the exit of the process.
+        self._loop.set_default_executor(DaemonThreadPool(_MAX_THREADS))
+        self._thread = threading.Thread(target=self._loop.run_forever, name="auepora-judging", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> LoopThread:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Schedule a coroutine and return its future."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine and return its result."""
+        return wait_for_result(self.start(coroutine))
+
+    def close(self) -> None:
+        """Cancel running coroutines and end the thread; never waits long, whatever hangs there."""
+        if self._loop.is_closed():
+            return
+        with contextlib.suppress(TimeoutError):  # something blocks the loop itself: its thread is abandoned
+            self.start(_cancel_others()).result(2 * _CANCEL_GRACE_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CANCEL_GRACE_S)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+def wait_for_result(future: Future[T]) -> T:
+    """The result of a future; Ctrl-C always interrupts the wait."""
+    while not wait((future,), _POLL_S).done:
+        pass
+    return future.result()
+
+
+async def _cancel_others() -> None:
+    loop = asyncio.get_running_loop()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        # Later exceptions are irrelevant.
+        loop.set_exception_handler(lambda _loop, _context: None)
+        await asyncio.wait(others, timeout=_CANCEL_GRACE_S)
+    await loop.shutdown_asyncgens()

@@ -7,24 +7,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from ..core.errors import BadTypeError, BadValueError, JudgeError
-from ..core.resources import Use, parse_use, resolve
+from ..core.registry import Use, parse_use, resolve
+from ..errors import BadTypeError, BadValueError, JudgeError
 from .critic import Critic, JudgeClient, Judgement, JudgeRequest, LLMCritic, StructuredCritic
-from .entailment import EntailmentFunction, NliModel
+from .nli import EntailmentFunction, NliModel
 from .prompting import Prompt, built_in_prompt
-from .ratings import critic_signature, gather_all, returns_number_only
-from .scale import Scale
-
-__all__ = [
-    "STATEMENTS_PER_REQUEST",
-    "SupportLevel",
-    "SupportVerdict",
-    "Verifier",
-    "check_support",
-    "parse_verifier",
-    "resolve_verifier",
-    "verifier_name",
-]
+from .ratings import Scale, critic_signature, gather_all, returns_number_only
 
 STATEMENTS_PER_REQUEST = 20
 """Statements per request: judges lose count in longer lists."""

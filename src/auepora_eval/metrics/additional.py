@@ -1,10 +1,9 @@
 """Latency, diversity and robustness metrics in one place (re-exports)."""
 
 from .abstention import NegativeRejectionRate
-from .counterfactual import CounterfactualConsistency
 from .diversity import DistinctN, DistinctShare, IntraListDiversity, ResponseDiversity
 from .latency import MeanLatency, QuantileLatency, Throughput
-from .noise_robustness import NoiseRobustness
+from .robustness import CounterfactualConsistency, NoiseRobustness
 
 __all__ = [
     "CounterfactualConsistency",

@@ -12,30 +12,27 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number
-from ..core.errors import BadTypeError, BadValueError
-from ..core.judged_metric import judged_parts
-from ..core.metrics_base import BatchMetric, RunInfo, with_conventions
+from ..core.metrics_base import BatchMetric, RunInfo, apply_failure_policy, with_conventions
 from ..core.reduce import Clusters
 from ..core.registry import metric, register
 from ..core.scores import Score, Scores, Status
-from ..core.scoring import apply_failure_policy
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..errors import BadTypeError, BadValueError
 from ..features.refusals import is_unanswerable, refusals, unanswerable
-from ..stats.interval import mean_interval
-from .answer_base import require_count
-from .derivations_wrappers import inner_score
-from .gold_hit import GoldHitAtK
-from .refusal_base import RefusalDetectionMetric
+from ..judge.metric import judged_parts
+from ..stats.intervals import mean_interval
+from .abstention import RefusalDetectionMetric
+from .base import require_count
 from .wrappers import (
     ComputedReducer,
+    GoldHitAtK,
     as_batch_metric,
+    inner_score,
     inner_scores,
     inner_signature_options,
     is_paired_metric,
     require_in_range,
 )
-
-__all__ = ["CAUSES", "FailureAttribution", "attribute_failures"]
 
 CAUSES = {
     "not_returned": "no relevant document was returned at all",

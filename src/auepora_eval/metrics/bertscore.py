@@ -11,32 +11,31 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.errors import BadTypeError, BadValueError
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
+from ..errors import BadTypeError, BadValueError
 from ..features.embeddings import UNUSABLE_REASONS
 from ..features.texts import answers, reference_texts
-from ..semantic.bertscore import (
+from ..models.bertscore import (
     BEST_LAYERS,
     Baseline,
+    MatchedPairs,
+    TokenMatches,
     baseline_name,
     document_frequencies,
     idf_weights,
     load_encoder,
+    match_pairs,
     read_baseline,
+    token_weights,
     uniform_weights,
+    weighted_means,
 )
-from ..semantic.devices import Device, Precision
-from ..semantic.encoding import OUT_OF_MEMORY
-from ..semantic.greedy_matching import MatchedPairs, TokenMatches, match_pairs, token_weights, weighted_means
-from ..semantic.models import ModelSource
-from ..semantic.token_encoder import TokenEncoder
-from .answer_base import SkipMasks, require_bool, require_choice
-from .base import signature_number
-from .semantic_base import SemanticMetricBase, note_truncation
-
-__all__ = ["BertScoreMetric"]
+from ..models.encoding import OUT_OF_MEMORY, TokenEncoder
+from ..models.loading import Device, ModelSource, Precision
+from .base import SkipMasks, require_bool, require_choice, signature_number
+from .semantic import SemanticMetricBase, note_truncation
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

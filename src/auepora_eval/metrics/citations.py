@@ -11,17 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, join_items
-from ..core.errors import BadTypeError, BadValueError
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
+from ..errors import BadTypeError, BadValueError
 from ..features.rankings import parse_level
-from ..text.citation_marks import require_ids
+from ..text.sentences import require_ids
 from .base import ConfiguredMetric
 from .ranking import relevant_ids
-
-__all__ = ["CitationCoverage", "CitationGoldPrecision", "CitationGoldRecall", "cited_ids"]
 
 _NO_CITATIONS = "this system gives no citations, neither for the answer nor for its sentences"
 

@@ -1,19 +1,29 @@
-"""Context quality by a judge: average precision of documents, and the proportion of needed sentences."""
+"""Context quality and answer relevance by a judge: useful documents, needed sentences, reverse questions."""
 
 from __future__ import annotations
 
+import asyncio
+import math
 from abc import abstractmethod
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from ..core.batch import Batch
 from ..core.metrics_base import RunInfo
-from ..core.registry import register
-from ..core.resources import parse_use
-from ..core.scores import Score
+from ..core.registry import parse_use, register
+from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..judge.claims import require_structured_critic
+from ..errors import BadValueError
+from ..features.embeddings import MODEL_ROUNDING, TextVectors, embed_texts, text_cosines
 from ..judge.critic import Critic, JudgeClient
-from ..judge.document_judgements import judge_needed_sentences, judge_usefulness
+from ..judge.extraction import (
+    GeneratedQuestions,
+    generate_questions,
+    judge_needed_sentences,
+    judge_usefulness,
+    require_structured_critic,
+)
 from ..judge.prompting import Prompt, resolve_prompt
 from ..judge.ratings import (
     Rating,
@@ -25,13 +35,14 @@ from ..judge.ratings import (
     resolve_critic,
     run_repeats,
 )
+from ..judge.session import SharedJudgeClient
+from ..models.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
+from ..models.loading import find_installed_model
 from ..text.sentences import split_sentences
-from .answer_base import require_choice
-from .claim_verdicts import average_precision, proportion
+from .base import require_choice, require_count
+from .judged_base import RepeatedJudgementMetric, SharedJudgementMixin, average_precision, proportion
 from .ranking import check_k
-from .shared_judgements import SharedJudgementMixin
-
-__all__ = ["JudgedContextPrecision", "JudgedContextRelevance"]
+from .semantic import note_truncation
 
 
 @dataclass(frozen=True)
@@ -256,3 +267,205 @@ class JudgedContextRelevance(_JudgedContext):
             for doc_id, text in texts
         )
         return float(proportion([one for document in marked for one in document]))
+
+
+# --- answer relevance by reverse questions: generated from the answer and compared with the query --------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _GuessedQuestions(Score):
+    """A placeholder score with the generated questions from which it follows."""
+
+    guesses: tuple[GeneratedQuestions, ...] = ()
+    requested: int = 0
+
+
+@register("reverse_question_relevance")
+@dataclass(frozen=True)
+class ReverseQuestionRelevance(RepeatedJudgementMetric):
+    r"""Mean cosine of the query's vector with those of questions that a judge generates from the answer.
+
+    .. math:: \frac{1}{n} \cdot \sum_i \text{cos}(v(\text{query}), v(q_i))
+
+    The critic sees only the answer and writes `n` questions that it answers; those of a relevant answer are similar to
+    the query. Whether the answer is true does not matter. `embed_fn` computes the vectors, as for
+    `embedding_similarity`; the default is the installed sentence model, if there is one. An answer that the judge calls
+    noncommittal scores 0, as in ragas' code; its paper has no such rule. The option `noncommittal` may be `skip`, which
+    leaves such answers out, or `ignore`, which scores them like all others. ragas asks `n` times for one question, and
+    an answer counts as noncommittal if any of the replies says so, in later versions if all do; here one reply contains
+    all questions. An empty answer scores 0, and no judge is called. A failed answer counts as -1, the worst a cosine
+    can be.
+    """
+
+    # Critics need not be hashable; metrics are compared by equality.
+    critic: Any = field(default=None, hash=False)
+    """The judge: a structured critic, or ``{use: NAME}`` in a plan."""
+    embed_fn: Any = None
+    """The embedder; the installed sentence model by default."""
+    n: int = field(default=3, kw_only=True)
+    """The number of generated questions."""
+    noncommittal: Literal["zero", "skip", "ignore"] = field(default="zero", kw_only=True)
+    """The treatment of noncommittal answers."""
+    prompt: Any = field(default=None, kw_only=True)
+    """A custom prompt: the path of a file, or a ``Prompt``."""
+    own_prompt: Prompt | None = field(init=False, repr=False, default=None)
+    """The custom prompt, loaded."""
+
+    range = (-1.0, 1.0)
+    prompt_names: ClassVar[tuple[str, ...]] = ("reverse_questions",)
+    target = TargetCategory.GENERATION_RELEVANCE
+    python_options: ClassVar[frozenset[str]] = frozenset({"critic"})  # on the command line --judge-model names it
+    reads: ClassVar[frozenset[str]] = frozenset({"response"})
+    reference: ClassVar[str] = "Es et al. 2023 (RAGAS)"
+    output_skips: ClassVar[frozenset[str]] = frozenset({"noncommittal"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "empty_query": "the query has no text",
+        "no_response": "no answer was asked for",
+        "noncommittal": "the answer evades, and such answers are to be skipped",
+    }
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "critic", parse_use(self.critic))
+        require_critic(self.critic)
+        if self.embed_fn is not None:
+            object.__setattr__(self, "embed_fn", parse_embedder(self.embed_fn))
+        require_count("n", self.n)
+        require_choice("noncommittal", self.noncommittal, ("zero", "skip", "ignore"))
+        if self.prompt is not None:
+            object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise=self.prompt_names[0]))
+        super().__post_init__()
+
+    @property
+    def prompt_used(self) -> Prompt:
+        """The prompt in use."""
+        return self.own_prompt or resolve_prompt(None, otherwise=self.prompt_names[0])
+
+    @property
+    def count_names(self) -> tuple[str, ...]:
+        """The numbers of noncommittal answers and of truncated texts."""
+        return "num_noncommittal", "num_truncated"
+
+    @property
+    def rounding(self) -> float:
+        """The rounding tolerance of a model."""
+        return MODEL_ROUNDING
+
+    def embedder(self) -> Any:
+        """The embedder option: the given one, or the installed sentence model."""
+        if self.embed_fn is not None:
+            return self.embed_fn
+        installed = find_installed_model()
+        return None if installed is None else parse_embedder(installed)
+
+    def require_ready(self) -> None:
+        """Raise unless a judge and an embedder are available."""
+        self._question_critic()
+        require_embedder(self._require_embedder())
+        super().require_ready()
+
+    def _require_embedder(self) -> Any:
+        found = self.embedder()
+        if found is None:
+            raise BadValueError(
+                f"metric '{self.name}' needs an embedder: give embed_fn, such as "
+                "{sentence_transformers: {model: PATH}}"
+            )
+        return found
+
+    def _question_critic(self) -> Critic:
+        critic = resolve_critic(self.critic, self.name)
+        require_structured_critic(critic, self.name, "questions")
+        return critic
+
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """Skips empty queries."""
+        return None if sample.query.strip() else "empty_query"
+
+    def signature_options(self) -> dict[str, str]:
+        """The judge, the number of questions, the embedder, and the treatment of noncommittal answers."""
+        embedder = self.embedder()
+        return {
+            "critic": critic_signature(self.critic),
+            "prompt": self.prompt_used.id,
+            "embed": "none" if embedder is None else embedder_name(embedder),
+            "n": str(self.n),
+            **({} if self.noncommittal == "zero" else {"noncommittal": self.noncommittal}),
+        }
+
+    # --- run on the event loop of the judges
+    # ------------------------------------------------------------------------------
+
+    async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
+        """Outcomes without cosines, and the generated questions."""
+        self._question_critic()  # raise once, not for every sample
+        shared = SharedJudgeClient(batch, judge, self.name)
+        outcomes = await asyncio.gather(
+            *(
+                self._ascore_checked(batch, sample, output, shared, answered=answered)
+                for sample, output, answered in self.rows(batch)
+            )
+        )
+        batch.feature(self._key, lambda _: outcomes)
+        return Scores.from_list(list(outcomes))
+
+    @property
+    def _key(self) -> Hashable:
+        return "reverse questions", self, self.active_conventions
+
+    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
+        """The questions generated from one answer."""
+        assert output.response is not None  # outputs without a response are skipped before
+        answer, critic = output.response.text, self._question_critic()
+        if not answer.strip():
+            return Score(0.0)
+
+        async def once(repeat: int) -> GeneratedQuestions:
+            request_options = {"metric": self.name, "sample_id": sample.sample_id}
+            return await generate_questions(
+                judge, critic, answer, count=self.n, prompt=self.prompt_used, repeat=repeat, **request_options
+            )
+
+        guesses, requested = await run_repeats(judge, once)
+        return _GuessedQuestions(0.0, guesses=tuple(guesses), requested=requested)
+
+    # --- run where all embedders run -------------------------------------------------------------------------
+
+    def score(self, batch: Batch) -> Scores:
+        """The mean cosine of each answer's questions with the query."""
+        super().score(batch)  # judges now, unless it was done before
+        outcomes: Sequence[Score] = batch.known(self._key) or []
+        rows = [
+            self._texts(sample.query, outcome) if isinstance(outcome, _GuessedQuestions) else []
+            for sample, outcome in zip(batch.samples, outcomes, strict=True)
+        ]
+        vectors = embed_texts(batch, resolve_embedder(self._require_embedder()), rows) if any(rows) else TextVectors({})
+        outcomes_with_cosines = [
+            self._score_guesses(sample.query, outcome, vectors) if isinstance(outcome, _GuessedQuestions) else outcome
+            for sample, outcome in zip(batch.samples, outcomes, strict=True)
+        ]
+        scores = self.to_scores(outcomes_with_cosines)
+        note_truncation(batch, self.name, self.count_column(scores, "num_truncated"))
+        return scores
+
+    def _texts(self, query: str, guessed: _GuessedQuestions) -> list[str]:
+        """The texts to embed; questions from noncommittal answers only if they are scored."""
+        relevant = [one for one in guessed.guesses if self.noncommittal == "ignore" or not one.noncommittal]
+        return [query, *(question for one in relevant for question in one.questions)] if relevant else []
+
+    def _score_guesses(self, query: str, guessed: _GuessedQuestions, vectors: TextVectors) -> Score:
+        ratings: list[Rating] = []
+        for guess in guessed.guesses:
+            if guess.noncommittal and self.noncommittal != "ignore":
+                if self.noncommittal == "zero":
+                    ratings.append(Rating((0.0,), counts=(1.0, 0.0)))
+                continue
+            cosines = text_cosines(vectors, [(query, one) for one in guess.questions])
+            problem = next(filter(None, cosines.problems), None)
+            if problem is not None:
+                return Score.fail(problem)
+            mean = math.fsum(cosines.values) / len(guess.questions)
+            cut = sum(map(vectors.was_cut, {query, *guess.questions}))
+            ratings.append(Rating((mean,), counts=(float(guess.noncommittal), float(cut))))
+        if not ratings:
+            return Score.skip("noncommittal")
+        return self.score_ratings(RatingSet(tuple(ratings), guessed.requested - len(guessed.guesses) + len(ratings)))

@@ -10,19 +10,6 @@ from typing import Literal
 from ..core.derivation import Cell, Derivation, DerivationBuilder, format_number, join_items
 from .ranking import Gold, average_tied_gains, relevance_gain, relevant_ids
 
-__all__ = [
-    "RankedQuery",
-    "aqwv_steps",
-    "average_precision_steps",
-    "f1_steps",
-    "hit_rate_steps",
-    "mrr_steps",
-    "ndcg_steps",
-    "precision_steps",
-    "r_precision_steps",
-    "recall_steps",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class RankedQuery:

@@ -12,36 +12,80 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
-from ..core.general_derivation import sample_outcome
-from ..core.metrics_base import RunInfo
+from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
+from ..core.metrics_base import RunInfo, sample_outcome
 from ..core.reduce import Clusters, Fold, Mean, Reducer
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..features.embeddings import (
     MODEL_ROUNDING,
     NO_VECTOR,
     UNUSABLE_REASONS,
     Vector,
+    cosines_to_others,
     document_vector,
     embed_texts,
     list_cosines,
+    word_cosines_to_others,
 )
 from ..features.texts import answers, no_response, token_ids
-from ..semantic.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
-from ..stats.distances import cosines_to_others, word_cosines_to_others
-from ..stats.interval import Interval
+from ..models.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
+from ..stats.intervals import Interval
 from ..text.ngrams import DistinctNgramCounter, distinct_ngrams, ngram_counts
 from ..text.tokenizers import plain_words, word_tokenizer
 from ..text.vocabulary import Vocabulary
-from .answer_base import AnswerMetric, require_count
-from .base import ConfiguredMetric
-from .derivations_diversity import answer_distance_steps, list_distance_steps
-from .derivations_text import distinct_steps
+from .base import AnswerMetric, ConfiguredMetric, require_count
+from .derivations_text import add_words_step, distinct_steps
 from .overlap import ngrams
 
-__all__ = ["DistinctN", "DistinctShare", "IntraListDiversity", "MeanOfPairs", "ResponseDiversity"]
+# --- derivations of diversity: the cosines of documents, or of answers, pair by pair ---------------------------------
+
+
+def list_distance_steps(documents: Sequence[Document], mean: float, value: float) -> Derivation:
+    """One minus the mean cosine over all pairs of documents."""
+    rows: list[tuple[Cell, ...]] = []
+    for at, one in enumerate(documents):
+        for before, other in enumerate(documents[:at]):
+            first, second = document_vector(other), document_vector(one)
+            if not isinstance(first, str) and not isinstance(second, str):
+                cosine = math.fsum(a * b for a, b in zip(first.tolist(), second.tolist(), strict=True))
+                rows.append((before + 1, other.doc_id, at + 1, one.doc_id, cosine))
+    steps = DerivationBuilder().table(
+        "Every pair of documents, and the cosine of their vectors",
+        ("rank", "document", "rank", "with", "cosine"),
+        rows,
+    )
+    steps.add_step(f"Their mean, over {len(rows)} pairs: {format_number(mean)}", mean)
+    return steps.finish_with_value(f"1 − {format_number(mean)}", value)
+
+
+def answer_distance_steps(
+    sample_id: str, answer: str, pairs: Sequence[tuple[EvaluationSample, SystemOutputs | None]], value: float
+) -> Derivation:
+    """One minus the mean cosine of an answer with all others, as bags of words."""
+    words = Counter(plain_words(answer))
+    steps = add_words_step(
+        DerivationBuilder().add_step(f"The answer: {quote_text(answer)}"), "Normalised", list(words.elements())
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for sample, output in pairs:
+        if sample.sample_id == sample_id or output is None or output.error is not None or output.response is None:
+            continue
+        other = Counter(plain_words(output.response.text))
+        if other:
+            rows.append((sample.sample_id, _cosine(words, other)))
+    rows.sort(key=lambda row: -float(row[1] or 0.0))
+    steps.table("The cosine with every other answer, the most alike first", ("answer of", "cosine"), rows)
+    return steps.finish_with_value(f"1 − their mean over {len(rows)} answers", value)
+
+
+def _cosine(one: Counter[str], other: Counter[str]) -> float:
+    squares = sum(n * n for n in one.values()) * sum(n * n for n in other.values())
+    return sum(n * other[word] for word, n in one.items()) / math.sqrt(squares)
+
+
+# --- diversity: variety of the answers of a run, and of the documents returned for a question ------------------------
 
 
 class DistinctShare(Reducer):

@@ -9,19 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ..core.errors import BadTypeError, BadValueError, did_you_mean
-from ..core.registry import register
-from ..core.resources import Use
+from ..core.registry import Use, register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..errors import BadTypeError, BadValueError, did_you_mean
 from ..features.texts import Source
 from ..judge.critic import LLMCritic
 from ..judge.prompting import built_in_prompt
-from ..judge.ratings import SCORE, RatingPrompt, question_frames, returns_number_only
-from ..judge.scale import Scale
-from .answer_base import require_choice
-from .base import signature_number
-from .critic_base import CriticMetric
+from ..judge.ratings import SCORE, RatingPrompt, Scale, question_frames, returns_number_only
+from .base import require_choice, signature_number
+from .judged_base import CriticMetric
 from .ranking import check_k
 
 __all__ = ["LLMAnswerQuality", "LLMCritic", "LLMFaithfulnessScore"]

@@ -12,7 +12,8 @@ or several strings, and return ``None`` if the measure does not apply or the ans
 from functools import partial
 
 from ..core.conventions import PRESETS
-from . import answer_match, generation_semantic, grounding, rouge
+from . import answer_match, grounding, rouge
+from . import semantic as generation_semantic
 from .overlap import (
     answer_relevance,
     exact_match,

@@ -2,8 +2,7 @@
 
 from .answer_match import AnswerRelevance, Containment, ExactMatch, TokenF1
 from .bertscore import BertScoreMetric
-from .bleu import BleuScore
-from .chrf import ChrF
+from .bleu_chrf import BleuScore, ChrF
 from .rouge import Rouge1, Rouge2, RougeL, RougeLAnswer, RougeLsum, RougeScores
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import index
 from typing import Final, Literal, SupportsIndex
 
-from ..core.errors import BadTypeError, BadValueError
+from ..errors import BadTypeError, BadValueError
 from .ranking import check_k
 
 __all__ = ["ALL", "OPTIONAL_K", "PRIMARY_K", "CutOff", "compute_k_eff", "cut_of"]

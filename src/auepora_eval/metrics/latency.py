@@ -14,18 +14,15 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number
-from ..core.errors import BadValueError
 from ..core.metrics_base import RunInfo, SampleMetric
 from ..core.reduce import Clusters, Fold, Reducer, SumsReducer, counted_values
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import STARTED, EvaluationSample, SystemOutputs, TargetCategory
-from ..stats.interval import Interval
-from ..stats.quantile import quantile_interval, quantile_of, quantile_rank
-from .answer_base import require_choice, require_count
-from .base import ConfiguredMetric, signature_number
-
-__all__ = ["AnswerRate", "ClockRate", "MeanLatency", "Quantile", "QuantileLatency", "Throughput"]
+from ..errors import BadValueError
+from ..stats.bootstrap import quantile_interval, quantile_of, quantile_rank
+from ..stats.intervals import Interval
+from .base import ConfiguredMetric, require_choice, require_count, signature_number
 
 # Keys that can stand between the brackets of a metric name and be parsed again.
 _TIMING_KEY = re.compile(r"[^\s\[\],|@](?:[^\[\],|@]*[^\s\[\],|@])?")

@@ -14,17 +14,15 @@ from ..core.batch import Batch
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.model_cache import InferenceFailure
+from ..features.embeddings import InferenceFailure
 from ..features.texts import answers, evidence_texts
-from ..judge.entailment import require_threshold
-from ..semantic.devices import Device, Precision
-from ..semantic.pairs import PairModel, entailment_index, pair_logits
+from ..judge.nli import require_threshold
+from ..models.embedders import PairModel, entailment_index, pair_logits
+from ..models.loading import Device, Precision
 from ..text.sentences import split_sentences
-from .answer_base import AnswerMetric, require_choice
+from .base import AnswerMetric, require_choice
 from .ranking import check_k
-from .semantic_base import note_truncation, problem_masks
-
-__all__ = ["NliGrounding"]
+from .semantic import note_truncation, problem_masks
 
 Floats = npt.NDArray[np.float64]
 

@@ -10,30 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from ..text.lcs import lcs_length, lcs_positions
-from ..text.rouge_tokens import rouge_tokens
-from ..text.stopwords import STOP_WORDS
-from ..text.tokenizers import plain_words, squad_words
-
-__all__ = [
-    "Overlap",
-    "answer_relevance",
-    "bag_f1",
-    "contains_any",
-    "drop_empty_references",
-    "exact_match",
-    "f_measure",
-    "hallucination_rate",
-    "ngrams",
-    "rouge_l",
-    "rouge_l_f1",
-    "rouge_lsum",
-    "rouge_n",
-    "support_coverage",
-    "support_density",
-    "supported_ngrams",
-    "token_f1",
-]
+from ..text.ngrams import lcs_length, lcs_positions
+from ..text.tokenizers import STOP_WORDS, plain_words, rouge_tokens, squad_words
 
 Tokenize = Callable[[str], list[str]]
 Texts = str | Iterable[str]

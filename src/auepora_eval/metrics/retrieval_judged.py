@@ -1,5 +1,4 @@
-"""Ranking metrics that use relevance judgements: bpref, Judged@k, accuracy over candidates, RBP with its residual,
-ERR."""
+"""Ranking metrics that use relevance judgements: bpref, Judged@k, accuracy, RBP with its residual, ERR."""
 
 from __future__ import annotations
 
@@ -12,20 +11,137 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import Derivation
-from ..core.errors import BadTypeError, BadValueError
+from ..core.derivation import Cell, Derivation, format_number, join_items
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..errors import BadTypeError, BadValueError
 from ..features.hits import GoldPositions, gold_positions, hits, hits_within, sum_by_query
 from ..features.rankings import judged_rankings, rankings
 from .base import RankingMetric, signature_number
-from .derivations_judged import accuracy_steps, bpref_steps, err_steps, judged_steps, rbp_steps
-from .derivations_ranking import RankedQuery
-from .judged_ranking import accuracy_at_k, bpref, err_at_k, judged_at_k, rbp, rbp_residual, relevance_levels
-from .ranking import Gold, check_k
+from .derivations_ranking import RankedQuery, format_fraction
+from .ranking import (
+    Gold,
+    accuracy_at_k,
+    bpref,
+    check_k,
+    err_at_k,
+    judged_at_k,
+    judged_ids,
+    rbp,
+    rbp_residual,
+    relevance_levels,
+)
 
-__all__ = ["RBP", "AccuracyAtK", "BPref", "ERRAtK", "JudgedAtK"]
+# --- derivations of ranking metrics that use relevance judgements: bpref, Judged@k, accuracy, RBP, ERR ---------------
+
+
+def bpref_steps(query: RankedQuery) -> Derivation:
+    """The number of judged non-relevant documents above each hit."""
+    steps, relevant = query.first_steps(None), query.relevant
+    other = judged_ids(query.levels) - relevant
+    steps.add_step(f"Judged and not relevant: {join_items(sorted(other))}; |N| = {len(other)}", len(other))
+    if not relevant:
+        return steps.finish("Nothing is relevant: 0", 0.0)
+    above, total = 0, 0.0
+    rows: list[tuple[Cell, ...]] = []
+    for doc_id in dict.fromkeys(query.ranked):
+        if doc_id in other:
+            above += 1
+        elif doc_id in relevant:
+            worth = 1.0 - min(above, len(relevant)) / min(len(other), len(relevant)) if above else 1.0
+            total += worth
+            rows.append((doc_id, above, worth))
+    steps.table(
+        "Each hit adds 1 − min(n, |G|) / min(|N|, |G|), n being the judged non-relevant documents above it",
+        ("document", "n above", "adds"),
+        rows,
+    )
+    return steps.finish_with_value(
+        f"bpref: the sum over |G| = {format_fraction(total, len(relevant))}", total / len(relevant)
+    )
+
+
+def judged_steps(query: RankedQuery, k: int) -> Derivation:
+    """Judged positions over positions."""
+    judged = judged_ids(query.levels)
+    seen, rows = set[str](), []
+    for rank, doc_id in enumerate(query.ranked[:k], start=1):
+        counts = doc_id in judged and doc_id not in seen
+        rows.append((rank, doc_id, query.levels.get(doc_id), "judged" if counts else ""))
+        if counts:
+            seen.add(doc_id)
+    steps = query.first_steps(k).table("Which of them were judged", ("rank", "document", "level", "judged"), rows)
+    positions = min(k, len(query.ranked))
+    if not positions:
+        return steps.finish("Nothing was returned: 0", 0.0)
+    return steps.finish_with_value(
+        f"Judged positions / min(k, returned) = {format_fraction(len(seen), positions)}", len(seen) / positions
+    )
+
+
+def accuracy_steps(query: RankedQuery, k: int) -> Derivation:
+    """Right decisions over judged documents."""
+    relevant, chosen = query.relevant, set(query.ranked[:k])
+    pool = judged_ids(query.levels) | relevant
+    rows = [
+        (
+            doc_id,
+            query.levels.get(doc_id),
+            "relevant" if doc_id in relevant else "not relevant",
+            "within" if doc_id in chosen else "outside",
+            "right" if (doc_id in relevant) == (doc_id in chosen) else "wrong",
+        )
+        for doc_id in sorted(pool)
+    ]
+    steps = query.first_steps(k).table(
+        f"Every judged document: relevant ones belong within {k}, the others outside",
+        ("document", "level", "judged", "where", ""),
+        rows,
+    )
+    right = len(relevant & chosen) + len(pool - relevant - chosen)
+    if not pool:
+        return steps.finish("Nothing was judged: 0", 0.0)
+    return steps.finish_with_value(
+        f"Right decisions / judged documents = {format_fraction(right, len(pool))}", right / len(pool)
+    )
+
+
+def rbp_steps(query: RankedQuery, p: float) -> Derivation:
+    """The weights of the hits."""
+    total, rows = 0.0, []
+    for rank, doc_id in query.hits(None):
+        total += p ** (rank - 1)
+        rows.append((rank, doc_id, p ** (rank - 1)))
+    steps = query.first_steps(None).table(
+        f"Each hit weighs p^(rank − 1), with p = {format_number(p)}", ("rank", "document", "weight"), rows
+    )
+    steps.add_step(f"Their sum: {format_number(total)}", total)
+    return steps.finish_with_value(
+        f"RBP: (1 − p) · sum = {format_number(1.0 - p)} · {format_number(total)}", (1.0 - p) * total
+    )
+
+
+def err_steps(query: RankedQuery, k: int | None, max_grade: int) -> Derivation:
+    """At which position a reader is satisfied, and how likely."""
+    levels = dict(query.levels)
+    reading, total = 1.0, 0.0
+    rows: list[tuple[Cell, ...]] = []
+    for rank, doc_id in enumerate(query.ranked[:k], start=1):
+        level = max(levels.pop(doc_id, 0), 0)
+        satisfied = (2.0**level - 1.0) / 2.0**max_grade
+        total += reading * satisfied / rank
+        rows.append((rank, doc_id, level, satisfied, reading, reading * satisfied / rank))
+        reading *= 1.0 - satisfied
+    steps = query.first_steps(k).table(
+        f"s = (2^level − 1) / 2^{max_grade} satisfies a reader who is still reading; each adds reading · s / rank",
+        ("rank", "document", "level", "s", "still reading", "adds"),
+        rows,
+    )
+    return steps.finish_with_value("ERR: the sum", total)
+
+
+# --- ranking metrics that use relevance judgements: bpref, Judged@k, accuracy over candidates, RBP with its ... ------
 
 Ints = npt.NDArray[np.int64]
 

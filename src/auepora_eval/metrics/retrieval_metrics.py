@@ -12,7 +12,10 @@ are those of the other modules with these conventions bound.
 from functools import partial
 
 from ..core.conventions import PRESETS
-from . import ranking, retrieval_basic, retrieval_cost, retrieval_ranking
+from . import ranking
+from . import retrieval as retrieval_basic
+from . import retrieval as retrieval_cost
+from . import retrieval as retrieval_ranking
 from .ranking import aqwv_at_k, mrr_at_k, ndcg_at_k, recall_at_k
 
 __all__ = [

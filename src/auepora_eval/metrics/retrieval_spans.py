@@ -12,18 +12,15 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext
-from ..core.errors import BadTypeError, BadValueError
 from ..core.metrics_base import RunInfo
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
-from ..features.gold_match import ParentSpan, covered_characters
-from ..features.hits import reject_duplicates
+from ..errors import BadTypeError, BadValueError
+from ..features.hits import ParentSpan, covered_characters, reject_duplicates
 from ..features.rankings import rankings
 from .base import ConfiguredMetric
 from .ranking import check_k, relevant_ids
-
-__all__ = ["SpanIoUAtK", "SpanPrecisionAtK", "SpanRecallAtK", "covered_characters"]
 
 Floats = npt.NDArray[np.float64]
 Character = tuple[str, int]

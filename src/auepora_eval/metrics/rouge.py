@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.derivation import Derivation
-from ..core.errors import BadTypeError, BadValueError
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..errors import BadTypeError, BadValueError
 from ..features.texts import (
     answers,
     best_pairs,
@@ -26,22 +26,9 @@ from ..features.texts import (
 )
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import Tokenizer, rouge_tokenizer
-from .answer_base import ComparedMetric, overlap_scores, require_bool, require_choice
+from .base import ComparedMetric, overlap_scores, require_bool, require_choice
 from .derivations_text import rouge_steps
 from .overlap import Overlap, rouge_l, rouge_lsum, rouge_n
-
-__all__ = [
-    "Rouge1",
-    "Rouge1Query",
-    "Rouge2",
-    "Rouge2Query",
-    "RougeL",
-    "RougeLAnswer",
-    "RougeLQuery",
-    "RougeLsum",
-    "RougeLsumQuery",
-    "RougeScores",
-]
 
 TokenizerName = Literal["rouge_score", "unicode"]
 Integers = npt.NDArray[np.int64]

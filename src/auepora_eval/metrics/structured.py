@@ -5,26 +5,169 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
 from urllib.parse import quote
 
 import numpy as np
 
-from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
-from ..core.errors import BadTypeError, BadValueError
+from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, quote_text
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
-from ..text.casefolding import casefold_text
+from ..errors import BadTypeError, BadValueError
+from ..text.tokenizers import casefold_text
 from .base import ConfiguredMetric
-from .derivations_structured import fields_steps, label_steps, schema_steps
-from .json_schema import canonical_schema, compile_schema
 
-__all__ = ["FieldAccuracy", "LabelAccuracy", "StructuredValidity", "same_value"]
+# --- JSON schemas compiled to validators, cached; nothing is fetched -------------------------------------------------
+
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+def canonical_schema(schema: object) -> str:
+    """A schema as canonical JSON, the same for equal schemas."""
+    if not isinstance(schema, Mapping):
+        raise BadTypeError(f"a JSON schema is a mapping, not {schema!r:.80}")
+    try:
+        text = json.dumps(dict(schema), allow_nan=False)
+        _check_keys(schema)
+        return json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
+    except RecursionError:
+        raise BadValueError("the schema is nested too deeply") from None
+    except TypeError as error:
+        raise BadTypeError(f"the schema contains a value that JSON lacks: {error}") from None
+    except ValueError as error:
+        raise BadValueError(f"the schema contains a value that JSON lacks: {error}") from None
+
+
+def _check_keys(value: object) -> None:
+    """Raise for a key that is not a string: json would write YAML's bare ``no`` as "false"."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"the key {key!r}; put quotes around it")
+            _check_keys(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            _check_keys(inner)
+
+
+@lru_cache(maxsize=64)
+def compile_schema(text: str) -> Callable[[object], bool] | str:
+    """The validator of a schema given as canonical JSON, or an error message."""
+    from jsonschema import SchemaError
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import specification_with
+
+    schema = json.loads(text)
+    draft = schema.setdefault("$schema", "https://json-schema.org/draft/2020-12/schema")
+    kind = validator_for(schema, default=None) if isinstance(draft, str) else None
+    if kind is None:
+        return f"its '$schema' {draft!r:.80} is not a supported draft of JSON Schema"
+    try:
+        kind.check_schema(schema)
+        as_part, nothing = specification_with(draft).create_resource, Registry[Any]()
+        _check_references(
+            as_part(schema), nothing.resolver_with_root(as_part(schema)), as_part, kind.check_schema, set()
+        )
+        # By default a validator fetches missing references; this empty registry prevents it.
+        satisfies: Callable[[object], bool] = kind(schema, registry=nothing).is_valid
+        satisfies({})  # circular references fail on any object
+    except SchemaError as error:
+        return f"{error.message:.200} (at {error.json_path})"
+    except Unresolvable as error:
+        return f"the reference {error.ref!r} cannot be resolved; nothing is fetched, so put its target in '$defs'"
+    except RecursionError:
+        return "it is circular, or nested too deeply"
+    except ValueError as error:
+        return str(error)
+    return satisfies
+
+
+def _check_references(
+    part: Any, resolver: Any, as_part: Callable[[Any], Any], check: Callable[[Any], None], visited: set[int]
+) -> None:
+    """Resolve every reference in a part of a schema, so that unresolvable ones fail before any answer is read."""
+    from referencing.exceptions import Unresolvable
+
+    schema = part.contents
+    if not isinstance(schema, Mapping) or id(schema) in visited:
+        return
+    visited.add(id(schema))
+    for name in [schema[keyword] for keyword in _REFERENCES if keyword in schema]:
+        if not isinstance(name, str):
+            raise ValueError(f"the reference {name!r:.80} is not a string")
+        try:
+            target = resolver.lookup(name)
+        except Unresolvable:
+            raise Unresolvable(ref=name) from None  # with the whole reference
+        if not isinstance(target.contents, (dict, bool)):
+            raise ValueError(f"the reference '{name}' does not lead to a schema")
+        check(target.contents)  # the target may lie outside any schema keyword
+        _check_references(as_part(target.contents), target.resolver, as_part, check, visited)
+    for inner in part.subresources():
+        _check_references(inner, resolver.in_subresource(inner), as_part, check, visited)
+
+
+# --- derivations of structured answers: expected and given values, field by field ------------------------------------
+
+
+def to_json(value: Any) -> str:
+    """A value as JSON."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def label_steps(field: str, expected: Any, given: Any, response: Response, same: bool) -> Derivation:
+    """Whether the labels are the same."""
+    steps = DerivationBuilder().add_step(f"Expected under {quote_text(field)}: {to_json(expected)}")
+    if response.structured is None:
+        steps.add_step(
+            f"The answer is not structured, so that its whole text is the label: {quote_text(response.text)}"
+        )
+    else:
+        steps.add_step(f"Given under {quote_text(field)}: {to_json(given)}")
+    return steps.finish("They are equal: 1" if same else "They are not equal: 0", float(same))
+
+
+def fields_steps(
+    expected: Mapping[str, Any], given: Any, text: str, same: Callable[[object, object], bool]
+) -> Derivation:
+    """The proportion of expected fields with an equal value."""
+    if not isinstance(given, Mapping):
+        return DerivationBuilder().add_step(f"The answer: {quote_text(text)}").finish("It is no object: 0", 0.0)
+    rows = [
+        (
+            name,
+            to_json(value),
+            to_json(given[name]) if name in given else "not there",
+            "right" if name in given and same(value, given[name]) else "wrong",
+        )
+        for name, value in expected.items()
+    ]
+    right = sum(row[3] == "right" for row in rows)
+    steps = DerivationBuilder().table("Every expected field", ("field", "expected", "given", ""), rows)
+    return steps.finish_with_value(f"Right / expected = {right} / {len(rows)}", right / len(rows))
+
+
+def schema_steps(answer: Any, schema: str, fits: bool) -> Derivation:
+    """Whether the answer satisfies the schema."""
+    steps = (
+        DerivationBuilder()
+        .add_step(f"The schema: {quote_text(schema)}")
+        .add_step(f"The answer, as JSON: {quote_text(to_json(answer))}")
+    )
+    if not isinstance(answer, dict):
+        return steps.finish("It is no object: 0", 0.0)
+    return steps.finish("It satisfies the schema: 1" if fits else "It does not satisfy the schema: 0", float(fits))
+
+
+# --- structured answers: label accuracy, field accuracy, and validity against a JSON schema --------------------------
 
 SLOTS = "slots"
 """The key of a structured reference for aliases of containment; not a field to compare."""

@@ -1,4 +1,4 @@
-"""Wrapper metrics: the base class, and ``SlicedMetric``, another metric on a subset of the samples."""
+"""Wrapper metrics: another metric on a subset of the samples, by retrieval hits, or by context noise."""
 
 from __future__ import annotations
 
@@ -6,35 +6,146 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext
-from ..core.errors import BadTypeError, BadValueError
-from ..core.metrics_base import BatchMetric, Metric, RunInfo, with_conventions, with_name
-from ..core.reduce import Reducer
+from ..core.conventions import function_name
+from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
+from ..core.family import FamilyKey, sort_by_id, with_family_keys
+from ..core.metrics_base import BatchMetric, Metric, RunInfo, apply_failure_policy, with_conventions, with_name
+from ..core.reduce import Clusters, Mean, Reducer, SumsReducer
 from ..core.registry import metric, register
 from ..core.scores import Score, Scores, Status
-from ..core.scoring import apply_failure_policy
-from ..core.signature import function_name
 from ..core.slices import group_names, sample_value
-from ..core.types import EvaluationSample, MetricResult, SystemOutputs
-from .base import ConfiguredMetric
-from .derivations_wrappers import inner_derivation, prepend_steps
+from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
+from ..errors import BadTypeError, BadValueError
+from ..features.hits import GoldRank, first_gold_rank, has_spans
+from ..judge.metric import judged_parts
+from .base import ConfiguredMetric, require_choice, require_count
+from .retrieval import HitRateAtK
 
-__all__ = [
-    "ComputedReducer",
-    "SlicedMetric",
-    "WrapperMetric",
-    "as_batch_metric",
-    "inner_scores",
-    "inner_signature_options",
-    "is_paired_metric",
-    "require_in_range",
-]
+# --- whether a relevant document is among the first k, by id, or by span where ids do not match ----------------------
+
+
+@dataclass(frozen=True)
+class GoldHitAtK(HitRateAtK):
+    """A hit as other metrics use it: `hit_rate@k`, and for gold with spans also a hit by span.
+
+    It has the name and the signature of `hit_rate@k`, to which it is equal if gold has no spans.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "name", HitRateAtK(self.k).name)
+
+    def score(self, batch: Batch) -> Scores:
+        """Whether there is a hit; spans are compared only if gold has some."""
+        scores = super().score(batch)
+        rows = [row for row, sample in enumerate(batch.samples) if has_spans(sample)]
+        if not rows:
+            return scores
+        values = np.array(scores.values)
+        for row in rows:
+            values[row] = float(self._hits(batch.samples[row], batch.outputs[row]))
+        return scores.with_values(values)
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The plain definition."""
+        by_id = super().reference_score(sample, output)
+        if by_id.status is not Status.SCORED or not has_spans(sample):
+            return by_id
+        return Score(float(self._hits(sample, output)))
+
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
+        """The derivation by ids, or the rank that completes a gold span."""
+        found = self._rank(sample, output) if has_spans(sample) else None
+        if found is None or found.by == "id":
+            return super().derivation(sample, output, around)
+        if found.rank is None:
+            sentence = "No gold id is among those returned, and no gold span is covered by half"
+        else:
+            sentence = f"No gold id is among those returned; at rank {found.rank} half of a gold span is covered"
+        hit = float(self._hits(sample, output))
+        return (
+            DerivationBuilder()
+            .add_step(sentence)
+            .finish(f"So gold is {'' if hit else 'not '}among the first {self.k}: {hit:g}", hit)
+        )
+
+    def _rank(self, sample: EvaluationSample, output: SystemOutputs | None) -> GoldRank:
+        rules = self.active_conventions
+        return first_gold_rank(sample, output, min_relevance=rules.min_relevance, depth=rules.depth)
+
+    def _hits(self, sample: EvaluationSample, output: SystemOutputs | None) -> bool:
+        rank = self._rank(sample, output).rank
+        return rank is not None and (self.k is None or rank <= self.k)
+
+
+# --- derivations of wrapper metrics: the steps of the inner metric, and what follows from its value ------------------
+
+
+def prepend_steps(steps_before: DerivationBuilder, derivation: Derivation) -> Derivation:
+    """A derivation with steps prepended."""
+    steps = steps_before.extend(derivation)
+    return Derivation(steps.steps, derivation.value, derivation.general)
+
+
+def inner_score(
+    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
+) -> tuple[str, float | None]:
+    """The outcome of one sample under another metric, and the value it counts at."""
+    if _needs_model_call(metric, around):
+        return "not computed again", None
+    scores = apply_failure_policy(metric, Batch([sample], [output]))
+    return scores.outcomes[0], scores[0]
+
+
+def _needs_model_call(metric: BatchMetric, around: ExplainContext) -> bool:
+    """Whether computing it again would call a judge, or a model that must not be called."""
+    return any(True for _ in judged_parts(metric)) or (metric.asks_models and not around.may_call_models)
+
+
+def inner_derivation(
+    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
+) -> Derivation:
+    """The steps of another metric, if it has a score; else its outcome and value."""
+    if output is not None and (metric.is_paired or _needs_model_call(metric, around)):
+        return metric.derivation(sample, output, around)
+    outcome, value = inner_score(metric, sample, output, around)
+    if outcome == Status.SCORED.name.lower() and output is not None:
+        return metric.derivation(sample, output, around)
+    counts = "" if value is None else f", which counts as {format_number(value)}"
+    return DerivationBuilder().finish(f"{metric.name} of {sample.sample_id}: {outcome}{counts}", value)
+
+
+def add_inner_score_step(
+    steps: DerivationBuilder,
+    what: str,
+    metric: BatchMetric,
+    sample: EvaluationSample,
+    output: SystemOutputs | None,
+    around: ExplainContext,
+) -> float | None:
+    """Add a step with another metric's score of a sample; return the score."""
+    outcome, value = inner_score(metric, sample, output, around)
+    answer = output.response.text if output is not None and output.response is not None else ""
+    shown = (
+        outcome
+        if value is None
+        else format_number(value)
+        if outcome == "scored"
+        else f"{format_number(value)} ({outcome})"
+    )
+    steps.add_step(f"{what} {sample.sample_id}, answered with {quote_text(answer)}: {metric.name} = {shown}", value)
+    return value
+
+
+# --- wrapper metrics: the base class, and ``SlicedMetric``, another metric on a subset of the samples ----------------
 
 
 class ComputedReducer(Reducer):
@@ -312,3 +423,289 @@ class SlicedMetric(WrapperMetric):
         if isinstance(self.where, Mapping):  # unambiguous form
             where = json.dumps({path: sorted(group_names(wanted)) for path, wanted in self.where.items()})
         return {**super().signature_options(), "where": where.replace("|", "/")}
+
+
+# --- accuracy by context noise: any metric, broken down by the proportion of irrelevant documents --------------------
+
+_INSUFFICIENT = ("insufficient information", "信息不足")
+"""The phrases by which RGB's script detects a refusal; its prompts ask for them."""
+
+
+def noise_ratio(sample: EvaluationSample) -> float | None:
+    """The proportion of noise among the documents of a sample: ``None`` if missing, NaN if invalid."""
+    ratio = sample.labels.get("noise_ratio")
+    if ratio is None:
+        return None
+    if isinstance(ratio, (bool, np.bool_)) or not isinstance(ratio, (int, float, np.number)) or not 0 <= ratio <= 1:
+        return math.nan
+    return float(ratio)
+
+
+def declares_insufficient(output: SystemOutputs | None) -> bool:
+    """Whether RGB's script counts an answer as a refusal: the phrase occurs anywhere, case-sensitive."""
+    if output is None or output.response is None:
+        return False
+    return any(words in output.response.text for words in _INSUFFICIENT)
+
+
+class _BaseReducer(Reducer):
+    """The base metric's reducer, for metrics that read keys: here a key is (noise ratio, base key)."""
+
+    def __init__(self, reducer: Reducer) -> None:
+        self.reducer = reducer
+        self.name = reducer.name
+
+    def value(self, scores: Scores) -> float:
+        """The base metric's value over the same samples."""
+        own = None if scores.keys is None else tuple(key and key.payload[1] for key in scores.keys)
+        return self.reducer.value(replace(scores, keys=own))
+
+
+@register("context_noise_accuracy")
+@dataclass(frozen=True)
+class ContextNoiseAccuracy(WrapperMetric):
+    r"""How often the answer is right although some of the documents given to the system are noise.
+
+    .. math:: M(\{s : s \text{ has a noise ratio}\})
+
+    `labels["noise_ratio"]` is the proportion of noise among the documents, from 0 to 1. The value is that of the base
+    metric M over all samples that have one; `details["by_noise_ratio"]` has value, interval and number of samples for
+    each ratio, in ascending order. An invalid ratio is a failed measurement (`bad_noise_ratio`). With
+    `insufficient="rgb_script"` an answer that contains "insufficient information" is wrong, but right if all documents
+    are noise, as RGB's script counts; by default it is judged by M like any other.
+    """
+
+    base: Any = "containment"
+    insufficient: Literal["judged", "rgb_script"] = "judged"
+
+    target = TargetCategory.NOISE_ROBUSTNESS
+    reads: ClassVar[frozenset[str]] = frozenset({"response"})
+    handles_failures: ClassVar[bool] = True
+    needs_all: ClassVar[bool] = True
+    failure_note: ClassVar[str] = "as with the base metric"
+    reference: ClassVar[str] = "Chen et al. 2024 (RGB)"
+    skip_reasons: ClassVar[dict[str, str]] = {"no_noise_ratio": '`labels["noise_ratio"]` is not there'}
+
+    def __post_init__(self) -> None:
+        require_choice("insufficient", self.insufficient, ("judged", "rgb_script"))
+        super().__post_init__()
+        inner = self.inner
+        if is_paired_metric(inner):
+            raise BadValueError(
+                f"'{inner.name}' is computed from several samples together; it has no value by noise ratio"
+            )
+        if self.insufficient == "rgb_script" and not inner.binary:
+            raise BadValueError(
+                f"insufficient='rgb_script' needs a base whose scores are 0 or 1, which those of '{inner.name}' are not"
+            )
+        for name in ("range", "higher_is_better", "binary", "stat_names"):
+            object.__setattr__(self, name, getattr(inner, name))
+        known = isinstance(inner.reducer, (Mean, SumsReducer))
+        object.__setattr__(self, "reducer", inner.reducer if known else _BaseReducer(inner.reducer))
+
+    @property
+    def worst(self) -> float | None:
+        """The base metric's worst value."""
+        return self.inner.worst
+
+    def signature_options(self) -> dict[str, str]:
+        """The base metric, and the treatment of refusals."""
+        return {**super().signature_options(), "insufficient": self.insufficient}
+
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether the sample has a noise ratio, and the base metric applies."""
+        return noise_ratio(sample) is not None and self.inner.is_applicable(sample, output)
+
+    def score(self, batch: Batch) -> Scores:
+        """The base metric's outcomes; each sample's ratio is stored in its key."""
+        scores, ratios = inner_scores(self.inner, batch), [noise_ratio(sample) for sample in batch.samples]
+        column = np.array([math.nan if ratio is None else ratio for ratio in ratios], dtype=np.float64)
+        missing = np.array([ratio is None for ratio in ratios], dtype=np.bool_)
+        if self.insufficient == "rgb_script":
+            declined = np.array([declares_insufficient(output) for output in batch.outputs], dtype=np.bool_)
+            declined &= scores.status == Status.SCORED
+            scores = replace(scores, values=np.where(declined, column == 1, scores.values))
+        measured = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
+        invalid = np.isnan(column) & ~missing & measured
+        usable = [None if ratio is None or math.isnan(ratio) else ratio for ratio in ratios]
+        payloads = list(zip(usable, scores.keys or [None] * len(batch), strict=True))
+        scores = scores.replaced(invalid, Status.MEASURE_FAILED, "bad_noise_ratio", math.nan)
+        return with_family_keys(scores.replaced(missing, Status.SKIPPED, "no_noise_ratio", math.nan), batch, payloads)
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """The base metric's outcome by its plain definition, where the sample has a ratio."""
+        ratio = noise_ratio(sample)
+        if ratio is None:
+            return Score.skip("no_noise_ratio")
+        outcome = self.inner.reference_score(sample, output)
+        if outcome is None or outcome.status is Status.SKIPPED:
+            return outcome
+        if math.isnan(ratio):
+            return Score.fail("bad_noise_ratio")
+        if self.insufficient == "rgb_script" and outcome.status is Status.SCORED and declares_insufficient(output):
+            return Score(ratio == 1)
+        return outcome
+
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
+        """The noise ratio, then the base metric's steps."""
+        ratio = noise_ratio(sample)
+        steps = DerivationBuilder().add_step(f"{format_number(100 * (ratio or 0.0))} % of its documents are noise")
+        if self.insufficient == "rgb_script" and declares_insufficient(output):
+            assert output.response is not None
+            steps.add_step(f"The answer says that information is insufficient: {quote_text(output.response.text)}")
+            return steps.finish(
+                f"That is {'right, all' if ratio == 1 else 'wrong, not all'} being noise", float(ratio == 1)
+            )
+        return prepend_steps(steps, inner_derivation(self.inner, sample, output, around))
+
+    def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
+        """Value, interval and number of samples by noise ratio."""
+        scores, clusters = sort_by_id(scores, clusters)
+        keys: Sequence[FamilyKey | None] = scores.keys or ()  # None for a sample that could not be scored
+        groups: dict[float, list[int]] = {}
+        for row, key in enumerate(keys):
+            ratio = None if key is None else key.payload[0]
+            if ratio is not None:
+                groups.setdefault(round(ratio, 9) + 0.0, []).append(row)  # 0.1 + 0.2 is 0.3, and -0.0 is 0.0
+        return {
+            "by_noise_ratio": {repr(ratio): self._group(scores, clusters, groups[ratio]) for ratio in sorted(groups)}
+        }
+
+    def _group(self, scores: Scores, clusters: Clusters | None, rows: list[int]) -> dict[str, Any]:
+        group, group_clusters = scores.take(rows), None if clusters is None else clusters[rows]
+        value = self.reducer.value(group)
+        interval = self.reducer.interval(group, *self.range, binary=self.binary, clusters=group_clusters)
+        return {
+            "value": None if math.isnan(value) else value,
+            "interval": None if interval is None else [interval.low, interval.high],
+            "num_samples": int(group.counted.sum()),
+        }
+
+
+# --- answer quality conditional on retrieval: any answer metric on samples with or without a hit ---------------------
+
+
+@dataclass(frozen=True)
+class _ConditionalQuality(WrapperMetric):
+    """Another metric on the samples for which a relevant document was, or was not, among the first k."""
+
+    base: Any = "token_f1"
+    k: int = 5
+
+    handles_failures: ClassVar[bool] = True
+    follows_base: ClassVar[bool] = True
+    by_chunk_id: ClassVar[bool] = True
+    failure_note: ClassVar[str] = "leaves the mean: nothing is known of what it retrieved"
+    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
+    on_hit: ClassVar[bool]
+    other_reason: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        require_count("k", self.k)
+        super().__post_init__()
+        inner = self.inner
+        if is_paired_metric(inner):
+            raise BadValueError(
+                f"'{inner.name}' is computed from several samples together; it has no value on a subset"
+            )
+        self.copy_attributes("target", "reducer", "range", "higher_is_better", "binary", "stat_names")
+
+    def required_fields(self) -> list[str]:
+        """Gold documents, and the fields the other metric requires."""
+        return list(dict.fromkeys([*super().required_fields(), "relevant_docs"]))
+
+    @property
+    def worst(self) -> float | None:
+        """None: failed answers are left out."""
+        return None
+
+    @property
+    def hit(self) -> GoldHitAtK:
+        """The metric that tests for a relevant document among the first k."""
+        return with_conventions(GoldHitAtK(self.k), self.active_conventions)
+
+    def signature_options(self) -> dict[str, str]:
+        """The other metric, and the definition of a hit."""
+        return {**super().signature_options(), **inner_signature_options(self.hit, "given")}
+
+    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
+        """The run options of the other metric and of the hit."""
+        return super().run_signature_options(run) | {
+            f"given.{key}": value for key, value in self.hit.run_signature_options(run).items()
+        }
+
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
+        """Whether there is a hit, and then the other metric's steps."""
+        steps = DerivationBuilder().extend(self.hit.derivation(sample, output, around))
+        steps.add_step(f"So the sample is one with{'' if self.on_hit else 'out'} a hit, and {self.inner.name} counts")
+        return prepend_steps(steps, inner_derivation(self.inner, sample, output, around))
+
+    def score(self, batch: Batch) -> Scores:
+        """The other metric's outcomes on the selected samples; the others, and samples without gold, are skipped."""
+        scores, hit_scores = _exclude_failures(inner_scores(self.inner, batch)), self.hit.score(batch)
+        measured = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
+        excluded = measured & (hit_scores.status == Status.SCORED) & (hit_scores.values != float(self.on_hit))
+        scores = scores.replaced(excluded, Status.SKIPPED, self.other_reason, math.nan)
+        for reason in hit_scores.reason_names[1:]:
+            scores = scores.replaced(hit_scores.with_reason(reason), Status.SKIPPED, reason, math.nan)
+        return scores
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """The other metric's outcome, if the sample is selected, by the plain definitions of both."""
+        hit, outcome = self.hit.reference_score(sample, output), self.inner.reference_score(sample, output)
+        if hit is None or outcome is None or hit.status is Status.SKIPPED:
+            return hit if hit is not None and hit.status is Status.SKIPPED else None
+        excluded = hit.value != float(self.on_hit) and outcome.status is not Status.SKIPPED
+        return Score.skip(self.other_reason) if excluded else outcome
+
+
+def _exclude_failures(scores: Scores) -> Scores:
+    """The outcomes with failed answers excluded from the mean."""
+    failed = scores.status == Status.SYSTEM_FAILED
+    return replace(scores, values=np.where(failed, math.nan, scores.values)) if failed.any() else scores
+
+
+@register("quality_given_hit", at="k")
+@dataclass(frozen=True)
+class QualityGivenHit(_ConditionalQuality):
+    r"""Another metric, on the samples for which a relevant document was among the first k.
+
+    .. math:: M(\{s : \text{hit@}k(s) = 1\})
+
+    Answer quality given good retrieval; compared with `quality_given_miss@k` it shows whether to improve the retriever
+    or the generator. M is any metric of the answer. Failed answers are left out. Gold with spans is also hit where
+    chunks of other ids cover half of a gold span.
+    """
+
+    on_hit: ClassVar[bool] = True
+    other_reason: ClassVar[str] = "no_hit"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_gold": "`relevant_docs` is not annotated",
+        "empty_gold": "nothing is relevant, and the conventions skip such queries",
+        "no_hit": "no relevant document was among the first k",
+    }
+
+
+@register("quality_given_miss", at="k")
+@dataclass(frozen=True)
+class QualityGivenMiss(_ConditionalQuality):
+    r"""Another metric, on the samples for which no relevant document was among the first k.
+
+    .. math:: M(\{s : \text{hit@}k(s) = 0\})
+
+    Answer quality without retrieval: from memory, or by luck. Well above 0 means that the questions do not need the
+    documents. M is any metric of the answer. Failed answers are left out. Gold with spans is also hit where chunks of
+    other ids cover half of a gold span.
+    """
+
+    on_hit: ClassVar[bool] = False
+    other_reason: ClassVar[str] = "hit"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_gold": "`relevant_docs` is not annotated",
+        "empty_gold": "nothing is relevant, and the conventions skip such queries",
+        "hit": "a relevant document was among the first k",
+    }

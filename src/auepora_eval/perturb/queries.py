@@ -1,38 +1,211 @@
-"""Query variants: perturbed copies of samples, linked to their base sample."""
+"""Query variants: perturbed copies of samples, by edits, by functions or by a language model."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import inspect
 import re
+import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
-from typing import Any, Protocol, runtime_checkable
+from types import TracebackType
+from typing import Any, Protocol, Self, runtime_checkable
 
 from ..core.batch import check_samples
-from ..core.errors import BadTypeError, BadValueError, DuplicateIdError
-from ..core.runner import require_distinct_ids
 from ..core.types import EvaluationSample
-from .query_calls import PerturberCaller, PerturberReply
-from .query_edits import DropWords, Keyboard, LowerCase, NoPunctuation, RandomCase, SwapWords, Typo, UpperCase
-from .query_paraphrase import Paraphraser, as_perturber
+from ..errors import BadTypeError, BadValueError, DuplicateIdError
+from ..systems.runner import require_distinct_ids
 
-__all__ = [
-    "DropWords",
-    "Keyboard",
-    "LowerCase",
-    "NoPunctuation",
-    "Paraphraser",
-    "QueryPerturber",
-    "RandomCase",
-    "SwapWords",
-    "Typo",
-    "UpperCase",
-    "VariantCounts",
-    "Variants",
-    "perturb_queries",
-]
+# --- calls of a perturber for many questions: sequential, threaded, as coroutines, or as a batch ---------------------
+
+PerturberReply = str | Exception
+"""The perturbed question, or the error of the call."""
+
+
+class PerturberCaller:
+    """Calls perturbers with up to ``concurrency`` questions in flight; an exception takes the place of a text.
+
+    Coroutines all run in one event loop, since a client that was opened in one cannot be used in another. The loop has
+    a thread of its own: the caller may be in a loop already, as in a notebook.
+    """
+
+    def __init__(self, concurrency: int) -> None:
+        self._concurrency = concurrency
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._loop is not None and self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def call(self, perturber: Any, queries: Sequence[str], rngs: Sequence[Random]) -> list[PerturberReply]:
+        """The perturber's reply to each question, in order."""
+        if not queries:
+            return []
+        perturb_batch = getattr(perturber, "perturb_batch", None)
+        if callable(perturb_batch):
+            return self._call_batch(perturb_batch, queries, rngs)
+
+        def call(query: str, rng: Random) -> Any:
+            try:
+                return perturber.perturb(query, rng)
+            except Exception as error:  # the user's code may raise anything
+                return error
+
+        first = call(queries[0], rngs[0])
+        if inspect.isawaitable(first):  # only the result shows it: a plain function may return a coroutine
+            return list(map(_validate_text, self._gather(first, call, queries[1:], rngs[1:])))
+        if self._concurrency == 1:
+            rest = list(map(call, queries[1:], rngs[1:]))
+        else:
+            with ThreadPoolExecutor(self._concurrency) as pool:
+                rest = list(pool.map(call, queries[1:], rngs[1:]))
+        return list(map(_validate_text, [first, *rest]))
+
+    def _call_batch(
+        self, perturb_batch: Callable[..., Any], queries: Sequence[str], rngs: Sequence[Random]
+    ) -> list[PerturberReply]:
+        try:
+            replies = perturb_batch(list(queries), list(rngs))
+            texts = list(self._run(replies) if inspect.isawaitable(replies) else replies)
+        except Exception as error:  # the user's code may raise anything
+            return [error] * len(queries)
+        if len(texts) != len(queries):
+            return [BadTypeError(f"perturb_batch returned {len(texts)} texts for {len(queries)} questions")] * len(
+                queries
+            )
+        return list(map(_validate_text, texts))
+
+    def _gather(
+        self,
+        first: Awaitable[Any],
+        call: Callable[[str, Random], Any],
+        queries: Sequence[str],
+        rngs: Sequence[Random],
+    ) -> list[Any]:
+        async def one(start: Callable[[], Any]) -> Any:
+            async with semaphore:
+                reply = start()
+                try:
+                    return await reply if inspect.isawaitable(reply) else reply
+                except Exception as error:  # the user's code may raise anything
+                    return error
+
+        async def gather_all() -> list[Any]:
+            rest = (one(partial(call, query, rng)) for query, rng in zip(queries, rngs, strict=True))
+            return await asyncio.gather(one(lambda: first), *rest)
+
+        semaphore = asyncio.Semaphore(self._concurrency)
+        replies: list[Any] = self._run(gather_all())
+        return replies
+
+    def _run(self, work: Awaitable[Any]) -> Any:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="auepora-perturb", daemon=True)
+            self._thread.start()
+        return asyncio.run_coroutine_threadsafe(_await_result(work), self._loop).result()
+
+
+async def _await_result(work: Awaitable[Any]) -> Any:
+    return await work
+
+
+def _validate_text(text: Any) -> PerturberReply:
+    if isinstance(text, Exception):
+        return text
+    if not isinstance(text, str):
+        return BadTypeError(f"it gave {type(text).__name__} where a text is wanted")
+    return text if text.strip() else BadTypeError("it returned an empty string")
+
+
+# --- paraphrases of questions by a language model or a user's function -----------------------------------------------
+
+PROMPT = """Reword the question below. Keep its meaning, its language, and every name and number in it.
+Reply with the reworded question and nothing else.
+
+Question: {query}"""
+
+_QUOTES = {'"': '"', "'": "'", "“": "”", "„": "“", "«": "»", "‘": "’"}
+
+
+@dataclass(frozen=True, slots=True)
+class Paraphraser:
+    """Asks a language model to reword a question: ``llm`` takes a prompt and returns a string; it may be ``async``.
+
+    Where it raises or returns nothing, the variant is left out and counted. It is called once per variant: a retry
+    costs money, and a model at temperature 0 would reply the same.
+    """
+
+    llm: Callable[[str], Any]
+    prompt: str = PROMPT
+    """The prompt; ``{query}`` is replaced by the question."""
+    name: str = "paraphrase"
+    scenario: str | tuple[str, ...] = "paraphrase"
+
+    def __post_init__(self) -> None:
+        if not callable(self.llm):
+            raise BadTypeError(f"llm must be a function from a prompt to a string, not {self.llm!r:.100}")
+        if "{query}" not in self.prompt:
+            raise BadValueError("the prompt of a Paraphraser must contain {query}")
+
+    def perturb(self, query: str, rng: Random) -> str | Awaitable[str]:
+        """The question reworded."""
+        # Not str.format: a prompt may hold other braces, such as an example in JSON.
+        reply = self.llm(self.prompt.replace("{query}", query))
+        return _strip_awaited_reply(reply) if inspect.isawaitable(reply) else _strip_reply(reply)
+
+
+async def _strip_awaited_reply(reply: Awaitable[Any]) -> str:
+    return _strip_reply(await reply)
+
+
+def _strip_reply(text: Any) -> str:
+    """The reply without the spaces and quotation marks around it."""
+    if not isinstance(text, str):
+        raise BadTypeError(f"the model returned {type(text).__name__}, not a string")
+    plain: str = text.strip()
+    quoted = len(plain) > 1 and _QUOTES.get(plain[0]) == plain[-1]
+    return plain[1:-1].strip() if quoted else plain
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionPerturber:
+    """A user's function ``(query, rng) -> str`` as a perturber."""
+
+    function: Callable[[str, Random], Any]
+    name: str
+    scenario: str | tuple[str, ...] = "paraphrase"
+
+    def perturb(self, query: str, rng: Random) -> Any:
+        """What the function makes of a question."""
+        return self.function(query, rng)
+
+
+def as_perturber(candidate: Any) -> Any:
+    """Return a perturber unchanged; wrap a function ``(query, rng)`` under its own name.
+
+    A function may have an attribute ``scenario``; the default is ``paraphrase``.
+    """
+    if callable(getattr(candidate, "perturb", None)) or not callable(candidate):
+        return candidate
+    name = getattr(candidate, "__name__", type(candidate).__name__)
+    return FunctionPerturber(candidate, name, getattr(candidate, "scenario", "paraphrase"))
+
+
+# --- query variants: perturbed copies of samples, linked to their base sample ----------------------------------------
 
 _NAME = re.compile(r"\w[\w.-]*")
 

@@ -1,28 +1,313 @@
-"""Scoring with a checkpoint folder: units that are already there are read, the others are scored and written."""
+"""Scoring with a checkpoint folder: its units, its manifest, and what is already scored."""
 
 from __future__ import annotations
 
+import json
+import os
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..core.errors import AueporaWarning, BadValueError
-from ..core.executors import Executor, Scorable, ScoredBatch
-from ..core.judged_metric import judged_parts
+from .._version import __version__
+from ..core.conventions import Conventions, function_name
 from ..core.metrics_base import BatchMetric
+from ..core.registry import spec_of
+from ..core.results import to_json_value
 from ..core.scores import Status
-from ..core.sources import SourcedBatch
+from ..core.slices import Slice
+from ..core.types import EvaluationSample, SystemOutputs
+from ..engine.executors import (
+    SCORING_FAILED,
+    WORKER_DIED,
+    BatchSource,
+    Executor,
+    FamilySource,
+    Scorable,
+    ScoredBatch,
+    SourcedBatch,
+    SourcedBatchGroup,
+    score_batch,
+)
+from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError
+from ..judge.metric import judged_parts
+from ..runtime.files import atomic_write
 from .checkpoint_files import PartFacts, merge_batches, read_part, read_part_facts, without_ids, write_part
-from .checkpoint_units import part_unit
-from .failed_batches import SCORING_FAILED, WORKER_DIED
-from .manifest import CheckpointUnit, Manifest
 
-__all__ = ["RETRIED_REASONS", "CheckpointExecutor", "open_checkpoint"]
+# --- the manifest of a checkpoint folder: which evaluation it holds, and the units and digests of its parts ----------
+
+FILE = "manifest.json"
+SCHEMA = 1
+_KIND = "auepora scores in parts"
+_OTHER_FOLDER_HINT = "name another folder, or delete it"
+_OTHER_FILES = "the files are others, or have changed since (their names, sizes and times of change are compared)"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointUnit:
+    """Consecutive batches whose scores are written as one part."""
+
+    number: int
+    first: int
+    """The position of its first sample."""
+    rows: int
+    batches: int
+
+    @property
+    def file(self) -> str:
+        """The file name of its part."""
+        return f"part-{self.number:06d}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """An evaluation over files, by everything that shapes its numbers."""
+
+    input: Mapping[str, Any]
+    metrics: Mapping[str, str]
+    """By name the signature, which contains conventions and every other option."""
+    slices: Mapping[str, str]
+    """By name the field or function that gives the group of a sample."""
+    conventions: Mapping[str, str]
+    joined: bool
+    units: tuple[CheckpointUnit, ...]
+    version: str = __version__
+    specs: Mapping[str, Any] = field(default_factory=dict)
+    """By name the spec of each registered metric, for information."""
+
+    @property
+    def job(self) -> str:
+        """A digest of everything but the results: parts of the same job replace scoring."""
+        identity = {**self._identity(), "units": [[one.rows, one.batches] for one in self.units]}
+        return sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "input": dict(self.input),
+            "metrics": dict(self.metrics),
+            "slices": dict(self.slices),
+            "conventions": dict(self.conventions),
+            "joined": self.joined,
+            "version": self.version,
+        }
+
+    def save(self, folder: Path, done: Mapping[int, PartFacts] | None = None) -> None:
+        """Write it into the folder; at the end with the digest of every part (``done``)."""
+        digests = {} if done is None else {number: facts.digest for number, facts in done.items()}
+        document = {
+            "kind": _KIND,
+            "schema": SCHEMA,
+            "job": self.job,
+            "complete": done is not None and not any(facts.given_up for facts in done.values()),
+            "samples": sum(one.rows for one in self.units),
+            **self._identity(),
+            "specs": dict(self.specs),
+            "units": [
+                {"file": one.file, "first": one.first, "rows": one.rows, "batches": one.batches}
+                | ({"digest": digests[one.number]} if one.number in digests else {})
+                for one in self.units
+            ],
+        }
+        with atomic_write(folder / FILE) as file:
+            file.write(json.dumps(document, indent=1).encode())
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest | None:
+        """The manifest of a folder; ``None`` if it has none."""
+        path = folder / FILE
+        try:
+            document = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise DataFileError(path, None, f"cannot be read as a manifest: {error}; {_OTHER_FOLDER_HINT}") from error
+        if not isinstance(document, dict) or document.get("kind") != _KIND:
+            raise DataFileError(path, None, "is not the manifest of scores in parts; name another folder")
+        if document.get("schema") != SCHEMA:
+            raise DataFileError(
+                path, None, f"is of schema {document.get('schema')!r}, not {SCHEMA}; name another folder"
+            )
+        names = ("input", "metrics", "slices", "conventions", "joined", "version", "specs")
+        try:
+            units = tuple(
+                CheckpointUnit(number, one["first"], one["rows"], one["batches"])
+                for number, one in enumerate(document["units"])
+            )
+            return cls(units=units, **{name: document[name] for name in names})
+        except (KeyError, TypeError) as error:
+            raise DataFileError(
+                path, None, f"is a manifest that lacks something ({error}); {_OTHER_FOLDER_HINT}"
+            ) from error
+
+    def require_same(self, other: Manifest, folder: Path) -> None:
+        """Raise, naming the difference, unless the other is of the same evaluation; units may differ."""
+        ours, theirs = json.loads(json.dumps(self._identity())), json.loads(json.dumps(other._identity()))
+        differences = [text for key in ours for text in _differences(key, ours[key], theirs[key])]
+        if differences:
+            raise BadValueError(
+                f"{folder} holds the scores of another evaluation: {'; '.join(differences[:4])}"
+                f"{f'; and {len(differences) - 4} more' if len(differences) > 4 else ''}; {_OTHER_FOLDER_HINT}"
+            )
+
+
+def _differences(key: str, ours: Any, theirs: Any) -> list[str]:
+    if ours == theirs:
+        return []
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return [
+            _OTHER_FILES
+            if (key, name) == ("input", "fingerprint")
+            else f"{key} {name}: {_shown(theirs.get(name))} there, {_shown(ours.get(name))} here"
+            for name in dict.fromkeys([*ours, *theirs])
+            if ours.get(name) != theirs.get(name)
+        ]
+    return [f"{key}: {_shown(theirs)} there, {_shown(ours)} here"]
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 160 else text[:157] + "..."
+
+
+def manifest_for(
+    sizes: Sequence[int],
+    metrics: Sequence[BatchMetric],
+    slices: Sequence[Slice],
+    *,
+    conventions: Conventions,
+    input_facts: Mapping[str, Any],
+    joined: bool,
+    unit_size: int,
+) -> Manifest:
+    """The manifest of an evaluation over batches of these sizes, put together into units of about that many samples."""
+    return Manifest(
+        input=input_facts,
+        metrics={one.name: str(one.signature) for one in metrics},
+        slices={one.name: getattr(one.group_of, "path", None) or function_name(one.group_of) for one in slices},
+        conventions={key: str(value) for key, value in asdict(conventions).items()},
+        joined=joined,
+        units=tuple(_units(sizes, unit_size)),
+        specs={one.name: spec for one in metrics if (spec := _spec(one)) is not None},
+    )
+
+
+def _spec(metric: BatchMetric) -> Any:
+    try:
+        return to_json_value(spec_of(metric))
+    except MetricDefinitionError:
+        return None
+
+
+def _units(sizes: Sequence[int], unit_size: int) -> list[CheckpointUnit]:
+    units: list[CheckpointUnit] = []
+    first = rows = batches = 0
+    for size in sizes:
+        if batches and rows + size > unit_size:
+            units.append(CheckpointUnit(len(units), first, rows, batches))
+            first, rows, batches = first + rows, 0, 0
+        rows, batches = rows + size, batches + 1
+    if batches:
+        units.append(CheckpointUnit(len(units), first, rows, batches))
+    return units
+
+
+# --- checkpoint units: several batches that one worker scores and writes as one part ---------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSource:
+    """Several sources as one."""
+
+    sources: tuple[BatchSource, ...]
+
+    @property
+    def size(self) -> int:
+        """How many samples they have together."""
+        return sum(one.size for one in self.sources)
+
+    def read(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+        """All samples and their outputs."""
+        samples: list[EvaluationSample] = []
+        outputs: list[SystemOutputs | None] = []
+        for one in self.sources:
+            more, theirs = one.read()
+            samples += more
+            outputs += theirs
+        return samples, outputs
+
+    def read_parents(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+        """The bases of all variants, each once, less those that are samples of a unit themselves."""
+        known = {sample.sample_id for sample in self.read()[0]}
+        samples: list[EvaluationSample] = []
+        outputs: list[SystemOutputs | None] = []
+        for one in self.sources:
+            assert isinstance(one, FamilySource)
+            for sample, output in zip(*one.read_parents(), strict=True):
+                if sample.sample_id not in known:
+                    known.add(sample.sample_id)
+                    samples.append(sample)
+                    outputs.append(output)
+        return samples, outputs
+
+
+@dataclass(frozen=True, slots=True)
+class PartUnit(SourcedBatchGroup):
+    """A unit that a worker scores batch by batch and writes to its part. Doing it twice changes nothing."""
+
+    source: UnitSource
+    number: int = 0
+    first: int = 0
+    path: str = ""
+    """The path of its part, on a file system that all workers share."""
+    job: str = ""
+    names: tuple[str, ...] = ()
+    """The metrics of a part: a worker that scores only some of them writes no part."""
+    lean: bool = False
+    """Whether sample ids are needed in the part only."""
+
+    def batches(self) -> list[SourcedBatch]:
+        """Its batches."""
+        return [SourcedBatch(one, self.slices, self.keep, self.fields, self.joined) for one in self.source.sources]
+
+    def score_all(self, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None) -> ScoredBatch:
+        """The scores of all its batches, written to the part."""
+        shared = {} if memory is None else memory
+        whole = merge_batches([score_batch(one, metrics, shared) for one in self.batches()])
+        if tuple(one.name for one in metrics) != self.names:
+            return whole
+        write_part(Path(self.path), whole, self.names, job=self.job, unit=self.number, first=self.first)
+        return without_ids(whole) if self.lean else whole
+
+
+def part_unit(
+    unit: CheckpointUnit, batches: Sequence[SourcedBatch], names: Sequence[str], *, folder: Path, job: str, lean: bool
+) -> PartUnit:
+    """A unit of these batches."""
+    first = replace(batches[0], keep=True)  # parts always contain the sample ids
+    return PartUnit(
+        source=UnitSource(tuple(one.source for one in batches)),
+        slices=first.slices,
+        keep=first.keep,
+        fields=first.fields,
+        joined=first.joined,
+        number=unit.number,
+        first=unit.first,
+        path=os.path.abspath(folder / unit.file),  # workers may have another working directory
+        job=job,
+        names=tuple(names),
+        lean=lean,
+    )
+
+
+# --- scoring with a checkpoint folder: units that are already there are read, the others are scored and written ------
 
 RETRIED_REASONS = (WORKER_DIED, SCORING_FAILED)
 """Failure reasons that are not due to the sample: such a unit is tried again when the evaluation resumes."""

@@ -16,26 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.errors import BadValueError, DataFileError, MissingDependencyError
-from ..core.executors import ScoredBatch
 from ..core.scores import Scores, Status
 from ..core.slices import BatchMembership, Rows
-from ..io.files import atomic_write
-from ..store.score_columns import decode_keys, encode_keys
+from ..engine.executors import ScoredBatch
+from ..errors import BadValueError, DataFileError, MissingDependencyError
+from ..runtime.files import atomic_write
+from ..store.results import decode_keys, encode_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "CheckpointPart",
-    "PartFacts",
-    "content_digest",
-    "merge_batches",
-    "read_part",
-    "read_part_facts",
-    "without_ids",
-    "write_part",
-]
 
 _META = b"auepora"
 _STATUSES = [status.name.lower() for status in Status]

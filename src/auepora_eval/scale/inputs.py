@@ -1,23 +1,31 @@
-"""The files of a sharded input (a file, a directory or a glob), in natural order, with size and time of change."""
+"""The files of a sharded input, and their ranges: bytes of JSONL files, also compressed, read from any offset."""
 
 from __future__ import annotations
 
+import atexit
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
+from typing import IO, Annotated, Any, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..core.errors import BadValueError, DataFileError
-from ..io.files import is_compressed, plain_suffix, read_head
+from ..core.types import SystemOutputs
+from ..errors import BadValueError, DataFileError
+from ..io.codec import LineError, decode_output_line, decode_sample
 from ..io.formats import Role
-from ..io.load import resolve_format
-
-__all__ = ["InputFile", "RecordRange", "RecordRanges", "can_be_split", "input_files", "is_sharded", "total_bytes"]
+from ..io.join import resolve_format
+from ..io.problems import ParsedSample
+from ..io.record_columns import DEEPEVAL, RAGAS, RecordLayout, parse_record_output, parse_record_sample
+from ..io.records import decode_object
+from ..runtime.files import is_compressed, open_bytes, plain_suffix, read_head, read_lines
 
 LINE_FORMATS = ("jsonl", "ragas", "deepeval")
 """Formats with a record on each line."""
@@ -184,3 +192,352 @@ def _describe_file(path: str, role: Role, named: str | None) -> InputFile:
 def total_bytes(files: Iterable[InputFile]) -> int:
     """The size of the files together, as stored."""
     return sum(one.size for one in dict.fromkeys(files))
+
+
+# --- ranges of compressed files, read sequentially: a stream continues where the previous range ended ----------------
+
+_MOST = 8
+"""How many streams a process keeps open: samples, outputs, and bases that come before their variants."""
+_BLOCK = 1 << 24
+
+
+@dataclass(slots=True)
+class _Stream:
+    described: InputFile
+    file: IO[bytes]
+    closing: ExitStack
+    at: int = 0
+
+
+_streams: list[_Stream] = []
+"""Of this process; the one used last is the last."""
+_lock = Lock()
+
+
+def read_decompressed(described: InputFile, start: int, stop: int) -> bytes:
+    """The bytes of a range. A process decompresses what is before it once, not once for every range."""
+    stream = _nearest(described, start)
+    with ExitStack() as stack:  # until all went well: then errors have their names, and nothing stays open
+        if stream is None:
+            file = stack.enter_context(open_bytes(described.full_path))
+            stream = _Stream(described, file, stack)
+        else:
+            stack.push(stream.closing)
+        while stream.at < start and (passed := len(stream.file.read(min(start - stream.at, _BLOCK)))):
+            stream.at += passed
+        data = stream.file.read(stop - start)
+        stream.at += len(data)
+        stream.closing = stack.pop_all()
+    _keep_open(stream)
+    return data
+
+
+def _nearest(described: InputFile, start: int) -> _Stream | None:
+    """The stream of a file closest before ``start``, removed from the pool while in use."""
+    with _lock:
+        fit = [one for one in _streams if one.at <= start and one.described == described]
+        if not fit:
+            return None
+        best = max(fit, key=lambda one: one.at)
+        _streams.remove(best)
+        return best
+
+
+def _keep_open(stream: _Stream) -> None:
+    with _lock:
+        _streams.append(stream)
+        gone = [_streams.pop(0) for _ in range(len(_streams) - _MOST)]
+    for one in gone:
+        one.closing.close()
+
+
+def close_streams() -> None:
+    """Close all streams of this process."""
+    with _lock:
+        gone = [*_streams]
+        _streams.clear()
+    for one in gone:
+        one.closing.close()
+
+
+atexit.register(close_streams)
+
+
+# --- JSONL files as ranges of bytes, found by line ends alone, and the records read from a range ---------------------
+
+# --- records read from a range: outputs that may be absent, and ids as 64-bit hashes that are the same on all ... ----
+
+Hashes = npt.NDArray[np.uint64]
+
+
+class OptionalOutput(NamedTuple):
+    """An output with its sample id and line; ``None`` if the record has no output."""
+
+    line: int
+    sample_id: str
+    output: SystemOutputs | None
+    has_retrieved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IdHashes:
+    """The ids of some records as hashes, and of which samples they are variants."""
+
+    ids: Hashes
+    variants: npt.NDArray[np.int64]
+    """Which of the records are variants."""
+    bases: Hashes
+    """For each of those the id it is a variant of."""
+    absent: npt.NDArray[np.int64]
+    """Which of the records have no output."""
+
+
+_FACTOR = 0x9E3779B97F4A7C15
+"""Odd, and with bits everywhere."""
+
+
+def hash_ids(ids: Sequence[str]) -> Hashes:
+    """A hash for each id. Two ids may have the same one, though hardly ever: readers compare the ids.
+
+    The number is the value of a polynomial, with the bytes of the id for its coefficients, modulo 2^64.
+    """
+    if not ids:
+        return np.zeros(0, dtype=np.uint64)
+    text = "\0".join(ids) + "\0"  # so that every id has a byte at least
+    lengths = list(map(len, ids if text.isascii() else [one.encode("utf-8", "surrogatepass") for one in ids]))
+    sizes = np.array(lengths, dtype=np.int64) + 1
+    starts = np.cumsum(sizes) - sizes
+    data = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8).astype(np.uint64)
+    powers = np.cumprod(np.full(int(sizes.max()), _FACTOR, dtype=np.uint64))
+    places = np.arange(len(data)) - np.repeat(starts, sizes)
+    hashes: Hashes = np.add.reduceat((data + np.uint64(1)) * powers[places], starts)
+    return hashes
+
+
+def make_id_hashes(ids: Sequence[str], bases: Sequence[str | None] = (), absent: Sequence[int] = ()) -> IdHashes:
+    """The hashes of ids, of the ids they are variants of, and which have no output."""
+    variants = [row for row, base in enumerate(bases) if base is not None]
+    return IdHashes(
+        hash_ids(ids),
+        np.array(variants, dtype=np.int64),
+        hash_ids([base for base in bases if base is not None]),
+        np.array(absent, dtype=np.int64),
+    )
+
+
+# --- JSONL files as ranges of bytes, found by line ends alone and read from any offset -------------------------------
+
+Built = TypeVar("Built")
+Ints = npt.NDArray[np.int64]
+_BOM = b"\xef\xbb\xbf"
+_COLUMNS = {"ragas": RAGAS, "deepeval": DEEPEVAL}
+_SHORT_READ = "has fewer records than when it was split into ranges; it was changed meanwhile: start again"
+
+
+@dataclass(frozen=True, slots=True)
+class LineOffsets:
+    """The offsets of some records of a file, and how many records it has."""
+
+    total: int
+    rows: Ints
+    """Their numbers, counted from 0, rising; the last is ``total``, for the end of the file."""
+    offsets: Ints
+    lines: Ints
+
+    def pieces(self, rows: Ints, stops: Ints) -> Ints:
+        """Ranges between known offsets: first record, count, first byte, byte after the last, line of the first."""
+        first, last = np.searchsorted(self.rows, rows), np.searchsorted(self.rows, stops)
+        assert np.array_equal(self.rows[first], rows)
+        assert np.array_equal(self.rows[last], stops)
+        return np.column_stack([rows, stops - rows, self.offsets[first], self.offsets[last], self.lines[first]])
+
+
+def index_lines(file: InputFile, *, every: int, rows: Ints | None = None) -> LineOffsets:
+    """Index every ``every``-th record, and those in ``rows`` (ascending); blank lines are not records."""
+    found: list[tuple[Ints, Ints, Ints]] = []
+    row = line = offset = 0
+    for block in _whole_lines(Path(file.path)):
+        starts, numbers = _records(block, at_start=offset == 0)
+        here = np.arange(row, row + len(starts), dtype=np.int64)
+        wanted = here % every == 0
+        if rows is not None:
+            among = np.searchsorted(rows, [row, row + len(here)])
+            wanted[rows[among[0] : among[1]] - row] = True
+        found.append((here[wanted], starts[wanted] + offset, numbers[wanted] + line + 1))
+        row, line, offset = row + len(starts), line + block.count(b"\n"), offset + len(block)
+    found.append((np.array([row]), np.array([offset]), np.array([line + 1])))
+    at, offsets, lines = (np.concatenate(column) for column in zip(*found, strict=True))
+    return LineOffsets(row, at, offsets, lines)
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    """The file in blocks that end where a line does."""
+    with open_bytes(path) as file:
+        pending: list[bytes] = []
+        while block := file.read(_BLOCK):
+            end = block.rfind(b"\n") + 1
+            if end:
+                yield b"".join([*pending, block[:end]])
+                pending = []
+            pending.append(block[end:])
+        if rest := b"".join(pending):
+            yield rest
+
+
+def _records(block: bytes, *, at_start: bool) -> tuple[Ints, Ints]:
+    """The offsets of the lines that are not blank, and their numbers, counted from 0."""
+    data = np.frombuffer(block, dtype=np.uint8)
+    starts = np.concatenate([[0], np.flatnonzero(data == ord("\n")) + 1])
+    if starts[-1] == len(block):
+        starts = starts[:-1]
+    blank = np.zeros(len(starts), dtype=np.bool_)
+    for number in np.flatnonzero(data[starts] != ord("{")).tolist():  # the others need no second look
+        end = starts[number + 1] if number + 1 < len(starts) else len(block)
+        line = block[starts[number] : end]
+        blank[number] = not (line.removeprefix(_BOM) if at_start and number == 0 else line).strip()
+    numbers = np.flatnonzero(~blank)
+    return starts[numbers], numbers
+
+
+def _data(runs: Sequence[RecordRange]) -> Iterator[tuple[RecordRange, bytes]]:
+    """The bytes of each range of one file, which is opened once."""
+    file = runs[0].file
+    file.require_unchanged()
+    with ExitStack() as stack:
+        opened = None if is_compressed(file.full_path) else stack.enter_context(open_bytes(file.full_path))
+        for run in runs:
+            assert run.file == file
+            if opened is None:
+                data = read_decompressed(file, run.start, run.stop)
+            else:
+                opened.seek(run.start)
+                data = opened.read(run.stop - run.start)
+            file.require_unchanged()  # nor while it was read
+            yield run, data
+
+
+def _lines(runs: Sequence[RecordRange]) -> Iterator[tuple[int, int, bytes]]:
+    """Each record of some ranges: its row and line in the file, counted from 0 and 1, and its bytes."""
+    for run, data in _data(runs):
+        row = run.row
+        for number, line in enumerate(data.split(b"\n"), start=run.line):
+            content = line.removeprefix(_BOM) if number == 1 else line
+            if content and not content.isspace():
+                yield row, number, content
+                row += 1
+        if row - run.row != run.count:
+            raise DataFileError(run.file.path, None, _SHORT_READ)
+
+
+def read_line_samples(runs: Sequence[RecordRange]) -> list[ParsedSample]:
+    """The samples of some ranges of one file, in ascending order."""
+    file = runs[0].file
+    if file.format == "jsonl":
+        return [ParsedSample(number, _build(file, number, decode_sample, line)) for _, number, line in _lines(runs)]
+    shape = _shape(file)
+    return [
+        ParsedSample(number, _build(file, number, parse_record_sample, values, row + 1, shape))
+        for row, number, values in _objects(runs)
+    ]
+
+
+def read_line_outputs(runs: Sequence[RecordRange]) -> list[OptionalOutput]:
+    """The outputs of some ranges of one file, in ascending order; a record of a combined format may have none."""
+    file = runs[0].file
+    if file.format == "jsonl":
+        return [
+            OptionalOutput(number, *_build(file, number, decode_output_line, line)) for _, number, line in _lines(runs)
+        ]
+    shape, read = _shape(file), []
+    for row, number, values in _objects(runs):
+        sample_id, found = _build(file, number, parse_record_output, values, row + 1, shape)
+        read.append(OptionalOutput(number, sample_id, *(found or (None, False))))
+    return read
+
+
+def line_ids(run: RecordRange, role: Role, *, families: bool = False) -> IdHashes:
+    """The ids of a range, and of which samples they are variants."""
+    if run.file.format != "jsonl":
+        return _record_ids(run)
+    decoder = _FAMILY if families and role == "samples" else _ID_ONLY
+    try:
+        ((_, data),) = _data([run])
+        found = decoder.decode_lines(data)  # the lines at once, which is several times faster
+    except (ValueError, RecursionError):
+        found = []
+    if len(found) != run.count:
+        found = _decode_ids_singly(run, role, decoder)
+    return make_id_hashes([one.sample_id for one in found], list(map(_base, found)) if decoder is _FAMILY else ())
+
+
+def _base(found: _IdRecord) -> str | None:
+    base = found.labels.variant_of if isinstance(found, _VariantRecord) else None
+    return None if base is None else str(base)
+
+
+def _decode_ids_singly(run: RecordRange, role: Role, decoder: msgspec.json.Decoder[Any]) -> list[_IdRecord]:
+    """The ids line by line: skips blank lines, and decodes a bad line in full for its error message."""
+    in_full = _sample_id if role == "samples" else _output_id
+    found = []
+    for _, number, line in _lines([run]):
+        try:
+            found.append(decoder.decode(line))
+        except (ValueError, RecursionError):
+            found.append(_IdRecord(_build(run.file, number, in_full, line)))
+    return found
+
+
+class _IdRecord(msgspec.Struct, gc=False):
+    sample_id: Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class _VariantOf(msgspec.Struct, gc=False, frozen=True):
+    variant_of: Any = None
+
+
+class _VariantRecord(_IdRecord, gc=False):
+    labels: _VariantOf = _VariantOf()
+
+
+_ID_ONLY: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_IdRecord)
+_FAMILY: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_VariantRecord)
+
+
+def _sample_id(line: bytes) -> str:
+    return decode_sample(line).sample_id
+
+
+def _output_id(line: bytes) -> str:
+    return decode_output_line(line)[0]
+
+
+def _build(file: InputFile, number: int, make: Callable[..., Built], *given: Any) -> Built:
+    """Decode a line; an error names file and line."""
+    try:
+        return make(*given)
+    except LineError as error:
+        raise DataFileError(file.path, number, str(error)) from error
+
+
+# --- records of other tools ------------------------------------------------------------------------------------------
+
+
+def _objects(runs: Sequence[RecordRange]) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    for row, number, line in _lines(runs):
+        yield row, number, _build(runs[0].file, number, decode_object, line)
+
+
+def _shape(file: InputFile) -> RecordLayout:
+    """The shape of all records, taken from the first of the file."""
+    shape = RecordLayout(_COLUMNS[file.format])
+    for number, line in read_lines(file.full_path):
+        _build(file, number, shape.get_id, _build(file, number, decode_object, line), 1)
+        break
+    return shape
+
+
+def _record_ids(run: RecordRange) -> IdHashes:
+    read = read_line_outputs([run])
+    return make_id_hashes(
+        [one.sample_id for one in read], (), [row for row, one in enumerate(read) if one.output is None]
+    )

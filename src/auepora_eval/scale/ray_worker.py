@@ -13,26 +13,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..core.allocator import disable_malloc_trim
-from ..core.batch import Batch
-from ..core.errors import AueporaError, WorkerError
-from ..core.executors import ScoredBatch, score_batch
-from ..core.gc_pause import gc_paused
+from ..core.batch import Batch, unpack
 from ..core.metrics_base import BatchMetric
 from ..core.scores import Scores
-from ..core.transport import unpack
-from .failed_batches import BatchFailure, failed_batch
-
-__all__ = [
-    "BatchMode",
-    "BatchResults",
-    "Job",
-    "ModelActor",
-    "RemoteError",
-    "pack_scores",
-    "run_batches",
-    "unpack_scores",
-]
+from ..engine.executors import BatchFailure, ScoredBatch, failed_batch, score_batch
+from ..errors import AueporaError, WorkerError
+from ..runtime.processes import disable_malloc_trim, gc_paused
 
 BatchMode = Literal["score", "stand in", "only read"]
 """Whether a batch is scored, or was given up: then metrics give the shape of a failed batch, or it is only read."""

@@ -1,35 +1,317 @@
-"""Evaluation of files of any number and size: split into ranges, scored by an executor, with an optional checkpoint."""
+"""Evaluation of files of any number and size: split into ranges, scored by an executor."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ..core.conventions import Conventions
-from ..core.engine import BATCH_SIZE, Metrics, Progress, evaluate_sources, resolve_metrics
-from ..core.errors import AueporaWarning, BadValueError, MetricDefinitionError
-from ..core.executors import Executor, ExecutorName, make_executor
-from ..core.judged_metric import judged_parts
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.results import Results
 from ..core.slices import Slice, SliceSpec, parse_slices
-from ..core.suggest import AvailableFields, metrics_needing_retrieved, require_retrieved
-from ..judge.executor import with_judges
-from .checkpoint import CheckpointExecutor, open_checkpoint
-from .compressed_streams import close_streams
-from .manifest import Manifest, manifest_for
-from .range_mapper import make_mapper
-from .record_index import Mapper
-from .shards import InputPaths, ShardedInput, needs_parents, sharded_sources
+from ..core.types import EvaluationSample, SystemOutputs
+from ..engine.evaluate import BATCH_SIZE, Metrics, Progress, check_batch_size, evaluate_sources, resolve_metrics
+from ..engine.executors import Executor, ExecutorName, make_executor, with_judges
+from ..engine.suggest import AvailableFields, metrics_needing_retrieved, require_retrieved
+from ..errors import AueporaError, AueporaWarning, BadValueError, DataFileError, MetricDefinitionError, WorkerError
+from ..io.formats import get_format
+from ..io.join import MAX_NAMED_IDS, unmatched_warnings
+from ..io.problems import MISSING_RETRIEVED
+from ..judge.metric import judged_parts, pairs_in_worker
+from .checkpoint import CheckpointExecutor, Manifest, manifest_for, open_checkpoint
+from .index import (
+    Mapper,
+    RecordIndex,
+    Rows,
+    SampleOutputJoin,
+    bases_per_batch,
+    join_by_id,
+    outputs_by_file,
+    read_outputs,
+    read_samples,
+)
+from .inputs import IdHashes, InputFile, RecordRange, RecordRanges, close_streams, input_files, total_bytes
+from .ray_executor import POLL_SECONDS, RayExecutor, cancel_tasks
 
 if TYPE_CHECKING:
-    from ..judge.policy import JudgePolicy
+    from ..judge.critic import JudgePolicy
     from ..judge.session import JudgeSession
 
-__all__ = ["evaluate_files", "evaluate_sharded", "sharded_input", "supported_metrics"]
+# --- sharded input: files, directories and globs of JSONL or Parquet as many small sources that can be read ... ------
+# Files are scanned once for the offsets of records, and once for ids; both passes decode nothing else. Then each source
+# is a list of ranges that the worker reads.
+
+InputPaths = str | Path | Sequence[str | Path]
+_NO_RANGES = RecordRanges()
+_NOW_RANKED = "field 'retrieved' is there, and not on the lines before: write it on all of them"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """A batch as ranges of files: its samples and their outputs."""
+
+    size: int
+    samples: RecordRanges
+    outputs: RecordRanges
+    answers_only: bool = False
+    """Whether outputs have no rankings; either all or none must have one."""
+    bases: RecordRanges = _NO_RANGES
+    """The samples that its own are variants of, and the outputs of those."""
+    base_outputs: RecordRanges = _NO_RANGES
+
+    def read(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+        """The samples and their outputs, aligned by their ids."""
+        return self._aligned(self.samples, self.outputs)
+
+    def read_parents(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+        """The bases of its variants, and theirs, with their outputs."""
+        return self._aligned(self.bases, self.base_outputs)
+
+    def _aligned(
+        self, samples: RecordRanges, outputs: RecordRanges
+    ) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+        made = [one.sample for one in read_samples(samples)]
+        by_id: dict[str, SystemOutputs] = {}
+        odd: dict[str, DataFileError] = {}
+        for file, read in outputs_by_file(outputs):
+            for line, sample_id, output, has_retrieved in read:
+                if output is None:
+                    continue
+                by_id[sample_id] = output
+                if has_retrieved is self.answers_only and output.error is None:
+                    message = _NOW_RANKED if has_retrieved else MISSING_RETRIEVED
+                    odd[sample_id] = DataFileError(file.path, line, message)
+        for sample in made if odd else ():
+            if sample.sample_id in odd:
+                raise odd[sample.sample_id]
+        return made, [by_id.get(sample.sample_id) for sample in made]
+
+
+class CountedIds(Sequence[str]):
+    """A sequence of ids of which only the first are known and the others counted."""
+
+    def __init__(self, count: int, first: Sequence[str]) -> None:
+        self._count = count
+        self._first = first
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        return self._first[index]
+
+    def __repr__(self) -> str:
+        more = ", ..." if len(self._first) < self._count else ""
+        return f"<{self._count} ids: {', '.join(map(repr, self._first))}{more}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardedInput:
+    """Samples and outputs as sources, with their totals and warnings."""
+
+    sources: Sequence[FileSource]
+    total: int
+    """How many samples there are."""
+    bytes: int
+    """The size of the files as stored."""
+    fingerprint: str
+    """Of the files (their names, sizes, times and formats) and the size of batches: another if any of it changes."""
+    formats: tuple[str, str]
+    """How samples and outputs are written."""
+    answers_only: bool
+    """Whether outputs have no rankings: the system answers and retrieves nothing."""
+    joined: bool
+    """Whether sources bring the bases of their variants, for ``evaluate_sources(..., joined=True)``."""
+    missing: CountedIds = field(default_factory=lambda: CountedIds(0, ()))
+    """Samples without an output."""
+    unknown: CountedIds = field(default_factory=lambda: CountedIds(0, ()))
+    """Outputs without a sample, which no source reads."""
+
+    def warnings(self, conventions: str | Conventions = "auepora") -> list[str]:
+        """Warnings about samples without an output and outputs without a sample."""
+        return unmatched_warnings(self.missing, self.unknown, total=self.total, conventions=Conventions.of(conventions))
+
+
+def needs_parents(metrics: Iterable[Metric]) -> bool:
+    """Whether any of these metrics pairs variants with their bases on the worker."""
+    return any(isinstance(one, BatchMetric) and pairs_in_worker(one) for one in metrics)
+
+
+def sharded_sources(
+    dataset: InputPaths,
+    outputs: InputPaths | None = None,
+    *,
+    dataset_format: str | None = None,
+    outputs_format: str | None = None,
+    batch_size: int = BATCH_SIZE,
+    bases: bool = False,
+    mapper: Mapper = map,
+) -> ShardedInput:
+    """Split samples and their outputs into sources of about ``batch_size`` samples, in the order of the files.
+
+    Each is a file, a directory or a glob of JSONL (plain, ``.gz`` or ``.zst``) or Parquet files, or several of these;
+    files are in natural order (part-2 before part-10), and samples in the order of the files. Without ``outputs`` the
+    dataset must be in a format that keeps both in one record. With ``bases`` each source includes the bases of its
+    variants, for metrics that pair them (``needs_parents``). ``mapper`` runs the pass over ids: it calls a function for
+    each of many ranges, as ``map`` or the ``map`` of a pool of processes does.
+    """
+    size = check_batch_size(batch_size)
+    sample_files = input_files(dataset, "samples", dataset_format)
+    if outputs is None and not get_format(sample_files[0].format).one_file:
+        raise BadValueError(f"{sample_files[0].path} holds samples alone; name their outputs, too")
+    output_files = sample_files if outputs is None else input_files(outputs, "outputs", outputs_format)
+
+    samples = RecordIndex(sample_files, "samples", size)
+    bounds = samples.batches()
+    ids = samples.ids(mapper, families=bases)
+    collisions = len(samples.require_distinct(ids))
+    if outputs is None:
+        output_index, output_ids = samples.as_outputs(), ids
+    else:
+        output_index = RecordIndex(output_files, "outputs", size, cuts=bounds)
+        output_ids = output_index.ids(mapper)
+        collisions += len(output_index.require_distinct(output_ids))
+    join = join_by_id(ids, output_ids, sure=not collisions)
+    missing, unknown = _count_ids(samples, join.missing), _count_ids(output_index, join.unknown)
+    _require_common_id(samples.total, missing, unknown, output_files[0])
+    answers_only = _answers_only(output_index)
+    base_rows = bases_per_batch(ids, bounds) if bases else []
+    runs = zip(
+        samples.ranges_between(bounds),
+        output_index.ranges_between(bounds) if join.in_order else output_index.ranges_of(join.of_batches(bounds)),
+        *_base_ranges(samples, output_index, join, base_rows, len(bounds) - 1),
+        strict=True,
+    )
+    return ShardedInput(
+        sources=[
+            FileSource(own.count, own, theirs, answers_only, base, base_outputs)
+            for own, theirs, base, base_outputs in runs
+        ],
+        total=samples.total,
+        bytes=total_bytes([*sample_files, *output_files]),
+        fingerprint=_fingerprint(sample_files, output_files, size),
+        formats=(sample_files[0].format, output_files[0].format),
+        answers_only=answers_only,
+        joined=bases,
+        missing=missing,
+        unknown=unknown,
+    )
+
+
+def _base_ranges(
+    samples: RecordIndex, answers: RecordIndex, join: SampleOutputJoin, base_rows: Sequence[Rows], count: int
+) -> tuple[list[RecordRanges], list[RecordRanges]]:
+    if not any(len(one) for one in base_rows):
+        return [_NO_RANGES] * count, [_NO_RANGES] * count
+    return samples.ranges_of(base_rows), answers.ranges_of([join.of_samples(one) for one in base_rows])
+
+
+def _count_ids(side: RecordIndex, rows: Rows) -> CountedIds:
+    return CountedIds(len(rows), [name for _, _, name in side.names(rows[:MAX_NAMED_IDS])])
+
+
+def _require_common_id(total: int, missing: CountedIds, unknown: CountedIds, outputs: InputFile) -> None:
+    if len(missing) < total:
+        return
+    if not unknown:
+        raise DataFileError(outputs.path, None, "there is no output in it")
+    raise BadValueError(
+        f"no sample and output share an id: the first sample is {missing[0]!r}, the first output {unknown[0]!r}; do "
+        "the two belong together?"
+    )
+
+
+def _answers_only(answers: RecordIndex) -> bool:
+    """Whether outputs have no rankings: the first that did not fail decides for all."""
+    for runs in answers.ranges_between(answers.batches()):
+        for one in read_outputs(runs):
+            if one.output is not None and one.output.error is None:
+                return not one.has_retrieved
+    return False
+
+
+def _fingerprint(samples: Sequence[InputFile], outputs: Sequence[InputFile], batch_size: int) -> str:
+    facts = [[(one.path, one.format, one.size, one.mtime) for one in side] for side in (samples, outputs)]
+    return hashlib.sha256(json.dumps([facts, batch_size]).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+# --- the pass over ids on the executor's workers: on a cluster many ranges are read in parallel ----------------------
+
+_AT_ONCE = 8
+"""How many ranges are read by one task."""
+_AHEAD = 4
+"""How many tasks are pending, per processor of the cluster."""
+
+
+def make_mapper(executor: Executor) -> Mapper:
+    """A ``map`` over many ranges: on the workers of a cluster, or else in this process."""
+    return partial(_map_on_cluster, executor) if isinstance(executor, RayExecutor) else map
+
+
+def _map_on_cluster(
+    executor: RayExecutor, function: Callable[[RecordRange], IdHashes], runs: Iterable[RecordRange]
+) -> Iterator[IdHashes]:
+    cluster = executor.start()
+    # Reading twice does no harm: Ray itself retries if a worker dies.
+    remote = cluster.ray.remote(num_cpus=1)(_call_each)
+    workers = min(executor.workers or cluster.processors, cluster.processors)
+    # If the whole cluster is used, tasks queue at the workers; else no more are sent than may run.
+    most = workers * (_AHEAD if workers == cluster.processors else 1)
+    waiting: deque[Any] = deque()
+    left = iter(runs)
+    try:
+        while some := list(islice(left, _AT_ONCE)):
+            waiting.append(remote.remote(function, some))
+            if len(waiting) >= most:
+                yield from _raise_or_yield(_fetch(cluster.ray, waiting.popleft()))
+        while waiting:
+            yield from _raise_or_yield(_fetch(cluster.ray, waiting.popleft()))
+    finally:
+        cancel_tasks(cluster.ray, waiting)
+
+
+def _fetch(ray: Any, reference: Any) -> list[IdHashes | AueporaError]:
+    while not ray.wait([reference], timeout=POLL_SECONDS)[0]:
+        pass
+    try:
+        found: list[IdHashes | AueporaError] = ray.get(reference)
+    except ray.exceptions.RayError as error:
+        raise WorkerError(f"no worker could read the ids of some records: {error}") from error
+    return found
+
+
+def _call_each(
+    function: Callable[[RecordRange], IdHashes], runs: Sequence[RecordRange]
+) -> list[IdHashes | AueporaError]:
+    found: list[IdHashes | AueporaError] = []
+    for run in runs:
+        try:
+            found.append(function(run))
+        except AueporaError as error:  # as a value it arrives as it is
+            return [*found, error]
+    return found
+
+
+def _raise_or_yield(returned: Sequence[IdHashes | AueporaError]) -> Iterator[IdHashes]:
+    for one in returned:
+        if isinstance(one, AueporaError):
+            raise one
+        yield one
+
+
+# --- evaluation of files of any number and size: split into ranges, scored by an executor, with an optional ... ------
 
 UNIT_SIZE = 50_000
 """How many samples make a part, where there are many."""

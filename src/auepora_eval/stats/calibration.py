@@ -1,35 +1,19 @@
-"""Calibration of scores against labels of right and wrong: as probabilities, and as verdicts.
-
-Labels are 0 (wrong) and 1 (right), scores lie between 0 and 1. A score is calibrated if, of all answers that got 0.8,
-eight in ten are right; it discriminates if right answers get more than wrong ones. One does not follow from the other.
-"""
+"""Calibration of scores against labels, and means of labels made sharper by scores (prediction-powered)."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ..core.errors import AlignmentError, BadValueError
+from ..errors import AlignmentError, BadValueError
 from .bootstrap import bootstrap_interval_of
-from .estimate import Estimate
-from .interval import Interval, wilson_interval
+from .difference import paired_differences, paired_interval
+from .intervals import Estimate, Interval, encode_clusters, is_skewed, mean_interval, wilson_bounds, wilson_interval
 from .roc import threshold_counts
-
-__all__ = [
-    "Bin",
-    "Binning",
-    "Confusion",
-    "auroc_report",
-    "balanced_accuracy_report",
-    "brier_score",
-    "confusion",
-    "expected_calibration_error",
-    "reliability_table",
-]
 
 Floats = npt.NDArray[np.float64]
 Binning = Literal["width", "mass"]
@@ -186,3 +170,252 @@ def _columns(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floa
             wanted = "scores lie between 0 and 1" if name == "score" else "labels are 0 (wrong) and 1 (right)"
             raise BadValueError(f"the {name} at index {place} is {column[place]}; {wanted}")
     return values, right
+
+
+# --- A mean of labels that only some samples have, made sharper by scores that all of them have ----------------------
+# With N samples, a score :math:`s_i` of each, and labels :math:`y_i` of n of them, drawn at random,
+#
+# .. math:: \hat\theta = \overline{y}_{n} + \lambda \, (\overline{s}_{N} - \overline{s}_{n})
+#
+# is unbiased whatever the quality of the scores: their errors occur in both of their means. The better they follow the
+# labels, the less it varies. :math:`\lambda` is the value between 0 and 1 with the smallest estimated
+# variance (PPI++: Angelopoulos, Duchi, Zrnic, 2023); with 0 the scores are left aside and the labels stand alone. The
+# labelled samples are among the N, as in survey sampling. Taking the N - n others instead, as the paper does, gives the
+# same estimate: its best :math:`\lambda` is :math:`(N - n) / N` of this one.
+
+Ints = npt.NDArray[np.intp]
+
+# The remaining variance is itself estimated, and is too small if few labels happen to follow the scores. So it is
+# increased as if five more labels did not follow them; docs/judging/calibration.md has the coverage.
+_PSEUDO_LABELS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedMean:
+    """A mean of labels, estimated with the help of scores."""
+
+    value: float
+    interval: Interval | None
+    """``None`` where fewer than two units are labelled and labels are not 0 or 1."""
+    weight: float
+    """Lambda: how far the scores are trusted; 0 where the labels stand alone."""
+    scores_mean: float
+    """The mean of all scores, which is what a run reports uncorrected."""
+    labels_mean: float
+    labels_interval: Interval | None
+    """What the labels say without the scores; never narrower than ``interval``."""
+    labelled: int
+    samples: int
+
+    @property
+    def narrowing(self) -> float | None:
+        """The width of the interval relative to that of the labels alone."""
+        if self.interval is None or self.labels_interval is None:
+            return None
+        whole = self.labels_interval.high - self.labels_interval.low
+        return (self.interval.high - self.interval.low) / whole if whole > 0 else 1.0
+
+    @property
+    def worth(self) -> float | None:
+        """How many labels would give as narrow an interval without the scores."""
+        share = self.narrowing
+        return None if not share else self.labelled / share**2
+
+
+def corrected_mean(
+    scores: Floats,
+    labels: Floats,
+    *,
+    clusters: Ints | None = None,
+    weights: Floats | None = None,
+    binary: bool = False,
+    lowest: float = -math.inf,
+    highest: float = math.inf,
+    finite: bool = False,
+    level: float = 0.95,
+    use_scores: bool = True,
+) -> CorrectedMean:
+    """The mean that the labels of all samples would have; ``labels`` is NaN where there is none.
+
+    ``binary``, ``lowest`` and ``highest`` speak of the labels, and ``clusters`` are as in ``mean_interval``.
+    ``weights`` say for how many samples each labelled one stands, where it is not the same number for all: a draw by
+    strata takes at least one of each. The interval is that of the labels alone, by the same method and with the same
+    critical value, made narrower by as much as the scores explain; where it would be wider, the labels stand alone.
+
+    Like every interval here it is about samples of this kind, of which these N were drawn. With ``finite`` it is about
+    these N and no others: then nothing is uncertain once all of them are labelled. Without ``use_scores`` the labels
+    stand alone, which is right for scores that are not better than chance.
+    """
+    scores, labels = _score_label_columns(scores, labels)
+    labelled = np.isfinite(labels)
+    known, codes = labels[labelled], encode_clusters(clusters, len(scores))
+    inner = None if codes is None else codes[labelled]
+    alone = mean_interval(known, clusters=inner, binary=binary, lowest=lowest, highest=highest, level=level)
+    if binary:
+        lowest, highest = 0.0, 1.0
+    return _corrected(scores, labels, weights, codes, alone, (lowest, highest), finite=finite, use_scores=use_scores)
+
+
+def corrected_difference(
+    first_scores: Floats,
+    second_scores: Floats,
+    first_labels: Floats,
+    second_labels: Floats,
+    *,
+    clusters: Ints | None = None,
+    weights: Floats | None = None,
+    binary: bool = False,
+    lowest: float = -math.inf,
+    highest: float = math.inf,
+    finite: bool = False,
+    level: float = 0.95,
+    use_scores: bool = True,
+) -> CorrectedMean:
+    """The mean difference between the labels of the second run and those of the first.
+
+    A sample counts as labelled where both of its answers are; everything else is as in ``corrected_mean``.
+    """
+    scores = paired_differences(first_scores, second_scores)
+    labels = paired_differences(first_labels, second_labels)
+    scores, labels = _score_label_columns(scores, labels)
+    labelled, codes = np.isfinite(labels), encode_clusters(clusters, len(scores))
+    one, two = (np.asarray(each, dtype=np.float64)[labelled] for each in (first_labels, second_labels))
+    inner = None if codes is None else codes[labelled]
+    alone = paired_interval(one, two, clusters=inner, binary=binary, lowest=lowest, highest=highest, level=level)
+    if binary:
+        lowest, highest = 0.0, 1.0
+    width = highest - lowest
+    return _corrected(scores, labels, weights, codes, alone, (-width, width), finite=finite, use_scores=use_scores)
+
+
+def _corrected(
+    scores: Floats,
+    labels: Floats,
+    weights: Floats | None,
+    codes: Ints | None,
+    alone: Interval | None,
+    bounds: tuple[float, float],
+    *,
+    finite: bool,
+    use_scores: bool,
+) -> CorrectedMean:
+    labelled = np.isfinite(labels)
+    n, samples = int(labelled.sum()), len(scores)
+    if not n:
+        raise BadValueError("no sample has a label; a mean cannot be corrected without any")
+    weight_shares = _normalise_weights(weights, labelled)
+    evenly = math.fsum(labels[labelled]) / n
+    known = evenly if weight_shares is None else float(weight_shares @ labels[labelled])
+    spread = 1 - n / samples if finite else 1.0  # of these samples, the labelled ones are certain
+    if weight_shares is not None:
+        spread *= _weighting_cost(labels[labelled], weight_shares, codes, labelled)
+    labels_alone = alone
+    if alone is not None and (weight_shares is not None or finite):
+        labels_alone = _rescale_interval(alone, evenly, known, spread, bounds)
+    bare = CorrectedMean(known, labels_alone, 0.0, float(scores.mean()), known, labels_alone, n, samples)
+    if not use_scores or alone is None or labels_alone is None or alone.units < 3:
+        return bare
+    units = alone.units
+    if weight_shares is None:
+        weight_shares = np.full(n, 1 / n)
+    weight, left = _power_weight(scores, labels, labelled, weight_shares, codes, finite=finite)
+    # The weight was chosen by the same labels, which takes a degree of freedom.
+    left = left * (units - 1) / (units - 2) + _PSEUDO_LABELS / units
+    if not weight or left >= 1:
+        return bare
+    value = known + weight * (bare.scores_mean - float(weight_shares @ scores[labelled]))
+    value = min(max(value, min(bounds[0], known)), max(bounds[1], known))
+    interval = _rescale_interval(alone, evenly, value, left * spread, bounds)
+    if interval.high - interval.low > labels_alone.high - labels_alone.low:
+        return bare
+    if is_skewed(units, _skewness(labels[labelled] - weight * scores[labelled])):
+        interval = replace(interval, flags=tuple(dict.fromkeys((*interval.flags, "skewed"))))
+    return replace(bare, value=value, interval=interval, weight=weight)
+
+
+def _normalise_weights(weights: Floats | None, labelled: npt.NDArray[np.bool_]) -> Floats | None:
+    """The weight of each labelled sample, summing to 1; ``None`` if all are equal."""
+    if weights is None:
+        return None
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != labelled.shape:
+        raise AlignmentError(weights.size, labelled.size, what=("weights", "labels"))
+    labelled_weights = weights[labelled]
+    if not (np.isfinite(labelled_weights).all() and (labelled_weights > 0).all()):
+        raise BadValueError("the weight of a labelled sample must be a finite number above zero")
+    return (
+        None if np.ptp(labelled_weights) <= 1e-9 * labelled_weights.max() else labelled_weights / labelled_weights.sum()
+    )
+
+
+def _weighting_cost(known: Floats, shares: Floats, codes: Ints | None, labelled: npt.NDArray[np.bool_]) -> float:
+    """By how much unequal weights change the variance of the labels' mean."""
+    weighted, even = shares * (known - shares @ known), (known - known.mean()) / len(known)
+    if codes is not None:
+        inner = codes[labelled]
+        weighted, even = (np.bincount(inner, one).astype(np.float64) for one in (weighted, even))
+    variance = float(even @ even)
+    return float(weighted @ weighted) / variance if variance > 0 else 1.0
+
+
+def _power_weight(
+    scores: Floats,
+    labels: Floats,
+    labelled: npt.NDArray[np.bool_],
+    shares: Floats,
+    codes: Ints | None,
+    *,
+    finite: bool,
+) -> tuple[float, float]:
+    """Lambda, and the proportion of the variance that it leaves.
+
+    The error of the estimate is a sum over samples, and the variance is estimated by the squares of what each cluster
+    adds to it: ``a`` from the labels, ``b`` from the scores, so that a square is (a - lambda b)².
+    """
+    samples = len(scores)
+    known, seen = labels[labelled], scores[labelled]
+    a, b = np.zeros(samples), np.zeros(samples)
+    if not finite:  # the mean of all scores would be another one with other samples
+        b -= (scores - scores.mean()) / samples
+    a[labelled] = shares * (known - shares @ known)
+    b[labelled] += shares * (seen - shares @ seen)
+    if codes is not None:
+        a, b = (np.bincount(codes, one).astype(np.float64) for one in (a, b))
+    labels_alone, both, of_scores = float(a @ a), float(a @ b), float(b @ b)
+    if not (labels_alone > 0 and of_scores > 0):
+        return 0.0, 1.0
+    weight = min(max(both / of_scores, 0.0), 1.0)
+    return weight, max(0.0, 1 - (2 * weight * both - weight**2 * of_scores) / labels_alone)
+
+
+def _rescale_interval(
+    alone: Interval, known: float, value: float, left: float, bounds: tuple[float, float]
+) -> Interval:
+    """The interval of the labels alone, around ``known``, moved to ``value`` and scaled to ``left`` of its variance."""
+    if left <= 0:
+        return replace(alone, low=value, high=value)
+    if alone.method == "wilson":
+        low, high = wilson_bounds(value, alone.units / left, level=alone.level)
+        return replace(alone, low=low, high=high)
+    shrink = math.sqrt(left)
+    low = max(value - shrink * (known - alone.low), min(bounds[0], value))
+    return replace(alone, low=low, high=min(value + shrink * (alone.high - known), max(bounds[1], value)))
+
+
+def _skewness(values: Floats) -> float:
+    """Large where a few labels differ from their scores and all the others follow them."""
+    deviations = values - values.mean()
+    squares = float(np.mean(deviations**2))
+    return float(np.mean(deviations**3)) / squares**1.5 if squares > 0 else math.inf
+
+
+def _score_label_columns(scores: Floats, labels: Floats) -> tuple[Floats, Floats]:
+    scores, labels = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    if scores.shape != labels.shape or scores.ndim != 1:
+        raise AlignmentError(scores.size, labels.size, what=("scores", "labels"))
+    if not np.isfinite(scores).all():
+        place = int(np.argmin(np.isfinite(scores)))
+        raise BadValueError(f"the score at index {place} is {scores[place]}; leave out what has no score")
+    if np.isinf(labels).any():
+        raise BadValueError(f"the label at index {int(np.argmax(np.isinf(labels)))} is infinite")
+    return scores, labels

@@ -1,20 +1,17 @@
-"""Intervals of a difference of means of two runs on the same samples: Newcombe's for proportions, else Student's t.
-
-A difference is the second run's value minus the first run's. The scores of two runs on one sample are correlated, since
-some samples are hard for both; differences per sample remove that, and so do these intervals.
-"""
+"""Differences between two runs on the same samples: intervals, bootstrap intervals and power."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ..core.errors import AlignmentError, BadValueError
-from .interval import Interval, encode_clusters, mean_interval, wilson_interval
-
-__all__ = ["newcombe_interval", "paired_differences", "paired_interval"]
+from ..errors import AlignmentError, BadValueError
+from .bootstrap import bootstrap_interval_of, bootstrap_sums, percentile_interval
+from .intervals import Interval, encode_clusters, is_rounding, mean_interval, t_quantile, wilson_interval
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -118,3 +115,225 @@ def _correlation(both: int, first_only: int, second_only: int, neither: int) -> 
 
 def _flags(counts: tuple[int, int, int, int]) -> tuple[str, ...]:
     return ("few",) if sum(counts) < 10 else ()
+
+
+# --- bootstrap intervals of a difference between two runs, for statistics that are not means -------------------------
+# The same units are drawn in both runs, so the difficulty of a sample cancels out of the difference, as in a paired
+# test.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairedStatistics:
+    """One measure of two runs: a row of statistics per sample and run, and how a value follows from their sums."""
+
+    first: Floats
+    second: Floats
+    of_sums: Callable[[Floats], Floats]
+    """Takes a table of column sums and gives a value per row, NaN where there is none."""
+    lowest: float = -math.inf
+    """The least value there can be; not the least difference."""
+    highest: float = math.inf
+
+
+def paired_bootstrap(
+    first: Floats,
+    second: Floats,
+    of_sums: Callable[[Floats], Floats],
+    *,
+    clusters: Ints | None = None,
+    draws: int = 10_000,
+    seed: int = 0,
+    level: float = 0.95,
+    lowest: float = -math.inf,
+    highest: float = math.inf,
+) -> Interval | None:
+    """Interval of the second run's value less the first run's, as ``bootstrap_interval`` makes it of one value."""
+    pair = PairedStatistics(first, second, of_sums, lowest, highest)
+    return paired_bootstraps([pair], clusters=clusters, draws=draws, seed=seed, level=level)[0]
+
+
+def paired_bootstraps(
+    pairs: Sequence[PairedStatistics],
+    *,
+    clusters: Ints | None = None,
+    draws: int = 10_000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> list[Interval | None]:
+    """The interval of each measure, all from the same draws; they cost hardly more than one.
+
+    A sample that has no statistics for a measure has zeros there. The draws are those of ``paired_bootstrap``.
+    """
+    tables = [_table(statistics) for pair in pairs for statistics in (pair.first, pair.second)]
+    for table in tables[1:]:
+        if len(table) != len(tables[0]):
+            raise AlignmentError(len(tables[0]), len(table), what=("rows of statistics", "rows of the other run's"))
+    if not tables:
+        return []
+    drawn = bootstrap_sums(np.concatenate(tables, axis=1), clusters=clusters, draws=draws, seed=seed)
+    if drawn is None:
+        return [None] * len(pairs)
+    found: list[Interval | None] = []
+    start = 0
+    for pair, first, second in zip(pairs, tables[::2], tables[1::2], strict=True):
+        middle = start + first.shape[1]
+        end = middle + second.shape[1]
+        values = _values(pair, drawn.totals[:, middle:end]) - _values(pair, drawn.totals[:, start:middle])
+        width = pair.highest - pair.lowest
+        found.append(
+            percentile_interval(
+                values[:-1],
+                float(values[-1]),
+                drawn.units,
+                drawn.informative_units(slice(start, end)),
+                level=level,
+                lowest=-width,
+                highest=width,
+            )
+        )
+        start = end
+    return found
+
+
+def paired_bootstrap_of(
+    first: Callable[[Ints], float],
+    second: Callable[[Ints], float],
+    n: int,
+    *,
+    clusters: Ints | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+    lowest: float = -math.inf,
+    highest: float = math.inf,
+) -> Interval | None:
+    """The same for statistics that are not functions of sums; ``first`` and ``second`` take the drawn indices."""
+    width = highest - lowest
+    return bootstrap_interval_of(
+        lambda drawn: second(drawn) - first(drawn),
+        n,
+        clusters=clusters,
+        draws=draws,
+        seed=seed,
+        level=level,
+        lowest=-width,
+        highest=width,
+    )
+
+
+def _table(statistics: Floats) -> Floats:
+    table = np.asarray(statistics, dtype=np.float64)
+    if table.ndim != 2:
+        raise BadValueError(f"the statistics must be a table with a row per sample, not of shape {table.shape}")
+    return table
+
+
+def _values(pair: PairedStatistics, totals: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):  # a draw without any positive has no value
+        values = np.asarray(pair.of_sums(totals), dtype=np.float64)
+    if values.shape != (len(totals),):
+        raise BadValueError(
+            f"of_sums must give one value for each of {len(totals)} rows, not an array of {values.shape}"
+        )
+    return values
+
+
+# --- statistical power: the minimum detectable effect of a comparison, and the units that a difference needs ---------
+
+
+def unit_sd(differences: Floats, clusters: Ints | None = None) -> float:
+    """The standard deviation of a unit: the standard error of the mean times the root of the number of units.
+
+    Without clusters it is that of the differences, with clusters of one size that of the cluster means. NaN for fewer
+    than two units, and where all units have the same mean: that says nothing about how they would spread. NaN as well
+    where the squares of the differences are beyond what a float holds, or below.
+    """
+    differences = np.asarray(differences, dtype=np.float64)
+    n = len(differences)
+    codes = encode_clusters(clusters, n)
+    if n < 2:
+        return math.nan
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        residuals = differences - differences.mean()
+        totals = residuals if codes is None else np.bincount(codes, residuals)
+        squares = float(totals @ totals)
+    sizes = np.ones(n) if codes is None else np.bincount(codes)
+    units = len(totals)
+    if units < 2 or is_rounding(
+        float(np.abs(totals / sizes).max()), float(differences.min()), float(differences.max())
+    ):
+        return math.nan
+    sd = units * math.sqrt(squares / (units - 1)) / n if squares < math.inf else math.nan
+    return sd if 0 < sd < math.inf else math.nan
+
+
+def effect_size(differences: Floats) -> float:
+    """The mean of the differences over their standard deviation (Cohen's d of paired scores).
+
+    0 where every difference is zero; NaN for fewer than two, and where all are equal but not zero.
+    """
+    differences = np.asarray(differences, dtype=np.float64)
+    if len(differences) > 1 and not differences.any():
+        return 0.0
+    return float(differences.mean()) / unit_sd(differences) if len(differences) else math.nan
+
+
+def mde(sd: float, n: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
+    r"""The smallest true difference that ``n`` units detect with this power, at a two-sided level of alpha.
+
+    .. math:: (t_{1 - \alpha/2} + t_{power}) \cdot sd / \sqrt n
+
+    with quantiles of Student's t with n - 1 degrees of freedom. At the usual alpha it is within 0.3 % of what the
+    noncentral t distribution gives from ten units on, and 1.2 % below it with five. NaN for fewer than two units or an
+    unknown ``sd``.
+    """
+    _check(alpha, power)
+    if n < 2 or math.isnan(sd):
+        return math.nan
+    if not 0 < sd < math.inf:
+        raise BadValueError(f"sd must be a positive number, not {sd!r}")
+    return _quantiles(n, alpha, power) * sd / math.sqrt(n)
+
+
+def required_n(delta: float, sd: float, *, alpha: float = 0.05, power: float = 0.8) -> int | None:
+    """The units it takes to detect a true difference of ``delta``; None for an unknown ``sd``, or beyond counting.
+
+    ``delta`` is the difference that would matter, never the one observed: with that, every result that is not
+    significant seems to need a few units more.
+    """
+    _check(alpha, power)
+    if not 0 < delta < math.inf:
+        raise BadValueError(f"delta must be a positive number, not {delta!r}")
+    if math.isnan(sd):
+        return None
+    # Upwards from the normal distribution's answer, which is below that of any t distribution, until it suffices.
+    few = _normal_n(delta, sd, alpha, power)
+    if few is None:
+        return None
+    many = few
+    while mde(sd, many, alpha=alpha, power=power) > delta:
+        many *= 2
+    while few < many:
+        middle = (few + many) // 2
+        if mde(sd, middle, alpha=alpha, power=power) > delta:
+            few = middle + 1
+        else:
+            many = middle
+    return few
+
+
+def _normal_n(delta: float, sd: float, alpha: float, power: float) -> int | None:
+    most = 1 << 53  # with that many degrees of freedom t is normal
+    root = _quantiles(most, alpha, power) * (sd / delta)
+    return max(2, math.floor(root**2)) if root < math.sqrt(most) else None
+
+
+def _quantiles(n: int, alpha: float, power: float) -> float:
+    return t_quantile(alpha / 2, n - 1) + t_quantile(1 - power, n - 1)
+
+
+def _check(alpha: float, power: float) -> None:
+    if not 0 < alpha < 1:
+        raise BadValueError(f"alpha must lie between 0 and 1, not at {alpha!r}; 0.05 is usual")
+    if not 0.5 < power < 1:
+        raise BadValueError(f"power must lie between 0.5 and 1, not at {power!r}; 0.8 is usual")

@@ -1,34 +1,139 @@
-"""Permutation test for any statistic: the outputs of the two runs are swapped by cluster, alike for all metrics.
-
-Flipping the sign of a difference is the same as swapping which run produced which score. A swap works for any statistic
-of the samples: swap, recompute the statistic of both runs, and take the difference. For means it is the same as
-``sign_flips.sign_flips``, from the same random signs.
-"""
+"""Permutation tests: sign flips, swaps of two runs, adjusted p-values, Tukey's HSD and association."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
-from .integer_sums import can_enumerate, integer_sums, pool_units, tail_proportion
-from .interval import encode_clusters
-from .paired_bootstrap import PairedStatistics
-from .sign_flips import SignFlips, random_bits, sign_flips
+from ..errors import AlignmentError, BadValueError
+from .difference import PairedStatistics
+from .intervals import can_enumerate, encode_clusters, integer_sums, pool_units, require_finite_table, tail_proportion
 
-__all__ = ["SwapStatistic", "permutation_test"]
+# --- sign-flip permutation test of paired differences ----------------------------------------------------------------
+# If neither run is better, a cluster's differences could as well have had the other sign. So the signs of whole
+# clusters are flipped at random, many times, and the p-value is how often the mean difference is as far from zero as
+# the observed one. It needs no normal distribution and no equal variances.
 
-Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 
+# How many signs go into one product of matrices: 17 MB of them.
+_MULTIPLIED = 1 << 21
+# More clusters than this are pooled into this many groups, whose signs are flipped together. That is a test of the same
+# level, and its cost stops growing with the samples.
+_MAX_UNITS = 1 << 16
+_WORD = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SignFlips:
+    """The result of a sign-flip or permutation test: a column per metric, in the order of the differences."""
+
+    p_values: Floats
+    """Two-sided; NaN for a metric without any difference given."""
+    z: Floats
+    """The sum of the differences over its spread under flips, which is the root of the squared cluster sums' sum."""
+    flipped: Floats
+    """The absolute value of z in each flip: a row per flip. ``adjust.max_t`` reads it."""
+    exact: bool
+    """Whether these are all flips there are."""
+
+
+def sign_flips(differences: Floats, clusters: Ints | None = None, *, draws: int = 10_000, seed: int = 0) -> SignFlips:
+    r"""Flip the signs of whole clusters, the same flips for all metrics.
+
+    ``differences`` has a row per sample and a column per metric, NaN where a sample has no difference on a metric.
+    ``clusters`` holds an integer per sample; samples with the same one belong together.
+
+    The statistic is the sum of the differences, hence the mean that the interval is about: with :math:`S_c` the sum
+    over a cluster and :math:`s_c = \pm 1` its sign,
+
+    .. math:: z = \sum_c s_c S_c \Big/ \sqrt{\sum_c S_c^2}
+
+    The divisor is the same in every flip. It changes no p-value; it makes metrics on different scales comparable, and
+    a metric on which few clusters differ, k of them, stays below :math:`\sqrt k`. With clusters of one size z rises
+    with Student's t of the interval, so both order the flips alike.
+
+    If there are no more than ``draws`` ways to flip the clusters that differ at all, each is taken once and the p-value
+    is the proportion that reaches the observed value. Otherwise ``draws`` flips are drawn, p = (1 + b) / (1 + draws).
+    A metric's p-value does not depend on the other metrics, unless they decide whether all flips can be enumerated.
+    """
+    differences = np.asarray(differences, dtype=np.float64)
+    if differences.ndim != 2:
+        raise BadValueError(
+            f"the differences must be a table with a row per sample and a column per metric, not of shape "
+            f"{differences.shape}"
+        )
+    if draws < 1:
+        raise BadValueError(f"draws must be at least 1, not {draws!r}")
+    present = ~np.isnan(differences)
+    sums = pool_units(integer_sums(np.where(present, differences, 0.0), clusters), _MAX_UNITS)
+    # Squares go beyond what adds up exactly, so this sum is rounded once, at its end: no order changes it either.
+    spread = np.sqrt([math.fsum(column) for column in np.square(sums).T])
+    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+    informative = sums[sums.any(axis=1)]
+    exact = can_enumerate(2, len(informative), draws)
+    signed = _all_flips(informative) if exact else _random_flips(sums, draws, seed)
+    flipped = np.empty((2 ** len(informative) if exact else draws, sums.shape[1]))
+    done = 0
+    for part in signed:
+        np.abs(part, out=flipped[done : done + len(part)])
+        done += len(part)
+    flipped *= scale
+    z = np.where(present.any(axis=0), sums.sum(axis=0) * scale, np.nan)
+    p_values = [
+        math.nan if math.isnan(observed) else tail_proportion(column, abs(observed), exact=exact)
+        for column, observed in zip(flipped.T, z.tolist(), strict=True)
+    ]
+    return SignFlips(np.array(p_values), z, flipped, exact)
+
+
+def _all_flips(sums: Floats) -> Iterator[Floats]:
+    """The signed sums under every flip, by doubling: each cluster is added once and subtracted once."""
+    signed = np.zeros((1, sums.shape[1]))
+    for cluster in sums:
+        signed = np.concatenate([signed + cluster, signed - cluster])
+    yield signed
+
+
+def _random_flips(sums: Floats, draws: int, seed: int) -> Iterator[Floats]:
+    """The signed sums under random flips, some at a time."""
+    padded = np.zeros((-(-len(sums) // _WORD) * _WORD, sums.shape[1]))
+    padded[: len(sums)] = sums
+    at_once = max(1, min(draws, _MULTIPLIED // max(len(padded), 1)))
+    added = np.empty((at_once, len(padded)))
+    for bits in random_bits(len(sums), draws, seed, at_once=at_once):
+        rows = added[: len(bits)]
+        rows[:] = bits
+        # The added sums minus the others: twice the added sums minus the total.
+        yield 2.0 * (rows @ padded) - sums.sum(axis=0)
+
+
+def random_bits(units: int, draws: int, seed: int, *, at_once: int) -> Iterator[npt.NDArray[np.uint8]]:
+    """Random bits, a row per draw, ``at_once`` rows at a time: 1 where a unit's sum is added, 0 where it is taken away.
+
+    Rows are as long as whole words make them, so that they do not depend on how many are drawn at once.
+    """
+    words = -(-units // _WORD)
+    source = np.random.PCG64(seed)
+    for start in range(0, draws, at_once):
+        rows = min(at_once, draws - start)
+        raw = source.random_raw(rows * words).astype("<u8").reshape(rows, words)
+        yield np.unpackbits(raw.view(np.uint8), axis=1)
+
+
+# --- permutation test for any statistic: the outputs of the two runs are swapped by cluster, alike for all ... -------
+
+Bools = npt.NDArray[np.bool_]
+
 # As in ``sign_flips``: how many signs are in memory at once, and how many clusters have a sign of their own.
 _PERMUTATION_CHUNK = 1 << 21
-_MAX_UNITS = 1 << 16
 _GRID = 1e9
 
 
@@ -168,3 +273,148 @@ def _random_swaps(units: int, draws: int, seed: int) -> Iterator[Floats]:
     at_once = max(1, min(draws, _PERMUTATION_CHUNK // max(units, 1)))
     for bits in random_bits(units, draws, seed, at_once=at_once):
         yield bits[:, :units].astype(np.float64)
+
+
+# --- several metrics at once: p-values by step-down max-T from the sign flips or by Holm, and joint intervals --------
+# Of twenty metrics that do not differ, one will have p < .05 in most comparisons. An adjusted p-value below .05 is
+# wrong about any of the metrics it was adjusted among in 5 % of comparisons at most.
+
+
+def max_t(flips: SignFlips, among: Sequence[int] | None = None) -> Floats:
+    """P-values adjusted among the metrics with these column numbers (all if None); NaN for every other metric.
+
+    Westfall and Young's step-down method. A metric's z is compared with the largest z of each flip, over itself and all
+    metrics with a smaller z. Correlated metrics cost less than with Holm's method, since their largest z is hardly
+    larger than one of them. Stepping down never gives a larger p-value than comparing all of them with the largest of
+    all, and controls the same error rate.
+    """
+    columns = np.arange(len(flips.z)) if among is None else np.unique(np.asarray(among, dtype=np.intp))
+    if len(columns) and (columns[0] < 0 or columns[-1] >= len(flips.z)):
+        raise BadValueError(f"there are {len(flips.z)} metrics, numbered from 0, but {columns.tolist()} are asked for")
+    adjusted = np.full(len(flips.z), np.nan)
+    z = np.abs(flips.z)
+    surest_first = sorted(columns[~np.isnan(z[columns])].tolist(), key=lambda column: -z[column])
+    largest = np.zeros(len(flips.flipped))
+    for column in reversed(surest_first):
+        np.maximum(largest, flips.flipped[:, column], out=largest)
+        adjusted[column] = tail_proportion(largest, z[column], exact=flips.exact)
+    # A metric with a smaller z never gets the smaller p-value.
+    adjusted[surest_first] = np.maximum.accumulate(adjusted[surest_first])
+    return adjusted
+
+
+def joint_level(flips: SignFlips, among: Sequence[int], *, alpha: float = 0.05) -> float:
+    """The level of each interval at which all these intervals cover jointly with probability 1 - ``alpha``.
+
+    It is the normal level of the largest z that 1 - ``alpha`` of the flips stay below, over all metrics. Metrics that
+    move together so have narrower intervals than by Bonferroni's level, 1 - ``alpha`` / m, which is the most.
+    """
+    columns = [column for column in among if not np.isnan(flips.z[column])]
+    if len(columns) < 2:
+        return 1 - alpha
+    largest = flips.flipped[:, columns].max(axis=1)
+    tail = 2 * NormalDist().cdf(-float(np.quantile(largest, 1 - alpha, method="higher")))
+    return 1 - min(max(tail, alpha / len(columns)), alpha)
+
+
+def holm(p_values: Floats) -> Floats:
+    """Holm's adjusted p-values, valid for any dependence between the tests; NaN stays."""
+    p_values = np.asarray(p_values, dtype=np.float64)
+    given = np.flatnonzero(~np.isnan(p_values))
+    if ((p_values[given] < 0) | (p_values[given] > 1)).any():
+        raise BadValueError(f"p-values lie between 0 and 1: {p_values.tolist()}")
+    order = given[np.argsort(p_values[given], kind="stable")]
+    adjusted = np.full(p_values.shape, np.nan)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p_values[order] * np.arange(len(order), 0, -1)))
+    return adjusted
+
+
+# --- randomised Tukey HSD: which of several runs differ, all pairs at once -------------------------------------------
+# If no run differs from another, each unit's scores could as well belong to the runs in any other order. So the scores
+# of each unit are permuted between the runs, many times, and each time the best run's mean minus the worst run's is
+# noted: the largest of all pairs. A pair's p-value is how often it reaches the observed difference (B. Carterette, ACM
+# TOIS 30, 2012). All pairs share one 5 %, as metrics do with max-T.
+
+# More units than this are pooled into this many groups, which are permuted together, so that the cost stops growing.
+_PERMUTED = 1 << 12
+# How many scores are permuted at a time.
+_TUKEY_CHUNK = 1 << 20
+
+
+def tukey_hsd(scores: Floats, clusters: Ints | None = None, *, draws: int = 10_000, seed: int = 0) -> Floats:
+    """The p-value of each pair of runs: a table with a row and a column per run, ones on its diagonal.
+
+    ``scores`` has a row per sample and a column per run, and no gaps: samples that a run lacks are left out. Samples
+    of one cluster are permuted alike. If there are no more than ``draws`` permutations, each is taken once and the
+    p-value is exact. With two runs it is the p-value of ``sign_flips``.
+    """
+    scores = require_finite_table(scores)
+    runs = scores.shape[1]
+    if runs < 2:
+        raise BadValueError(f"the scores must have a column per run, two at least, not {runs}")
+    if draws < 1:
+        raise BadValueError(f"draws must be at least 1, not {draws!r}")
+    sums = pool_units(integer_sums(scores - scores.mean(axis=1, keepdims=True), clusters, one_grid=True), _PERMUTED)
+    informative = sums[(sums != sums[:, :1]).any(axis=1)]
+    exact = can_enumerate(math.factorial(runs), len(informative), draws)
+    totals = _all_permutations(informative) if exact else _random_permutations(informative, draws, seed)
+    ranges = np.concatenate([np.ptp(part, axis=1) for part in totals])
+    means = informative.sum(axis=0)
+    spread = math.sqrt(float(np.square(informative).sum())) or 1.0
+    p_values = np.ones((runs, runs))
+    for one in range(runs):
+        for other in range(one):
+            observed = abs(means[one] - means[other])
+            p_values[one, other] = tail_proportion(ranges / spread, observed / spread, exact=exact)
+            p_values[other, one] = p_values[one, other]
+    return p_values
+
+
+def _all_permutations(sums: Floats) -> Iterator[Floats]:
+    """The runs' totals under every permutation, unit by unit."""
+    totals = np.zeros((1, sums.shape[1]))
+    for unit in sums:
+        totals = np.concatenate([totals + order for order in permutations(unit)])
+    yield totals
+
+
+def _random_permutations(sums: Floats, draws: int, seed: int) -> Iterator[Floats]:
+    """The runs' totals under random permutations, some at a time."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    at_once = max(1, _TUKEY_CHUNK // sums.size)
+    for start in range(0, draws, at_once):
+        rows = min(at_once, draws - start)
+        yield rng.permuted(np.broadcast_to(sums, (rows, *sums.shape)), axis=2).sum(axis=1)
+
+
+# --- permutation test of the association between scores and labels ---------------------------------------------------
+
+# How many numbers are permuted at a time.
+_ASSOCIATION_CHUNK = 1 << 20
+
+
+def association_p_value(scores: Floats, labels: Floats, *, draws: int = 9_999, seed: int = 0) -> float:
+    r"""One-sided p-value of the hypothesis that higher scores do not go with higher labels.
+
+    The ranks of the scores are permuted ``draws`` times by a seed; with b of the permutations as high as the observed
+    statistic, p is :math:`(1 + b) / (1 + draws)`. The statistic is the sum of ranks times labels, which for labels of 0
+    and 1 is that of Mann and Whitney, so that the test is about AUROC. Equal scores share their mean rank. Where all
+    scores or all labels are equal, p is 1.
+    """
+    scores, labels = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    if scores.shape != labels.shape or scores.ndim != 1:
+        raise AlignmentError(scores.size, labels.size, what=("scores", "labels"))
+    if not len(scores) or np.ptp(scores) == 0 or np.ptp(labels) == 0:
+        return 1.0
+    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    ranks -= ranks.mean()
+    labels = labels - labels.mean()
+    reached = float(ranks @ labels) - 1e-9 * float(np.abs(ranks) @ np.abs(labels))  # ties but for rounding
+    rng = np.random.default_rng(seed)
+    rows = max(1, _ASSOCIATION_CHUNK // len(ranks))
+    as_high = 0
+    for start in range(0, draws, rows):
+        permuted = rng.permuted(np.tile(ranks, (min(rows, draws - start), 1)), axis=1)
+        as_high += int(np.count_nonzero(permuted @ labels >= reached))
+    return (1 + as_high) / (1 + draws)

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core.errors import AlignmentError, BadTypeError, BadValueError
-
-__all__ = ["ThresholdCounts", "auroc", "average_precision", "threshold_counts", "tpr_at_fpr"]
+from ..errors import AlignmentError, BadTypeError, BadValueError
 
 Ints = npt.NDArray[np.int64]
 

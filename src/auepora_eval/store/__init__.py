@@ -20,8 +20,8 @@ ids            ids of runs, times in UTC; ``processes``: whether the process of 
 ============== ==========================================================================================
 """
 
-from .judgement_rows import StoredJudgement
 from .records import RunRecord, RunStatus, StoredOutput
+from .rows import StoredJudgement
 from .runs import RunStore
 
 __all__ = ["RunRecord", "RunStatus", "RunStore", "StoredJudgement", "StoredOutput"]

@@ -1,29 +1,132 @@
-"""Records of the store: a run, and one output of it."""
+"""Records of the store: runs, outputs, ids, the process of a run, settings of a stored plan."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+import socket
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from sqlalchemy import RowMapping
 
+from ..core.conventions import Conventions
+from ..core.metrics_base import RunInfo
 from ..core.types import SystemOutputs
-from .ids import from_iso
+from ..errors import AueporaError
 
-__all__ = [
-    "RunRecord",
-    "RunStatus",
-    "StoredOutput",
-    "clean_column_text",
-    "from_json",
-    "record_from_row",
-    "sum_nested",
-    "to_json",
-]
+# --- ids of runs and results, and times in UTC -----------------------------------------------------------------------
+
+RUN_PREFIX = "run_"
+_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: without I, L, O and U
+_RANDOM_BITS = 80
+
+
+class _Ulids:
+    """Generator of ULIDs: 128-bit integers that begin with a timestamp and increase within a process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = 0
+        self._process = 0
+
+    def next(self) -> int:
+        with self._lock:
+            if self._process != os.getpid():  # a forked process must not continue the sequence of its parent
+                self._process, self._last = os.getpid(), 0
+            fresh = (time.time_ns() // 1_000_000 << _RANDOM_BITS) | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big")
+            self._last = max(fresh, self._last + 1)
+            return self._last
+
+
+_ULIDS = _Ulids()
+
+
+def new_run_id() -> str:
+    """Return a new id: ``run_`` and a ULID of 26 characters, which sort by time."""
+    number = _ULIDS.next()
+    return RUN_PREFIX + "".join(_DIGITS[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def score_key(name: str, signature: str) -> str:
+    """Return the key of a result within its run: a hash of name and signature. Stores contain it: never change it."""
+    # Length prefixes make the pairs unambiguous.
+    text = f"{len(name)}:{name}{len(signature)}:{signature}"
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def utc_now() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(UTC)
+
+
+def to_iso(moment: datetime) -> str:
+    """Format a time with a fixed width, so that strings sort as times."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def from_iso(text: str) -> datetime:
+    """Parse a time of ``to_iso``."""
+    return datetime.fromisoformat(text)
+
+
+# --- the process of a run, and whether it is alive -------------------------------------------------------------------
+
+_PROCESS = re.compile(r"(?P<host>.*?):(?P<pid>\d+)(?::(?P<started>\d+))?")
+_ENDED_STATES = ("Z", "X")  # ended, but not yet reaped
+
+
+def this_process() -> str:
+    """Return ``host:pid:start`` of this process; ``host:pid`` if the start time is not available."""
+    name = f"{socket.gethostname()}:{os.getpid()}"
+    found = _process_state(os.getpid())
+    return name if found is None else f"{name}:{found[1]}"
+
+
+def is_alive(process: str | None) -> bool:
+    """Whether this is another process that runs on this machine.
+
+    Process ids are reused, so the start time is compared too, if it is known.
+    """
+    known = _PROCESS.fullmatch(process or "")
+    if known is None or known["host"] != socket.gethostname() or int(known["pid"]) == os.getpid():
+        return False
+    found = _process_state(int(known["pid"]))
+    if found is None:
+        return _pid_exists(int(known["pid"]))
+    state, started = found
+    return state not in _ENDED_STATES and known["started"] in (None, started)
+
+
+def _process_state(pid: int) -> tuple[str, str] | None:
+    """Return the state and the start time (in ticks since boot) of a process; ``None`` if unavailable."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()  # preceded by the program name, which may contain any character
+    return (fields[0], fields[19]) if len(fields) > 19 else None
+
+
+def _pid_exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it exists and belongs to another user
+        return True
+    return True
+
+
+# --- records of the store: a run, and one output of it ---------------------------------------------------------------
 
 
 class RunStatus(StrEnum):
@@ -133,3 +236,34 @@ def clean_column_text(text: str) -> str:
     if text.isascii() and "\x00" not in text:
         return text
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+
+
+# --- settings of a stored plan that affect scores: conventions, and how the system was called ------------------------
+
+
+def plan_conventions(record: RunRecord) -> Conventions:
+    """Return the conventions of a run's plan."""
+    named = record.plan.get("conventions") or "auepora"
+    choices = dict(named) if isinstance(named, Mapping) else {"name": named}
+    name = choices.pop("name", "auepora")
+    try:
+        return Conventions.of(None if name == "auto" else name, **choices)
+    except AueporaError:  # written by another version
+        return Conventions.of()
+
+
+def conventions_label(record: RunRecord) -> str:
+    """Return a label for the conventions of a run's plan."""
+    named = record.plan.get("conventions") or "auepora"
+    if not isinstance(named, Mapping):
+        return str(named)
+    rest = [f"{key} {value}" for key, value in named.items() if key != "name"]
+    return ", ".join([str(named.get("name", "auepora")), *rest])
+
+
+def run_info(record: RunRecord) -> RunInfo:
+    """Return the call settings that affect scores; empty for saved outputs."""
+    if "system" not in record.plan:
+        return RunInfo()
+    settings = record.plan.get("run") or {}
+    return RunInfo(top_k=settings.get("top_k"), concurrency=settings.get("concurrency"))

@@ -7,36 +7,57 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection
 
 from .._version import __version__
-from ..core.errors import BadValueError
 from ..core.results import Results
-from ..core.secrets import Secrets, reject_secrets
 from ..core.types import EvaluationSample, MetricResult
+from ..errors import BadValueError
+from ..runtime.processes import gc_paused
+from ..runtime.secrets import Secrets, reject_secrets
 from .connect import Database, connect
-from .deletion import delete_runs
-from .ids import new_run_id, to_iso, utc_now
-from .judgement_rows import (
-    StoredJudgement,
-    count_judgements,
-    delete_judgements,
-    read_judgements,
-    write_judgements,
+from .records import (
+    RunRecord,
+    RunStatus,
+    StoredOutput,
+    clean_column_text,
+    from_json,
+    new_run_id,
+    sum_nested,
+    this_process,
+    to_iso,
+    to_json,
+    utc_now,
 )
-from .migrations import migrate
-from .output_rows import count_outputs, encode_output_rows, read_outputs, stored_positions, write_outputs
-from .processes import this_process
-from .records import RunRecord, RunStatus, StoredOutput, clean_column_text, from_json, sum_nested, to_json
 from .results import read_result, read_results, write_results
-from .run_rows import claim_run, find_run, get_run, list_runs, require_run, unknown_run_error, update_run
-from .sample_rows import pack_samples, read_sample_ids, read_samples, write_samples
-from .schema import runs
+from .rows import (
+    StoredJudgement,
+    claim_run,
+    count_judgements,
+    count_outputs,
+    delete_judgements,
+    delete_runs,
+    encode_output_rows,
+    find_run,
+    get_run,
+    list_runs,
+    pack_samples,
+    read_judgements,
+    read_outputs,
+    read_sample_ids,
+    read_samples,
+    require_run,
+    stored_positions,
+    unknown_run_error,
+    update_run,
+    write_judgements,
+    write_outputs,
+    write_samples,
+)
+from .schema import migrate, runs
 from .texts import KnownTexts, TextKeys, block_deletions
-
-__all__ = ["RunStore"]
 
 
 class RunStore:
@@ -387,3 +408,53 @@ class RunStore:
 
 def _distinct(texts: str | Iterable[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else list(dict.fromkeys(texts))
+
+
+# --- A store that caches what it reads, for one task that reads the same runs several times --------------------------
+
+T = TypeVar("T")
+
+
+class CachedStore(RunStore):
+    """Caches samples, results, and outputs without document texts of each run.
+
+    It returns a run as of the first read, so it should live no longer than a task; returned objects are shared and must
+    not be changed. Document texts are not cached: they may be large.
+    """
+
+    def __init__(self, store: RunStore) -> None:
+        """``store`` stays open when this one is closed."""
+        super().__init__(store._database)
+        self._cache: dict[tuple[Any, ...], Any] = {}
+
+    def samples(self, run_id: str, *, texts: bool = True) -> list[EvaluationSample]:
+        """As in ``RunStore``."""
+        if texts:
+            return super().samples(run_id)
+        return list(self._cached(("samples", run_id), lambda: super(CachedStore, self).samples(run_id, texts=False)))
+
+    def outputs(
+        self, run_id: str, *, repeat: int | None = None, position: int | None = None, texts: bool = True
+    ) -> Iterator[StoredOutput]:
+        """As in ``RunStore``."""
+        if texts or position is not None:
+            return super().outputs(run_id, repeat=repeat, position=position, texts=texts)
+        rows = self._cached(("outputs", run_id), lambda: self._all_outputs(run_id))
+        return iter(rows) if repeat is None else (row for row in rows if row.repeat == repeat)
+
+    def results(self, run_id: str, *, every_signature: bool = False) -> Results:
+        """As in ``RunStore``."""
+        return self._cached(
+            ("results", run_id, every_signature),
+            lambda: super(CachedStore, self).results(run_id, every_signature=every_signature),
+        )
+
+    def _all_outputs(self, run_id: str) -> list[StoredOutput]:
+        with gc_paused():
+            return list(super().outputs(run_id, texts=False))
+
+    def _cached(self, key: tuple[Any, ...], read: Callable[[], T]) -> T:
+        if key not in self._cache:
+            self._cache[key] = read()
+        found: T = self._cache[key]
+        return found

@@ -1,19 +1,23 @@
-"""Document texts: stored once, keyed by their hash."""
+"""Samples and outputs as bytes, with document texts stored once, keyed by their hash."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import repeat as endlessly
+from typing import Any
 
+import msgspec
+import numpy as np
 from sqlalchemy import Connection, select
 
-from ..core.errors import StoreError
-from ..core.secrets import Secrets
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
+from ..errors import StoreError
+from ..io.codec import DocumentRow, Id, LineError, ResponseRow, SampleRow, decode_output, decode_sample, encode_output
+from ..runtime.secrets import Secrets
 from .connect import Database
 from .schema import documents
-
-__all__ = ["KnownTexts", "TextKeys", "TextReader", "block_deletions", "text_key"]
 
 _DIGEST_BYTES = 16
 _MAX_KEYS = 50_000
@@ -124,3 +128,221 @@ class TextReader:
             raise StoreError(self._database.label, f"is damaged: the text '{absent}' of a document is missing")
         self._cache[""] = ""
         return self._cache
+
+
+# --- samples and outputs as bytes: compact JSON, with document texts stored separately -------------------------------
+# An output is stored as columns (all ids, all scores, ...), so that field names are not repeated. Packed data is
+# decoded and compared: values that JSON does not restore exactly go through the codec of JSONL files, which normalises
+# or rejects them.
+
+TextKeyFunction = Callable[[str], str]
+"""Returns the key of the text of a document."""
+
+
+class PackedOutput(msgspec.Struct, omit_defaults=True, gc=False):
+    """An output as columns. ``None`` for a column means the default for every document."""
+
+    ids: list[Id] = msgspec.field(name="i", default_factory=list)
+    scores: list[float | None] | None = msgspec.field(name="s", default=None)
+    ranks: list[int] | None = msgspec.field(name="r", default=None)
+    texts: list[str] | None = msgspec.field(name="x", default=None)
+    metadata: list[dict[str, Any]] | None = msgspec.field(name="m", default=None)
+    parents: list[str | None] | None = msgspec.field(name="p", default=None)
+    spans: list[tuple[int, int] | None] | None = msgspec.field(name="c", default=None)
+    answer: str | None = msgspec.field(name="a", default=None)
+    structured: dict[str, Any] | None = msgspec.field(name="as", default=None)
+    answer_metadata: dict[str, Any] = msgspec.field(name="am", default_factory=dict)
+    sentences: list[dict[str, Any]] | None = msgspec.field(name="an", default=None)
+    timings: dict[str, float] = msgspec.field(name="t", default_factory=dict)
+    extra: dict[str, Any] = msgspec.field(name="e", default_factory=dict)
+    error: str | None = msgspec.field(name="f", default=None)
+    refused: bool | None = msgspec.field(name="d", default=None)
+    citations: list[str] | None = msgspec.field(name="q", default=None)
+    steps: list[dict[str, Any]] = msgspec.field(name="h", default_factory=list)
+    usage: dict[str, Any] = msgspec.field(name="u", default_factory=dict)
+    repeat: int = msgspec.field(name="n", default=0)
+    sample_id: str | None = msgspec.field(name="id", default=None)
+    """Only if it is not valid in a text column."""
+    ranking_unknown: bool = msgspec.field(name="o", default=False)
+    """Whether the ranking is unknown, in contrast to empty."""
+
+    def hits(self, texts: Mapping[str, str] | None) -> Iterator[RetrievedDocument]:
+        """Return the ranking, with the given texts of its documents."""
+        count = len(self.ids)
+        ranks = range(1, count + 1) if self.ranks is None else self.ranks
+        scores = endlessly(None) if self.scores is None else self.scores
+        keys = endlessly("") if self.texts is None or texts is None else (texts[key] for key in self.texts)
+        parents = endlessly(None) if self.parents is None else self.parents
+        spans = endlessly(None) if self.spans is None else self.spans
+        metadata = ({} for _ in range(count)) if self.metadata is None else self.metadata
+        documents = map(Document, self.ids, keys, metadata, parents, spans)
+        return map(RetrievedDocument, documents, scores, ranks)
+
+
+class _PackedSampleId(msgspec.Struct, gc=False):
+    """The id of a packed sample; other fields are skipped."""
+
+    sample_id: str
+
+
+_ENCODER = msgspec.json.Encoder()
+_OUTPUTS: msgspec.json.Decoder[PackedOutput] = msgspec.json.Decoder(PackedOutput)
+_SAMPLES: msgspec.json.Decoder[SampleRow[DocumentRow]] = msgspec.json.Decoder(SampleRow[DocumentRow])
+_SAMPLE_IDS: msgspec.json.Decoder[_PackedSampleId] = msgspec.json.Decoder(_PackedSampleId)
+_NO_METADATA: dict[str, Any] = {}
+_POSITIONS = [list(range(1, count + 1)) for count in range(129)]
+
+
+# --- outputs ---------------------------------------------------------------------------------------------------------
+
+
+def pack_output(sample_id: str, output: SystemOutputs, key_of: TextKeyFunction) -> bytes:
+    """Pack an output; ``LineError``: a value is not valid JSON."""
+    try:
+        response = output.response
+        # Sentences and spans need the checks of the codec.
+        if response is None or response.sentences is None:
+            row = _to_columns(sample_id, output, key_of)
+            if row.spans is None:
+                data = _ENCODER.encode(row)
+                if _OUTPUTS.decode(data) == row:
+                    return data
+    except Exception:  # noqa: S110 - the codec reports the problem
+        pass
+    try:
+        plain = normalize_output(output, sample_id)
+    except LineError as error:
+        raise LineError(f"the output of sample {sample_id!r:.80}: {error}") from error
+    return _ENCODER.encode(_to_columns(sample_id, plain, key_of))
+
+
+def normalize_output(output: SystemOutputs, sample_id: str = "1") -> SystemOutputs:
+    """Return a copy of plain types, as after writing and reading a file; ``LineError``: a value is not valid JSON."""
+    plain = decode_output(encode_output(sample_id, output))[1]
+    if isinstance(output.retrieved, UnknownRanking):
+        plain.retrieved = UnknownRanking()
+    return plain
+
+
+def _to_columns(sample_id: str, output: SystemOutputs, key_of: TextKeyFunction) -> PackedOutput:
+    hits, response = output.retrieved, output.response
+    if type(hits) is not list:
+        hits = _to_list(hits)
+    docs = [hit.doc for hit in hits]
+    count = len(docs)
+    ranks = [hit.rank for hit in hits]
+    scores = [hit.score for hit in hits]
+    if scores and type(scores[0]) is not float:
+        scores = [float(score) if isinstance(score, (np.floating, np.integer)) else score for score in scores]
+    texts = [doc.text for doc in docs]
+    metadata = [doc.metadata for doc in docs]
+    parents = [doc.parent_id for doc in docs]
+    spans = [doc.span for doc in docs]
+    positions = _POSITIONS[count] if count < len(_POSITIONS) else list(range(1, count + 1))
+    answer, structured, answer_metadata, sentences = None, None, _NO_METADATA, None
+    if response is not None:
+        answer, structured = response.text, response.structured
+        answer_metadata, sentences = response.metadata, response.sentences
+        if answer is None:
+            raise TypeError  # an answer must have a text
+    # Positional arguments are fastest. Columns are compared with the default: falsy values of other types are kept.
+    return PackedOutput(
+        [doc.doc_id for doc in docs],
+        None if scores.count(None) == count else scores,
+        None if ranks == positions else ranks,
+        None if texts.count("") == count else [key_of(text) for text in texts],
+        None if metadata.count(_NO_METADATA) == count else metadata,
+        None if parents.count(None) == count else parents,
+        None if spans.count(None) == count else spans,
+        answer,
+        structured,
+        answer_metadata,
+        sentences,
+        output.timings,
+        output.extra,
+        output.error,
+        output.refused,
+        output.citations,
+        output.steps,
+        output.usage,
+        output.repeat,
+        sample_id if "\x00" in sample_id else None,
+        isinstance(output.retrieved, UnknownRanking),
+    )
+
+
+def _to_list(hits: Any) -> list[RetrievedDocument]:
+    if isinstance(hits, (list, tuple)):
+        return list(hits)
+    raise TypeError
+
+
+def decode_packed(data: bytes) -> PackedOutput:
+    """Decode the columns of an output."""
+    return _OUTPUTS.decode(data)
+
+
+def unpack_output(row: PackedOutput, texts: Mapping[str, str] | None) -> SystemOutputs:
+    """Return the output of its columns; without ``texts`` its documents have empty texts."""
+    response = None
+    if row.answer is not None:
+        response = Response(row.answer, row.structured, row.answer_metadata, row.sentences)
+    return SystemOutputs(
+        UnknownRanking() if row.ranking_unknown else list(row.hits(texts)),
+        response,
+        row.timings,
+        row.extra,
+        row.error,
+        row.refused,
+        row.citations,
+        row.steps,
+        row.usage,
+        row.repeat,
+    )
+
+
+# --- samples ---------------------------------------------------------------------------------------------------------
+
+
+def pack_sample(row: SampleRow[DocumentRow], line: bytes, key_of: TextKeyFunction) -> bytes:
+    """Pack a sample: its JSON line with keys instead of document texts. Changes the row.
+
+    ``line`` is the row as canonical JSON, which is used if there is no order of keys to preserve.
+    """
+    plain = not (row.labels or row.metadata or row.history)
+    for doc in _documents(row):
+        if doc.text:
+            doc.text, plain = key_of(doc.text), False
+        elif doc.metadata:
+            plain = False
+    answer = row.reference_answer
+    if isinstance(answer, ResponseRow) and (answer.structured or answer.metadata):
+        plain = False
+    return line if plain else _ENCODER.encode(row)
+
+
+def sample_text_keys(data: bytes) -> list[str]:
+    """Return the keys of the texts that a packed sample references."""
+    return [doc.text for doc in _documents(_SAMPLES.decode(data)) if doc.text]
+
+
+def unpack_sample(data: bytes, texts: Mapping[str, str] | None) -> EvaluationSample:
+    """Unpack a sample; without ``texts`` its documents have empty texts."""
+    sample = decode_sample(data)
+    for docs in (sample.relevant_docs, sample.candidate_docs):
+        for doc in docs or ():
+            if doc.text:
+                doc.text = "" if texts is None else texts[doc.text]
+    return sample
+
+
+def packed_sample_id(data: bytes) -> str:
+    """Return the id of a packed sample without decoding the rest."""
+    return _SAMPLE_IDS.decode(data).sample_id
+
+
+def _documents(row: SampleRow[DocumentRow]) -> Iterator[DocumentRow]:
+    for docs in (row.relevant_docs, row.candidate_docs):
+        for doc in docs or ():
+            if isinstance(doc, DocumentRow):
+                yield doc

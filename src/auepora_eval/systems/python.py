@@ -11,12 +11,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..adapters.auto_adapt import adapt
-from ..adapters.detection import detect_framework
-from ..calling.systems import as_system
-from ..core.errors import BadTypeError, BadValueError, did_you_mean
-
-__all__ = ["load_object", "load_or_build", "load_python"]
+from ..errors import BadTypeError, BadValueError, did_you_mean
+from .adapters import detect_framework
+from .interfaces import adapt, as_system
 
 
 def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Path) -> object:

@@ -6,16 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from .casefolding import casefold_text
-
-__all__ = [
-    "REFUSAL_PATTERNS",
-    "built_in_patterns",
-    "contains_phrase",
-    "is_refusal",
-    "normalize_patterns",
-    "normalize_text",
-]
+from .tokenizers import casefold_text
 
 # A fixed list: changing it changes scores and requires a new `version` of the metrics that use it. A phrase belongs
 # here if it is hardly used except to decline. Too loose, and therefore absent, are "no information" ("there is

@@ -10,8 +10,6 @@ times a vowel is followed by a consonant: ``tree`` (ccvv) has m = 0, ``trouble``
 
 from functools import lru_cache
 
-__all__ = ["porter_stem"]
-
 # nltk: words the rules get wrong, and what they should have been.
 _IRREGULAR = {
     "skies": "sky",

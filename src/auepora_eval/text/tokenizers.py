@@ -1,38 +1,83 @@
-"""Tokenizers: a plain definition each, and an equal fast form that tokenises many texts at once.
-
-The fast form has two steps. The byte tokenizer works on bytes: characters are lowered, dropped or turned into blanks,
-and raw tokens are what blanks separate. The transformation turns one raw token into the final tokens: a stem, nothing
-(an article), or several. It sees each distinct raw token once, and only those it may change.
-"""
+"""Tokenizers: a plain definition each, and an equal fast form that tokenises many texts at once."""
 
 from __future__ import annotations
 
 import re
 import string
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from .rouge_tokens import rouge_tokens, unicode_tokens
 from .stem import porter_stem
 
-__all__ = [
-    "ARTICLES",
-    "BLANK",
-    "NEXT_TEXT",
-    "RESERVED_BYTES",
-    "ByteTokenizer",
-    "CharacterTokenizer",
-    "Tokenizer",
-    "bleu_tokenizer",
-    "chrf_tokenizer",
-    "custom_tokenizer",
-    "plain_words",
-    "rouge_tokenizer",
-    "squad_words",
-    "tokenize_13a",
-    "word_tokenizer",
-]
+# --- normalisation for comparison: case, Unicode composition and white space are ignored -----------------------------
+
+# Any run of white space except a single blank, which needs no replacement.
+_BLANKS = re.compile(r"[^\S ]\s*| \s+")
+
+
+def casefold_text(text: str) -> str:
+    """The text casefolded, in one Unicode form, with runs of white space as one blank."""
+    if text.isascii():  # a third of the time, and most texts
+        return _BLANKS.sub(" ", text.lower())
+    caseless = unicodedata.normalize("NFD", text).casefold()  # canonical caseless matching, Unicode D145
+    return _BLANKS.sub(" ", unicodedata.normalize("NFC", caseless))
+
+
+# --- ROUGE tokens: lower case, split at everything but letters and digits, longer tokens stemmed ---------------------
+
+_LATIN_WORD = re.compile(r"[a-z0-9]+")
+# Scripts written without blanks, in which a character is the nearest thing to a word: Chinese characters and kana.
+_WORD_BY_ITSELF = re.compile(
+    r"[\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003fffd]"
+)
+
+
+def rouge_tokens(text: str, *, stem: bool = True) -> list[str]:
+    """The tokens of ``text`` as ``rouge_score.tokenizers.DefaultTokenizer(use_stemmer=stem)`` gives them.
+
+    Any other script is separator only: a text without Latin letters or digits has no tokens, and ``café`` is ``caf``.
+    """
+    # Lower case comes first, and may turn another character into a Latin one: the Kelvin sign is a k.
+    words = _LATIN_WORD.findall(text.lower())
+    # The stemmer leaves at least one letter of a word and adds only letters, so that nothing needs dropping after it.
+    return [_stem(word) for word in words] if stem else words
+
+
+def unicode_tokens(text: str, *, stem: bool = True) -> list[str]:
+    """Tokens in any script: runs of letters, digits and combining marks; each Chinese character or kana is one.
+
+    Invisible characters (zero-width joiners, direction marks) are dropped, and accents are equal
+    however they are encoded. Words of a-z and 0-9 are stemmed like ROUGE's own, others stay as they are.
+    """
+    tokens: list[str] = []
+    inside = False
+    for character in unicodedata.normalize("NFC", text.lower()):
+        category = unicodedata.category(character)
+        if category == "Cf":
+            continue
+        if _WORD_BY_ITSELF.fullmatch(character):
+            tokens.append(character)
+            inside = False
+        elif category[0] in "LN" or (category[0] == "M" and inside):
+            if inside:
+                tokens[-1] += character
+            else:
+                tokens.append(character)
+            inside = True
+        elif category[0] == "M" and tokens and _WORD_BY_ITSELF.match(tokens[-1]):
+            tokens[-1] += character
+        else:
+            inside = False
+    return [_stem(word) if word.isascii() else word for word in tokens] if stem else tokens
+
+
+def _stem(word: str) -> str:
+    return porter_stem(word) if len(word) > 3 else word
+
+
+# --- tokenizers: a plain definition each, and an equal fast form that tokenises many texts at once -------------------
 
 BLANK, NEXT_TEXT = 0, 1
 """The bytes that end a token and a text."""
@@ -305,3 +350,36 @@ class CharacterTokenizer:
     def tokenize(self, text: str) -> list[str]:
         """The characters as a list."""
         return list(self.text(text))
+
+
+# --- english words that carry structure rather than content. A fixed list: changing it changes numbers ---------------
+
+_DETERMINERS = """
+a an the this that these those each every either neither some any no all both few many much more most several such
+other another own same
+"""
+_PRONOUNS = """
+i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers
+herself it its itself they them their theirs themselves one who whom whose which what whoever whatever there
+"""
+_VERBS = """
+am is are was were be been being have has had having do does did doing done will would shall should can could may
+might must ought
+"""
+_PREPOSITIONS = """
+of in on at by for with about against between into through during before after above below to from up down out off
+over under within without upon across along among around behind beside besides beyond despite except inside near onto
+outside per since than toward towards until via
+"""
+_CONNECTIVES = """
+and or but nor so yet if because as while although though unless whereas whether when where why how then once here
+again further only just not very too also even still ever never now
+"""
+# Contractions without the apostrophe.
+_CONTRACTIONS = """
+dont doesnt didnt isnt arent wasnt werent hasnt havent hadnt wont wouldnt shouldnt cant cannot couldnt mustnt im ive
+id ill youre youve youd youll hes shes weve theyre theyve theyd theyll thats theres whats s t d ll re ve m
+"""
+
+STOP_WORDS = frozenset(" ".join((_DETERMINERS, _PRONOUNS, _VERBS, _PREPOSITIONS, _CONNECTIVES, _CONTRACTIONS)).split())
+"""In lower case and without punctuation, as ``plain_words`` gives words."""

@@ -1,0 +1,581 @@
+"""Calibration of a judge: its scores by sample compared with human labels."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.metrics_base import sample_clusters
+from ..core.scores import Scores, Status
+from ..errors import BadValueError, DataFileError, did_you_mean
+from ..io.labels import Label
+from ..io.values import parse_json
+from ..judge.ratings import Scale
+from ..runtime.files import read_lines
+from ..stats.agreement import (
+    agreement_report,
+    alpha_report,
+    kappa_report,
+    kendall_report,
+    pearson_report,
+    spearman_report,
+)
+from ..stats.calibration import (
+    CorrectedMean,
+    auroc_report,
+    balanced_accuracy_report,
+    brier_score,
+    confusion,
+    corrected_difference,
+    corrected_mean,
+    expected_calibration_error,
+    reliability_table,
+)
+from ..stats.intervals import Estimate, mean_interval
+from ..stats.permutation import association_p_value
+from .agreement import AggregatedLabels, aggregate_labels, rater_agreement, reject_tuning_labels, select_labels
+from .calibration_report import (
+    CHANCE_P_VALUE,
+    CalibrationReport,
+    Conclusion,
+    Disagreement,
+    JudgeCalibration,
+    SampleWeights,
+    conclude,
+    count_of,
+    weigh_samples,
+)
+from .draws import LabelDraw
+
+if TYPE_CHECKING:
+    from ..core.types import MetricResult
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
+
+# --- scores by sample, to compare with labels: from a metric of a stored run, or from a file -------------------------
+
+_MAX_LISTED = 12
+"""Maximum number of metrics listed in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAnswer:
+    """What a report shows of a sample: question, answer, and the judge's rationale."""
+
+    question: str = ""
+    answer: str = ""
+    rationale: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleScores:
+    """The scores of one metric, by sample."""
+
+    scores: Mapping[str, float]
+    """Scores by sample id; samples without a score are missing."""
+    metric: str = "scores"
+    name: str = "scores"
+    """The name of the run."""
+    run_names: Collection[str] = ()
+    """Names that a label may use for the run; empty if labels of any run count."""
+    range: tuple[float, float] = (0.0, 1.0)
+    higher_is_better: bool = True
+    clusters: Mapping[str, int] | None = None
+    """Cluster number by sample id."""
+    without_score: Mapping[str, str] = field(default_factory=dict)
+    """Reason for a missing score, by sample id."""
+    answers: Callable[[Collection[str]], Mapping[str, ShownAnswer]] = lambda ids: {}
+    """Function that returns questions and answers of these samples."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The metric, and the run if it has a different name."""
+        return self.metric if self.metric == self.name else f"{self.metric} of {self.name}"
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the range of scores is finite, so that they can be mapped to [0, 1]."""
+        return all(map(math.isfinite, self.range))
+
+    def probability(self, score: float) -> float:
+        """A score mapped to [0, 1], 1 being the best."""
+        low, high = self.range
+        probability = min(max((score - low) / (high - low), 0.0), 1.0)
+        return probability if self.higher_is_better else 1 - probability
+
+    def verdict(self, score: float, threshold: float) -> bool:
+        """Whether a score counts as right."""
+        return score >= threshold if self.higher_is_better else score <= threshold
+
+
+def load_run_scores(store: RunStore, record: RunRecord, metric: str | None = None) -> SampleScores:
+    """The stored scores of a metric of a run; by default of the only judged metric."""
+    from ..compare.pairing import lookup_metric
+
+    results = store.results(record.run_id)
+    result = _select_result(store, record, list(results), metric)
+    assert isinstance(result.scores, Scores)
+    meta = lookup_metric(result, record, {})
+    samples = store.samples(record.run_id, texts=False)
+    ids = [sample.sample_id for sample in samples]
+    codes = sample_clusters(samples)
+    # Failed answers cannot be labelled, though they may count with the worst score.
+    counted = result.scores.counted & (result.scores.status == Status.SCORED)
+    outcomes = list(result.outcomes or ())
+    notes = []
+    if record.repeats > 1:
+        notes.append(f"scores are means over {record.repeats} repeats; labels are taken to be about the first answers")
+    low, high = meta.range
+    return SampleScores(
+        {
+            one: float(value)
+            for one, value, is_counted in zip(ids, result.scores.values, counted, strict=True)
+            if is_counted
+        },
+        result.name,
+        record.name,
+        (record.run_id, record.name),
+        (low, high),
+        meta.higher_score_is_better,
+        None if codes is None else dict(zip(ids, codes.tolist(), strict=True)),
+        {one: outcome for one, outcome, is_counted in zip(ids, outcomes, counted, strict=True) if not is_counted},
+        _answer_reader(store, record, result.name, result.signature or ""),
+        tuple(notes),
+    )
+
+
+def read_score_file(path: str | Path) -> SampleScores:
+    """The scores of a file with an object per line: ``{"sample_id": "q1", "score": 0.8}``."""
+    path = Path(path)
+    scores: dict[str, float] = {}
+    for number, line in read_lines(path):
+        row = parse_json(line)
+        if not isinstance(row, dict) or not isinstance(row.get("sample_id"), str) or "score" not in row:
+            raise DataFileError(path, number, 'each line must be an object such as {"sample_id": "q1", "score": 0.8}')
+        score = row["score"]
+        if isinstance(score, bool):
+            score = float(score)
+        if not isinstance(score, int | float) or not math.isfinite(score):
+            raise DataFileError(path, number, f"the score of '{row['sample_id']}' must be a finite number")
+        if row["sample_id"] in scores:
+            raise DataFileError(
+                path, number, f"sample '{row['sample_id']}' has a score already; keep the one that counts"
+            )
+        scores[row["sample_id"]] = float(score)
+    if not scores:
+        raise DataFileError(path, None, "there is no score in it")
+    within = all(0 <= score <= 1 for score in scores.values())
+    return SampleScores(scores, path.stem, path.stem, range=(0.0, 1.0) if within else (-math.inf, math.inf))
+
+
+def attach_answers(scored: SampleScores, store: RunStore, record: RunRecord) -> SampleScores:
+    """Scores of a file, attached to the answers of a stored run."""
+    samples = store.samples(record.run_id, texts=False)
+    ids = [sample.sample_id for sample in samples]
+    unknown = next((one for one in scored.scores if one not in set(ids)), None)
+    if unknown is not None:
+        raise BadValueError(f"{record.run_id} has no sample '{unknown}'{did_you_mean(unknown, ids)}")
+    codes = sample_clusters(samples)
+    return SampleScores(
+        scored.scores,
+        scored.metric,
+        record.name,
+        (record.run_id, record.name),
+        scored.range,
+        scored.higher_is_better,
+        None if codes is None else dict(zip(ids, codes.tolist(), strict=True)),
+        {one: "no score in the file" for one in ids if one not in scored.scores},
+        _answer_reader(store, record, "", ""),
+    )
+
+
+def read_ids(path: str | Path) -> set[str]:
+    """The sample ids of a file: of labels or samples, an object per line, or plain ids, one per line."""
+    path = Path(path)
+    ids = set()
+    for number, line in read_lines(path):
+        text = line.decode("utf-8", "replace").strip()
+        if not text.startswith("{"):
+            ids.add(text)
+            continue
+        row = parse_json(line)
+        name = row.get("sample_id") if isinstance(row, dict) else None
+        if not isinstance(name, str):
+            raise DataFileError(path, number, "field 'sample_id' is missing; write objects with one, or an id per line")
+        ids.add(name)
+    return ids
+
+
+def _select_result(store: RunStore, record: RunRecord, results: list[MetricResult], name: str | None) -> MetricResult:
+    scored = [one for one in results if isinstance(one.scores, Scores)]
+    if name is not None:
+        found = next((one for one in scored if one.name == name), None)
+        if found is None:
+            known = [one.name for one in scored]
+            hint = did_you_mean(name, known, otherwise=f"; there are {', '.join(known) or 'none'}")
+            raise BadValueError(
+                f"{record.run_id} ({record.name}) has no scores of '{name}'{hint}; "
+                f"`auepora rescore {record.run_id} -m {name}` computes them"
+            )
+        return found
+    judged = {one.metric for one in store.judgements(record.run_id)}
+    by_judge = [one for one in scored if one.name in judged]
+    if len(by_judge) == 1:
+        return by_judge[0]
+    several = "several metrics that a judge gave" if by_judge else "no metric that a judge gave"
+    names = [one.name for one in by_judge or scored]
+    listed = ", ".join(names[:_MAX_LISTED]) + (
+        f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    )
+    there = f"there are {listed}" if names else "it has no scores at all"
+    raise BadValueError(f"{record.run_id} ({record.name}) has {several}: say which with -m; {there}")
+
+
+def _answer_reader(
+    store: RunStore, record: RunRecord, metric: str, signature: str
+) -> Callable[[Collection[str]], Mapping[str, ShownAnswer]]:
+    """A function that reads the requested answers from the store while it is open."""
+
+    def read(ids: Collection[str]) -> Mapping[str, ShownAnswer]:
+        if not ids:
+            return {}
+        wanted_ids = set(ids)
+        samples = store.samples(record.run_id, texts=False)
+        questions = {sample.sample_id: sample.query for sample in samples if sample.sample_id in wanted_ids}
+        id_by_position = {
+            position: sample.sample_id for position, sample in enumerate(samples) if sample.sample_id in wanted_ids
+        }
+        texts = {
+            row.sample_id: row.output.response.text
+            for row in store.outputs(record.run_id, repeat=0, texts=False)
+            if row.sample_id in wanted_ids and row.output.response is not None
+        }
+        reasons: dict[str, str] = {}
+        for one in store.judgements(record.run_id) if metric else ():
+            if one.position in id_by_position and (one.metric, one.signature, one.repeat) == (metric, signature, 0):
+                answer = one.body.get("answer")
+                rationale = answer.get("rationale") if isinstance(answer, Mapping) else None
+                if isinstance(rationale, str) and rationale:
+                    reasons.setdefault(id_by_position[one.position], rationale)
+        return {one: ShownAnswer(questions.get(one, ""), texts.get(one) or "", reasons.get(one, "")) for one in ids}
+
+    return read
+
+
+# --- compare scores with human labels: agreement, calibration error, and the corrected mean --------------------------
+
+Floats = npt.NDArray[np.float64]
+
+_RIGHT_FROM = 0.5
+_CORRELATIONS = {"pearson": pearson_report, "spearman": spearman_report, "kendall": kendall_report}
+
+
+def calibrate(
+    labels: Iterable[Label],
+    scores: SampleScores | Mapping[str, float],
+    other: SampleScores | None = None,
+    *,
+    threshold: float | None = None,
+    scale: str | None = None,
+    tuned_on: Collection[str] = (),
+    leave_out_tuned: bool = False,
+    finite: bool = False,
+    bins: int = 10,
+    seed: int = 0,
+    draws: Mapping[str, list[LabelDraw]] | None = None,
+) -> CalibrationReport:
+    """Compare scores with human labels; with an ``other`` run, compare both, and their difference (other - first).
+
+    ``scores`` are a number per sample id, or those of ``load_run_scores`` or ``read_score_file``. ``threshold`` is the
+    score from which on an answer counts as right, by default half way between worst and best. ``scale`` is that of
+    labels which are numbers. Labels used to tune the prompt, because they are marked so or because their sample is in
+    ``tuned_on``, are rejected, or left out if that is allowed. The labelled samples must be a random draw for the
+    corrected means to be unbiased; ``draws`` are those recorded by `auepora label`, by run. ``finite`` restricts the
+    corrected means to the given samples.
+    """
+    labels = list(labels)
+    runs = [scores if isinstance(scores, SampleScores) else SampleScores(dict(scores))]
+    runs += [] if other is None else [other]
+    if other is not None and not all(run.run_names for run in runs):
+        raise BadValueError("two sets of scores need run_names each, so that labels can name the run they belong to")
+    if other is not None and set(runs[0].run_names) & set(other.run_names) and runs[0].run_names != other.run_names:
+        # Two runs with the same name: labels must use their ids.
+        runs = [_named_by_id(one) for one in runs]
+    label_scale = None if scale is None else Scale.parse(scale)
+    kept_by_run: list[list[Label]] = []
+    prepared = []
+    for run in runs:
+        other_names = {name for one in runs for name in one.run_names} - set(run.run_names)
+        own_labels = [label for label in labels if label.run not in other_names]
+        kept, left_out = select_labels(own_labels, names=run.run_names, metric=run.metric, alone=other is None)
+        kept, tuned = reject_tuning_labels(kept, tuned_on, leave_out=leave_out_tuned)
+        if tuned:
+            left_out["tuned"] = tuned
+        kept_by_run.append(kept)
+        prepared.append((run, aggregate_labels(kept, label_scale), left_out))
+    calibrations = tuple(
+        _calibrate_run(run, human, left_out, threshold, draws, finite=finite, bins=bins, seed=seed)
+        for run, human, left_out in prepared
+    )
+    people = rater_agreement((label for kept in kept_by_run for label in kept), seed=seed)
+    difference = None
+    if other is not None:
+        trusted = all(one.conclusion.p_chance < CHANCE_P_VALUE for one in calibrations)
+        difference = _difference(
+            runs[0], other, prepared[0][1], prepared[1][1], threshold, draws, finite=finite, use_scores=trusted
+        )
+    return CalibrationReport(people, calibrations, difference, finite)
+
+
+def _named_by_id(run: SampleScores) -> SampleScores:
+    return replace(run, run_names=tuple(run.run_names)[:1])
+
+
+def _calibrate_run(
+    run: SampleScores,
+    human: AggregatedLabels,
+    left_out: Counter[str],
+    threshold: float | None,
+    draws: Mapping[str, list[LabelDraw]] | None,
+    *,
+    finite: bool,
+    bins: int,
+    seed: int,
+) -> JudgeCalibration:
+    ids = _labelled_ids(run, human, left_out)
+    sample_weights = weigh_samples(ids, draws, run.run_names)
+    cut = _threshold(run, threshold)
+    label = np.array([human.values[one] for one in ids])
+    score = np.array([run.scores[one] for one in ids])
+    right = label >= _RIGHT_FROM
+    verdict = np.array([run.verdict(one, cut) for one in score], dtype=np.bool_)
+    signed = score if run.higher_is_better else -score
+    chance = _probabilities(run, score)
+    table = confusion(verdict, right)
+    if human.binary:
+        alpha, level = alpha_report([right.tolist(), verdict.tolist()], "nominal", seed=seed), "nominal"
+    elif chance is not None:
+        alpha, level = alpha_report([label.tolist(), chance.tolist()], "interval", seed=seed), "interval"
+    else:
+        alpha, level = Estimate(None, None, len(ids), "the scores are not on the scale of the labels"), "interval"
+    differing = [place for place in range(len(ids)) if verdict[place] != right[place]]
+    answers = run.answers([ids[place] for place in differing])
+    distance = np.abs(label - (verdict if chance is None else chance))
+    disagreements = [
+        Disagreement(ids[p], float(label[p]), float(score[p]), *_answer_texts(answers.get(ids[p])))
+        for p in sorted(differing, key=lambda p: (-distance[p], ids[p]))
+    ]
+    kappa, auroc = kappa_report(right.tolist(), verdict.tolist(), seed=seed), auroc_report(signed, right, seed=seed)
+    p_chance = association_p_value(signed, label, seed=seed)
+    corrected = _corrected(run, human, cut, sample_weights, finite=finite, use_scores=p_chance < CHANCE_P_VALUE)
+    return JudgeCalibration(
+        run.name,
+        run.metric,
+        cut,
+        threshold is not None,
+        run.higher_is_better,
+        len(ids),
+        agreement_report(right.tolist(), verdict.tolist()),
+        kappa,
+        alpha,
+        level,
+        auroc,
+        table,
+        table.tpr(),
+        table.tnr(),
+        balanced_accuracy_report(table),
+        *_calibration_errors(chance, right, bins),
+        () if chance is None else reliability_table(chance, right, bins=bins),
+        corrected,
+        tuple(disagreements),
+        _conclusion(run, ids, label, cut, p_chance, auroc, kappa, corrects=corrected.weight > 0),
+        dict(left_out),
+        (*run.notes, *_notes(run, human), *sample_weights.notes),
+        {name: report(signed.tolist(), label.tolist(), seed=seed) for name, report in _CORRELATIONS.items()},
+    )
+
+
+def _conclusion(
+    run: SampleScores,
+    ids: list[str],
+    label: Floats,
+    cut: float,
+    p_chance: float,
+    auroc: Estimate,
+    kappa: Estimate,
+    *,
+    corrects: bool,
+) -> Conclusion:
+    score = _predictions(run, ids, cut)
+    excess = score - label
+    return conclude(
+        run.title,
+        labelled=len(ids),
+        p_chance=p_chance,
+        same_labels=bool(np.ptp(label) == 0),
+        same_scores=bool(np.ptp(score) == 0),
+        auroc=auroc,
+        kappa=kappa,
+        excess=mean_interval(excess, clusters=_clusters(run, ids), lowest=-1.0, highest=1.0),
+        mean_excess=float(excess.mean()),
+        corrects=corrects,
+    )
+
+
+def _labelled_ids(run: SampleScores, human: AggregatedLabels, left_out: Counter[str]) -> list[str]:
+    """The samples with a label and a score; others are counted in ``left_out``."""
+    if human.ties:
+        left_out["tied"] = len(human.ties)
+    ids = [one for one in human.values if one in run.scores]
+    no_score = sum(one in run.without_score for one in human.values)
+    unknown = [one for one in human.values if one not in run.scores and one not in run.without_score]
+    left_out.update({"no_score": no_score, "unknown_sample": len(unknown)})
+    for name in [name for name, count in left_out.items() if not count]:
+        del left_out[name]
+    if not ids:
+        reasons = ", ".join(f"{name} {count}" for name, count in left_out.items()) or "there is none"
+        hint = did_you_mean(unknown[0], list(run.scores)) if unknown else ""
+        if left_out.get("by_model"):
+            reasons += "; labels by a model do not calibrate a judge: some answers need human labels"
+        first = f"; the first is of sample '{unknown[0]}'{hint}" if unknown else ""
+        raise BadValueError(f"no label can be compared with {run.metric} of {run.name}: {reasons}{first}")
+    return ids
+
+
+def _threshold(run: SampleScores, given: float | None) -> float:
+    if given is not None:
+        if not math.isfinite(given):
+            raise BadValueError(f"the threshold must be a finite number, not {given!r}")
+        return given
+    if not run.bounded:
+        raise BadValueError(
+            f"scores of {run.metric} have no lower or upper bound, so there is no midpoint: set --threshold "
+            "(threshold=), the score from which an answer counts as right"
+        )
+    return (run.range[0] + run.range[1]) / 2
+
+
+def _probabilities(run: SampleScores, scores: Floats) -> Floats | None:
+    """The scores as probabilities of being right; ``None`` if their range is unbounded."""
+    return np.array([run.probability(one) for one in scores]) if run.bounded else None
+
+
+def _calibration_errors(
+    chance: Floats | None, right: npt.NDArray[np.bool_], bins: int
+) -> tuple[Estimate, Estimate, Estimate]:
+    n = len(right)
+    if chance is None:
+        why = Estimate(None, None, n, "scores without a worst and a best value are no chances")
+        return why, why, why
+    width, mass = (expected_calibration_error(chance, right, bins=bins, binning=how) for how in ("width", "mass"))
+    return Estimate(width, None, n), Estimate(mass, None, n), Estimate(brier_score(chance, right), None, n)
+
+
+def _predictions(run: SampleScores, ids: list[str], cut: float) -> Floats:
+    scores = np.array([run.scores[one] for one in ids])
+    chances = _probabilities(run, scores)
+    return np.array([float(run.verdict(one, cut)) for one in scores]) if chances is None else chances
+
+
+def _clusters(run: SampleScores, ids: list[str]) -> npt.NDArray[np.intp] | None:
+    found = run.clusters
+    return None if found is None else np.array([found[one] for one in ids], dtype=np.intp)
+
+
+def _labels_of_drawn(ids: list[str], human: AggregatedLabels, sample_weights: SampleWeights) -> Floats:
+    return np.array(
+        [human.values[one] if one in sample_weights.ids and one in human.values else math.nan for one in ids]
+    )
+
+
+def _weights(ids: list[str], sample_weights: SampleWeights) -> Floats | None:
+    found = sample_weights.weights
+    return None if found is None else np.array([found.get(one, 0.0) for one in ids])
+
+
+def _corrected(
+    run: SampleScores,
+    human: AggregatedLabels,
+    cut: float,
+    sample_weights: SampleWeights,
+    *,
+    finite: bool,
+    use_scores: bool,
+) -> CorrectedMean:
+    ids = list(run.scores)
+    labels = _labels_of_drawn(ids, human, sample_weights)
+    return corrected_mean(
+        _predictions(run, ids, cut),
+        labels,
+        clusters=_clusters(run, ids),
+        weights=_weights(ids, sample_weights),
+        binary=human.binary,
+        lowest=0.0,
+        highest=1.0,
+        finite=finite,
+        use_scores=use_scores,
+    )
+
+
+def _difference(
+    first: SampleScores,
+    second: SampleScores,
+    one: AggregatedLabels,
+    two: AggregatedLabels,
+    threshold: float | None,
+    draws: Mapping[str, list[LabelDraw]] | None,
+    *,
+    finite: bool,
+    use_scores: bool,
+) -> CorrectedMean:
+    ids = [name for name in first.scores if name in second.scores]
+    both = [name for name in ids if name in one.values and name in two.values]
+    sample_weights = min(
+        (weigh_samples(both, draws, run.run_names) for run in (first, second)), key=lambda each: len(each.ids)
+    )
+    if not both:
+        raise BadValueError(
+            f"no sample has a label of both its answers, of {first.name} and of {second.name}: label the same samples "
+            "of both runs"
+        )
+    labels = [_labels_of_drawn(ids, human, sample_weights) for human in (one, two)]
+    cuts = [_threshold(run, threshold) for run in (first, second)]
+    return corrected_difference(
+        _predictions(first, ids, cuts[0]),
+        _predictions(second, ids, cuts[1]),
+        labels[0],
+        labels[1],
+        clusters=_clusters(second, ids),
+        weights=_weights(ids, sample_weights),
+        binary=one.binary and two.binary,
+        lowest=0.0,
+        highest=1.0,
+        finite=finite,
+        use_scores=use_scores,
+    )
+
+
+def _notes(run: SampleScores, human: AggregatedLabels) -> list[str]:
+    notes = []
+    if human.adjudicated:
+        notes.append(f"{count_of(human.adjudicated, 'label')} settled between annotators")
+    if not human.binary:
+        notes.append("labels are numbers: for verdicts, those from the middle of their scale on count as right")
+    if run.without_score:
+        notes.append(
+            f"{count_of(len(run.without_score), 'sample')} without a score; "
+            f"the corrected mean is of the {len(run.scores)} others"
+        )
+    return notes
+
+
+def _answer_texts(answer: Any) -> tuple[str, str, str]:
+    return ("", "", "") if answer is None else (answer.question, answer.answer, answer.rationale)

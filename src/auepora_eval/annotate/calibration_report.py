@@ -1,0 +1,539 @@
+"""The calibration report: sample weights, conclusion, and rendering as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ..render.markdown import escape_markdown, markdown_table
+from ..render.tables import format_value, table
+from ..stats.agreement import RatersReport
+from ..stats.calibration import Bin, Confusion, CorrectedMean
+from ..stats.intervals import Estimate, Interval
+from .draws import LabelDraw, read_draws
+
+# --- conclusion of a calibration: a judge is usable, usable with correction, or not usable ---------------------------
+
+Usability = Literal["not_usable", "usable_with_correction", "usable"]
+_USABILITY_TEXT: dict[Usability, str] = {
+    "not_usable": "not usable",
+    "usable_with_correction": "usable with correction",
+    "usable": "usable",
+}
+CHANCE_P_VALUE = 0.05
+"""Significance level: below this one-sided p-value a judge is better than chance."""
+_MIN_KAPPA = 0.6
+"""Lower bound of substantial agreement (Landis and Koch 1977)."""
+_MIN_LABELS = 30
+"""With fewer labels a judge always needs correction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """Whether a judge can be used, and why."""
+
+    name: str
+    """The metric and run of the scores."""
+    usability: Usability
+    reason: str
+    p_chance: float
+    """One-sided p-value of the association of scores and labels."""
+
+    @property
+    def sentence(self) -> str:
+        """The conclusion in one sentence."""
+        return f"Conclusion: {self.name} is {_USABILITY_TEXT[self.usability]}, because {self.reason}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """The conclusion as a JSON object."""
+        return {
+            "name": self.name,
+            "usability": self.usability,
+            "reason": self.reason,
+            "p_chance": self.p_chance,
+            "sentence": self.sentence,
+        }
+
+
+def conclude(
+    name: str,
+    *,
+    labelled: int,
+    p_chance: float,
+    same_labels: bool,
+    same_scores: bool,
+    auroc: Estimate,
+    kappa: Estimate,
+    excess: Interval | None,
+    mean_excess: float,
+    corrects: bool,
+) -> Conclusion:
+    """The conclusion about one judge.
+
+    ``excess`` is the interval of the mean of score - label, and ``corrects`` whether the scores narrow the interval of
+    the labels.
+    """
+    labels = f"{labelled} label" + "s" * (labelled != 1)
+    auroc_text = "" if auroc.value is None else f"AUROC {format_value(auroc.value)}, "
+    if p_chance >= CHANCE_P_VALUE:
+        if same_labels:
+            reason = f"people say the same of every labelled answer ({labels}), which cannot show what it knows"
+        elif same_scores:
+            reason = f"it gives every labelled answer the same score ({labels})"
+        else:
+            reason = f"it is not shown to be better than chance ({auroc_text}p {p_chance:.2g}, {labels})"
+        return Conclusion(name, "not_usable", reason, p_chance)
+    objections = list(_objections(labelled, kappa, excess, mean_excess))
+    if not objections:
+        agreement = "" if kappa.value is None else f"kappa {format_value(kappa.value)}, "
+        reason = f"it agrees with people ({agreement}{labels}), and its mean is not shown to be off"
+        return Conclusion(name, "usable", reason, p_chance)
+    if not corrects:
+        why = "does not narrow the interval of the labels"
+        if labelled < _MIN_LABELS:
+            why = "so few labels can neither confirm nor correct its mean"
+        reason = f"it is better than chance ({auroc_text}{labels}), but {why}"
+        return Conclusion(name, "not_usable", reason, p_chance)
+    reason = f"it is better than chance ({auroc_text}{labels}), but {_join(objections)}"
+    return Conclusion(name, "usable_with_correction", reason, p_chance)
+
+
+def _objections(labelled: int, kappa: Estimate, excess: Interval | None, mean_excess: float) -> list[str]:
+    """Reasons not to report the judge's own mean."""
+    objections = []
+    if kappa.value is None or kappa.value < _MIN_KAPPA:
+        objections.append(
+            f"kappa is {'n/a' if kappa.value is None else format_value(kappa.value)}, below {_MIN_KAPPA:g}"
+        )
+    if excess is None or not excess.low <= 0 <= excess.high:
+        objections.append(f"its mean is {format_value(abs(mean_excess))} too {'high' if mean_excess > 0 else 'low'}")
+    if labelled < _MIN_LABELS:
+        objections.append(f"fewer than {_MIN_LABELS} answers are labelled")
+    return objections
+
+
+def _join(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+# --- calibration report: a judge compared with human labels ----------------------------------------------------------
+
+
+def count_of(n: int, what: str) -> str:
+    """A count with its noun in singular or plural.
+
+    >>> counted(1, "label"), counted(2, "label")
+    ('1 label', '2 labels')
+    """
+    return f"{n} {what}" + "s" * (n != 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """An answer on which the judge and the human label disagree."""
+
+    sample_id: str
+    label: float
+    """The human label, from 0 (wrong) to 1 (right)."""
+    score: float
+    """The metric's score, in its own units."""
+    question: str = ""
+    answer: str = ""
+    rationale: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCalibration:
+    """The scores of one run compared with the human labels of its answers."""
+
+    name: str
+    metric: str
+    threshold: float
+    """Score from which an answer counts as right (up to which, if lower is better)."""
+    threshold_given: bool
+    higher_is_better: bool
+    labelled: int
+    """Number of samples with both a label and a score."""
+    agreement: Estimate
+    kappa: Estimate
+    alpha: Estimate
+    """Krippendorff's alpha of the verdicts, or of the scores for labels on a scale."""
+    alpha_level: str
+    auroc: Estimate
+    confusion: Confusion
+    tpr: Estimate
+    tnr: Estimate
+    balanced_accuracy: Estimate
+    calibration_error: Estimate
+    """ECE over ten bins of equal width."""
+    calibration_error_equal_mass: Estimate
+    brier: Estimate
+    reliability: tuple[Bin, ...]
+    corrected: CorrectedMean
+    """Estimated mean human label of all answers."""
+    disagreements: tuple[Disagreement, ...]
+    """Answers with different verdicts, largest difference first."""
+    conclusion: Conclusion
+    """Whether the judge can be used."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Number of ignored labels, by reason."""
+    notes: tuple[str, ...] = ()
+    correlations: Mapping[str, Estimate] = field(default_factory=dict)
+    """``pearson``, ``spearman`` and ``kendall`` of score and label; positive where both call the same answers good."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values as a JSON object."""
+        measures = ("agreement", "kappa", "alpha", "auroc", "tpr", "tnr", "balanced_accuracy")
+        errors = ("calibration_error", "calibration_error_equal_mass", "brier")
+        return {
+            "name": self.name,
+            "metric": self.metric,
+            "threshold": self.threshold,
+            "threshold_given": self.threshold_given,
+            "higher_is_better": self.higher_is_better,
+            "labelled": self.labelled,
+            **{name: getattr(self, name).to_dict() for name in (*measures, *errors)},
+            "alpha_level": self.alpha_level,
+            "confusion": asdict(self.confusion),
+            "reliability": [{**asdict(one), "interval": _interval_list(one.interval)} for one in self.reliability],
+            "corrected": _corrected_dict(self.corrected),
+            "disagreements": [asdict(one) for one in self.disagreements],
+            "conclusion": self.conclusion.to_dict(),
+            "left_out": dict(self.left_out),
+            "notes": list(self.notes),
+            **{name: one.to_dict() for name, one in self.correlations.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationReport:
+    """Agreement between annotators, agreement of the judge with them, and the corrected means."""
+
+    people: RatersReport | None
+    """Agreement between annotators; ``None`` if there is only one."""
+    judged: tuple[JudgeCalibration, ...]
+    """One per run."""
+    difference: CorrectedMean | None = None
+    """Of two runs: the estimated difference of their mean human labels, second - first."""
+    finite: bool = False
+    """Whether corrected means describe only these samples, rather than the population."""
+
+    @property
+    def verdict(self) -> str | None:
+        """Of two runs: ``better``, ``worse`` or ``inconclusive``, the second compared with the first."""
+        if self.difference is None:
+            return None
+        found = self.difference.interval
+        if found is None or found.low <= 0 <= found.high:
+            return "inconclusive"
+        return "better" if found.low > 0 else "worse"
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether the judge can be used: of two runs, the weaker conclusion."""
+        order = ("not_usable", "usable_with_correction", "usable")
+        return min((one.conclusion for one in self.judged), key=lambda one: order.index(one.usability))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values as a JSON object."""
+        return {
+            "schema": 1,
+            "people": None if self.people is None else self.people.to_dict(),
+            "judged": [one.to_dict() for one in self.judged],
+            "difference": None if self.difference is None else _corrected_dict(self.difference),
+            "verdict": self.verdict,
+            "about": "these samples" if self.finite else "such samples",
+            "conclusion": self.conclusion.to_dict(),
+        }
+
+    def to_text(self, *, shown: int = 20) -> str:
+        """The report for a terminal, with up to ``shown`` disagreements."""
+        return render_report(self, shown=shown, markdown=False)
+
+    def to_markdown(self, *, shown: int = 20) -> str:
+        """The report as Markdown, with model output escaped."""
+        return render_report(self, shown=shown, markdown=True)
+
+
+def _corrected_dict(one: CorrectedMean) -> dict[str, Any]:
+    return {
+        "value": one.value,
+        "interval": _interval_list(one.interval),
+        "weight": one.weight,
+        "scores_mean": one.scores_mean,
+        "labels_mean": one.labels_mean,
+        "labels_interval": _interval_list(one.labels_interval),
+        "labelled": one.labelled,
+        "samples": one.samples,
+        "worth_labels": one.worth,
+    }
+
+
+def _interval_list(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [interval.low, interval.high]
+
+
+# --- rendering of a calibration report as tables, for a terminal or as Markdown --------------------------------------
+
+_MAX_TEXT_CHARS = 100
+"""Maximum length of a question, an answer or a rationale."""
+_UNCERTAIN = "?"
+"""Marks an interval that may be too narrow."""
+_LEFT_OUT = {
+    "other_run": "of other runs",
+    "other_metric": "for other metrics",
+    "by_model": "given by a model",
+    "tuned": "that served to tune the prompt",
+    "tied": "evenly divided between annotators",
+    "no_score": "of samples without a score",
+    "unknown_sample": "of samples that the run does not have",
+}
+
+
+_CORRELATIONS = {
+    "pearson": "correlation of score and label",
+    "spearman": "correlation of their ranks",
+    "kendall": "pairs in the same order (tau-b)",
+}
+
+
+def render_report(report: CalibrationReport, *, shown: int, markdown: bool) -> str:
+    """The whole report."""
+    page = _Page(markdown)
+    parts: list[str] = []
+    if report.people is not None:
+        parts += [page.heading("People with each other"), *_people(report.people, page)]
+    for one in report.judged:
+        parts += [page.heading(f"{one.conclusion.name} against people"), *_judge(one, page)]
+        parts += _disagreements(one, page, shown)
+    parts.append(page.heading("What people would say of all answers"))
+    parts += _corrected_table(report, page)
+    text = "\n\n".join(parts)
+    if any(one.flags for one in _intervals(report)):
+        text += f"\n\n{_UNCERTAIN} few or skewed samples: the interval may be too narrow"
+    return f"{text}\n\n{page.text(report.conclusion.sentence)}" + ("\n" if markdown else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    markdown: bool
+
+    def heading(self, text: str) -> str:
+        return f"## {escape_markdown(text)}" if self.markdown else f"{text}\n{'=' * len(text)}"
+
+    def text(self, text: str) -> str:
+        return escape_markdown(text) if self.markdown else text
+
+    def table(
+        self, headers: Sequence[str], rows: Sequence[Sequence[str]], *, texts: Sequence[int], right: Sequence[int] = ()
+    ) -> str:
+        """``texts`` are the columns with untrusted text; the others are numbers."""
+        if not self.markdown:
+            return table(rows, headers=headers, right=right)
+        cells = [[escape_markdown(cell) if at in texts else cell for at, cell in enumerate(row)] for row in rows]
+        return markdown_table(headers, cells, right=right)
+
+
+def _people(people: RatersReport, page: _Page) -> list[str]:
+    rows = [
+        [f"{one.first} and {one.second}", str(one.agreement.units), *_cells(one.agreement), *_cells(one.kappa)]
+        for one in people.pairs
+    ]
+    kappa = "kappa" if people.level == "nominal" else "kappa (quadratic)"
+    headers = ["annotators", "answers", "agreement", "95 % interval", kappa, "95 % interval"]
+    parts = [page.table(headers, rows, texts=(0,), right=(1, 2, 4))] if rows else []
+    alpha = _line(f"Krippendorff's alpha of all {len(people.rated)} annotators ({people.level})", people.alpha)
+    return [*parts, page.text(alpha)]
+
+
+def _judge(one: JudgeCalibration, page: _Page) -> list[str]:
+    side = "from" if one.higher_is_better else "up to"
+    how = "as given" if one.threshold_given else "half way between worst and best; --threshold sets another"
+    counts = one.confusion
+    parts = [
+        page.text(
+            f"{one.labelled} labelled answers. Right means a score {side} {format_value(one.threshold)} ({how}). "
+            f"Both say right {counts.true_positives}, both wrong {counts.true_negatives}, "
+            f"only people say right {counts.false_negatives}, only the judge {counts.false_positives}."
+        )
+    ]
+    named = [
+        ("agreement", one.agreement, "share of equal verdicts"),
+        ("kappa", one.kappa, "beyond chance (Cohen)"),
+        ("alpha", one.alpha, f"beyond chance (Krippendorff, {one.alpha_level})"),
+        ("AUROC", one.auroc, "a right answer scores above a wrong one"),
+        *((name.capitalize(), value, _CORRELATIONS[name]) for name, value in one.correlations.items()),
+        ("TPR", one.tpr, "right answers called right"),
+        ("TNR", one.tnr, "wrong answers called wrong"),
+        ("balanced accuracy", one.balanced_accuracy, "mean of the two"),
+        ("calibration error", one.calibration_error, "scores as chances, bins of equal width"),
+        ("", one.calibration_error_equal_mass, "the same, bins of equal mass"),
+        ("Brier score", one.brier, "squared distance of score and label"),
+    ]
+    rows = [[name, *_cells(value), value.why_undefined or what] for name, value, what in named]
+    parts.append(page.table(["measure", "value", "95 % interval", "what it is"], rows, texts=(), right=(1,)))
+    left_out = [f"{count} {_LEFT_OUT[reason]}" for reason, count in one.left_out.items()]
+    if left_out:
+        parts.append(page.text(f"Labels left out: {', '.join(left_out)}."))
+    return [*parts, *(page.text(f"Note: {note}.") for note in one.notes)]
+
+
+def _disagreements(one: JudgeCalibration, page: _Page, shown: int) -> list[str]:
+    if not one.disagreements:
+        return [page.text("The judge and people give the same verdict on every labelled answer.")]
+    columns = [("question", "question"), ("answer", "answer"), ("why the judge said so", "rationale")]
+    kept = [(title, name) for title, name in columns if any(getattr(row, name) for row in one.disagreements)]
+    rows = [
+        [row.sample_id, _label(row.label), format_value(row.score), *(_shorten(getattr(row, name)) for _, name in kept)]
+        for row in one.disagreements[:shown]
+    ]
+    headers = ["sample", "people", "score", *(title for title, _ in kept)]
+    n = len(one.disagreements)
+    parts = [page.text(f"{count_of(n, 'answer')} that the judge and people see differently:")]
+    parts.append(page.table(headers, rows, texts=(0, *range(3, len(headers))), right=(2,)))
+    if len(one.disagreements) > shown:
+        parts.append(page.text(f"... and {len(one.disagreements) - shown} more; --json has all"))
+    return parts
+
+
+def _corrected_table(report: CalibrationReport, page: _Page) -> list[str]:
+    rows = [_mean_row(one.name, one.corrected) for one in report.judged]
+    headers = ["mean of", "judge alone", "labels alone", "95 % interval", "corrected", "95 % interval", "labels used"]
+    if report.difference is not None:
+        first, second = (one.name for one in report.judged)
+        rows.append(_mean_row(f"{second} - {first}", report.difference))
+    parts = [page.table(headers, rows, texts=(0,), right=(1, 2, 4))]
+    about = "these answers and no others" if report.finite else "answers to such questions"
+    parts.append(page.text(f"Intervals are about {about}, and suppose that the labelled ones were drawn at random."))
+    chance = [one.conclusion.p_chance >= CHANCE_P_VALUE for one in report.judged]
+    every = [(one.corrected, alike) for one, alike in zip(report.judged, chance, strict=True)]
+    shown = [(report.difference, any(chance))] if report.difference else every
+    parts += [page.text(_worth(one, like_chance=alike)) for one, alike in shown]
+    if report.verdict is not None:
+        first, second = (one.name for one in report.judged)
+        sentence = f"By people, {second} is {report.verdict} than {first}."
+        if report.verdict == "inconclusive":
+            sentence = f"Inconclusive: by people, {second} may be better than {first} or worse."
+        parts.append(page.text(sentence))
+    return parts
+
+
+def _mean_row(name: str, one: CorrectedMean) -> list[str]:
+    used = f"{one.labelled} of {one.samples}"
+    alone = [format_value(one.scores_mean), format_value(one.labels_mean), _interval_text(one.labels_interval)]
+    return [name, *alone, format_value(one.value), _interval_text(one.interval), used]
+
+
+def _worth(one: CorrectedMean, *, like_chance: bool) -> str:
+    if like_chance:
+        return "The labels stand alone: the judge is not shown to be better than chance, so that it corrects nothing."
+    if not one.weight or one.worth is None:
+        return "The labels stand alone: the scores do not make the interval narrower."
+    return (
+        f"With the scores (weight {one.weight:.2f}) the {one.labelled} labels tell as much as "
+        f"{one.worth:.0f} would without."
+    )
+
+
+def _line(name: str, value: Estimate) -> str:
+    if value.value is None:
+        return f"{name}: not defined, since {value.why_undefined}."
+    ends = _interval_text(value.interval)
+    return f"{name}: {format_value(value.value)}" + (f" ({ends})" if ends else "")
+
+
+def _cells(value: Estimate) -> tuple[str, str]:
+    return ("n/a" if value.value is None else format_value(value.value)), _interval_text(value.interval)
+
+
+def _interval_text(interval: Interval | None) -> str:
+    if interval is None:
+        return ""
+    return f"{format_value(interval.low)} – {format_value(interval.high)}" + (
+        f" {_UNCERTAIN}" if interval.flags else ""
+    )
+
+
+def _label(value: float) -> str:
+    return {0.0: "wrong", 1.0: "right"}.get(value, format_value(value))
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_TEXT_CHARS else f"{line[: _MAX_TEXT_CHARS - 1]}…"
+
+
+def _intervals(report: CalibrationReport) -> list[Interval]:
+    """Every interval that is shown."""
+    measured: list[Estimate] = []
+    if report.people is not None:
+        measured.append(report.people.alpha)
+        measured += [each for pair in report.people.pairs for each in (pair.agreement, pair.kappa)]
+    means = [] if report.difference is None else [report.difference]
+    for one in report.judged:
+        measured += [one.agreement, one.kappa, one.alpha, one.auroc, one.tpr, one.tnr, one.balanced_accuracy]
+        measured += one.correlations.values()
+        means.append(one.corrected)
+    found = [each.interval for each in measured]
+    found += [end for each in means for end in (each.interval, each.labels_interval)]
+    return [one for one in found if one is not None]
+
+
+# --- sample weights: whether the labelled samples are a random draw, and how many samples each represents ------------
+
+_NO_DRAW_NOTE = "nothing tells that the labelled samples were drawn at random: no draw is noted"
+
+
+@dataclass(frozen=True, slots=True)
+class SampleWeights:
+    """The labelled samples that a corrected mean may use, with their weights."""
+
+    ids: frozenset[str]
+    """Samples that a corrected mean may use."""
+    weights: Mapping[str, float] | None = None
+    """Number of samples that each represents; ``None`` if all have the same weight."""
+    notes: tuple[str, ...] = field(default=())
+
+
+def read_all_draws(paths: Iterable[str | Path]) -> dict[str, list[LabelDraw]]:
+    """The draws recorded with label files, by run."""
+    by_run: dict[str, list[LabelDraw]] = {}
+    for path in paths:
+        for run, draw in read_draws(path).items():
+            by_run.setdefault(run, []).append(draw)
+    return by_run
+
+
+def weigh_samples(
+    labelled: Collection[str], draws: Mapping[str, list[LabelDraw]] | None, names: Collection[str]
+) -> SampleWeights:
+    """The weights of the labelled samples of a run, from the draws made from it.
+
+    Without a recorded draw they are assumed to be a random sample, which cannot be checked. Labels of samples that were
+    not drawn are ignored, because they were selected for a reason.
+    """
+    all_ids = frozenset(labelled)
+    if draws is None:
+        return SampleWeights(all_ids)
+    run_draws = [draw for name in dict.fromkeys(names) for draw in draws.get(name, ())]
+    if not run_draws:
+        return SampleWeights(all_ids, notes=(_NO_DRAW_NOTE,))
+    longest = max(run_draws, key=lambda draw: len(draw.drawn_items))
+    if any(draw.drawn_items != longest.drawn_items[: len(draw.drawn_items)] for draw in run_draws):
+        return SampleWeights(
+            all_ids, notes=("the labels come from different draws, taken together as one random sample",)
+        )
+    drawn_ids = all_ids & set(longest.sample_ids)
+    strata_text = f", by {longest.stratify}" if longest.stratify else ""
+    num_drawn, population = len(longest.drawn_items), longest.population
+    notes = [f"{len(drawn_ids)} labelled of {num_drawn} drawn at random from {population} answers{strata_text}"]
+    if len(drawn_ids) < len(all_ids):
+        extra = count_of(len(all_ids) - len(drawn_ids), "labelled sample")
+        notes.append(f"{extra} not drawn at random, which the corrected mean does not use")
+    if not drawn_ids:
+        return SampleWeights(
+            all_ids, notes=("none of the labelled samples was drawn; they are taken for a random sample",)
+        )
+    return SampleWeights(drawn_ids, longest.weights(sorted(drawn_ids)) if longest.stratify else None, tuple(notes))

@@ -1,0 +1,340 @@
+"""Options and output shared by the commands: executor, store, metrics after ``-m``, results to stdout or a file."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import click
+
+from ..core.registry import canonical_name
+from ..errors import BadValueError
+from .console import echo_err
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ..core.conventions import Conventions
+    from ..core.registry import Spec
+    from ..core.results import Results
+    from ..engine.executors import Executor, ExecutorName
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+def grouped_options(
+    function: FunctionT, name: str, kind: Callable[..., Any], options: dict[str, Callable[[Any], Any]]
+) -> FunctionT:
+    """Add options to a command, which receives them as the argument ``name``: a ``kind`` built from their values."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        group = kind(*(kwargs.pop(one) for one in options))
+        return function(*args, **kwargs, **{name: group})
+
+    wrapped: Any = wrapper
+    for option in reversed(options.values()):
+        wrapped = option(wrapped)
+    result: FunctionT = wrapped
+    return result
+
+
+# --- the options that select the executor: this process, several processes or a Ray cluster --------------------------
+
+NAMES = ("serial", "processes", "ray")
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorChoice:
+    """The executor that the command line selects."""
+
+    name: ExecutorName | None = None
+    workers: int | None = None
+    address: str | None = None
+
+    def check(self) -> None:
+        """Raise if options contradict each other."""
+        if self.workers is not None and self.name not in ("processes", "ray"):
+            raise click.UsageError("--workers goes with --executor processes or ray")
+        if self.address is not None and self.name != "ray":
+            raise click.UsageError("--address goes with --executor ray")
+
+    def open_executor(self) -> AbstractContextManager[Executor]:
+        """A context manager that gives the executor and closes it."""
+        from ..engine.executors import make_executor
+
+        return make_executor(self.name or "serial", self.workers, self.address)
+
+    def changes(self) -> dict[str, Any]:
+        """The same as changes of a plan."""
+        return {"scoring.executor": self.name, "scoring.workers": self.workers, "scoring.address": self.address}
+
+
+def executor_options(function: FunctionT) -> FunctionT:
+    """``--executor``, ``--workers`` and ``--address``, passed to the command as one argument, ``executor``."""
+    return grouped_options(
+        function,
+        "executor",
+        ExecutorChoice,
+        {
+            "executor": click.option(
+                "--executor",
+                type=click.Choice(NAMES),
+                help="Where to score: this process (serial), several processes or a Ray cluster; results are equal.",
+            ),
+            "workers": click.option(
+                "--workers", type=click.IntRange(min=1), help="Number of processes; default: one per CPU."
+            ),
+            "address": click.option(
+                "--address",
+                metavar="ADDRESS",
+                help="With ray: auto, host:port or ray://host:port; default: a local cluster for this command.",
+            ),
+        },
+    )
+
+
+# --- parsing of metrics after ``-m``: a name, ``name:option=value,...``, or a JSON object ----------------------------
+
+# The colon that starts the options: one in the brackets of `mean_latency[a:b]` does not.
+_SHORT = re.compile(r"(?P<name>[^:\[\]]*(?:\[[^\[\]]*\])?[^:\[\]]*):(?P<options>.*)", re.DOTALL)
+# Only a comma before `option=` separates, so that a value may be a list: `k_values=[1,5],as=mine`.
+_COMMA = re.compile(r",(?=\s*[A-Za-z_]\w*\s*=)")
+
+_BY_PRESET = {"map", "ndcg", "precision"}
+"""Metrics whose definition depends on the preset."""
+
+
+def parse_specs(texts: Iterable[str]) -> list[Spec]:
+    """The specs, in order, without duplicates."""
+    return [parse_spec(text) for text in dict.fromkeys(text.strip() for text in texts)]
+
+
+def parse_spec(text: str) -> Spec:
+    """One spec as the registry takes it.
+
+    >>> parse_spec("recall@5"), parse_spec("ndcg@10:gain_scheme=linear,as=mine")
+    ('recall@5', {'ndcg@10': {'gain_scheme': 'linear', 'as': 'mine'}})
+    """
+    if text.startswith("{"):
+        return _from_json(text)
+    short = _SHORT.fullmatch(text)
+    return text if short is None else {short["name"].strip(): _options(short["options"], text)}
+
+
+def alias_notes(specs: Iterable[Spec], rules: Conventions) -> list[str]:
+    """Notes on metrics given by the name of another tool, and on conventions that differ from that tool."""
+    notes, differs = [], False
+    for spec in specs:
+        name = spec if isinstance(spec, str) else next(iter(spec), "")
+        ours = canonical_name(name)
+        if ours is None or ours[0] == name:
+            continue
+        options = ",".join(f"{key}={value}" for key, value in ours[1].items())
+        notes.append(f"{name} is called {ours[0]}{':' if options else ''}{options} here")
+        differs |= ours[0].partition("@")[0] in _BY_PRESET
+    if differs and rules.name != "trec":
+        notes.append(f"the conventions are '{rules.name}'; --conventions trec computes as trec_eval does")
+    return notes
+
+
+def _from_json(text: str) -> Mapping[str, Any]:
+    try:
+        spec = json.loads(text)
+    except ValueError as error:
+        raise BadValueError(
+            f'cannot read the metric {text!r}: not valid JSON ({error}); write \'{{"name": {{"option": value}}}}\''
+        ) from None
+    assert isinstance(spec, dict)  # it starts with a brace
+    return spec
+
+
+def _options(text: str, spec: str) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for part in _COMMA.split(text):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (key and equals and value):
+            raise BadValueError(f"cannot read the options of '{spec}'; write name:option=value,option=value")
+        if key in options:
+            raise BadValueError(f"metric '{spec}' names '{key}' twice")
+        options[key] = value if key == "as" else _value(value)
+    return options
+
+
+def _value(text: str) -> Any:
+    """The text parsed as JSON, or the text itself."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)  # NaN and Infinity are not JSON, although the standard library accepts them
+
+
+# --- helpers of commands that read stored runs: the option ``--store``, completion of runs, formatting ---------------
+
+
+def store_option(function: FunctionT) -> FunctionT:
+    """Add ``--store`` to a command."""
+    return click.option(
+        "--store",
+        metavar="PATH|URL",
+        help="Store of the runs: an SQLite file or a PostgreSQL URL; default: $AUEPORA_STORE, else runs.sqlite.",
+    )(function)
+
+
+@contextmanager
+def open_store(store: str | None, *, output: str | None = None) -> Iterator[RunStore]:
+    """Open an existing store; raises if ``output`` would overwrite it."""
+    from ..runs.run import default_store
+    from ..store.runs import RunStore
+
+    where = default_store(store)
+    refuse_input_as_output(output, [where])
+    with RunStore.open(where, create=False) as found:
+        yield found
+
+
+def complete_run(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Run ids and names for shell completion; empty if there is no store."""
+    from ..errors import AueporaError
+
+    try:
+        with open_store(context.params.get("store")) as store:
+            records = store.runs(limit=200)
+    except AueporaError:
+        return []
+    names = [one for record in records for one in (record.run_id, record.name)]
+    return [one for one in dict.fromkeys(["latest", *names]) if one.startswith(incomplete)]
+
+
+def run_dict(record: RunRecord, store: RunStore) -> dict[str, Any]:
+    """A run as a JSON-compatible dict."""
+    done, failed = store.counts(record.run_id)
+    return {
+        "run_id": record.run_id,
+        "name": record.name,
+        "status": record.status.value,
+        "message": record.message,
+        "created_at": record.created_at.isoformat(),
+        "finished_at": None if record.finished_at is None else record.finished_at.isoformat(),
+        "dataset": record.dataset_name,
+        "fingerprint": record.fingerprint,
+        "num_samples": record.num_samples,
+        "repeats": record.repeats,
+        "outputs": done,
+        "failed": failed,
+        "commit": record.commit,
+        "config": record.config,
+        "usage": record.usage,
+        "tags": list(record.tags),
+        "version": record.version,
+        "plan": record.plan,
+    }
+
+
+def conventions_label(record: RunRecord) -> str:
+    """The conventions of the plan of a run, as text."""
+    from ..store.records import conventions_label
+
+    return conventions_label(record)
+
+
+def format_time(moment: datetime | None) -> str:
+    """A time as text, in UTC."""
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
+
+
+# --- writing results to stdout or to a file, in the format of its suffix ---------------------------------------------
+
+
+def output_format(output: str | None) -> Literal["csv", "json", "markdown", "table"]:
+    """The format that the suffix of the file selects; ``r.json.gz`` is JSON too."""
+    name = (output or "").lower().removesuffix(".gz")
+    if name.endswith(".json"):
+        return "json"
+    if name.endswith(".csv"):
+        return "csv"
+    return "markdown" if name.endswith((".md", ".markdown")) else "table"
+
+
+def require_per_query(per_query: bool, form: str) -> None:
+    """Raise if scores of samples are requested in a format that cannot hold them."""
+    if per_query and form not in ("csv", "json"):
+        raise click.UsageError("--per-query goes with --json, or with -o FILE.csv")
+
+
+def render_results(results: Results, form: str, footer: str, *, per_query: bool = False) -> str:
+    """The results in a format; tables end with ``footer``, the line that names the conventions."""
+    from ..render.tables import results_markdown, results_table, slices_tables
+
+    if form == "json":
+        return results.to_json(per_query=per_query)
+    if form == "csv":
+        from ..render.tables import results_csv, scores_csv
+
+        return scores_csv(results) if per_query else results_csv(results)
+    markdown = form == "markdown"
+    whole = results_markdown(results) if markdown else results_table(results)
+    return "\n\n".join([whole, *slices_tables(results, markdown=markdown), footer])
+
+
+def refuse_input_as_output(output: str | None, inputs: Sequence[str], *, option: str = "-o") -> None:
+    """Raise if ``output`` is one of ``inputs`` (also under another name), or will become one, such as a new store.
+
+    ``option`` is the option that names the output.
+    """
+    for path in inputs:
+        if output is None or "://" in path:
+            continue
+        try:
+            same = os.path.samefile(output, path)
+        except OSError:  # one of them does not exist: reading or writing reports that
+            if os.path.abspath(output) == os.path.abspath(path):
+                raise click.UsageError(f"{option} {output} is where {path} will be; write to another file") from None
+            continue
+        # Using one terminal or device for both overwrites nothing.
+        if same and os.path.isfile(path):
+            raise click.UsageError(f"{option} {output} is the input {path}; write to another file")
+
+
+def write_out(text: str, output: str | None) -> None:
+    """Print, or write a file atomically."""
+    if output in (None, "-", "/dev/stdout"):  # stdout under any name, which must not be truncated
+        from ..render.terminal import escape_control_characters
+
+        click.echo(escape_control_characters(text))
+        return
+    from ..runtime.files import write_lines
+
+    assert output is not None
+    write_lines(Path(output), [text.encode()])
+    echo_err(f"wrote {output}")
+
+
+# --- warnings about the data: samples and outputs that do not match, and suspicious scores ---------------------------
+
+
+def warn_unmatched_ids(missing: Sequence[str], unknown: Sequence[str], *, total: int, conventions: Conventions) -> None:
+    """Warn about samples without an output, with how they are scored, and about outputs without a sample."""
+    from ..io.join import unmatched_warnings
+
+    for warning in unmatched_warnings(missing, unknown, total=total, conventions=conventions):
+        echo_err(f"Warning: {warning}")
+
+
+def show_warnings(results: Results) -> None:
+    """Print the warnings of the results."""
+    for warning in results.warnings:
+        echo_err(f"Warning: {warning}")

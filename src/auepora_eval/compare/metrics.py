@@ -1,0 +1,507 @@
+"""Two runs compared on all their metrics, and the headline metric."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.conventions import Signature
+from ..core.metrics_base import Metric
+from ..core.results import Results
+from ..core.scores import Scores
+from ..core.types import EvaluationSample, MetricResult, TargetCategory
+from ..engine.repeats import mean_over_repeats
+from ..errors import BadValueError, SignatureMismatchError, UnknownMetricError
+from ..store.records import RunRecord
+from ..store.runs import RunStore
+from .analysis import (
+    OVERLAP_NOTE,
+    Adjustment,
+    Margin,
+    compute_comparisons,
+    is_question_overlap,
+    margin_of,
+    missing_basis_reason,
+    require_adjustment,
+    require_margin,
+)
+from .chunks import ChunkChange, chunk_change_among
+from .pairing import (
+    MetricMeta,
+    MetricPair,
+    MissingOutputs,
+    SharedSamples,
+    fill_with_worst,
+    lookup_metric,
+    missing_outputs,
+    shared_samples,
+)
+from .stores import RunOutputsCache
+from .types import ComparisonInput, MetricComparison
+
+Ints = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricComparisons:
+    """Every metric that two runs can be compared on, and why not on the others."""
+
+    metrics: list[MetricComparison]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that cannot be compared, and why."""
+    only_in_a: int = 0
+    """How many samples only the first run has."""
+    only_in_b: int = 0
+    missing: tuple[int, int] = (0, 0)
+    """How many outputs each run lacks, of the samples that both have."""
+
+    @property
+    def by_name(self) -> dict[str, MetricComparison]:
+        """The comparisons by the name of their metric."""
+        return {one.name: one for one in self.metrics}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the comparison document has them."""
+        return {
+            "only_in_a": self.only_in_a,
+            "only_in_b": self.only_in_b,
+            "missing_outputs": dict(zip("ab", self.missing, strict=True)),
+            "metrics": {one.name: one.to_dict() for one in self.metrics},
+            "refused": dict(self.refused),
+        }
+
+
+def compare_metrics(
+    store: RunStore,
+    record_a: RunRecord,
+    record_b: RunRecord,
+    *,
+    delta: Margin = None,
+    primary: Sequence[str] | None = None,
+    adjust: Adjustment = "max-t",
+    metrics: Sequence[str | Metric] | None = None,
+    other_dataset: bool = False,
+    seed: int = 0,
+    golden: Sequence[EvaluationSample] | None = None,
+    answers: RunOutputsCache | None = None,
+) -> MetricComparisons:
+    """Compare two runs on all metrics that both have, over the samples that both have.
+
+    ``delta`` is the largest difference that does not matter, for all metrics or by name; without it no metric is called
+    equal. The ``primary`` metrics share one 5 %; by default those that the plan of B names, else A's, else all.
+    ``metrics`` selects by name; a metric object also defines a metric that is not registered. No text of a document is
+    read.
+
+    Metrics that compare the ids of chunks are refused if the chunks of the runs differ, by their ``chunker_version``
+    or by what is stored. Expected chunks come from the ``golden`` queries, else from the samples of the last run;
+    ``answers`` is a cache of outputs that were read before.
+    """
+    require_adjustment(adjust)
+    comparisons = build_comparisons(
+        store,
+        [record_a, record_b],
+        metrics=metrics,
+        delta=delta,
+        primary=primary,
+        other_dataset=other_dataset,
+        chunks=ChunkConsistency(RunOutputsCache(store) if answers is None else answers, golden),
+    )
+    compared = compute_comparisons(comparisons.inputs, comparisons.shared.clusters, adjust=adjust, seed=seed)
+    only_in_a, only_in_b = comparisons.shared.only
+    missing_a, missing_b = comparisons.missing
+    return MetricComparisons(compared, comparisons.refused, only_in_a, only_in_b, (missing_a, missing_b))
+
+
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """A run and its results, those of each name oldest first."""
+
+    record: RunRecord
+    results: dict[str, list[MetricResult]]
+    missing: MissingOutputs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComparisonInputs:
+    """The inputs of all comparisons between some runs."""
+
+    shared: SharedSamples
+    inputs: list[ComparisonInput]
+    """One for each metric and each pair of runs."""
+    refused: dict[str, str]
+    """Metrics that cannot be compared, and why."""
+    missing: list[int]
+    """For each run how many outputs it lacks, of the samples that all runs have."""
+
+
+def build_comparisons(
+    store: RunStore,
+    records: Sequence[RunRecord],
+    *,
+    metrics: Sequence[str | Metric] | None,
+    delta: Margin,
+    primary: Sequence[str] | None,
+    other_dataset: bool,
+    chunks: ChunkConsistency | None = None,
+) -> ComparisonInputs:
+    """The samples that all runs have, and the input of the comparison of each metric and pair of runs."""
+    shared = shared_samples(store, records, other_dataset=other_dataset)
+    runs = [load_results(store, record) for record in records]
+    names = select_metric_names(runs, metrics)
+    require_margin(delta, names)
+    inputs, refused = pair_metrics(
+        runs,
+        shared,
+        RankingDepths(store, shared),
+        ChunkConsistency(RunOutputsCache(store)) if chunks is None else chunks,
+        names=names,
+        metric_objects={one.name: one for one in metrics or () if isinstance(one, Metric)},
+        primary=primary_metrics(reversed(records), primary, names),
+        margin=delta,
+    )
+    missing = [one.missing.take(rows).total for one, rows in zip(runs, shared.rows, strict=True)]
+    return ComparisonInputs(shared, inputs, refused, missing)
+
+
+def load_results(store: RunStore, record: RunRecord) -> RunResults:
+    """All results of a run, with every signature; a run without any is refused."""
+    found: dict[str, list[MetricResult]] = {}
+    for result in store.results(record.run_id, every_signature=True):
+        if result.scores is not None and len(result.scores) != record.num_samples:
+            result.scores = None  # a result added by hand: which samples the scores belong to is unknown
+        found.setdefault(result.name, []).append(result)
+    if not found:
+        raise BadValueError(
+            f"{record.run_id} ({record.name}) has no results; it is {record.status.value}: resume it, or score what is "
+            "there with `auepora rescore`"
+        )
+    every = [result for results in found.values() for result in results]
+    return RunResults(record, found, missing_outputs(store, record, every))
+
+
+def primary_metrics(records: Iterable[RunRecord], chosen: Sequence[str] | None, known: Iterable[str]) -> set[str]:
+    """The metrics that share one 5 %: those given, else those of the first plan that names any, else all."""
+    names = list(known)
+    if chosen is not None:
+        for name in chosen:
+            if name not in names:
+                raise UnknownMetricError(name, names)
+        return set(chosen)
+    for record in records:
+        if planned := record.plan.get("primary"):
+            return set(planned)
+    return set(names)
+
+
+def pair_metrics(
+    runs: Sequence[RunResults],
+    shared: SharedSamples,
+    depths: RankingDepths,
+    chunks: ChunkConsistency,
+    *,
+    names: Sequence[str],
+    metric_objects: Mapping[str, Metric],
+    primary: set[str],
+    margin: Margin,
+) -> tuple[list[ComparisonInput], dict[str, str]]:
+    """The input for each metric and each pair of runs, and why some metrics are refused."""
+    inputs: list[ComparisonInput] = []
+    refused: dict[str, str] = {}
+    for name in names:
+        results = _comparable_results(runs, name)
+        reason = results if isinstance(results, str) else depths.problem(runs, results[-1])
+        if isinstance(results, str) or reason:
+            refused[name] = str(reason)
+            continue
+        definition = lookup_metric(results[-1], runs[-1].record, metric_objects)
+        if reason := chunks.problem(runs, definition):
+            refused[name] = reason
+            continue
+        if reason := _repeats_problem(runs, results, definition):
+            refused[name] = reason
+            continue
+        inputs += [
+            _comparison_input(
+                runs, results, shared, definition, two, primary=name in primary, margin=margin_of(margin, name)
+            )
+            for two in combinations(range(len(runs)), 2)
+        ]
+    return inputs, refused
+
+
+def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult], definition: MetricMeta) -> str | None:
+    """Why a metric that is not a mean cannot be compared over repeats; ``None`` where it can."""
+    if definition.reducer is None or definition.is_mean or all(one.record.repeats <= 1 for one in runs):
+        return None
+    if len({one.record.repeats for one in runs}) > 1:
+        repeats = " and ".join(str(one.record.repeats) for one in runs)
+        return f"it is no mean, and the runs asked unequally often ({repeats} times); compare runs with equal repeats"
+    for run, result in zip(runs, results, strict=True):
+        if not isinstance(result.scores, Scores) or result.scores.repeats is None:
+            return (
+                f"it is no mean, and what each repeat gave was not kept apart when {run.record.run_id} was scored; "
+                f"`auepora rescore {run.record.run_id} -m '{result.name}'` does so"
+            )
+    return None
+
+
+def select_metric_names(runs: Sequence[RunResults], metrics: Sequence[str | Metric] | None) -> list[str]:
+    """The names of the selected metrics, or of all that any of the runs has."""
+    known = list(dict.fromkeys(name for one in runs for name in one.results))
+    if metrics is None:
+        return known
+    names = [one if isinstance(one, str) else one.name for one in metrics]
+    for name in names:
+        if name not in known:
+            raise UnknownMetricError(name, known)
+    return list(dict.fromkeys(names))
+
+
+def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricResult] | str:
+    """The newest results of that name with the same signature in all runs; otherwise why there are none."""
+    for one in runs:
+        if name not in one.results:
+            return f"{one.record.run_id} does not have it; `auepora rescore {one.record.run_id} -m '{name}'` adds it"
+    by_signature = [{one.signature: one for one in run.results[name]} for run in runs]
+    for last in reversed(runs[-1].results[name]):
+        if all(last.signature in one for one in by_signature):
+            return [one[last.signature] for one in by_signature]
+    newest = [run.results[name][-1].signature or "" for run in runs]
+    return _mismatch(newest[-1], next((one for one in newest if one != newest[-1]), newest[0]))
+
+
+def _mismatch(second: str, first: str) -> str:
+    try:
+        Signature.parse(first).require_same(Signature.parse(second))
+    except SignatureMismatchError as error:
+        return str(error)
+    except BadValueError:
+        pass
+    return f"'{first}' and '{second}' were computed differently"
+
+
+def _comparison_input(
+    runs: Sequence[RunResults],
+    results_by_run: Sequence[MetricResult],
+    shared: SharedSamples,
+    definition: MetricMeta,
+    pair: tuple[int, int],
+    *,
+    primary: bool,
+    margin: float | None,
+) -> ComparisonInput:
+    results = [results_by_run[run] for run in pair]
+    first, second = (
+        one.scores.take(shared.rows[run]) if isinstance(one.scores, Scores) else _no_scores(len(shared.ids))
+        for one, run in zip(results, pair, strict=True)
+    )
+    reducer = definition.reducer
+    if reducer is not None and first.repeats is not None and second.repeats is not None:
+        _, first = mean_over_repeats(reducer, first)
+        reducer, second = mean_over_repeats(reducer, second)
+        definition = replace(definition, reducer=reducer)
+    missing = [runs[run].missing.take(shared.rows[run]) for run in pair]
+    second = _without_rounding(first, second, definition.rounding)
+    (first, filled_first), (second, filled_second) = (
+        fill_with_worst(scores, lacking, definition) for scores, lacking in zip((first, second), missing, strict=True)
+    )
+    defined = all(one.defined for one in results) and not any(shared.only[run] for run in pair)
+    notes = [definition.note]
+    withheld = None
+    if is_question_overlap(results[1]):
+        withheld = missing_basis_reason(one for run in runs for found in run.results.values() for one in found)
+        notes += [OVERLAP_NOTE, withheld]
+    spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
+    return ComparisonInput(
+        MetricPair(
+            results[1].name,
+            definition,
+            first,
+            second,
+            (missing[0].total, missing[1].total),
+            (filled_first, filled_second),
+        ),
+        results[1].target.name,
+        primary,
+        margin,
+        tuple(filter(None, notes)),
+        (results[0].value, results[1].value) if defined else None,
+        None if spreads == [None, None] else (spreads[0], spreads[1]),
+        (runs[pair[0]].record.repeats, runs[pair[1]].record.repeats),
+        pair,
+        withheld,
+    )
+
+
+def _no_scores(n: int) -> Scores:
+    return Scores.of(np.zeros(n), skip={"no_scores": np.ones(n, dtype=np.bool_)})
+
+
+class RankingDepths:
+    """How many documents each run returned; read only if a metric needs it, and without their texts."""
+
+    def __init__(self, store: RunStore, shared: SharedSamples) -> None:
+        self._store, self._shared = store, shared
+        self._known: dict[str, Ints] = {}
+
+    def problem(self, runs: Sequence[RunResults], result: MetricResult) -> str | None:
+        """Why average precision over hits cannot compare these runs; ``None`` where it can, and for other metrics."""
+        signature = result.signature or ""
+        if not re.search(r"\|(?:\w+\.)?ap:hits(?:\||$)", signature):
+            return None
+        cut = re.search(r"\bmap@(\d+)", signature)
+        lengths = np.stack([self._lengths(one.record, rows) for one, rows in zip(runs, self._shared.rows, strict=True)])
+        lengths = np.minimum(lengths, int(cut[1])) if cut else lengths
+        # A missing output counts at the worst value, whatever the depth.
+        differ = np.flatnonzero((lengths != lengths[0]).any(axis=0) & (lengths >= 0).all(axis=0))
+        if not len(differ):
+            return None
+        place = int(differ[0])
+        shown = " and ".join(str(one) for one in dict.fromkeys(lengths[:, place].tolist()))
+        return (
+            f"average precision over hits ignores what was not found, so it cannot compare runs that return different "
+            f"numbers of documents ({shown} for sample '{self._shared.ids[place]}'); score each again with `auepora "
+            f"rescore RUN -m '{result.name}:ap=gold'`"
+        )
+
+    def _lengths(self, record: RunRecord, rows: Ints) -> Ints:
+        if record.run_id not in self._known:
+            lengths = np.full(record.num_samples, -1, dtype=np.intp)
+            for row in self._store.outputs(record.run_id, repeat=0, texts=False):
+                if row.output.error is None:
+                    lengths[row.position] = len(row.output.retrieved)
+            self._known[record.run_id] = lengths
+        return self._known[record.run_id][rows]
+
+
+class ChunkConsistency:
+    """Whether runs have different chunks; their outputs are read only if a metric needs it."""
+
+    def __init__(self, answers: RunOutputsCache, golden: Sequence[EvaluationSample] | None = None) -> None:
+        self._answers, self._golden = answers, golden
+        self._known: list[ChunkChange | None] = []
+
+    def problem(self, runs: Sequence[RunResults], definition: MetricMeta) -> str | None:
+        """Why a metric that compares ids cannot compare these runs; ``None`` where it can, and for other metrics."""
+        if not (definition.by_chunk_id or definition.by_parent_id):
+            return None
+        if not self._known:
+            read = [self._answers.of(one.record) for one in runs]
+            self._known.append(chunk_change_among(read, read[-1].samples if self._golden is None else self._golden))
+        (change,) = self._known
+        if change is None:
+            return None
+        if definition.by_chunk_id:
+            return f"{change.description}, so their ids do not meet; compare recall_doc, spans, or the golden queries"
+        if change.parents_known:
+            return None
+        return (
+            f"{change.description}, and the gold does not name the documents it is a part of; give parent_id, or "
+            "expected_doc_ids"
+        )
+
+
+def _without_rounding(first: Scores, second: Scores, rounding: float) -> Scores:
+    """The second run's scores, replaced by those of the first where the two differ by rounding only."""
+    same = np.abs(second.values - first.values) <= rounding  # never true for NaN, a sample without a score
+    return replace(second, values=np.where(same, first.values, second.values)) if rounding and same.any() else second
+
+
+# --- the headline metric by which the queries of two runs are compared: the one named, else the most ... -------------
+
+_ANSWERS = (
+    TargetCategory.GENERATION_CORRECTNESS,
+    TargetCategory.GENERATION_RELEVANCE,
+    TargetCategory.GENERATION_FAITHFULNESS,
+)
+_RETRIEVAL = (TargetCategory.RETRIEVAL_ACCURACY, TargetCategory.RETRIEVAL_RELEVANCE)
+_PREFERRED = ("token_f1", "exact_match")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMetricScores:
+    """A metric's outcomes, sample by sample, in two runs."""
+
+    name: str
+    target: TargetCategory
+    first: Scores
+    second: Scores
+    higher_is_better: bool
+
+
+def main_metric(
+    record_a: RunRecord, results_a: Results, record_b: RunRecord, results_b: Results, name: str | None = None
+) -> SharedMetricScores:
+    """The metric called ``name`` in both runs; without a name, the first of these that both runs have:
+
+    * a primary metric of the plan that scores answers (the second run's plan first),
+    * ``token_f1``, ``exact_match``,
+    * any other that scores answers: their correctness, then relevance, then faithfulness,
+    * a primary metric of the plan that scores retrieval, then any other that does,
+    * any other metric with a score per sample, latency last.
+    """
+    if name is not None:
+        first, second = _find_metric(record_a, results_a, name), _find_metric(record_b, results_b, name)
+        Signature.parse(first.signature or f"{name}|v0").require_same(Signature.parse(second.signature or f"{name}|v0"))
+    else:
+        first, second = _default_headline_metric(record_a, results_a, record_b, results_b)
+    assert isinstance(first.scores, Scores)
+    assert isinstance(second.scores, Scores)
+    return SharedMetricScores(
+        second.name,
+        second.target,
+        first.scores,
+        second.scores,
+        lookup_metric(second, record_b, {}).higher_score_is_better,
+    )
+
+
+def _find_metric(record: RunRecord, results: Results, name: str) -> MetricResult:
+    found = next((one for one in results if one.name == name), None)
+    if found is None:
+        known = ", ".join(one.name for one in results) or "none"
+        raise BadValueError(
+            f"{record.run_id} ({record.name}) has no metric '{name}' but {known}; "
+            f"`auepora rescore {record.run_id} -m {name}` computes it"
+        )
+    if not isinstance(found.scores, Scores):
+        raise BadValueError(f"{record.run_id} ({record.name}) has no score per sample of '{name}'; name another metric")
+    return found
+
+
+def _default_headline_metric(
+    record_a: RunRecord, results_a: Results, record_b: RunRecord, results_b: Results
+) -> tuple[MetricResult, MetricResult]:
+    scored_in_a = {one.name: one for one in results_a if isinstance(one.scores, Scores)}
+    shared = {
+        one.name: one
+        for one in results_b
+        if isinstance(one.scores, Scores)
+        and one.name in scored_in_a
+        and scored_in_a[one.name].signature == one.signature
+    }
+    for name in _by_priority(shared, [*(record_b.plan.get("primary") or ()), *(record_a.plan.get("primary") or ())]):
+        return scored_in_a[name], shared[name]
+    raise BadValueError(
+        f"{record_a.run_id} ({record_a.name}) and {record_b.run_id} ({record_b.name}) have no metric in common that "
+        "has a score per sample and the same signature in both; `auepora rescore` computes one for both"
+    )
+
+
+def _by_priority(shared: dict[str, MetricResult], primary: list[str]) -> Iterator[str]:
+    """The names that both runs have, the most important first; some come more than once."""
+    listed = [name for name in primary if name in shared]
+    yield from (name for name in listed if shared[name].target in _ANSWERS)
+    yield from (name for name in _PREFERRED if name in shared)
+    for target in _ANSWERS:
+        yield from (name for name, one in shared.items() if one.target is target)
+    yield from (name for name in listed if shared[name].target in _RETRIEVAL)
+    for target in _RETRIEVAL:
+        yield from (name for name, one in shared.items() if one.target is target)
+    yield from sorted(shared, key=lambda name: shared[name].target is TargetCategory.LATENCY)

@@ -1,0 +1,520 @@
+"""The scores of one metric in two runs, paired by sample and made comparable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.conventions import PRESETS, Conventions
+from ..core.metrics_base import BatchMetric, Metric, RunInfo, sample_clusters
+from ..core.reduce import Clusters, Mean, Reducer, SumsReducer, mean
+from ..core.scores import Scores, Status
+from ..core.types import MetricResult, TargetCategory
+from ..engine.evaluate import resolve_metrics
+from ..engine.repeats import mean_over_repeats
+from ..errors import AueporaError, BadValueError
+from ..runtime.processes import gc_paused
+from ..stats.difference import PairedStatistics, paired_differences
+from ..stats.permutation import SwapStatistic
+from ..store.records import RunRecord, RunStatus, plan_conventions, run_info
+from ..store.runs import RunStore
+
+# --- the samples that several runs share: their ids, their rows in each run, and their clusters ----------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedSamples:
+    """Samples that all of some runs have, in the order of the first run's dataset."""
+
+    ids: list[str]
+    rows: list[npt.NDArray[np.intp]]
+    """For each run their positions in its dataset."""
+    clusters: Clusters | None
+    """A cluster number per sample; ``None`` if there are no clusters."""
+    only: list[int]
+    """For each run how many of its samples some other run lacks."""
+
+
+@gc_paused()
+def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_dataset: bool = False) -> SharedSamples:
+    """The samples that all of these runs have. No text of a document is read.
+
+    Runs that have not ended, runs of different datasets (unless ``other_dataset`` is set) and runs without a sample in
+    common are refused.
+    """
+    for record in records:
+        _require_ended(record)
+    first = records[0]
+    for record in records[1:]:
+        if record.fingerprint != first.fingerprint and not other_dataset:
+            raise BadValueError(
+                f"{_run_label(first)} and {_run_label(record)} ran on different datasets ('{first.dataset_name}', "
+                f"{first.num_samples} samples, and '{record.dataset_name}', {record.num_samples}); to compare them on "
+                "the samples whose ids both have, pass other_dataset=True or --other-dataset"
+            )
+    samples = store.samples(first.run_id, texts=False)
+    codes = sample_clusters(samples)
+    ids = [sample.sample_id for sample in samples]
+    if all(record.fingerprint == first.fingerprint for record in records):
+        every = np.arange(len(ids), dtype=np.intp)
+        return SharedSamples(ids, [every] * len(records), codes, [0] * len(records))
+    positions_by_run = [
+        {name: place for place, name in enumerate(ids if record is first else store.sample_ids(record.run_id))}
+        for record in records
+    ]
+    common = [name for name in ids if all(name in positions for positions in positions_by_run)]
+    if not common:
+        raise BadValueError(
+            f"{' and '.join(map(_run_label, records))} have no sample in common: no sample_id is in both datasets"
+        )
+    rows = [np.array([positions[name] for name in common], dtype=np.intp) for positions in positions_by_run]
+    shared = None if codes is None else codes[rows[0]]
+    return SharedSamples(common, rows, shared, [len(positions) - len(common) for positions in positions_by_run])
+
+
+def _require_ended(record: RunRecord) -> None:
+    if record.status is RunStatus.RUNNING:
+        raise BadValueError(
+            f"{_run_label(record)} is still running (process {record.process}); "
+            f"wait for it to end, or resume it if that "
+            "process is gone"
+        )
+
+
+def _run_label(record: RunRecord) -> str:
+    return f"{record.run_id} ({record.name})"
+
+
+# --- metadata of the metric behind a stored result: its reducer, range and direction ---------------------------------
+
+_TOLERANCE = 1e-9
+"""The largest relative difference between a recomputed and a stored value for the reducer to be the right one."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricMeta:
+    """What a comparison needs to know about a metric."""
+
+    reducer: Reducer | None
+    """``None`` if it is unknown how the value follows from the scores, or if there are no scores."""
+    range: tuple[float, float] = (-math.inf, math.inf)
+    higher_is_better: bool = True
+    higher_score_is_better: bool = True
+    """The same for the score of one sample, which may differ: throughput is better if higher, its timings if lower."""
+    binary: bool = False
+    note: str | None = None
+    worst_stats: Sequence[float] | None = None
+    """The statistics of a failed output, if the value is computed from statistics."""
+    rounding: float = 0.0
+    """Two scores of a sample that differ by at most this are equal."""
+    by_chunk_id: bool = False
+    """Whether ids of chunks are compared, which mean nothing if documents were chunked differently."""
+    by_parent_id: bool = False
+    """Whether ids of the documents that chunks are parts of are compared."""
+    worst_failed: float | None = None
+    """The score of a failed output; ``None`` if it has none."""
+    missing: str = "fail"
+    """How the convention counts a missing output in the value of a single run."""
+    is_paired: bool = False
+    """Whether the score of a sample depends on the outputs of other samples."""
+
+    @property
+    def worst(self) -> float:
+        """The worst score there can be; infinite where there is none."""
+        return self.range[0 if self.higher_score_is_better else 1]
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the value is the plain mean of the scores, so that per-sample differences suffice."""
+        if not isinstance(self.reducer, Mean):
+            return False
+        return type(self.reducer).value is Mean.value and type(self.reducer).interval is Mean.interval
+
+    @property
+    def counts_missing(self) -> bool:
+        """Whether a missing output counts at the worst value; else a comparison with missing outputs has no verdict."""
+        return self.worst_failed is not None and self.is_mean and not self.is_paired
+
+
+def lookup_metric(result: MetricResult, record: RunRecord, metric_objects: Mapping[str, Metric]) -> MetricMeta:
+    """The metadata of a result's metric, from the object of its name, the run's plan, or its name alone.
+
+    A metric is accepted if its signature is the stored one, or if its reducer gives the stored value for the stored
+    scores. A metric that is not registered counts as a mean if its value is the mean of its scores.
+    """
+    scores = result.scores if isinstance(result.scores, Scores) else None
+    for one in likely_metrics(result, record, metric_objects):
+        if not isinstance(one, BatchMetric):
+            continue
+        if str(one.signature.with_options(**one.run_signature_options(run_info(record)))) == result.signature or (
+            scores is not None and _reproduces_value(one.reducer, scores, result)
+        ):
+            return _meta_of(one, scores)
+    if scores is None:
+        return MetricMeta(None, note="no scores per sample, so there is no interval and no test")
+    lower = bool(result.details.get("lower_is_better", result.target is TargetCategory.LATENCY))
+    direction = "lower" if lower else "higher"
+    if _reproduces_value(Mean(), scores, result):
+        note = f"not known in this process: compared as a mean, {direction} taken for better"
+        return MetricMeta(Mean(), higher_is_better=not lower, higher_score_is_better=not lower, note=note)
+    note = "not known in this process, and not the mean of its scores: there is no interval and no test"
+    return MetricMeta(None, higher_is_better=not lower, higher_score_is_better=not lower, note=note)
+
+
+def _meta_of(one: BatchMetric, scores: Scores | None) -> MetricMeta:
+    width = None if scores is None or scores.stats is None else scores.stats.shape[1]
+    worst_stats = one.worst_stats
+    return MetricMeta(
+        None if scores is None else one.reducer,
+        one.range,
+        one.higher_is_better,
+        one.higher_score_is_better,
+        one.binary,
+        "no scores per sample, so there is no interval and no test" if scores is None else None,
+        worst_stats if worst_stats is None or width in (None, len(worst_stats)) else None,  # a critic may change them
+        one.rounding,
+        one.by_chunk_id,
+        one.by_parent_id,
+        one.worst,
+        one.active_conventions.missing,
+        one.is_paired and one.needs_all,
+    )
+
+
+def _reproduces_value(reducer: Reducer, scores: Scores, result: MetricResult) -> bool:
+    """Whether this reducer gives the stored value for the stored scores."""
+    try:
+        fold, folded = mean_over_repeats(reducer, scores)
+        value = fold.value(folded)
+    except Exception:  # a reducer of another metric got statistics that do not fit
+        return False
+    if math.isnan(value) or not result.defined:
+        return math.isnan(value) and not result.defined
+    return abs(value - result.value) <= _TOLERANCE * max(1.0, abs(result.value))
+
+
+def likely_metrics(result: MetricResult, record: RunRecord, metric_objects: Mapping[str, Metric]) -> Iterator[Metric]:
+    """Metrics that may have produced this result, the most likely first."""
+    facts, rules, name = run_info(record), plan_conventions(record), result.name
+    if name in metric_objects:
+        yield from _build(metric_objects[name], rules, facts)
+    for spec in record.plan.get("metrics") or ():
+        for one in _build(spec, rules, facts):
+            if one.name == name:
+                yield one
+    # Scored again later, perhaps by other conventions than the plan's, or under a name of its own.
+    plain = (result.signature or name).partition("|")[0]
+    for spec in dict.fromkeys((name, plain)):
+        for conventions in (rules, *PRESETS.values()):
+            yield from _build(spec, conventions, facts)
+
+
+def _build(spec: Any, rules: Conventions, facts: RunInfo) -> Iterator[Metric]:
+    try:
+        (one,) = resolve_metrics([spec], rules)
+    except AueporaError:  # not registered in this process, or with options that it no longer has
+        return
+    yield one.for_run(facts) if isinstance(one, BatchMetric) else one
+
+
+# --- the scores of one metric in two runs, paired by sample and made comparable: which samples enter, and how --------
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+Fill = Literal["low", "high"]
+"""Failed measurements filled with the values that make the difference smallest, or largest."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MetricPair:
+    """A metric's scores in two runs on the same samples, in the same order."""
+
+    name: str
+    definition: MetricMeta
+    first: Scores
+    second: Scores
+    missing: tuple[int, int] = (0, 0)
+    """How many outputs each run lacks."""
+    at_worst: tuple[Bools, Bools] | None = None
+    """Which samples of each run have a worst value because their output is missing."""
+
+    @property
+    def measure_failures(self) -> int:
+        """How many samples have a failed measurement in either run, even if the other run skipped them."""
+        return int(_measure_failed(self).sum())
+
+    def without_failures(self, *, second: bool) -> MetricPair:
+        """The pair on the samples that one of the systems answered."""
+        failed = (self.second if second else self.first).status == Status.SYSTEM_FAILED
+        return replace(self, first=exclude_rows(self.first, failed), second=exclude_rows(self.second, failed))
+
+    @property
+    def can_fill(self) -> bool:
+        """Whether failed measurements can be bounded: the metric is a mean with a finite range."""
+        return self.definition.is_mean and all(map(math.isfinite, self.definition.range))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunPairScores:
+    """The paired scores that enter a comparison. At most one of ``values``, ``sums`` and ``fold`` is set."""
+
+    first: Scores
+    second: Scores
+    """Scores that enter: NaN for samples that do not."""
+    a: float
+    b: float
+    values: tuple[Floats, Floats] | None = None
+    """For a mean over the same samples in both runs: their scores, NaN for other samples."""
+    sums: PairedStatistics | None = None
+    """For a value computed from sums; the samples need not be the same."""
+    fold: SwapStatistic | None = None
+    """For any other value."""
+    of_rows: tuple[Callable[[npt.NDArray[np.intp]], float], Callable[[npt.NDArray[np.intp]], float]] | None = None
+    """With ``fold``: each run's value over some of the samples in ``used``."""
+
+    @property
+    def used(self) -> Bools:
+        """Which samples enter, in either run."""
+        return self.first.counted | self.second.counted
+
+    @property
+    def both(self) -> Bools:
+        """Which samples have a score in both."""
+        return self.first.counted & self.second.counted
+
+    @property
+    def differences(self) -> Floats:
+        """The second run's score minus the first's on each sample; NaN where one of the two has no score."""
+        return paired_differences(self.first.values, self.second.values)
+
+    @property
+    def has_test(self) -> bool:
+        """Whether there is a test of the difference."""
+        return self.values is not None or self.sums is not None or self.fold is not None
+
+    @property
+    def identical(self) -> bool:
+        """Whether both runs have the same values, and at least one sample is scored in both."""
+        scored = (self.first.status == Status.SCORED) & (self.second.status == Status.SCORED)
+        if not scored.any():
+            return False
+        if self.sums is not None:
+            return np.array_equal(self.sums.first, self.sums.second)
+        if self.fold is not None:
+            return not self.fold.differs.any()
+        return self.values is not None and not self.differences[self.used].any()
+
+    @property
+    def delta(self) -> float:
+        """The second run's value minus the first's; NaN if a run has no value."""
+        if self.values is not None and self.used.any() and not self.differences[self.used].any():
+            return 0.0  # without rounding errors
+        return self.b - self.a
+
+
+def pair_scores(pair: MetricPair, fill: Fill | None = None) -> RunPairScores:
+    """The paired scores of a metric.
+
+    A failure without a score (a failed measurement, or a failed output of a metric without a worst value, such as
+    latency) excludes its sample from both runs. With ``fill``, failed measurements count at an end of the range.
+    """
+    first, second = pair.first, pair.second
+    if fill is not None and pair.can_fill:
+        low, high = pair.definition.range
+        up, down = (low, high) if fill == "high" else (high, low)
+        first, second = _fill_failed(first, up), _fill_failed(second, down)
+    excluded = failed_without_value(first) | failed_without_value(second)
+    first, second = exclude_rows(first, excluded), exclude_rows(second, excluded)
+    if pair.definition.reducer is None:
+        return RunPairScores(first, second, math.nan, math.nan)
+    if pair.definition.is_mean:
+        return _pair_means(first, second)
+    reducer = pair.definition.reducer
+    a, b = reduce_or_nan(reducer, first), reduce_or_nan(reducer, second)
+    if isinstance(reducer, SumsReducer) and first.stats is not None and second.stats is not None:
+        low, high = pair.definition.range
+        table = PairedStatistics(_zero_excluded(first), _zero_excluded(second), _reduce_rows(reducer), low, high)
+        return RunPairScores(first, second, a, b, sums=table)
+    if any(reducer.interval(one, *pair.definition.range) is not None for one in (first, second)):
+        return _pair_folds(reducer, first, second)
+    # A value without an interval in one run, since its samples cannot be resampled or swapped one by one.
+    return RunPairScores(first, second, a, b)
+
+
+def completed_difference(pair: MetricPair) -> float:
+    """The difference over the samples that both systems answered."""
+    return pair_scores(pair.without_failures(second=False).without_failures(second=True)).delta
+
+
+def _pair_means(first: Scores, second: Scores) -> RunPairScores:
+    a, b = mean(first.values[first.counted]), mean(second.values[second.counted])
+    if np.array_equal(first.counted, second.counted):
+        return RunPairScores(first, second, a, b, values=(first.values, second.values))
+    # Which samples a metric applies to may depend on the answers, for instance on refusals. Then the value is a ratio,
+    # a sum over a count, and both of them vary.
+    tables = [np.column_stack([np.nan_to_num(one.values, nan=0.0), one.counted]) for one in (first, second)]
+    return RunPairScores(first, second, a, b, sums=PairedStatistics(tables[0], tables[1], _ratio))
+
+
+def _ratio(sums: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(sums[:, 1] > 0, sums[:, 0] / sums[:, 1], np.nan)
+
+
+def _pair_folds(reducer: Reducer, first: Scores, second: Scores) -> RunPairScores:
+    """A value of any reducer, over the samples scored in both runs, so that a swap keeps their count."""
+    both = first.counted & second.counted
+    first, second = exclude_rows(first, ~both), exclude_rows(second, ~both)
+    rows = np.flatnonzero(both)
+    scored = first.take(rows), second.take(rows)
+    n = len(rows)
+    places = np.arange(n)
+    of_rows = (lambda drawn: reducer.value(scored[0].take(drawn)), lambda drawn: reducer.value(scored[1].take(drawn)))
+    if all(one.stats is None and one.keys is None and one.repeats is None for one in scored):
+        # Only values are read, ten thousand times, so nothing else is copied.
+        of_rows = (
+            lambda drawn: reducer.value(_scores_of_values(scored[0].values[drawn])),
+            lambda drawn: reducer.value(_scores_of_values(scored[1].values[drawn])),
+        )
+
+        def difference(swapped: Bools) -> float:
+            swapped_rows = swapped if n == len(swapped) else swapped[rows]
+            one = np.where(swapped_rows, scored[1].values, scored[0].values)
+            other = np.where(swapped_rows, scored[0].values, scored[1].values)
+            return reducer.value(_scores_of_values(other)) - reducer.value(_scores_of_values(one))
+    else:
+        joined = Scores.concat(list(scored))
+
+        def difference(swapped: Bools) -> float:
+            swapped_rows = swapped[rows]
+            one, other = np.where(swapped_rows, places + n, places), np.where(swapped_rows, places, places + n)
+            return reducer.value(joined.take(other)) - reducer.value(joined.take(one))
+
+    fold = SwapStatistic(difference, both & (first.values != second.values))
+    return RunPairScores(first, second, of_rows[0](places), of_rows[1](places), fold=fold, of_rows=of_rows)
+
+
+def _scores_of_values(values: Floats) -> Scores:
+    """Scores made of values alone, all of them counted."""
+    return Scores(values, np.zeros(len(values), np.uint8), np.zeros(len(values), np.int16))
+
+
+def _reduce_rows(reducer: SumsReducer) -> Callable[[Floats], Floats]:
+    return lambda sums: np.array([reducer.from_sums(row) for row in sums.tolist()], dtype=np.float64)
+
+
+def reduce_or_nan(reducer: Reducer, scores: Scores) -> float:
+    """The value of a reducer; NaN if it raises because not all that it reads is stored."""
+    try:
+        return reducer.value(scores)
+    except Exception:  # it reads something besides the scores, such as answers, that was not stored
+        return math.nan
+
+
+def _measure_failed(pair: MetricPair) -> Bools:
+    failed: Bools = (pair.first.status == Status.MEASURE_FAILED) | (pair.second.status == Status.MEASURE_FAILED)
+    return failed
+
+
+def failed_without_value(scores: Scores) -> Bools:
+    """A mask of the samples that failed and have no score."""
+    failed: Bools = (scores.status == Status.SYSTEM_FAILED) | (scores.status == Status.MEASURE_FAILED)
+    return failed & ~scores.counted
+
+
+def _fill_failed(scores: Scores, value: float) -> Scores:
+    failed = (scores.status == Status.MEASURE_FAILED) & ~scores.counted
+    return scores.replaced(failed, Status.MEASURE_FAILED, "filled", value) if failed.any() else scores
+
+
+def exclude_rows(scores: Scores, rows: Bools) -> Scores:
+    """The scores with some samples excluded from the reducer."""
+    return scores.replaced(rows, Status.SKIPPED, "left_out", math.nan) if rows.any() else scores
+
+
+def _zero_excluded(scores: Scores) -> Floats:
+    """The statistics with zeros for samples that do not enter."""
+    assert scores.stats is not None
+    return np.where(scores.counted[:, None] & np.isfinite(scores.stats), scores.stats, 0.0)
+
+
+# --- missing outputs in a comparison: a sample without an output counts like one on which the system failed ----------
+# A convention may skip missing outputs in the value of a single run. In a comparison that would let a run win by
+# leaving out hard samples, so here they count at the metric's worst value, whatever the convention.
+
+REASON = "missing_output"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MissingOutputs:
+    """How many outputs a run lacks, sample by sample."""
+
+    counts: npt.NDArray[np.intp]
+    """Per sample how many of its repeats have no output."""
+    repeats: int = 1
+
+    @property
+    def total(self) -> int:
+        """How many outputs are missing."""
+        return int(self.counts.sum())
+
+    @property
+    def expected(self) -> int:
+        """How many outputs there would be if none were missing."""
+        return len(self.counts) * self.repeats
+
+    def take(self, rows: npt.NDArray[np.intp]) -> MissingOutputs:
+        """The same for some of the samples."""
+        return MissingOutputs(self.counts[rows], self.repeats)
+
+
+def missing_outputs(store: RunStore, record: RunRecord, results: Iterable[MetricResult]) -> MissingOutputs:
+    """Which samples of a run have no stored output.
+
+    A run without any stored output whose ``results`` report no missing output was scored elsewhere: then none counts
+    as missing.
+    """
+    repeats = max(record.repeats, 1)
+    stored = store.done(record.run_id)
+    counts = np.full(record.num_samples, repeats, dtype=np.intp)
+    if stored:
+        np.subtract.at(counts, [position for position, _ in stored], 1)
+    elif not any(isinstance(one.scores, Scores) and one.scores.with_reason(REASON).any() for one in results):
+        counts[:] = 0
+    return MissingOutputs(counts, repeats)
+
+
+def fill_with_worst(scores: Scores, missing: MissingOutputs, definition: MetricMeta) -> tuple[Scores, Bools]:
+    """The scores of a run with missing outputs at the worst value, and a mask of the changed samples.
+
+    Nothing changes for a metric that has no worst value or is not a mean (``MetricMeta.counts_missing``), nor for
+    samples that the metric does not apply to.
+    """
+    nowhere: Bools = np.zeros(len(scores), dtype=np.bool_)
+    if definition.worst_failed is None or not definition.counts_missing or not missing.total:
+        return scores, nowhere
+    missing_rows: Bools = scores.with_reason(REASON)
+    if definition.missing == "zero":
+        missing_rows |= (scores.status == Status.SCORED) & (missing.counts == missing.repeats)
+    partly: Bools = nowhere
+    if definition.missing == "skip":
+        partly = ~missing_rows & scores.counted & (missing.counts > 0)
+    if not missing_rows.any() and not partly.any():
+        return scores, nowhere
+    worst = definition.worst_failed
+    proportion = missing.counts / missing.repeats
+    values = np.where(missing_rows, worst, scores.values + proportion * (worst - scores.values))
+    filled = scores.replaced(missing_rows, Status.SYSTEM_FAILED, REASON, worst, definition.worst_stats)
+    return filled.replaced(partly, Status.SCORED, "", values) if partly.any() else filled, missing_rows | partly
+
+
+def fill_with_best(scores: Scores, missing: Bools, definition: MetricMeta) -> Scores | None:
+    """The scores with missing outputs at the best value instead; ``None`` where there is none."""
+    best = definition.range[1 if definition.higher_score_is_better else 0]
+    return scores.replaced(missing, Status.SCORED, "", best) if math.isfinite(best) else None

@@ -1,0 +1,440 @@
+"""Cross-check against plain definitions: generated cases, the check of every metric, and its report."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import random
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from ..core.conventions import PRESETS
+from ..core.metrics_base import BatchMetric
+from ..core.registry import MetricInfo, metric, metric_infos
+from ..core.scores import Scores
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from ..engine.evaluate import evaluate
+from ..errors import AueporaWarning
+from ..judge.metric import judged_parts
+from ..stats.roc import auroc, average_precision, tpr_at_fpr
+
+# --- results of a cross-check: compared metric and method, number of cases, largest deviation ------------------------
+
+TOLERANCE = 1e-9
+MODEL_TOLERANCE = 1e-4
+"""For float32 models, whose last digits depend on the batch."""
+
+
+def relative_deviation(ours: float | None, theirs: float | None) -> float:
+    """|a − b| / max(1, |b|); infinite where one side has a number and the other has none."""
+    if ours is None or theirs is None:
+        return 0.0 if ours is theirs else math.inf
+    if math.isnan(ours) or math.isnan(theirs):
+        return math.inf
+    return abs(ours - theirs) / max(1.0, abs(theirs))
+
+
+@dataclass(frozen=True, slots=True)
+class CrossCheck:
+    """One metric compared with another way to compute it."""
+
+    metric: str
+    against: str
+    cases: int
+    largest: float
+    worst_case: str = ""
+    """The case with the largest deviation."""
+    tolerance: float = TOLERANCE
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no case deviates by more than the tolerance."""
+        return self.largest <= self.tolerance
+
+
+class DeviationTally:
+    """Collects the deviations of one metric from another way to compute it."""
+
+    def __init__(self, metric: str, against: str, *, tolerance: float = TOLERANCE) -> None:
+        self.metric, self.against, self.tolerance = metric, against, tolerance
+        self.cases, self.largest, self.worst = 0, 0.0, ""
+
+    def add(self, ours: float | None, theirs: float | None, case: str) -> None:
+        """Add one case."""
+        self.cases += 1
+        distance = relative_deviation(ours, theirs)
+        if distance > self.largest:
+            self.largest, self.worst = distance, f"{case}: {ours} against {theirs}"
+
+    def check(self) -> CrossCheck:
+        """The result."""
+        return CrossCheck(self.metric, self.against, self.cases, self.largest, self.worst, self.tolerance)
+
+
+def merge_checks(checks: Iterable[CrossCheck]) -> list[CrossCheck]:
+    """One result per metric and method: the sum of the cases, the largest deviation."""
+    rows: dict[tuple[str, str], CrossCheck] = {}
+    for check in checks:
+        key = (check.metric, check.against)
+        seen = rows.get(key)
+        if seen is None:
+            rows[key] = check
+        else:
+            worst = check if check.largest > seen.largest else seen
+            rows[key] = replace(worst, cases=seen.cases + check.cases)
+    return list(rows.values())
+
+
+# --- the ROC measures against their definitions, pair by pair and threshold by threshold -----------------------------
+
+
+def generate_scores(rng: random.Random) -> tuple[list[float], list[int]]:
+    """Scores with many ties, and labels of both classes."""
+    labels = [1, 0, *(rng.randint(0, 1) for _ in range(rng.randint(0, 30)))]
+    rng.shuffle(labels)
+    digits = rng.choice([1, 2, 6])
+    return [round(rng.random(), digits) for _ in labels], labels
+
+
+def roc_checks(count: int, *, seed: int) -> Iterator[CrossCheck]:
+    """One check per measure."""
+    deviations = {name: DeviationTally(name, "plain definition") for name in ("auroc", "auprc", "tpr_at_fpr")}
+    rng = random.Random(seed)  # noqa: S311 -- test data
+    for number in range(count):
+        scores, both = generate_scores(rng)
+        one_class = [number % 2] * len(both)
+        for labels, case in ((both, f"case {number}"), (one_class, f"case {number}, one class")):
+            deviations["auroc"].add(auroc(scores, labels), _auroc(scores, labels), case)
+            deviations["auprc"].add(average_precision(scores, labels), _average_precision(scores, labels), case)
+            for most in (0.03, 0.05, 0.1, 0.5):
+                deviations["tpr_at_fpr"].add(tpr_at_fpr(scores, labels, most), _tpr_at_fpr(scores, labels, most), case)
+    for deviation in deviations.values():
+        yield deviation.check()
+
+
+def _auroc(scores: Sequence[float], labels: Sequence[int]) -> float:
+    """Proportion of (positive, negative) pairs in the right order; a tie counts half; 0.5 without pairs."""
+    positive = [s for s, label in zip(scores, labels, strict=True) if label]
+    negative = [s for s, label in zip(scores, labels, strict=True) if not label]
+    right = sum(1.0 if p > n else 0.5 if p == n else 0.0 for p in positive for n in negative)
+    return right / (len(positive) * len(negative)) if positive and negative else 0.5
+
+
+def _rates(scores: Sequence[float], labels: Sequence[int], threshold: float) -> tuple[int, int]:
+    """True and false positives at a threshold."""
+    called = [label for s, label in zip(scores, labels, strict=True) if s >= threshold]
+    return sum(called), len(called) - sum(called)
+
+
+def _average_precision(scores: Sequence[float], labels: Sequence[int]) -> float:
+    """Precision at each threshold, weighted by the recall it adds; with one class the proportion of positives."""
+    if len(set(labels)) == 1:
+        return float(labels[0])
+    total, before = 0.0, 0
+    for threshold in sorted(set(scores), reverse=True):
+        true, false = _rates(scores, labels, threshold)
+        total += (true - before) / sum(labels) * true / (true + false)
+        before = true
+    return total
+
+
+def _tpr_at_fpr(scores: Sequence[float], labels: Sequence[int], most: float) -> float:
+    """The highest true positive rate among thresholds whose false positive rate is low enough; with one class 0."""
+    best, negatives = 0.0, len(labels) - sum(labels)
+    if len(set(labels)) == 1:
+        return best
+    for threshold in set(scores):
+        true, false = _rates(scores, labels, threshold)
+        if false / negatives <= most:
+            best = max(best, true / sum(labels))
+    return best
+
+
+# --- generated samples and outputs with edge cases: repeats, levels below 0, empty lists, chunks ---------------------
+
+_IDS = [f"d{number}" for number in range(14)]
+_WHOLE = {12, 13}
+_LENGTHS = {4: 0, 5: 1, 9: 1}
+"""The lengths of short chunks, by number."""
+_WORDS = [
+    "the", "cats", "sat", "running", "quickly", "on", "a", "mat", "2024", "3.5", "naïve", "it's", "-\n", "\n", "犬",
+    "—the", "internationally", "U.S.", "&amp;",
+]  # fmt: skip
+_SCENARIOS = ["typo", "paraphrase", "counterfactual"]
+_REFUSALS = ["I don’t know.", "Sorry, I CAN NOT\nanswer that", "Ski don't know", "无法回答", " \n", "cannot answered"]
+_LABELS: list[dict[str, Any]] = [{}, {"label": "cats"}, {"kind": True}]
+_MARKS: list[dict[str, Any]] = [{}, {}, {"scenario": "unanswerable"}, {"answerable": False}, {"answerable": "?"}]
+_NOISE: list[dict[str, Any]] = [{}, *({"noise_ratio": share} for share in (0.0, 0.6, 1, "half"))]
+_ANSWER_ENDINGS = ["", " There are factual errors in the documents.", " I have insufficient information."]
+_STRUCTURED = [None, {}, {"label": "Cats", "n": 1}, {"label": "mat"}, {"n": 1.0, "kind": True}]
+
+
+def generate_pairs(count: int, *, seed: int, repeats: bool = True) -> list[tuple[EvaluationSample, SystemOutputs]]:
+    """Answered samples: every annotation is present in some and missing in others. ``repeats`` allows duplicate ids.
+
+    Only the later half has graded judgements.
+    """
+    rng = random.Random(seed)  # noqa: S311 -- test data
+    pairs = [_pair(rng, f"case {number}", repeats, graded=2 * number >= count) for number in range(count)]
+    # Two of three are variants of the one before them.
+    for number, (sample, _) in enumerate(pairs):
+        if number % 3:
+            base = pairs[number - number % 3][0].sample_id
+            sample.labels = {"scenario": rng.choice(_SCENARIOS), **sample.labels, "variant_of": base}
+    return pairs
+
+
+def letter_counts(texts: list[str]) -> list[list[float]]:
+    """Letter counts as vectors, for metrics with an embedder."""
+    return [[float(text.lower().count(letter)) for letter in "acegilmnorstu"] for text in texts]
+
+
+def _pair(rng: random.Random, name: str, repeats: bool, *, graded: bool) -> tuple[EvaluationSample, SystemOutputs]:
+    length = rng.choice([0, 1, 2, 5, 11, 14])
+    ids = rng.choices(_IDS, k=length) if repeats and rng.random() < 0.4 else rng.sample(_IDS, length)
+    relevant = None
+    if rng.random() < 0.95:
+        # Half of the time only returned ids, so that short lists have hits too.
+        candidates_for_gold = ids if ids and rng.random() < 0.5 else _IDS
+        relevant = [_chunk(rng, i) for i in rng.choices(candidates_for_gold, k=rng.choice([0, 1, 1, 2, 3, 4, 6]))]
+        for document in relevant:
+            if graded and rng.random() < 0.6:
+                document.metadata["relevance"] = rng.choice([-2, -1, 0, 0, 1, 1, 2, 3, 4])
+    candidates = [Document(i) for i in rng.sample(_IDS, rng.randint(0, 8))] if rng.random() < 0.6 else None
+    sample = EvaluationSample(
+        name,
+        _text(rng),
+        relevant_docs=relevant,
+        candidate_docs=candidates,
+        reference_answer=Response(_text(rng), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.8 else None,
+        reference_answers=[_text(rng)] if rng.random() < 0.3 else [],
+        labels=rng.choice(_LABELS) | rng.choice(_MARKS) | rng.choice(_NOISE),
+        metadata=_metadata(rng),
+    )
+    output = SystemOutputs(
+        [RetrievedDocument(_chunk(rng, i), 1.0 / rank, rank) for rank, i in enumerate(ids, 1)],
+        Response(_answer(rng), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.9 else None,
+        timings={"end_to_end": rng.random()} if rng.random() < 0.8 else {},
+        citations=rng.choice([None, [], rng.choices(_IDS, k=3)]),
+        refused=rng.choice([None, False, True]),
+    )
+    _add_measurements(random.Random(name), output)  # noqa: S311 -- test data
+    return sample, output
+
+
+def _add_measurements(rng: random.Random, output: SystemOutputs) -> None:
+    """Add timings and document vectors; in some outputs one of them is invalid."""
+    if output.timings:
+        output.timings |= rng.choice([{}, {"started": rng.uniform(0, 9), "retrieval": rng.choice([0, 0.25, -1.0])}])
+    size, invalid = rng.choice([1, 3, 20]), rng.choice([None] * 6 + [[], [0.0] * 3, [1.0] * 4, [True]])
+    for item in output.retrieved if rng.random() < 0.9 else []:
+        item.doc.metadata["embedding"] = [rng.gauss(0.5, 1) for _ in range(size)]
+    if output.retrieved and invalid is not None:
+        rng.choice(output.retrieved).doc.metadata["embedding"] = invalid
+
+
+def _metadata(rng: random.Random) -> dict[str, Any]:
+    metadata: dict[str, Any] = {}
+    if rng.random() < 0.3:
+        metadata["expected_doc_ids"] = rng.sample(["p0", "p1", "p2"], rng.randint(0, 3))
+    if rng.random() < 0.3:
+        metadata |= {"must_contain": rng.sample(_WORDS, 1), "forbidden": rng.sample(_WORDS, 1)}
+    if rng.random() < 0.5:
+        metadata["wrong_answer"] = rng.choice(["cats", ["mat", "running"], "the", 5])
+    if rng.random() < 0.3:
+        metadata["output_schema"] = {"type": "object", "required": ["n"]}
+    return metadata
+
+
+def _chunk(rng: random.Random, doc_id: str) -> Document:
+    """A chunk of one of a few parents, equal for equal ids except for its text; or a whole document."""
+    number = int(doc_id[1:])
+    text = _text(rng) if rng.random() < 0.9 else ""
+    if number in _WHOLE:
+        return Document(doc_id, text)
+    start = 7 * (number // 4)
+    return Document(doc_id, text, parent_id=f"p{number % 4}", span=(start, start + _LENGTHS.get(number, 10)))
+
+
+def _answer(rng: random.Random) -> str:
+    return rng.choice(_REFUSALS) if rng.random() < 0.2 else _text(rng) + rng.choice(_ANSWER_ENDINGS)
+
+
+def _text(rng: random.Random) -> str:
+    return " ".join(rng.choices(_WORDS, k=rng.randint(0, 9)))
+
+
+# --- checks of the fast path against the plain definition of every registered metric, under every preset -------------
+
+MODEL_OPTIONS = {"model", "model_type"}
+"""Options that name a model."""
+
+# Values of required options.
+_NEEDED: dict[str, Any] = {
+    "max_grade": 4,
+    "base": "token_f1",
+    "where": {"labels.label": "cats"},
+    "embed_fn": {"python": f"{__name__}:letter_counts"},
+}
+_NORMALISATIONS: list[dict[str, Any]] = [
+    {},
+    *({option: False} for option in ("ignore_case", "ignore_punctuation", "ignore_articles")),
+]
+_VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "aqwv": [{}, {"form": "program"}, {"p_fa": "collection", "corpus_size": 100}, {"beta": 2.5}],
+    "bleu": [
+        {},
+        {"max_order": 2, "lowercase": True},
+        *({"smooth_method": method} for method in ("floor", "add-k", "none")),
+        *({"tokenize": name} for name in ("none", "char")),
+    ],
+    "chrf": [{}, {"word_order": 2}, {"char_order": 3, "beta": 1, "lowercase": True}, {"whitespace": True}],
+    "citation_coverage": [{}, {"corpus_ids": [f"d{number}" for number in range(7)]}],
+    "containment": [{}, {"norm": "lower"}, {"norm": "none"}],
+    "context_noise_accuracy": [{}, {"base": "token_f1"}, {"insufficient": "rgb_script"}],
+    "counterfactual_consistency": [{}, {"base": "rougeL_answer", "counterfactual_scenarios": _SCENARIOS}],
+    "distinct_n": [{}, {"n": 1}, {"n": 3}],
+    "error_correction_rate": [
+        {},
+        {"base": "token_f1", "threshold": 0.1},
+        {"over": "all", "insufficient": "rgb_script"},
+        {"insufficient": "rgb_fact_script", "cues": ["errors in the documents"]},
+    ],
+    "error_detection_rate": [{}, {"cues": "rgb_paper"}, {"cues": ["cats", "mat"]}],
+    "evidence_overlap": [{}, {"n": 2}, {"n": 3, "k": 2}, {"evidence_source": "relevant"}],
+    "exact_match": _NORMALISATIONS,
+    "failure_attribution": [{}, {"correct": "token_f1", "correct_from": 0.5, "faithfulness": "evidence_overlap"}],
+    "field_accuracy": [{}, {"fields": ["label"]}],
+    "label_accuracy": [{}, {"field": "kind"}],
+    "misleading_rate": [{}, {"base": "token_f1", "threshold": 0.1}],
+    "ndcg": [{}, {"gain_scheme": "exponential"}, {"gain_scheme": "linear"}],
+    "noise_robustness": [{}, {"base": "recall@3", "noise_scenarios": _SCENARIOS}, {"base_set": "all"}],
+    "quality_given_hit": [{}, {"base": "rouge1_answer"}],
+    "quality_given_miss": [{}, {"base": "exact_match"}],
+    "negative_rejection_rate": [{}, {"languages": ["en"]}, {"refusal_patterns": ["the mat", "犬"]}],
+    "over_refusal_rate": [{}, {"languages": ["ja", "zh"]}],
+    "quantile_latency": [{}, {"quantile": 0.5}, {"quantile": 1}, {"quantile": 0.07, "timing_key": "retrieval"}],
+    "rbp": [{}, {"p": 0.5}],
+    "rejection_f1": [{}, {"languages": ["en"]}, {"refusal_patterns": ["the mat", "犬"]}],
+    **{
+        f"{name}_{side}": [{}, {"use_stemmer": False}, {"tokenizer": "unicode"}]
+        for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")
+        for side in ("answer", "query")
+    },
+    "rouge_scores": [{}, {"variants": ["rouge2", "rougeLsum"]}],
+    "structured_validity": [{}, {"schema": {"type": "object", "required": ["n"]}}],
+    "support_coverage": [{}, {"k": 2}],
+    "throughput": [{}, {"concurrency": 8}, {"by": "clock"}, {"by": "clock", "timing_key": "retrieval"}],
+    "token_f1": _NORMALISATIONS,
+}
+_CHANGES: list[dict[str, Any]] = [{}, {"min_relevance": 2}, {"depth": 4}, {"k_policy": "effective"}]
+_KS = (1, 3, 10)
+# How many numbers are compared at least, of a metric that has one for many samples together and none for each.
+_VALUES = 32
+
+
+def specs_to_check(info: MetricInfo) -> list[dict[str, dict[str, Any]]]:
+    """The checked specs of a metric: several cut-offs, variants, every preset, changed conventions."""
+    needed = {
+        name: _NEEDED[name]
+        for name, parameter in info.options.items()
+        if parameter.default is inspect.Parameter.empty and name in _NEEDED
+    }
+    cuts: list[int | None] = [None]
+    if info.at is not None:
+        optional = info.parameters[info.at].default is not inspect.Parameter.empty
+        cuts = [*_KS, None] if optional else list(_KS)
+    names = [info.name if cut is None else f"{info.name}@{cut}" for cut in cuts]
+    reads: frozenset[str] = getattr(info.cls, "reads", frozenset())
+    # Answer and latency metrics do not depend on the conventions of rankings.
+    independent = "timings" in reads or ("response" in reads and "citations" not in reads)
+    conventions = [("auepora", {})] if independent else list(product(PRESETS, _CHANGES))
+    return [
+        {name: {**needed, **variant, "conventions": preset, **change}}
+        for name in names
+        for variant in _VARIANTS.get(info.name, [{}])
+        for preset, change in conventions
+    ]
+
+
+def plain_checks(count: int, *, seed: int) -> Iterator[CrossCheck]:
+    """One check per registered metric with a plain definition."""
+    pairs = {repeats: generate_pairs(count, seed=seed, repeats=repeats) for repeats in (True, False)}
+    for info in metric_infos().values():
+        if MODEL_OPTIONS & set(info.options):  # needs a model, and none comes with this library
+            continue
+        deviations = DeviationTally(info.name, "plain definition")
+        specs = specs_to_check(info)
+        for spec in specs:
+            built = metric(spec)
+            if not isinstance(built, BatchMetric) or any(judged_parts(built)):  # a judge has no plain definition
+                break
+            rows = pairs[built.active_conventions.duplicates == "first"]
+            _compare(built, spec, rows, deviations)
+            _compare_values(built, spec, rows, deviations, parts=-(-_VALUES // len(specs)))
+        if deviations.cases:
+            yield deviations.check()
+
+
+def model_checks(count: int, *, seed: int, model: str) -> Iterator[CrossCheck]:
+    """One check per semantic metric with this model: batches against single text pairs."""
+    pairs = generate_pairs(count, seed=seed, repeats=True)
+    specs: list[dict[str, dict[str, Any]]] = [
+        {"sbert_similarity": {"model": model}},
+        {"bertscore": {"model_type": model, "num_layers": 4}},
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AueporaWarning)  # texts are truncated in both paths
+        for spec in specs:
+            built = metric(spec)
+            assert isinstance(built, BatchMetric)
+            deviations = DeviationTally(built.name, "plain definition", tolerance=MODEL_TOLERANCE)
+            _compare(built, spec, pairs, deviations)
+            yield deviations.check()
+
+
+def _compare(
+    built: BatchMetric, spec: object, pairs: list[tuple[EvaluationSample, SystemOutputs]], deviations: DeviationTally
+) -> None:
+    samples, outputs = [sample for sample, _ in pairs], [output for _, output in pairs]
+    # Two batches: the first has no graded judgements, for which metrics have a faster path.
+    (result,) = evaluate(samples, outputs, [built], batch_size=-(-len(pairs) // 2))
+    assert isinstance(result.scores, Scores)
+    expected = []
+    for row, ((sample, output), computed_score) in enumerate(zip(pairs, result.scores, strict=True)):
+        reference = built.reference_score(sample, output)
+        if reference is None:
+            return
+        deviations.add(computed_score, reference.value, f"{spec}, {sample.sample_id}")
+        expected.append(reference.value)
+        if reference.value is not None and result.scores.stats is not None:
+            statistics = built.reference_stats(sample, output)
+            for column, by_definition in enumerate(statistics):
+                computed = float(result.scores.stats[row, column])
+                deviations.add(computed, by_definition, f"{spec}, {sample.sample_id}, {built.stat_names[column]}")
+    numbers = [value for value in expected if value is not None]
+    if built.reducer.name == "mean":
+        deviations.add(result.value, math.fsum(numbers) / len(numbers) if numbers else 0.0, f"{spec}, mean")
+
+
+def _compare_values(
+    built: BatchMetric,
+    spec: object,
+    pairs: list[tuple[EvaluationSample, SystemOutputs]],
+    deviations: DeviationTally,
+    *,
+    parts: int,
+) -> None:
+    """Compare the values over growing prefixes of the samples."""
+    for part in range(1, parts + 1):
+        chosen = pairs[: -(-len(pairs) * part // parts)]
+        samples, outputs = [sample for sample, _ in chosen], [output for _, output in chosen]
+        expected = built.reference_value(samples, outputs)
+        if expected is None:
+            return
+        result = built.compute(samples, outputs)
+        ours = result.value if result.defined else None
+        deviations.add(ours, None if math.isnan(expected) else expected, f"{spec}, the first {len(chosen)}")

@@ -1,0 +1,514 @@
+"""Executors: score batches in this process or in several, or ahead of a judge, with identical results."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Future
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
+
+import numpy as np
+
+from ..core.batch import Batch, check_samples, pack, unpack
+from ..core.family import FamilyMetric, with_family_keys
+from ..core.metrics_base import BatchMetric, Metric, apply_failure_policy
+from ..core.scores import Scores, Status
+from ..core.slices import BatchMembership, Slice, batch_membership
+from ..core.types import EvaluationSample, SystemOutputs
+from ..errors import BadTypeError, BadValueError, WorkerError, did_you_mean
+from ..judge.critic import JudgePolicy
+from ..judge.metric import judge_batch, judged_parts, pairs_in_worker
+from ..judge.session import JudgeSession, LoopThread, wait_for_result
+from ..runtime.processes import (
+    SharedMemoryTransfer,
+    SpilledBytes,
+    gc_paused,
+    load,
+    new_folder_name,
+    possible_folders,
+    prepare_worker,
+)
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
+# --- sources of batches: small objects that are sent to a worker, which reads the batch itself -----------------------
+
+Rows = tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]
+
+
+@runtime_checkable
+class BatchSource(Protocol):
+    """A source of the samples and outputs of a batch, such as a range of a file.
+
+    It is sent to other processes and machines, so it must be small and picklable. Reading it must always give the same
+    rows, since a batch whose worker died is read again.
+    """
+
+    @property
+    def size(self) -> int:
+        """The (approximate) number of samples, for progress only."""
+        ...
+
+    def read(self) -> Rows:
+        """The samples and their outputs, aligned."""
+        ...
+
+
+@runtime_checkable
+class FamilySource(BatchSource, Protocol):
+    """A source that can also read the parents of its variants, so that the worker can pair them."""
+
+    def read_parents(self) -> Rows:
+        """The parents of its samples, and their parents, unless they are among its own samples.
+
+        All of them must be included, with their outputs: then pairs are the same as among all samples.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedBatch:
+    """A batch that was read, with the membership of its samples."""
+
+    batch: Batch
+    members: BatchMembership
+    parents: Batch | None = None
+    """The parents of its variants, if the source reads them: they are counted elsewhere and only paired here."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcedBatch:
+    """A batch that is read from a source, and what to record about its samples."""
+
+    source: BatchSource
+    slices: tuple[Slice, ...] = ()
+    keep: bool = True
+    fields: frozenset[str] = frozenset()
+    joined: bool = False
+    """Whether the source also reads the parents of its variants, to be paired by the worker."""
+
+    def load(self, memory: dict[Hashable, Any] | None = None) -> LoadedBatch:
+        """Read the batch."""
+        samples, outputs = self.source.read()
+        check_samples(samples)
+        members = batch_membership(samples, self.slices, keep=self.keep, fields=self.fields)
+        return LoadedBatch(Batch(samples, outputs, memory=memory), members, self._load_parents(memory))
+
+    def _load_parents(self, memory: dict[Hashable, Any] | None) -> Batch | None:
+        if not self.joined:
+            return None
+        if not isinstance(self.source, FamilySource):
+            raise BadTypeError(f"{type(self.source).__name__} has no read_parents(), which pairing needs")
+        samples, outputs = self.source.read_parents()
+        check_samples(samples)
+        return Batch(samples, outputs, memory=memory)
+
+
+# --- executors: score batches in this process or in several, with identical results ----------------------------------
+
+ExecutorName = Literal["serial", "processes", "ray"]
+Notes = dict[str, tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredBatch:
+    """The outcomes of a batch under each metric, in the order of the metrics."""
+
+    size: int
+    scores: list[Scores]
+    notes: Notes = field(default_factory=dict)
+    members: BatchMembership | None = None
+    """Ids, clusters and slices of the samples, where the worker read them."""
+
+
+Scorable = Batch | SourcedBatch
+"""A batch, or a source to read it from."""
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Scores batches in their order. A batch that is not loaded yet is read by the worker."""
+
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        """The outcomes of each batch."""
+        ...
+
+
+_CLUSTER_EXECUTORS = {"ray": "auepora_eval.scale.ray_executor:RayExecutor"}
+"""Executors on a cluster by name. They are in a higher layer and imported only when used."""
+
+
+def make_executor(
+    executor: ExecutorName | Executor, workers: int | None, address: str | None = None
+) -> AbstractContextManager[Executor]:
+    """A context manager for the executor of that name, closed on exit; an executor object is used as it is.
+
+    ``address`` is that of the cluster, for an executor that uses one.
+    """
+    if isinstance(executor, str) and executor in _CLUSTER_EXECUTORS:
+        module, _, name = _CLUSTER_EXECUTORS[executor].partition(":")
+        made: AbstractContextManager[Executor] = getattr(import_module(module), name)(address, workers)
+        return made
+    if address is not None:
+        raise BadValueError(f"address={address!r} goes with executor='ray'")
+    if isinstance(executor, str):
+        if executor == "serial" and workers in (None, 1):
+            return nullcontext(SerialExecutor())
+        if executor == "processes":
+            return ProcessExecutor(workers)
+        if executor != "serial":
+            hint = did_you_mean(executor, get_args(ExecutorName))
+            raise BadValueError(f"executor must be 'serial', 'processes' or 'ray', not {executor!r}{hint}")
+    if workers is not None:
+        raise BadValueError(f"workers={workers!r} goes with executor='processes' or 'ray'")
+    if not isinstance(executor, Executor):
+        raise BadValueError(f"executor must be 'serial', 'processes', 'ray' or an Executor, not {executor!r}")
+    return nullcontext(executor)
+
+
+class SourcedBatchGroup(SourcedBatch, ABC):
+    """Several batches that are sent to a worker as one task, and that handle their outcomes there."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def score_all(self, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None) -> ScoredBatch:
+        """The outcomes of all its batches."""
+
+
+def require_workers(workers: int | None) -> None:
+    """Raise unless this is a valid number of workers; None means one per processor."""
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise BadValueError(f"workers must be an integer >= 1, not {workers!r}")
+
+
+def available_processors() -> int:
+    """Number of processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def score_batch(
+    batch: Scorable, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None = None
+) -> ScoredBatch:
+    """Score one batch, which is loaded first if necessary."""
+    if isinstance(batch, SourcedBatchGroup):
+        return batch.score_all(metrics, memory)
+    with gc_paused():
+        members, parents = None, None
+        if isinstance(batch, SourcedBatch):
+            loaded = batch.load(memory)
+            batch, members, parents = loaded.batch, loaded.members, loaded.parents
+        scores = [apply_failure_policy(metric, batch) for metric in metrics]
+        if parents is not None:
+            scores = [_pair_with_parents(*one, parents) for one in zip(metrics, scores, strict=True)]
+    return ScoredBatch(len(batch), scores, batch.notes, members)
+
+
+def _pair_with_parents(metric: BatchMetric, scores: Scores, parents: Batch) -> Scores:
+    """The outcomes of a batch, paired with those of their parents where the metric scores pairs.
+
+    Warnings about a parent are emitted by the batch it belongs to.
+    """
+    if not pairs_in_worker(metric):
+        return scores
+    if not len(parents):
+        return metric.pair_samples(scores)
+    together = Scores.concat([scores, apply_failure_policy(metric, parents)])
+    return metric.pair_samples(together).take(np.arange(len(scores)))
+
+
+class SerialExecutor:
+    """Scores one batch after the other in this process."""
+
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        """The outcomes of each batch."""
+        memory: dict[Hashable, Any] = {}
+        for batch in batches:
+            yield score_batch(batch, metrics, memory)
+
+
+class ProcessExecutor:
+    """Scores in this process and in worker processes, which are reused until the executor is closed.
+
+    Processes are spawned, not forked: a script that uses them needs ``if __name__ == "__main__":``, and its own metrics
+    must be importable.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        """``workers`` includes this process; the default is one per processor."""
+        require_workers(workers)
+        self.workers = workers or available_processors()
+        self._pool: ProcessPoolExecutor | None = None
+        self._folder = new_folder_name()
+        if self.workers > 1:
+            from concurrent.futures import ProcessPoolExecutor
+            from multiprocessing import get_context
+
+            self._pool = ProcessPoolExecutor(
+                self.workers - 1,
+                mp_context=get_context("spawn"),
+                initializer=prepare_worker,
+                initargs=(possible_folders(self._folder),),
+            )
+
+    def __enter__(self) -> ProcessExecutor:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *problem: object) -> None:
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        self.close(at_once=interrupted)
+
+    def close(self, *, at_once: bool = False) -> None:
+        """Stop the processes and drop pending batches; ``at_once`` also terminates running ones."""
+        if self._pool is None:
+            return
+        if at_once:
+            for process in list((getattr(self._pool, "_processes", None) or {}).values()):
+                process.terminate()
+        self._pool.shutdown(cancel_futures=True)
+
+    def start(self) -> None:
+        """Start all processes now, rather than with the first evaluation, and import what they need."""
+        if self._pool is not None:
+            for ready in [self._pool.submit(_warm_up) for _ in range(2 * self.workers)]:
+                _result(ready)
+
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        """The outcomes of each batch, in order. Workers are kept busy first; this process scores the rest.
+
+        A batch that is scored here is not serialised, which is a good part of the work.
+        """
+        if self._pool is None:
+            yield from SerialExecutor().score(batches, metrics)
+            return
+        job = _pickle_metrics(metrics)
+        other_workers, memory = self.workers - 1, dict[Hashable, Any]()
+        pending: deque[Future[ScoredBatch]] = deque()
+        with SharedMemoryTransfer(self._folder) as transfer:
+            try:
+                for batch in batches:
+                    under_way = sum(not future.done() for future in pending)
+                    rows = _serialise(batch) if under_way < _PREFETCH * other_workers else None
+                    if rows is not None:
+                        pending.append(self._pool.submit(_score, job, transfer.dump(rows)))
+                    else:
+                        done: Future[ScoredBatch] = Future()
+                        done.set_result(score_batch(batch, metrics, memory))
+                        pending.append(done)
+                    while pending and (pending[0].done() or len(pending) > _MAX_PENDING * self.workers):
+                        yield _result(pending.popleft())
+                while pending:
+                    yield _result(pending.popleft())
+            finally:
+                for future in pending:
+                    future.cancel()
+
+
+_PREFETCH = 2
+"""Number of batches queued per process, so that none waits for the next."""
+_MAX_PENDING = 16
+"""Number of finished batches per process that may wait for an earlier one."""
+
+
+def _serialise(batch: Scorable) -> bytes | None:
+    """The batch, or its source, pickled; None where something cannot be pickled."""
+    try:
+        payload = batch if isinstance(batch, SourcedBatch) else pack(batch.samples, batch.outputs)
+        return pickle.dumps(payload, pickle.HIGHEST_PROTOCOL)
+    except Exception:  # objects of the user may raise anything: the batch is scored here
+        return None
+
+
+def _pickle_metrics(metrics: Sequence[BatchMetric]) -> bytes:
+    try:
+        return pickle.dumps(list(metrics))
+    except Exception as error:
+        raise WorkerError(
+            f"a metric cannot be sent to another process ({error}); define it at the top of a module, or use the "
+            "serial executor"
+        ) from error
+
+
+def _result(future: Future[Any]) -> Any:
+    try:
+        return future.result()
+    except BrokenExecutor as error:
+        raise _worker_died_error() from error
+
+
+def _worker_died_error() -> WorkerError:
+    return WorkerError(
+        "a scoring process died: out of memory, or the script that called it lacks 'if __name__ == \"__main__\":'; "
+        "fewer workers, a smaller batch_size or the serial executor may help"
+    )
+
+
+# In the worker: the metrics of the current evaluation, and the cache shared by its batches.
+_jobs: dict[bytes, tuple[list[BatchMetric], dict[Hashable, Any]]] = {}
+
+
+def _score(job: bytes, rows: bytes | SpilledBytes) -> ScoredBatch:
+    if job not in _jobs:
+        _jobs.clear()
+        _jobs[job] = pickle.loads(job), {}  # noqa: S301 -- our own metrics, from the process that started this one
+    metrics, memory = _jobs[job]
+    with gc_paused():
+        payload = pickle.loads(load(rows))  # noqa: S301 -- as above
+        batch = payload if isinstance(payload, SourcedBatch) else Batch(*unpack(payload), memory=memory)
+    return score_batch(batch, metrics, memory)
+
+
+def _warm_up() -> None:
+    import time
+
+    from ..core.registry import metric_infos
+
+    metric_infos()
+    time.sleep(0.05)  # long enough that the others take the rest
+
+
+# --- executor for judged metrics: judges work several batches ahead, so that they are never idle ---------------------
+
+PREFETCH_BATCHES = 2
+"""Number of batches judged ahead of the current one."""
+
+
+class JudgingExecutor:
+    """Lets another executor score what needs no judge, while judges score the rest."""
+
+    def __init__(self, executor: Executor, session: JudgeSession) -> None:
+        self._executor = executor
+        self._session = session
+
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        """The outcomes of each batch, in order."""
+        parts = [list(judged_parts(one)) for one in metrics]
+        judged = [part for some in parts for part in some]
+        if not judged:
+            yield from self._executor.score(batches, metrics)
+            return
+        plain = [one for one, some in zip(metrics, parts, strict=True) if not some]
+        with LoopThread() as loop:
+            judge = loop.run(self._session.__aenter__())
+            try:
+                waiting: deque[tuple[Batch, Future[None]]] = deque()
+
+                def start_judging() -> Iterator[Scorable]:
+                    for batch in batches:
+                        # Judges are called from this process, whatever executor scores the rest: the batch is read
+                        # here too.
+                        loaded = replace(batch, joined=False).load().batch if isinstance(batch, SourcedBatch) else batch
+                        waiting.append((loaded, loop.start(judge_batch(loaded, judged, judge))))
+                        yield batch
+
+                for scored in self._executor.score(_prefetch(start_judging(), PREFETCH_BATCHES), plain):
+                    batch, answers = waiting.popleft()
+                    wait_for_result(answers)
+                    plain_scores = iter(scored.scores)
+                    scores = [
+                        apply_failure_policy(one, batch) if some else next(plain_scores)
+                        for one, some in zip(metrics, parts, strict=True)
+                    ]
+                    yield ScoredBatch(scored.size, scores, {**scored.notes, **batch.notes}, scored.members)
+            finally:
+                loop.run(self._session.__aexit__(None, None, None))
+
+
+def with_judges(executor: Executor, metrics: Sequence[Metric], judging: JudgeSession | JudgePolicy | None) -> Executor:
+    """The executor, wrapped to call judges if a metric needs one and the executor does not do so itself."""
+    judged = any(isinstance(one, BatchMetric) and any(judged_parts(one)) for one in metrics)
+    if not judged or getattr(executor, "asks_judges", False):
+        return executor
+    session = judging if isinstance(judging, JudgeSession) else JudgeSession(judging or JudgePolicy())
+    return JudgingExecutor(executor, session)
+
+
+def _prefetch(batches: Iterator[Scorable], ahead: int) -> Iterator[Scorable]:
+    """The same batches, each yielded after ``ahead`` further ones have been read."""
+    buffer: deque[Scorable] = deque()
+    for batch in batches:
+        buffer.append(batch)
+        if len(buffer) > ahead:
+            yield buffer.popleft()
+    yield from buffer
+
+
+# --- batches that no worker could score: their samples become failed measurements, and the evaluation continues ------
+
+WORKER_DIED, SCORING_FAILED = "worker_died", "scoring_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFailure:
+    """Why a batch could not be scored."""
+
+    reason: str
+    """The stored reason, in lower case with underscores."""
+    message: str
+    """The warning shown to the user."""
+
+
+def failed_batch(
+    batch: Batch | SourcedBatch, metrics: Sequence[BatchMetric], failure: BatchFailure, *, ask_metrics: bool
+) -> ScoredBatch:
+    """Failed measurements for all samples of a batch, under every metric.
+
+    With ``ask_metrics`` the metrics score samples that have only ids and labels, which gives keys and statistics of the
+    usual shape; without it there are none.
+    """
+    if isinstance(batch, SourcedBatch):
+        loaded = replace(batch, joined=False).load()
+        outcomes = _failed_outcomes(loaded.batch, metrics, failure, joined=batch.joined, ask_metrics=ask_metrics)
+        return replace(outcomes, members=loaded.members)
+    return _failed_outcomes(batch, metrics, failure, joined=False, ask_metrics=ask_metrics)
+
+
+def unreadable_batch(
+    batch: Batch | SourcedBatch, number: int, metrics: Sequence[BatchMetric], failure: BatchFailure
+) -> ScoredBatch:
+    """The same for a batch that cannot be read: only the number of its samples is known."""
+    if isinstance(batch, Batch):
+        return _failed_outcomes(batch, metrics, failure, joined=False, ask_metrics=False)
+    size = batch.source.size
+    names = tuple(f"(unread {number}.{row})" for row in range(size))
+    unknown = Batch([EvaluationSample(name, "") for name in names], [None] * size)
+    outcomes = _failed_outcomes(unknown, metrics, failure, joined=batch.joined, ask_metrics=False)
+    return replace(outcomes, members=BatchMembership(size, names if batch.keep else ()))
+
+
+def _failed_outcomes(
+    batch: Batch, metrics: Sequence[BatchMetric], failure: BatchFailure, *, joined: bool, ask_metrics: bool
+) -> ScoredBatch:
+    bare = Batch(
+        [EvaluationSample(one.sample_id, "", labels=one.labels, cluster_id=one.cluster_id) for one in batch.samples],
+        [SystemOutputs([], error=failure.reason, repeat=0 if one is None else one.repeat) for one in batch.outputs],
+    )
+    scores = [_failed_scores(one, bare, failure.reason, joined=joined, ask_metrics=ask_metrics) for one in metrics]
+    notes = {failure.message: (len(bare), bare.samples[0].sample_id)} if len(bare) else {}
+    return ScoredBatch(len(bare), scores, notes)
+
+
+def _failed_scores(metric: BatchMetric, bare: Batch, reason: str, *, joined: bool, ask_metrics: bool) -> Scores:
+    everyone = np.ones(len(bare), dtype=np.bool_)
+    try:
+        scores = apply_failure_policy(metric, bare) if ask_metrics else _placeholder_scores(metric, bare)
+        if joined and pairs_in_worker(metric):
+            scores = metric.pair_samples(scores)
+    except Exception:  # any error: these samples count as failed anyway
+        scores = _placeholder_scores(metric, bare)
+    return scores.replaced(everyone, Status.MEASURE_FAILED, reason, math.nan)
+
+
+def _placeholder_scores(metric: BatchMetric, bare: Batch) -> Scores:
+    scores = Scores.of(np.zeros(len(bare)))
+    return with_family_keys(scores, bare) if isinstance(metric, FamilyMetric) else scores

@@ -1,0 +1,483 @@
+"""Several outputs per sample: the mean of each sample's repeats is its score, and their spread is reported."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch, check_samples
+from ..core.conventions import Conventions, Signature
+from ..core.metrics_base import BatchMetric, Metric, RunInfo, assemble_result, make_result
+from ..core.plan import EvaluationPlan
+from ..core.reduce import Clusters, Mean, Reducer, StatMeans, SumsReducer, mean
+from ..core.results import Results
+from ..core.scores import Scores, Status
+from ..core.slices import Grouping, Rows, SliceSpec, parse_slices, require_slice_values
+from ..core.types import EvaluationSample, MetricResult, SystemOutputs
+from ..errors import AlignmentError, BadValueError
+from ..stats.intervals import Interval
+from .accumulators import CollectingAccumulator
+from .data_checks import DataCheck
+from .evaluate import BATCH_SIZE, Metrics, Progress, collect_scores, evaluate, resolve_metrics
+from .executors import Executor, ExecutorName, make_executor, with_judges
+
+if TYPE_CHECKING:
+    from ..judge.critic import JudgePolicy
+    from ..judge.session import JudgeSession
+
+# --- aggregates the outcomes of several repeats: means per sample, means of values, and the spread of repeats --------
+
+_FAILED = (Status.SYSTEM_FAILED, Status.MEASURE_FAILED)
+
+
+def result_over_repeats(
+    metric: BatchMetric,
+    parts: Sequence[Scores],
+    *,
+    signature: Signature,
+    clusters: Clusters | None,
+    keep_scores: bool = True,
+) -> MetricResult:
+    """The result of a metric from the outcomes of each repeat.
+
+    A mean is the mean of the samples' means; any other value is the mean of the repeats' values. An identical repeat
+    changes neither. Counts in ``details`` are numbers of samples.
+    """
+    values = [metric.reducer.value(part) for part in parts]
+    if len(parts) == 1:
+        result = make_result(metric, parts[0], signature=signature, keep_scores=keep_scores, clusters=clusters)
+    else:
+        means = per_sample_means(parts)
+        stats = StatMeans(metric.stat_names)
+        stats.add(means)
+        further = merge_details([metric.further_details(part, clusters) for part in parts])
+        value = metric.reducer.value(means) if isinstance(metric.reducer, Mean) else _mean(values)
+        result = assemble_result(
+            metric,
+            value=value,
+            completed=math.nan,
+            bounds=None,
+            num_samples=int(means.counted.sum()),
+            tally=means.tally(),
+            further={**stats.values(), **further},
+            signature=signature,
+            scores=_scores_to_keep(metric, means, parts) if keep_scores else None,
+            interval=_interval(metric, parts, means, clusters),
+        )
+        _add_completed(metric, result, parts)
+        _add_bounds(metric, result, parts)
+    result.details["repeats"] = repeat_spread(values, parts)
+    return result
+
+
+def _scores_to_keep(metric: BatchMetric, means: Scores, parts: Sequence[Scores]) -> Scores:
+    """The samples' means and, where the number is not computed from them, the scores of each repeat."""
+    return means if isinstance(metric.reducer, Mean) else replace(means, repeats=tuple(parts))
+
+
+def mean_over_repeats(reducer: Reducer, scores: Scores) -> tuple[Reducer, Scores]:
+    """A reducer and scores such that the reduced value is the mean over the repeats.
+
+    For a reducer of sums the statistics of the repeats become further columns. Scores without repeats are returned
+    unchanged.
+    """
+    if scores.repeats is None:
+        return reducer, scores
+    if not isinstance(reducer, SumsReducer):
+        return _MeanOverRepeats(reducer), scores
+    tables = [np.where(one.counted[:, None], one.stats, 0.0) for one in scores.repeats if one.stats is not None]
+    if len(tables) < len(scores.repeats):
+        return _MeanOverRepeats(reducer), scores
+    return _MeanOverRepeatSums(reducer, len(tables)), replace(scores, stats=np.hstack(tables), repeats=None)
+
+
+class _MeanOverRepeats(Reducer):
+    """The mean of a reducer's values over the repeats."""
+
+    def __init__(self, reducer: Reducer) -> None:
+        self.name, self._reducer = reducer.name, reducer
+
+    def value(self, scores: Scores) -> float:
+        """The mean over the repeats in which the number is defined."""
+        return _mean([self._reducer.value(one) for one in scores.repeats or (scores,)])
+
+    def interval(
+        self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
+    ) -> Interval | None:
+        """By resampling samples with all their repeats; None where a single repeat has no interval."""
+        parts = scores.repeats or (scores,)
+        rows = np.flatnonzero(np.any([part.counted for part in parts], axis=0))
+        inside = None if clusters is None else clusters[rows]
+        return _bootstrap_values(self._reducer, [part.take(rows) for part in parts], inside, low, high)
+
+
+class _MeanOverRepeatSums(SumsReducer):
+    """The mean over repeats of a reducer of sums; the statistics of the repeats are consecutive columns."""
+
+    def __init__(self, reducer: SumsReducer, repeats: int) -> None:
+        self.name, self._reducer, self._repeats = reducer.name, reducer, repeats
+
+    def from_sums(self, sums: Sequence[float]) -> float:
+        """The mean over the repeats in which the number is defined."""
+        width = len(sums) // self._repeats
+        return _mean(
+            [self._reducer.from_sums(sums[place * width : (place + 1) * width]) for place in range(self._repeats)]
+        )
+
+
+def _add_completed(metric: BatchMetric, result: MetricResult, parts: Sequence[Scores]) -> None:
+    """Add ``value_completed`` over the answered repeats, where some repeats of a sample failed."""
+    failed = [part.status == Status.SYSTEM_FAILED for part in parts]
+    if not any(one.any() for one in failed):
+        return
+    answered = [part.replaced(one, Status.SKIPPED, "failed", math.nan) for part, one in zip(parts, failed, strict=True)]
+    if isinstance(metric.reducer, Mean):
+        completed = metric.reducer.value(per_sample_means(answered))
+    else:
+        completed = _mean([metric.reducer.value(part) for part in answered])
+    result.details["value_completed"] = None if math.isnan(completed) else completed
+
+
+def _add_bounds(metric: BatchMetric, result: MetricResult, parts: Sequence[Scores]) -> None:
+    """Add ``bounds`` for samples that could not be measured in some repeat."""
+    unmeasured = [part.status == Status.MEASURE_FAILED for part in parts]
+    if not any(one.any() for one in unmeasured):
+        return
+    ends = [metric.reducer.bounds(part, *metric.range) for part in parts]
+    if any(one is None for one in ends):
+        return
+    found = [one for one in ends if one is not None]
+    low, high = (math.fsum(one[side] for one in found) / len(found) for side in (0, 1))
+    result.details["bounds"] = [min(low, result.value), max(high, result.value)] if result.defined else [low, high]
+
+
+def per_sample_means(parts: Sequence[Scores]) -> Scores:
+    """Per sample the mean over its repeats that count, and the best of their outcomes.
+
+    A sample that was scored in any repeat is scored; failed repeats enter its mean at the value they count.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    values = np.stack([part.values for part in parts])
+    counts = (~np.isnan(values)).sum(axis=0)
+    totals = np.array([math.fsum(column[~np.isnan(column)]) for column in values.T])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.where(counts > 0, totals / counts, np.nan)
+    status = np.stack([part.status for part in parts])
+    chosen = _first_by_rank(status)
+    columns = np.arange(status.shape[1])
+    names: dict[str, int] = {"": 0}
+    codes = np.stack(
+        [
+            np.array([names.setdefault(name, len(names)) for name in part.reason_names], dtype=np.int16)[
+                part.reason_codes
+            ]
+            for part in parts
+        ]
+    )
+    stats = None
+    if all(part.stats is not None for part in parts):
+        wide = np.stack([part.stats for part in parts if part.stats is not None])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            defined = ~np.isnan(wide)
+            stats = np.where(defined.any(axis=0), np.nansum(wide, axis=0) / defined.sum(axis=0), np.nan)
+    return Scores(means, status[chosen, columns], codes[chosen, columns], tuple(names), stats, parts[0].keys)
+
+
+_RANK = np.array([0, 3, 1, 2])
+"""Precedence of outcomes: scored, system failure, failed measurement, skip."""
+
+
+def _first_by_rank(status: npt.NDArray[np.uint8]) -> npt.NDArray[np.intp]:
+    """Per sample the repeat whose outcome represents all of them."""
+    chosen: npt.NDArray[np.intp] = np.argmin(_RANK[status], axis=0)
+    return chosen
+
+
+# --- confidence intervals ------------------------------------------------------------------------------------
+
+
+def _interval(
+    metric: BatchMetric, parts: Sequence[Scores], means: Scores, clusters: Clusters | None
+) -> Interval | None:
+    """The interval by resampling samples, each with all its repeats."""
+    reducer, (low, high) = metric.reducer, metric.range
+    if isinstance(reducer, Mean):
+        # The mean of zeros and ones may lie between them, and then it is not a proportion.
+        counted = means.values[means.counted]
+        binary = metric.binary and bool(((counted == 0) | (counted == 1)).all())
+        return reducer.interval(means, low, high, binary=binary, clusters=clusters)
+    rows = np.flatnonzero(np.any([part.counted for part in parts], axis=0))
+    kept, inside = [part.take(rows) for part in parts], None if clusters is None else clusters[rows]
+    draw = _bootstrap_sums if isinstance(reducer, SumsReducer) else _bootstrap_values
+    found = draw(reducer, kept, inside, low, high)
+    return None if found is None or found.method == "all_equal" else found
+
+
+def _bootstrap_sums(
+    reducer: Reducer, parts: Sequence[Scores], clusters: Clusters | None, low: float, high: float
+) -> Interval | None:
+    """By resampling samples and adding up the statistics of each repeat."""
+    from ..stats.bootstrap import bootstrap_interval
+
+    assert isinstance(reducer, SumsReducer)
+    tables = [np.where(part.counted[:, None], part.stats, 0.0) for part in parts if part.stats is not None]
+    if len(tables) < len(parts):
+        return None
+
+    def of_sums(drawn: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        each = [one.tolist() for one in np.split(drawn, len(parts), axis=1)]
+        return np.array([_mean([reducer.from_sums(sums) for sums in draw]) for draw in zip(*each, strict=True)])
+
+    return bootstrap_interval(np.hstack(tables), of_sums, clusters=clusters, lowest=low, highest=high)
+
+
+def _bootstrap_values(
+    reducer: Reducer, parts: Sequence[Scores], clusters: Clusters | None, low: float, high: float
+) -> Interval | None:
+    """By reducing each repeat of the resampled samples; only where the reducer has an interval for one repeat."""
+    from ..stats.bootstrap import bootstrap_interval_of
+
+    own = [reducer.interval(part, low, high, clusters=clusters) for part in parts]
+    if all(one is None for one in own):
+        return None
+    found = bootstrap_interval_of(
+        lambda rows: _mean([reducer.value(part.take(rows)) for part in parts]),
+        len(parts[0]),
+        clusters=clusters,
+        lowest=low,
+        highest=high,
+    )
+    # Flags of the intervals of single repeats apply to this one as well.
+    flags = [flag for one in own if one is not None for flag in one.flags]
+    return None if found is None else replace(found, flags=tuple(dict.fromkeys([*found.flags, *flags])))
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The mean of the values that are not NaN; NaN where there is none."""
+    defined = [value for value in values if not math.isnan(value)]
+    return math.fsum(defined) / len(defined) if defined else math.nan
+
+
+# --- details ----------------------------------------------------------------------------------------------------------
+
+
+def merge_details(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge the details of several repeats: values that are equal in all, and means of fractions that differ.
+
+    A count, string or interval that differs between repeats is left out.
+    """
+    merged: dict[str, Any] = {}
+    for key in each[0] if each else ():
+        values = [one.get(key) for one in each]
+        if all(isinstance(one, Mapping) for one in values):
+            merged[key] = merge_details([one for one in values if isinstance(one, Mapping)])
+        elif all(key in one for one in each) and all(one == values[0] for one in values):
+            merged[key] = values[0]
+        elif all(one is None or isinstance(one, float) for one in values):
+            found = _mean([math.nan if one is None else one for one in values])
+            merged[key] = None if math.isnan(found) else found
+    return merged
+
+
+def repeat_spread(values: Sequence[float], parts: Sequence[Scores] = ()) -> dict[str, Any]:
+    """The value of each repeat, their standard deviation, that within samples, and counts of calls."""
+    defined = [value for value in values if not math.isnan(value)]
+    spread: dict[str, Any] = {
+        "count": len(values),
+        "values": [None if math.isnan(value) else value for value in values],
+        "sd": statistics.stdev(defined) if len(defined) > 1 else None,
+    }
+    if parts:
+        spread["sd_within_samples"] = _sd_within_samples(np.stack([part.values for part in parts]))
+        spread |= _count_calls(parts)
+    return spread
+
+
+def _count_calls(parts: Sequence[Scores]) -> dict[str, int]:
+    """Number of applicable calls, how many of them count, and how many failed, by reason."""
+    counts: Counter[tuple[Status, str]] = Counter()
+    for part in parts:
+        counts.update(part.tally())
+    applicable = {outcome: count for outcome, count in counts.items() if outcome[0] is not Status.SKIPPED}
+    reasons: Counter[str] = Counter()
+    for (status, reason), count in sorted(applicable.items()):
+        if status in _FAILED:
+            reasons[f"failed_{reason}"] += count
+    return {
+        "num_calls": sum(applicable.values()),
+        "num_counted": sum(int(part.counted.sum()) for part in parts),
+        "num_system_failed": sum(count for (status, _), count in applicable.items() if status is Status.SYSTEM_FAILED),
+        "num_measure_failed": sum(
+            count for (status, _), count in applicable.items() if status is Status.MEASURE_FAILED
+        ),
+        **reasons,
+    }
+
+
+def _sd_within_samples(values: npt.NDArray[np.float64]) -> float | None:
+    """The root of the mean variance between the repeats of a sample; ``None`` where no sample has two of them."""
+    several = (~np.isnan(values)).sum(axis=0) > 1
+    if not several.any():
+        return None
+    return math.sqrt(mean(np.nanvar(values[:, several], axis=0, ddof=1)))
+
+
+# --- several outputs per sample: the mean of each sample's repeats is its score, and their spread is reported --------
+
+Outputs = Iterable[SystemOutputs | None]
+
+
+def evaluate_repeats(
+    samples: Sequence[EvaluationSample],
+    repeats: Sequence[Callable[[], Outputs]],
+    metrics: Metrics,
+    *,
+    conventions: str | Conventions = "auepora",
+    slices: Iterable[SliceSpec] | SliceSpec = (),
+    executor: ExecutorName | Executor = "serial",
+    workers: int | None = None,
+    batch_size: int = BATCH_SIZE,
+    run: RunInfo | None = None,
+    judging: JudgeSession | JudgePolicy | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Score several outputs of a system for each sample.
+
+    ``repeats`` are functions that return one output per sample, in order, on every call. A sample's score is the mean
+    over its repeats, so that the interval is about samples and not calls. Metrics that are not means (BLEU, quantiles)
+    have the mean of the repeats' values, and their interval resamples samples with all their repeats.
+    ``details["repeats"]`` contains the value of each repeat, the spread within samples, and how many calls failed: a
+    sample is failed only where all its repeats are.
+    """
+    chosen = resolve_metrics(metrics, conventions)
+    check_samples(samples)
+    EvaluationPlan(chosen).validate_dataset(samples)
+    groups, facts = parse_slices(slices), run or RunInfo()
+    require_slice_values(groups, samples)
+    if not repeats:
+        raise BadValueError("there must be at least one repeat to score")
+    accumulators = {
+        one.name: RepeatAccumulator(one.for_run(facts), facts) for one in chosen if isinstance(one, BatchMetric)
+    }
+    grouping, check = Grouping(groups, keep=True), DataCheck()
+    with make_executor(executor, workers) as base_executor:
+        scoring = with_judges(base_executor, chosen, judging)
+        for outputs in repeats:
+            grouping = Grouping(groups, keep=True)
+            for accumulator in accumulators.values():
+                accumulator.begin()
+            collect_scores(
+                _batches(samples, outputs(), batch_size, grouping, check),
+                list(accumulators.values()),
+                scoring,
+                grouping,
+                progress,
+                stacklevel=4,
+            )
+    results = [
+        accumulators[one.name].result(grouping)
+        if one.name in accumulators
+        else _compute_over_repeats(one, samples, repeats, slices=groups, run=facts)
+        for one in chosen
+    ]
+    whole = Results(results, sample_ids=[sample.sample_id for sample in samples])
+    check.finish(chosen, whole)
+    return whole
+
+
+def _batches(
+    samples: Sequence[EvaluationSample], outputs: Outputs, size: int, grouping: Grouping, check: DataCheck
+) -> Iterator[Batch]:
+    memory: dict[Hashable, Any] = {}
+    source, num_outputs = iter(outputs), 0
+    for start in range(0, len(samples), size):
+        part = samples[start : start + size]
+        answers = list(islice(source, len(part)))
+        num_outputs += len(answers)
+        if len(answers) != len(part):
+            raise AlignmentError(len(samples), num_outputs)
+        grouping.add(part)
+        check.add(part, answers)
+        yield Batch(part, answers, memory=memory)
+    if next(source, _END) is not _END:
+        raise AlignmentError(len(samples), num_outputs + 1)
+
+
+_END: Any = object()
+
+
+def _compute_over_repeats(
+    metric: Metric,
+    samples: Sequence[EvaluationSample],
+    repeats: Sequence[Callable[[], Outputs]],
+    *,
+    slices: Iterable[SliceSpec],
+    run: RunInfo,
+) -> MetricResult:
+    """The mean over repeats of a metric that only implements ``compute``; it has no scores per sample to average."""
+    each = [evaluate(samples, list(outputs()), [metric], slices=slices, run=run)[0] for outputs in repeats]
+    result = _mean_result(each)
+    result.slices = {
+        name: {group: _mean_result([one.slices[name][group] for one in each]) for group in groups}
+        for name, groups in each[0].slices.items()
+    }
+    return result
+
+
+def _mean_result(each: Sequence[MetricResult]) -> MetricResult:
+    first, values = each[0], [one.value if one.defined else math.nan for one in each]
+    defined = [value for value in values if not math.isnan(value)]
+    first.details = {**merge_details([one.details for one in each]), "repeats": repeat_spread(values)}
+    first.value, first.defined = (math.fsum(defined) / len(defined), True) if defined else (0.0, False)
+    first.scores = first.outcomes = first.interval = None
+    return first
+
+
+class RepeatAccumulator(CollectingAccumulator):
+    """Collects a metric's outcomes, repeat by repeat."""
+
+    def __init__(self, metric: BatchMetric, run: RunInfo) -> None:
+        super().__init__(metric, run)
+        self._repeats: list[list[Scores]] = []
+
+    def begin(self) -> None:
+        """Start the next repeat."""
+        self._repeats.append([])
+
+    def add(self, scores: Scores, groups: Mapping[tuple[str, str], Rows]) -> None:
+        """Add the outcomes of the next batch of the current repeat."""
+        self._repeats[-1].append(scores)
+
+    def result(self, grouping: Grouping) -> MetricResult:
+        """The result of all repeats."""
+        whole = [Scores.concat(parts) for parts in self._repeats]
+        paired = [self.metric.pair_samples(scores) for scores in whole]
+        clusters = grouping.clusters()
+        result = self._over_repeats(paired, clusters, keep_scores=True)
+        result.slices = {
+            name: {
+                group: self._over_repeats(
+                    [self.metric.select(one, other, rows) for one, other in zip(whole, paired, strict=True)],
+                    None if clusters is None else clusters[rows],
+                )
+                for group, rows in groups.items()
+            }
+            for name, groups in grouping.rows().items()
+        }
+        return result
+
+    def _over_repeats(
+        self, parts: Sequence[Scores], clusters: Clusters | None, *, keep_scores: bool = False
+    ) -> MetricResult:
+        return result_over_repeats(
+            self.metric, parts, signature=self.signature, clusters=clusters, keep_scores=keep_scores
+        )

@@ -1,1 +1,0 @@
-"""Parts of validation: problems and warnings, counts of fields, supported targets."""

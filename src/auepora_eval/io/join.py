@@ -1,0 +1,498 @@
+"""Joining of samples and outputs by id, streamed or in memory, and loading of files of any format."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..core.conventions import Conventions
+from ..core.dataset import InMemoryDataset, LazyDataset
+from ..core.types import EvaluationSample, SystemOutputs
+from ..errors import BadValueError, DataFileError, DuplicateIdError
+from ..runtime.files import is_compressed, plain_stem
+from ..runtime.processes import gc_paused
+from .codec import LineError, decode_output_line
+from .corpus import Corpus, CorpusJoin
+from .formats import Format, Role, get_format, guess_format
+from .jsonl import OutputsFile, gathered_outputs
+from .labels import NuggetsById, with_nuggets
+from .problems import MISSING_RETRIEVED, ParsedOutput, ParsedSample, Problems
+
+MAX_NAMED_IDS = 3
+"""How many ids a warning names; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedOutputs:
+    """One output, or ``None``, for each sample; and the unmatched ids."""
+
+    outputs: list[SystemOutputs | None]
+    missing: list[str]
+    """Ids of samples without an output."""
+    unknown: list[str]
+    """Ids of outputs that no sample has."""
+
+
+def align_outputs(samples: Iterable[EvaluationSample], outputs_by_id: Mapping[str, SystemOutputs]) -> AlignedOutputs:
+    """Return the outputs in sample order. It is an error if no id matches: then the files do not belong together."""
+    ids = [sample.sample_id for sample in samples]
+    known = dict.fromkeys(ids)
+    require_common_id(known, outputs_by_id)
+    return AlignedOutputs(
+        outputs=[outputs_by_id.get(sample_id) for sample_id in ids],
+        missing=[sample_id for sample_id in ids if sample_id not in outputs_by_id],
+        unknown=[sample_id for sample_id in outputs_by_id if sample_id not in known],
+    )
+
+
+def require_common_id(samples: Mapping[str, object], outputs: Mapping[str, object]) -> None:
+    """Raise if there are samples and outputs but no common id; the message shows an id of each."""
+    if samples and outputs and samples.keys().isdisjoint(outputs):
+        raise BadValueError(
+            f"no sample and output share an id: the first sample is {next(iter(samples))!r}, "
+            f"the first output {next(iter(outputs))!r}; do the two belong together?"
+        )
+
+
+def unmatched_warnings(
+    missing: Sequence[str], unknown: Sequence[str], *, total: int, conventions: Conventions
+) -> list[str]:
+    """Return warnings about samples without an output, with their outcome, and outputs without a sample."""
+    warnings = []
+    if missing:
+        one = len(missing) == 1
+        outcome = {
+            "fail": "counts as a failure" if one else "count as failures",
+            "skip": "is skipped" if one else "are skipped",
+            "zero": "counts as nothing returned" if one else "count as nothing returned",
+        }[conventions.missing]
+        has = "has" if one else "have"
+        warnings.append(f"{len(missing)} of {total} samples {has} no output and {outcome}: {_name_ids(missing)}")
+    if unknown:
+        one = len(unknown) == 1
+        what = "1 output belongs to no sample and is" if one else f"{len(unknown)} outputs belong to no sample and are"
+        warnings.append(f"{what} left out: {_name_ids(unknown)}")
+    return warnings
+
+
+def _name_ids(ids: Sequence[str]) -> str:
+    names = ", ".join(repr(one) for one in ids[:MAX_NAMED_IDS])
+    return names if len(ids) <= MAX_NAMED_IDS else f"{names} and {len(ids) - MAX_NAMED_IDS} more"
+
+
+# --- streams samples and their outputs from files, pair by pair, with constant memory --------------------------------
+
+Pair = tuple[EvaluationSample, SystemOutputs | None]
+_CHUNK_SIZE = 1024
+"""How many pairs are read while the garbage collector is paused."""
+
+
+class _SampleIdRow(msgspec.Struct):
+    sample_id: str
+
+
+_SAMPLE_ID_DECODER: msgspec.json.Decoder[_SampleIdRow] = msgspec.json.Decoder(_SampleIdRow)
+
+
+class LinePosition(NamedTuple):
+    """The position of a line in a file."""
+
+    offset: int
+    line: int
+
+
+class OutputIndex:
+    """The outputs of a JSONL file by sample id, read on demand: only ids and offsets are in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._positions: dict[str, LinePosition] = {}
+        self._file: IO[bytes] = path.open("rb")
+        try:
+            self._index()
+        except BaseException:
+            self.close()
+            raise
+
+    def _index(self) -> None:
+        offset = 0
+        for number, line in enumerate(self._file, start=1):
+            if not line.isspace():
+                self._add_line(
+                    line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, LinePosition(offset, number)
+                )
+            offset += len(line)
+
+    def _add_line(self, line: bytes, position: LinePosition) -> None:
+        try:
+            sample_id = _SAMPLE_ID_DECODER.decode(line).sample_id
+        except (ValueError, RecursionError):
+            # Decoding the whole line gives a better message.
+            sample_id = self._decoded(line, position.line).sample_id
+        first = self._positions.setdefault(sample_id, position)
+        if first is not position:
+            message = f"sample_id {sample_id!r} is already on line {first.line}; each id may come once"
+            raise DuplicateIdError(f"{self._path}:{position.line}: {message}", path=self._path, line=position.line)
+
+    def __contains__(self, sample_id: object) -> bool:
+        return sample_id in self._positions
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._positions)
+
+    def ids_from(self, line: int) -> Iterator[str]:
+        """Yield the ids on this line and later ones."""
+        return (sample_id for sample_id, position in self._positions.items() if position.line >= line)
+
+    def read(self, sample_id: str) -> ParsedOutput | None:
+        """Read the output for a sample; ``None`` if there is none."""
+        position = self._positions.get(sample_id)
+        if position is None:
+            return None
+        self._file.seek(position.offset)
+        line = self._file.readline()
+        return self._decoded(line.removeprefix(b"\xef\xbb\xbf") if position.line == 1 else line, position.line)
+
+    def _decoded(self, line: bytes, number: int) -> ParsedOutput:
+        try:
+            return ParsedOutput(number, *decode_output_line(line))
+        except LineError as error:
+            raise DataFileError(self._path, number, str(error)) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class PairStream:
+    """The samples of one file, each with its output from another (or the same), in the order of the samples.
+
+    Outputs in the same order are streamed. As soon as one is out of order, they are looked up: by offset in a plain
+    JSONL file, in memory otherwise. The unmatched ids are known after the last sample.
+    """
+
+    def __init__(
+        self,
+        samples: tuple[Path, Format],
+        outputs: tuple[Path, Format],
+        *,
+        keep_ids: bool = True,
+        corpus_join: CorpusJoin | None = None,
+        nuggets: NuggetsById | None = None,
+    ) -> None:
+        """``keep_ids``: keep all ids in memory, so that a repeated one is found at once and not at the end.
+
+        ``corpus_join`` adds the texts of a corpus to documents without text; ``nuggets`` adds nuggets to samples.
+        """
+        self.corpus_join, self._nuggets = corpus_join, nuggets
+        self.samples_path, sample_format = samples
+        self.outputs_path, self._output_format = outputs
+        assert sample_format.read_samples is not None
+        assert self._output_format.read_outputs is not None
+        self._keep_ids = keep_ids
+        self._read_samples = sample_format.read_samples
+        self._read_outputs = self._output_format.read_outputs
+        self._answers_only: bool | None = None
+        self.total = 0
+        self.matched = 0
+        self.missing: list[str] = []
+        """Ids of samples without an output."""
+        self.unknown: list[str] = []
+        """Ids of outputs that no sample has."""
+
+    @property
+    def answers_only(self) -> bool:
+        """Whether the outputs have no rankings: the system answers without retrieval.
+
+        The first output that did not fail decides.
+        """
+        if self._answers_only is None:
+            self._answers_only = False
+            for read in self._outputs():
+                if read.output.error is None:
+                    self._answers_only = not read.has_retrieved
+                    break
+        return self._answers_only
+
+    def _outputs(self) -> Iterator[ParsedOutput]:
+        # In order, a repeated id matches no sample; out of order, the lookup finds it.
+        return self._read_outputs(self.outputs_path, Problems(check_unique_ids=False))
+
+    def __iter__(self) -> Iterator[Pair]:
+        self.total, self.matched, self.missing, self.unknown = 0, 0, [], []
+        pairs = self._pairs()
+        while True:
+            with gc_paused():
+                chunk = list(itertools.islice(pairs, _CHUNK_SIZE))
+            if not chunk:
+                break
+            yield from chunk if self.corpus_join is None and self._nuggets is None else map(self._complete, chunk)
+        if not self.total:
+            raise DataFileError(self.samples_path, None, "there is no sample in it")
+        if not self.matched and not self.unknown:
+            raise DataFileError(self.outputs_path, None, "there is no output in it")
+        if not self.matched:
+            raise BadValueError(
+                f"no sample and output share an id: the first sample is {self.missing[0]!r}, "
+                f"the first output {self.unknown[0]!r}; do the two belong together?"
+            )
+
+    def _complete(self, pair: Pair) -> Pair:
+        sample, output = pair
+        if self._nuggets is not None:
+            sample = self._nuggets.attach(sample)
+        if self.corpus_join is None:
+            return sample, output
+        return self.corpus_join.fill_sample(sample), None if output is None else self.corpus_join.fill_output(output)
+
+    def _pairs(self) -> Iterator[Pair]:
+        samples = self._read_samples(self.samples_path, Problems(check_unique_ids=self._keep_ids))
+        hashes, outputs = _DuplicateIdDetector(), self._outputs()
+        upcoming = next(outputs, None)
+        found: ParsedOutput | None
+        with ExitStack() as opened:
+            lookup: _OutputLookup | None = None
+            for _, sample, _ in samples:
+                self.total += 1
+                if not self._keep_ids:
+                    hashes.add(sample.sample_id)
+                if lookup is None and upcoming is not None and upcoming.sample_id == sample.sample_id:
+                    found, upcoming = upcoming, next(outputs, None)
+                else:
+                    if lookup is None and upcoming is not None:
+                        lookup = self._lookup(upcoming, outputs)
+                        opened.callback(lookup.close)
+                    found = None if lookup is None else lookup.take(sample.sample_id)
+                yield sample, self._count_match(sample, found)
+            if lookup is not None:
+                self.unknown = lookup.unmatched_ids()
+            elif upcoming is not None:
+                self.unknown = _ids(upcoming, outputs)
+        if hashes.any_equal():
+            # Different ids may have one hash: only reading them again decides.
+            _exhaust(self._read_samples(self.samples_path, Problems()))
+        if self.unknown:
+            # An unmatched output may be a repeated one, which is another error.
+            _exhaust(self._read_outputs(self.outputs_path, Problems()))
+
+    def _count_match(self, sample: EvaluationSample, found: ParsedOutput | None) -> SystemOutputs | None:
+        if found is None:
+            self.missing.append(sample.sample_id)
+            return None
+        self.matched += 1
+        if self.answers_only is found.has_retrieved and found.output.error is None:
+            message = MISSING_RETRIEVED
+            if found.has_retrieved:
+                message = "field 'retrieved' is there, and not on the lines before: write it on all of them"
+            where = "" if found.record is None else f"record {found.record}: "
+            raise DataFileError(self.outputs_path, found.line, f"{where}{message}")
+        return found.output
+
+    def _lookup(self, upcoming: ParsedOutput, outputs: Iterator[ParsedOutput]) -> _OutputLookup:
+        if self._output_format.name == "jsonl" and not is_compressed(self.outputs_path):
+            return _IndexedLookup(OutputIndex(self.outputs_path), from_line=upcoming.line or 1)
+        return _InMemoryLookup(self.outputs_path, itertools.chain([upcoming], outputs))
+
+
+class _OutputLookup:
+    """Outputs by id, for files in a different order than the samples."""
+
+    def take(self, sample_id: str) -> ParsedOutput | None:
+        raise NotImplementedError
+
+    def unmatched_ids(self) -> list[str]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+class _IndexedLookup(_OutputLookup):
+    """Looks outputs up by their offset in a JSONL file."""
+
+    def __init__(self, index: OutputIndex, *, from_line: int) -> None:
+        """Lines before ``from_line`` are already matched."""
+        self._index = index
+        self._from_line = from_line
+        self._taken: set[str] = set()
+
+    def take(self, sample_id: str) -> ParsedOutput | None:
+        self._taken.add(sample_id)
+        return self._index.read(sample_id)
+
+    def close(self) -> None:
+        self._index.close()
+
+    def unmatched_ids(self) -> list[str]:
+        return [one for one in self._index.ids_from(self._from_line) if one not in self._taken]
+
+
+class _InMemoryLookup(_OutputLookup):
+    """Keeps all outputs in memory."""
+
+    def __init__(self, path: Path, outputs: Iterator[ParsedOutput]) -> None:
+        self._by_id: dict[str, ParsedOutput] = {}
+        for read in outputs:
+            if self._by_id.setdefault(read.sample_id, read) is not read:
+                message = f"{path}: sample_id {read.sample_id!r} comes twice; each id may come once"
+                raise DuplicateIdError(message, path=path, line=read.line)
+
+    def take(self, sample_id: str) -> ParsedOutput | None:
+        return self._by_id.pop(sample_id, None)
+
+    def unmatched_ids(self) -> list[str]:
+        return list(self._by_id)
+
+
+def _ids(first: ParsedOutput, others: Iterator[ParsedOutput]) -> list[str]:
+    return [first.sample_id, *(read.sample_id for read in others)]
+
+
+def _exhaust(records: Iterator[object]) -> None:
+    for _ in records:
+        pass
+
+
+class _DuplicateIdDetector:
+    """Detects possible duplicate ids at the end, with eight bytes per id."""
+
+    def __init__(self) -> None:
+        self._parts: list[npt.NDArray[np.int64]] = []
+        self._recent: list[int] = []
+
+    def add(self, sample_id: str) -> None:
+        self._recent.append(hash(sample_id))
+        if len(self._recent) == _CHUNK_SIZE:
+            self._parts.append(np.array(self._recent, dtype=np.int64))
+            self._recent = []
+
+    def any_equal(self) -> bool:
+        hashes = np.sort(np.concatenate([*self._parts, np.array(self._recent, dtype=np.int64)]))
+        return bool((hashes[1:] == hashes[:-1]).any())
+
+
+def count_lines(path: Path) -> int | None:
+    """Count the lines of a plain file, for a progress bar; ``None`` if the file is compressed."""
+    if is_compressed(path) or not path.is_file():
+        return None
+    count = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            count += block.count(b"\n")
+    return count
+
+
+# --- loading of datasets and outputs from files of any format, for the CLI, the client and plans ---------------------
+
+
+def resolve_format(path: Path, role: Role, name: str | None = None) -> Format:
+    """Return the format of that name, or the detected one; it must support reading this role."""
+    if name is None:
+        return guess_format(path, role)
+    chosen = get_format(name)
+    if not chosen.reads(role):
+        raise BadValueError(f"the format '{name}' has no {role}")
+    return chosen
+
+
+def iter_samples(
+    path: str | Path, format: str | None = None, problems: Problems | None = None
+) -> Iterator[ParsedSample]:
+    """Yield the samples of a file with their lines."""
+    path = Path(path)
+    read = resolve_format(path, "samples", format).read_samples
+    assert read is not None
+    return read(path, problems or Problems())
+
+
+def iter_outputs(
+    path: str | Path, format: str | None = None, problems: Problems | None = None
+) -> Iterator[ParsedOutput]:
+    """Yield the outputs of a file with their lines."""
+    path = Path(path)
+    read = resolve_format(path, "outputs", format).read_outputs
+    assert read is not None
+    return read(path, problems or Problems())
+
+
+def load_dataset(
+    path: str | Path,
+    format: str | None = None,
+    *,
+    name: str | None = None,
+    corpus: str | Path | Corpus | None = None,
+    nuggets: str | Path | None = None,
+) -> InMemoryDataset:
+    """Load the samples of a file, in its order. Without ``format`` it is detected.
+
+    With a ``corpus``, documents without text get its texts; with a file of ``nuggets``, samples get those of their
+    ids.
+    """
+    path = Path(path)
+    with _open_corpus_join(corpus) as corpus_join, gc_paused():
+        parsed = (read.sample for read in iter_samples(path, format))
+        samples: list[EvaluationSample] = list(parsed if corpus_join is None else map(corpus_join.fill_sample, parsed))
+    if not samples:
+        raise DataFileError(path, None, "there is no sample in it")
+    if nuggets is not None:
+        samples = list(with_nuggets(samples, nuggets))
+    return InMemoryDataset(plain_stem(path) if name is None else name, samples)
+
+
+def open_dataset(path: str | Path, format: str | None = None, *, name: str | None = None) -> LazyDataset:
+    """Open the samples of a file lazily: they are read on each iteration and never all in memory."""
+    path = Path(path)
+    chosen = resolve_format(path, "samples", format).name
+    return LazyDataset(
+        plain_stem(path) if name is None else name, lambda: (read.sample for read in iter_samples(path, chosen))
+    )
+
+
+def load_outputs(
+    path: str | Path, format: str | None = None, *, corpus: str | Path | Corpus | None = None
+) -> dict[str, SystemOutputs]:
+    """Load the outputs of a file by sample id, in its order. Without ``format`` it is detected.
+
+    With a ``corpus``, retrieved documents without text get its texts.
+    """
+    return read_outputs_file(path, format, corpus=corpus).outputs
+
+
+def read_outputs_file(
+    path: str | Path, format: str | None = None, *, corpus: str | Path | Corpus | None = None
+) -> OutputsFile:
+    """Like ``load_outputs``, with ``answers_only``."""
+    path = Path(path)
+    with _open_corpus_join(corpus) as corpus_join, gc_paused():
+        outputs = iter_outputs(path, format)
+        if corpus_join is not None:
+            outputs = (read._replace(output=corpus_join.fill_output(read.output)) for read in outputs)
+        read = gathered_outputs(path, outputs, Problems())
+    if not read.outputs:
+        raise DataFileError(path, None, "there is no output in it")
+    return read
+
+
+@contextlib.contextmanager
+def _open_corpus_join(corpus: str | Path | Corpus | None) -> Iterator[CorpusJoin | None]:
+    """Open a join with the corpus, if there is one; a corpus that is opened here is closed again."""
+    if corpus is None:
+        yield None
+        return
+    opened = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
+    corpus_join = CorpusJoin(opened)
+    try:
+        yield corpus_join
+    finally:
+        if opened is not corpus:
+            opened.close()
+    corpus_join.report(stacklevel=4)

@@ -1,1 +1,0 @@
-"""Parts of the record formats: columns, lists in cells, writing."""

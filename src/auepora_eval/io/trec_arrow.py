@@ -1,0 +1,494 @@
+"""TREC lines read by Arrow (extra ``parquet``), and matching of gold documents on columns."""
+
+from __future__ import annotations
+
+import codecs
+import importlib.util
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import MissingDependencyError
+from ..features.hits import GoldPositions, PrecomputedHits
+from ..features.rankings import HIGHEST_LEVEL
+from .trec_columns import (
+    Bools,
+    Floats,
+    Ints,
+    LineOrder,
+    TrecLines,
+    ValuesT,
+    judgements,
+    parse_level,
+    rankings,
+    sort_lines,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BLOCK_BYTES = 1 << 19
+_SPACE = 32
+
+
+def arrow_is_installed() -> bool:
+    """Whether Arrow is installed."""
+    return importlib.util.find_spec("pyarrow") is not None
+
+
+def require_arrow() -> None:
+    """Raise with an install hint if Arrow is not installed."""
+    if not arrow_is_installed():
+        raise MissingDependencyError("pyarrow", purpose="reader='arrow'", install="'auepora-eval[parquet]'")
+
+
+def run_lines(data: bytes) -> TrecLines[Floats] | None:
+    """Read the lines of a run; ``None`` if Arrow would not read them as Python does."""
+    import pyarrow as pa
+
+    table = _read_table(
+        data, 6, {"0": pa.dictionary(pa.int32(), pa.string()), "2": pa.large_string(), "4": pa.float64()}
+    )
+    if table is None:
+        return None
+    scores = table["4"].to_numpy()
+    if np.isnan(scores).any():
+        return None
+    queries, rows = _dictionary_codes(table, "0")
+    return TrecLines(queries, rows, ArrowDocIds(table["2"]), scores)
+
+
+def qrels_lines(data: bytes) -> TrecLines[list[int]] | None:
+    """Read the lines of qrels; ``None`` if Arrow would not read them as Python does."""
+    encoded = encode_qrels(data)
+    if encoded is None:
+        return None
+    lines, levels = encoded
+    return TrecLines(lines.queries, lines.rows, lines.docs, np.array(levels, dtype=object)[lines.values].tolist())
+
+
+def encode_qrels(data: bytes) -> tuple[TrecLines[Ints], list[int]] | None:
+    """Read the lines of qrels with an index of the level of each line, and the distinct levels."""
+    import pyarrow as pa
+
+    dictionary = pa.dictionary(pa.int32(), pa.string())
+    table = _read_table(data, 4, {"0": dictionary, "2": pa.large_string(), "3": dictionary})
+    if table is None:
+        return None
+    texts, indexes = _dictionary_codes(table, "3")
+    try:
+        # Not the integers of Arrow: it accepts 0x10, and no level above 64 bits.
+        levels = [parse_level(text.encode()) for text in texts]
+    except ValueError:
+        return None
+    queries, rows = _dictionary_codes(table, "0")
+    return TrecLines(queries, rows, ArrowDocIds(table["2"]), indexes), levels
+
+
+def _read_table(data: bytes, columns: int, types: dict[str, Any]) -> pa.Table | None:
+    """Read columns by their numbers; ``None`` if the lines are not regular, or a number is invalid."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    # Arrow treats \r as a line end and drops a second byte order mark, which Python treats as part of the first id.
+    if b"\r" in data or data.startswith(codecs.BOM_UTF8):
+        return None
+    white = _count_single_white_space(data)
+    if not white:
+        return None
+    tab = b"\t" in data[: data.find(b"\n") + 1 or None]
+    try:
+        table = csv.read_csv(
+            pa.py_buffer(data),
+            read_options=csv.ReadOptions(column_names=list(map(str, range(columns)))),
+            parse_options=csv.ParseOptions(
+                delimiter="\t" if tab else " ", quote_char=False, double_quote=False, escape_char=False
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=types, include_columns=list(types), null_values=[], check_utf8=False
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    # The number of delimiters and line ends that Arrow read; any other white space makes the file irregular.
+    return table if white == columns * table.num_rows - (not data.endswith(b"\n")) else None
+
+
+def _count_single_white_space(data: bytes) -> int:
+    """Count the bytes of white space or control characters; 0 if two are adjacent or the first byte is one."""
+    whole = np.frombuffer(data, dtype=np.uint8)
+    if not data or whole[0] <= _SPACE:
+        return 0
+    total = 0
+    for start in range(0, len(data), _BLOCK_BYTES):
+        white = whole[start : start + _BLOCK_BYTES + 1] <= _SPACE  # one more, to see a pair across the block boundary
+        if (white[1:] & white[:-1]).any():
+            return 0
+        total += int(np.count_nonzero(white[:_BLOCK_BYTES]))
+    return total
+
+
+def _dictionary_codes(table: pa.Table, column: str) -> tuple[list[str], Ints]:
+    """Return the distinct strings of a column by first occurrence, and the index of the string of each line."""
+    chunks = table[column].unify_dictionaries().chunks
+    indexes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks]
+    return chunks[0].dictionary.to_pylist(), np.concatenate(indexes).astype(np.int64)
+
+
+class ArrowDocIds:
+    """The document ids of all lines as a column of Arrow."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        self.column = column
+
+    def texts(self, order: Ints | None = None) -> list[str]:
+        """Return the cells as strings, in the order of the lines or in another."""
+        column = self.column if order is None else self.column.take(order)
+        texts: list[str] = []
+        for chunk in column.chunks:
+            texts += chunk.to_numpy(zero_copy_only=False).tolist()
+        return texts
+
+
+# --- vectorised hashing, comparison and sorting of a column of strings, in words of eight bytes ----------------------
+
+Hashes = npt.NDArray[np.uint64]
+
+_WORD = 8
+_CHUNK = 1 << 15
+"""The number of strings that are hashed at once: temporary arrays fit into the CPU cache."""
+_HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+
+
+class VectorizedTexts:
+    """The strings of a column, in their order."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        # Padding of one word on both sides, so that a word can be read before any end and from any start.
+        margin = np.zeros(_WORD, dtype=np.uint8)
+        contents, bounds, length = [margin], [np.full(1, _WORD)], _WORD
+        for chunk in column.chunks:
+            own, ends = _string_bytes(chunk)
+            contents.append(own)
+            bounds.append(ends + length)
+            length += len(own)
+        content = np.concatenate([*contents, margin])
+        self._words, self._leading_words = _word_view(content, "<u8"), _word_view(content, ">u8")
+        ends = np.concatenate(bounds)
+        self._ends, self._lengths = ends[1:], np.diff(ends)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def hashes(self, pool: Executor) -> Hashes:
+        """Return a hash for each string. Hashes may collide: equal hashes need a comparison of the strings."""
+        hashes = self._lengths.astype(np.uint64)
+
+        def mix(start: int) -> None:
+            chunk = slice(start, start + _CHUNK)
+            own = hashes[chunk]
+            for which, word in self._words_of(self._ends[chunk], self._lengths[chunk]):
+                mixed = (own[which] ^ word) * _HASH_FACTOR
+                own[which] = mixed ^ (mixed >> _HALF)
+
+        list(pool.map(mix, range(0, len(hashes), _CHUNK)))
+        return hashes
+
+    def equal(self, lines: Ints, other: VectorizedTexts, other_lines: Ints) -> bool:
+        """Whether these strings are equal to the other ones, pairwise."""
+        lengths = self._lengths[lines]
+        if (lengths != other._lengths[other_lines]).any():
+            return False
+        ours = self._words_of(self._ends[lines], lengths)
+        theirs = other._words_of(other._ends[other_lines], lengths)
+        return all(bool((one == two).all()) for (_, one), (_, two) in zip(ours, theirs, strict=True))
+
+    def descending(self, lines: Ints, groups: Ints) -> Ints:
+        """Return the position of each string after sorting every group in descending order of code points.
+
+        ``groups`` is the first position of the group of each line, and a group has as many positions as lines. The
+        order of equal strings is undefined. No string contains NUL.
+        """
+        # UTF-8 sorts as its code points: each further word separates strings that were equal so far.
+        place = groups.copy()
+        live = np.arange(len(lines))
+        longest = int(self._lengths[lines].max(initial=0))
+        for offset in range(0, longest + 1, _WORD):
+            word = ~self._leading(lines[live], offset)
+            order = np.lexsort((word, place[live]))
+            live, word = live[order], word[order]
+            own = place[live]
+            new_group = _starts_of_runs(own)
+            new = new_group | _starts_of_runs(word)
+            place[live] = own + _last_marked(new) - _last_marked(new_group)
+            live = live[~(new & np.append(new[1:], True))]
+            if not len(live):
+                return place
+        place[live] += np.arange(len(live)) - _last_marked(_starts_of_runs(place[live]))
+        return place
+
+    def _words_of(self, ends: Ints, lengths: Ints) -> Iterator[tuple[Ints | slice, Hashes]]:
+        """Yield words that cover every byte of these strings, with the indexes of the strings."""
+        # The last eight bytes come first: only for a shorter string must some bits be removed.
+        tail = self._words[ends - _WORD]
+        if lengths.min(initial=_WORD) < _WORD:
+            tail >>= (8 * (_WORD - np.clip(lengths, 1, _WORD))).astype(np.uint64)
+            tail[lengths == 0] = 0
+        yield slice(None), tail
+        which: Ints | slice = slice(None)
+        at, left = ends - lengths, lengths
+        while True:
+            further = np.flatnonzero(left > _WORD)
+            if not len(further):
+                return
+            if len(further) < len(left):
+                which = further if isinstance(which, slice) else which[further]
+                at, left = at[further], left[further]
+            yield which, self._words[at]
+            at, left = at + _WORD, left - _WORD
+
+    def _leading(self, lines: Ints, offset: int) -> Hashes:
+        """Return eight bytes of each string from an offset, as a big-endian integer; 0 past its end."""
+        lengths = self._lengths[lines]
+        at = self._ends[lines] - lengths + np.minimum(offset, lengths)
+        words: Hashes = self._leading_words[at].astype(np.uint64)
+        words &= _PREFIX_MASKS[np.clip(lengths - offset, 0, _WORD)]
+        return words
+
+
+_PREFIX_MASKS: Hashes = np.array(
+    [0, *(2**64 - 2 ** (64 - 8 * count) for count in range(1, _WORD + 1))], dtype=np.uint64
+)
+"""Masks for the first 0 to 8 bytes of a word."""
+
+
+def _word_view(content: npt.NDArray[np.uint8], order: str) -> Hashes:
+    """Return a view of the word that begins at each byte."""
+    return np.ndarray(len(content) - _WORD + 1, dtype=order, buffer=content, strides=(1,))
+
+
+def _string_bytes(chunk: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
+    """Return the concatenated bytes of all strings, and the end of each."""
+    _, offsets, data = chunk.buffers()
+    bounds = np.frombuffer(offsets or bytes(8), dtype=np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
+    first, last = (int(bounds[0]), int(bounds[-1])) if len(bounds) else (0, 0)
+    content = np.frombuffer(data, dtype=np.uint8)[first:last] if last > first else np.empty(0, dtype=np.uint8)
+    return content, bounds[1:] - first
+
+
+def _starts_of_runs(values: npt.NDArray[np.generic]) -> Bools:
+    """Return whether each value differs from the previous one; true for the first."""
+    differs = np.ones(len(values), dtype=np.bool_)
+    differs[1:] = values[1:] != values[:-1]
+    return differs
+
+
+def _last_marked(marks: Bools) -> Ints:
+    """Return the last marked position up to each position."""
+    latest: Ints = np.maximum.accumulate(np.where(marks, np.arange(len(marks)), 0))
+    return latest
+
+
+# --- hashes of query-document pairs, and the lookup of judged pairs among retrieved ones -----------------------------
+
+_QUERY_FACTOR = np.uint64(0x5851F42D4C957F2D)
+"""Distributes the query numbers over all 64 bits."""
+_SLOTS_PER_PAIR = 32
+_MAX_SLOT_BITS = 22
+
+
+def hash_pairs(queries: Ints, docs: VectorizedTexts, pool: Executor) -> Hashes:
+    """Return a hash for each line, equal for equal pairs. Collisions are possible but rare."""
+    keys = docs.hashes(pool)
+    keys += queries.view(np.uint64) * _QUERY_FACTOR
+    return keys
+
+
+@dataclass(frozen=True, slots=True)
+class GoldPairs:
+    """The judged documents of all queries, each once: by query, then in file order."""
+
+    lines: Ints
+    """The line of each pair."""
+    queries: Ints
+    levels: Ints
+    _keys: Hashes
+    """The keys in ascending order."""
+    _numbers: Ints
+    """The number of the pair of each key."""
+
+    def match(self, keys: Hashes) -> tuple[Ints, Ints]:
+        """Return the positions of the keys of judged pairs, and the numbers of these pairs."""
+        # Most keys belong to no judged pair: a table of their leading bits excludes them without a search.
+        bits = min((len(self._keys) * _SLOTS_PER_PAIR).bit_length(), _MAX_SLOT_BITS)
+        shift = np.uint64(64 - bits)
+        taken = np.zeros(1 << bits, dtype=np.bool_)
+        taken[self._keys >> shift] = True
+        positions = np.flatnonzero(taken.take((keys >> shift).view(np.int64)))
+        candidates = keys[positions]
+        nearest = np.minimum(np.searchsorted(self._keys, candidates), len(self._keys) - 1)
+        same = self._keys[nearest] == candidates
+        return positions[same], self._numbers[nearest[same]]
+
+
+def collect_gold_pairs(queries: Ints, docs: VectorizedTexts, levels: Ints, pool: Executor) -> GoldPairs | None:
+    """Return the judged pairs of some lines; ``None`` if two keys collide. Of several levels the highest counts."""
+    keys = hash_pairs(queries, docs, pool)
+    order = np.argsort(keys)
+    ordered = keys[order]
+    again = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
+    if len(again):
+        order = np.lexsort((-levels, keys))
+        one, two = order[again - 1], order[again]
+        if (queries[one] != queries[two]).any() or not docs.equal(one, docs, two):
+            return None
+        order = np.delete(order, again)
+    lines = np.sort(order)
+    if (queries[lines[1:]] < queries[lines[:-1]]).any():
+        lines = lines[np.argsort(queries[lines], kind="stable")]
+    number = np.empty(len(queries), dtype=np.int64)
+    number[lines] = np.arange(len(lines))
+    return GoldPairs(lines, queries[lines], levels[lines], keys[order], number[order])
+
+
+# --- matching of gold documents in a run on columns of Arrow, without creating a string per line ---------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedQrels:
+    """Qrels line by line, and the pairs of query and document that they judge."""
+
+    lines: TrecLines[Ints]
+    docs: VectorizedTexts
+    pairs: GoldPairs
+
+    def levels_by_query(self) -> list[dict[str, int]]:
+        """Return the judged levels by document for each query."""
+        lines = self.lines
+        return list(judgements(TrecLines(lines.queries, lines.rows, lines.docs, lines.values.tolist())).values())
+
+
+def read_qrels(data: bytes, pool: Executor) -> EncodedQrels | None:
+    """Read qrels; ``None`` if Arrow would not read them as Python does, a level is too large, or two hashes collide."""
+    encoded = encode_qrels(data)
+    if encoded is None or max(map(abs, encoded[1])) > HIGHEST_LEVEL:
+        return None
+    lines, levels = encoded[0], np.array(encoded[1], dtype=np.int64)
+    lines = TrecLines(lines.queries, lines.rows, lines.docs, levels[lines.values])
+    docs = _hash_column(lines)
+    pairs = collect_gold_pairs(lines.rows, docs, lines.values, pool)
+    return None if pairs is None else EncodedQrels(lines, docs, pairs)
+
+
+def find_gold(qrels: EncodedQrels, run: TrecLines[Floats], pool: Executor) -> PrecomputedHits | None:
+    """Find the ranks of gold documents for the queries of the qrels; ``None`` if hashes collide."""
+    ordering = pool.submit(sort_lines, run)
+    queries, gold, docs = qrels.lines.queries, qrels.pairs, _hash_column(run)
+    number_of = {query: number for number, query in enumerate(queries)}
+    # Queries without judgements get numbers above those of the qrels.
+    of_run = np.array(
+        [number_of.get(query, new) for new, query in enumerate(run.queries, len(number_of))], dtype=np.int64
+    )
+    keys = hash_pairs(of_run[run.rows], docs, pool)
+    distinct = pool.submit(_all_distinct, keys)
+    lines, numbers = gold.match(keys)
+    if (of_run[run.rows[lines]] != gold.queries[numbers]).any() or not docs.equal(
+        lines, qrels.docs, gold.lines[numbers]
+    ):
+        return None
+    order = ordering.result()
+    at, numbers = _positions_in_order(order, lines, numbers, len(keys))
+    rank = _break_ties(at, order, docs) - order.starts[run.rows[order.lines_at(at)]]
+    found = _build_hits(gold, numbers, rank, _returned_counts(order, of_run, len(queries)))
+    return PrecomputedHits(
+        queries, found, qrels.levels_by_query, partial(_all_rankings, queries, run), distinct.result()
+    )
+
+
+def _hash_column(lines: TrecLines[ValuesT]) -> VectorizedTexts:
+    assert isinstance(lines.docs, ArrowDocIds)
+    return VectorizedTexts(lines.docs.column)
+
+
+def _all_distinct(keys: Hashes) -> bool:
+    """Whether no query of the run has a repeated document, by hash; may be false although all are distinct."""
+    ordered = np.sort(keys)
+    return not (ordered[1:] == ordered[:-1]).any()
+
+
+def _positions_in_order(order: LineOrder, lines: Ints, numbers: Ints, count: int) -> tuple[Ints, Ints]:
+    """Return the ascending positions of these lines in the order of all lines, and the number of each."""
+    if order.lines is None:
+        return lines, numbers
+    number = np.full(count, -1, dtype=np.int64)
+    number[lines] = numbers
+    ordered = number[order.lines]
+    positions = np.flatnonzero(ordered >= 0)
+    return positions, ordered[positions]
+
+
+def _returned_counts(order: LineOrder, of_run: Ints, queries: int) -> Ints:
+    """Return the number of lines in the run for each judged query."""
+    returned = np.zeros(queries, dtype=np.int64)
+    judged = of_run < queries
+    returned[of_run[judged]] = order.counts[judged]
+    return returned
+
+
+def _build_hits(gold: GoldPairs, number: Ints, rank: Ints, returned: Ints) -> GoldPositions:
+    """Return the hits: judged pairs by their number, and the rank of each."""
+    query = gold.queries[number]
+    by_rank = np.argsort(query * (rank.max(initial=0) + 1) + rank)
+    query, rank, number = query[by_rank], rank[by_rank], number[by_rank]
+    first = _first_occurrences(number, len(gold.lines))  # a repeated document counts once
+    graded = not (gold.levels == 1).all()
+    return GoldPositions(
+        row=query[first],
+        rank=rank[first],
+        level=gold.levels[number[first]] if graded else None,
+        returned=returned,
+        annotated=np.ones(len(returned), dtype=np.bool_),
+        gold_count=np.bincount(gold.queries, minlength=len(returned)),
+        gold_level=gold.levels if graded else None,
+    )
+
+
+def _first_occurrences(numbers: Ints, count: int) -> Bools:
+    """Return whether each number occurs for the first time."""
+    first = np.empty(count, dtype=np.int64)
+    positions = np.arange(len(numbers))
+    first[numbers[::-1]] = positions[::-1]  # the last assignment wins
+    same: Bools = first[numbers] == positions
+    return same
+
+
+def _break_ties(at: Ints, order: LineOrder, docs: VectorizedTexts) -> Ints:
+    """Return positions in the order of lines, with each range of ties sorted by document id descending."""
+    starts, stops = order.ties
+    if not len(starts) or not len(at):
+        return at
+    tie_range = np.maximum(np.searchsorted(starts, at, side="right") - 1, 0)
+    inside = (at >= starts[tie_range]) & (at < stops[tie_range])
+    used, own = np.unique(tie_range[inside], return_inverse=True)  # ranges that contain a hit
+    begin, counts = starts[used], (stops - starts)[used]
+    placed = docs.descending(order.lines_at(_expand_ranges(begin, counts)), np.repeat(begin, counts))
+    moved = at.copy()
+    moved[inside] = placed[at[inside] - begin[own] + (np.cumsum(counts) - counts)[own]]
+    return moved
+
+
+def _expand_ranges(starts: Ints, counts: Ints) -> Ints:
+    """Return all positions: ``counts`` consecutive ones from each start."""
+    positions: Ints = np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+    return positions
+
+
+def _all_rankings(queries: list[str], run: TrecLines[Floats]) -> list[list[str]]:
+    by_query: Mapping[str, list[str]] = rankings(run)
+    return [by_query.get(query, []) for query in queries]

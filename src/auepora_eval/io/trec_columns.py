@@ -1,0 +1,502 @@
+"""Columns of TREC files with NumPy: white space of a block is found at once, then rankings and levels by query."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count, islice, pairwise
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+Bools = npt.NDArray[np.bool_]
+
+_BLOCK_BYTES = 1 << 19  # the temporary arrays of a block fit into the CPU cache
+_NEWLINE, _SPACE = 10, 32
+_WORD = 8
+_MAX_FAST_BYTES = 64  # bytes: longer cells are rare and use a slower path
+# For 0 to 8 bytes: the mask of their bits in a little-endian word.
+_BYTE_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], dtype="<u8")
+
+
+@dataclass(frozen=True, slots=True)
+class CellBytes:
+    """Concatenated cells of one column, each followed by one separator byte."""
+
+    joined: bytes
+    sizes: Ints
+    """The length of each cell, including the separator."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineBlock:
+    """Some complete lines. Valid until the next block is requested."""
+
+    text: Bytes
+    """The lines, followed by at least 64 bytes of padding."""
+    starts: Ints
+    """The start of each cell: a row for each line that is not blank, a column for each column."""
+    ends: Ints
+    """The end of each cell."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def cells(self, column: int, end: bytes = b"\n", only: Bools | None = None) -> CellBytes:
+        """Return the cells of one column, of all lines or only of some, each followed by ``end``."""
+        starts, ends = self.starts[:, column], self.ends[:, column]
+        if only is not None:
+            starts, ends = starts[only], ends[only]
+        sizes = ends - starts + 1
+        found = _gather(self.text, starts, sizes)
+        found[np.cumsum(sizes) - 1] = ord(end)
+        return CellBytes(found.tobytes(), sizes)
+
+    def words(self, column: int) -> Words | None:
+        """Return the cells of one column as little-endian integers; ``None`` if a cell is longer than 8 bytes."""
+        starts = self.starts[:, column]
+        sizes = self.ends[:, column] - starts
+        return None if sizes.max() > _WORD else _load_words(self.text, starts, sizes)
+
+    def tails(self, column: int, size: int) -> Bytes | None:
+        """Return the last ``size`` bytes of each cell as a row; a shorter cell is preceded by the bytes before it."""
+        starts = self.ends[:, column] - size
+        if starts[0] < 0:
+            return None
+        return np.ndarray(len(self.text) - size + 1, f"V{size}", self.text, strides=(1,))[starts].view((np.uint8, size))
+
+    def changes(self, column: int) -> Bools:
+        """Return where a cell differs from that of the previous line; the first line does, very long cells may."""
+        changed = np.ones(len(self), dtype=np.bool_)
+        starts = self.starts[:, column]
+        sizes = self.ends[:, column] - starts
+        longest = int(sizes.max())
+        if longest <= _MAX_FAST_BYTES:
+            changed[1:] = sizes[1:] != sizes[:-1]
+            for place in range(0, longest, _WORD):
+                word = _load_words(self.text, starts + place, sizes - place)
+                changed[1:] |= word[1:] != word[:-1]
+        return changed
+
+
+class TextColumn:
+    """One column of all lines, as cells of its blocks."""
+
+    def __init__(self, parts: Sequence[CellBytes]) -> None:
+        self._parts = parts
+
+    def texts(self, order: Ints | None = None) -> list[str]:
+        """Return the cells as strings, in the order of the lines or in another.
+
+        Strings that are used in sequence should be created in sequence, so that they are adjacent in memory.
+        """
+        found: list[str] = []
+        for part in self._parts if order is None else self._reorder(order):
+            found += part.joined.decode().split("\n")
+            found.pop()
+        return found
+
+    def _reorder(self, order: Ints) -> Iterator[CellBytes]:
+        text = np.frombuffer(b"".join([*(part.joined for part in self._parts), bytes(_MAX_FAST_BYTES)]), dtype=np.uint8)
+        sizes = np.concatenate([part.sizes for part in self._parts])
+        starts = np.cumsum(sizes) - sizes
+        lines = max(_BLOCK_BYTES * len(sizes) // len(text), 1)  # copied at a time
+        for first in range(0, len(order), lines):
+            chosen = order[first : first + lines]
+            yield CellBytes(_gather(text, starts[chosen], sizes[chosen]).tobytes(), sizes[chosen])
+
+
+def iter_blocks(data: bytes, columns: int, *, more: bool = False) -> Iterator[LineBlock | None]:
+    """Yield the lines of ``data`` in blocks, if each has this number of ``columns`` (or ``more``, which are ignored).
+
+    ``None`` ends the iteration at an irregular line, or at a control character that ``bytes.split`` must handle.
+    """
+    whole = np.frombuffer(data, dtype=np.uint8)
+    start = 0
+    space = np.empty(0, dtype=np.uint8)
+    while start < len(data):
+        stop = _end_of_block(data, start)
+        size = stop - start
+        if len(space) < size + 2 + _MAX_FAST_BYTES:
+            space = np.zeros(size + 2 + _MAX_FAST_BYTES, dtype=np.uint8)
+        # A newline on both sides, so that every cell is surrounded by white space.
+        space[0] = space[size + 1] = _NEWLINE
+        space[1 : size + 1] = whole[start:stop]
+        found = _split_cells(space[: size + 1 + (data[stop - 1] != _NEWLINE)], columns, more)
+        if found is None:
+            yield None
+            return
+        if len(found[0]):
+            yield LineBlock(space, *found)
+        start = stop
+
+
+def _load_words(text: Bytes, starts: Ints, sizes: Ints) -> Words:
+    """Return the first bytes from each start, up to 8 and up to these sizes, as little-endian integers."""
+    words: Words = np.ndarray(len(text) - _WORD + 1, "<u8", text, strides=(1,))
+    # For a start near the end, no byte counts.
+    found: Words = words[np.minimum(starts, len(words) - 1)] & _BYTE_MASKS[np.clip(sizes, 0, _WORD)]
+    return found
+
+
+def _gather(text: Bytes, starts: Ints, sizes: Ints) -> Bytes:
+    """Return the concatenated pieces of ``text`` with these starts and sizes."""
+    longest = int(sizes.max())
+    if longest > _MAX_FAST_BYTES:
+        offsets = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+        return text[offsets + np.arange(len(offsets))]
+    # Copy the same number of bytes from every start as one item, then drop the surplus bytes.
+    item = f"V{longest}"
+    padded = np.ndarray(len(text) - longest + 1, item, text, strides=(1,))[starts].view(np.uint8)
+    if sizes.min() == longest:
+        return padded
+    kept = np.tri(longest + 1, longest, -1, dtype=np.bool_).view(item)[:, 0][sizes].view(np.bool_)
+    return padded[kept]
+
+
+def _end_of_block(data: bytes, start: int) -> int:
+    if len(data) - start <= _BLOCK_BYTES:
+        return len(data)
+    stop = data.rfind(b"\n", start, start + _BLOCK_BYTES)
+    if stop < 0:  # a line longer than a block
+        stop = data.find(b"\n", start + _BLOCK_BYTES)
+    return len(data) if stop < 0 else stop + 1
+
+
+def _split_cells(text: Bytes, columns: int, more: bool) -> tuple[Ints, Ints] | None:
+    """Return starts and ends of the cells of each line; ``None`` if the lines are not regular."""
+    white = np.flatnonzero(text <= _SPACE)
+    kinds = text[white]
+    newline = kinds == _NEWLINE
+    usual = np.count_nonzero(newline) + np.count_nonzero(kinds == _SPACE)
+    if usual < len(kinds) and ((kinds < 9) | ((kinds > 13) & (kinds != _SPACE))).any():
+        return None  # bytes.split splits at 9 to 13 and 32; other control characters are part of a cell
+    apart = np.diff(white) > 1
+    if apart.all():
+        starts, ends = white[:-1] + 1, white[1:]
+    else:
+        starts, ends = white[:-1][apart] + 1, white[1:][apart]
+        newline = np.logical_or.reduceat(newline, np.concatenate(([0], np.flatnonzero(apart) + 1)))
+    lines = np.flatnonzero(newline)  # each white space with a newline, by the number of the next cell
+    widths = np.diff(lines)
+    if not len(widths):
+        return starts.reshape(0, columns), ends.reshape(0, columns)
+    fewest, most = int(widths.min()), int(widths.max())
+    if fewest < columns or (most > columns and not more):
+        return None
+    if fewest == most:
+        return starts.reshape(-1, most), ends.reshape(-1, most)
+    cells = lines[:-1, np.newaxis] + np.arange(columns)
+    return starts[cells], ends[cells]
+
+
+# --- the lines of a TREC file as columns, and their conversion to rankings and judged levels by query ----------------
+
+Floats = npt.NDArray[np.float64]
+ValuesT = TypeVar("ValuesT")
+
+
+class DocIds(Protocol):
+    """The document ids of all lines, converted to strings on demand."""
+
+    def texts(self, order: Ints | None = None) -> list[str]:
+        """Return the ids in the order of the lines, or in another."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TrecLines(Generic[ValuesT]):
+    """The lines of a file in their order, and the ids of their queries by first occurrence."""
+
+    queries: list[str]
+    rows: Ints
+    """The query of each line, as an index in ``queries``."""
+    docs: DocIds
+    values: ValuesT
+    """The score or level of each line."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineOrder:
+    """The order of the lines of a run: by query, then by score descending."""
+
+    lines: Ints | None
+    """The line at each position; ``None`` if the lines are already in order."""
+    counts: Ints
+    """The number of lines of each query."""
+    starts: Ints
+    """The position of the first line of each query."""
+    ties: tuple[Ints, Ints]
+    """The ranges of equal scores within a query: first positions, and positions after the last."""
+
+    def lines_at(self, positions: Ints) -> Ints:
+        """Return the lines at some positions."""
+        return positions if self.lines is None else self.lines[positions]
+
+
+def sort_lines(lines: TrecLines[Floats]) -> LineOrder:
+    """Return the order of the lines of a run, except within ties. No score is NaN."""
+    rows, scores = lines.rows, lines.values
+    counts = np.bincount(rows, minlength=len(lines.queries))
+    ends = np.cumsum(counts)
+    order = None
+    same = rows[1:] == rows[:-1]
+    if (rows[1:] < rows[:-1]).any() or _has_increase(scores, same):
+        same = np.ones(len(same), dtype=np.bool_)
+        same[ends[:-1] - 1] = False
+        order = _order_by_rounded(rows, len(lines.queries), scores)
+        if _has_increase(scores[order], same):
+            order = _stable_order(rows, len(lines.queries), np.argsort(-scores))
+        scores = scores[order]
+    return LineOrder(order, counts, ends - counts, _tie_ranges(np.flatnonzero(same & (scores[1:] == scores[:-1]))))
+
+
+def _has_increase(scores: Floats, same: Bools) -> bool:
+    """Whether a score is above the previous one of its query."""
+    return bool((same & (scores[1:] > scores[:-1])).any())
+
+
+def _order_by_rounded(rows: Ints, queries: int, scores: Floats) -> Ints:
+    """Sort the lines by query and score descending, with scores rounded to the remaining bits."""
+    # Query, score and line in one integer: NumPy sorts integers many times faster than it computes argsort.
+    line_bits = (len(rows) - 1).bit_length()
+    score_bits = max(64 - line_bits - (queries - 1).bit_length(), 0)
+    below = _steps_below_best(scores)
+    below >>= np.uint64(max(int(below.max()).bit_length() - score_bits, 0))
+    below <<= np.uint64(line_bits)
+    below |= rows.view(np.uint64) << np.uint64(line_bits + score_bits)
+    below |= np.arange(len(rows), dtype=np.uint64)
+    below.sort()
+    below &= np.uint64((1 << line_bits) - 1)
+    return below.view(np.int64)
+
+
+def _steps_below_best(scores: Floats) -> npt.NDArray[np.uint64]:
+    """Return the number of floats between each score and the highest."""
+    bits = scores.view(np.int64)
+    rising = bits ^ ((bits >> 63) & np.int64(2**63 - 1))  # the bits of negative numbers are in reverse order
+    below: npt.NDArray[np.uint64] = rising.max().view(np.uint64) - rising.view(np.uint64)
+    return below
+
+
+def _tie_ranges(tied: Ints) -> tuple[Ints, Ints]:
+    """Return starts and ends of ranges of ties; ``tied`` are the positions that tie with the next."""
+    if not len(tied):
+        return tied, tied
+    breaks = np.flatnonzero(np.diff(tied) > 1)
+    return tied[np.concatenate(([0], breaks + 1))], tied[np.concatenate((breaks, [len(tied) - 1]))] + 2
+
+
+def rankings(lines: TrecLines[Floats]) -> dict[str, list[str]]:
+    """Return documents by query, best first: by score descending, ties by id descending. No score is NaN."""
+    order = sort_lines(lines)
+    docs = _sort_ties(lines.docs, order)
+    bounds = [*order.starts.tolist(), len(docs)]
+    return {query: docs[start:stop] for query, (start, stop) in zip(lines.queries, pairwise(bounds), strict=True)}
+
+
+def judgements(lines: TrecLines[list[int]]) -> dict[str, dict[str, int]]:
+    """Return levels by query and document, in file order. Of several levels for one document the highest counts."""
+    rows, levels = lines.rows, lines.values
+    order = None
+    if not (rows[1:] >= rows[:-1]).all():
+        order = _stable_order(rows, len(lines.queries), np.arange(len(rows)))
+        levels = [levels[line] for line in order.tolist()]
+    docs = lines.docs.texts(order)
+    pairs = zip(docs, levels, strict=True)
+    judged = [dict(islice(pairs, count)) for count in np.bincount(rows, minlength=len(lines.queries)).tolist()]
+    if sum(map(len, judged)) < len(docs):
+        _keep_highest_level(judged, np.sort(rows).tolist(), docs, levels)
+    return dict(zip(lines.queries, judged, strict=True))
+
+
+def _keep_highest_level(judged: list[dict[str, int]], rows: list[int], docs: list[str], levels: list[int]) -> None:
+    for row, doc, level in zip(rows, docs, levels, strict=True):
+        if judged[row][doc] < level:
+            judged[row][doc] = level
+
+
+def _stable_order(rows: Ints, queries: int, order: Ints) -> Ints:
+    """Sort ``order`` by row, stable within each row."""
+    # NumPy uses radix sort for 16-bit integers, many times faster than for longer ones; least significant digits first.
+    for shift in range(0, max(queries - 1, 1).bit_length(), 16):
+        digits = (rows >> shift).astype(np.uint16)
+        order = order[np.argsort(digits[order], kind="stable")]
+    return order
+
+
+def _sort_ties(docs: DocIds, order: LineOrder) -> list[str]:
+    """Return the ids in that order, each range of ties by id descending."""
+    texts = docs.texts(order.lines)
+    starts, stops = order.ties
+    # Strings compare by code points, which is the order of their UTF-8 bytes and of strcmp in trec_eval.
+    pairs = stops - starts == 2  # most ties are pairs, for which swapping is several times faster than sorting
+    for position in starts[pairs].tolist():
+        first, second = texts[position], texts[position + 1]
+        if first < second:
+            texts[position], texts[position + 1] = second, first
+    for start, stop in zip(starts[~pairs].tolist(), stops[~pairs].tolist(), strict=True):
+        texts[start:stop] = sorted(texts[start:stop], reverse=True)
+    return texts
+
+
+# --- reader of TREC lines without Arrow: NumPy finds the columns, and parses scores of the same format ---------------
+
+_CACHE_BITS = 16
+_HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, as Knuth hashes
+
+
+def run_lines(data: bytes) -> TrecLines[Floats] | None:
+    """Read the lines of a run; ``None`` if there are none or the plain reader must handle them."""
+    queries = _QueryNumbering()
+    rows: list[Ints] = []
+    docs: list[CellBytes] = []
+    scores: list[Floats] = []
+    for block in iter_blocks(data, 6, more=True):
+        values = None if block is None else _read_scores(block)
+        if block is None or values is None:
+            return None
+        rows.append(queries.rows(block))
+        docs.append(block.cells(2))
+        scores.append(values)
+    return TrecLines(queries.names(), np.concatenate(rows), TextColumn(docs), np.concatenate(scores)) if rows else None
+
+
+def qrels_lines(data: bytes) -> TrecLines[list[int]] | None:
+    """Read the lines of qrels; ``None`` if there are none or the plain reader must handle them."""
+    queries = _QueryNumbering()
+    known = _LevelCache()
+    rows: list[Ints] = []
+    docs: list[CellBytes] = []
+    levels: list[int] = []
+    for block in iter_blocks(data, 4):
+        if block is None:
+            return None
+        try:
+            levels += map(known.__getitem__, block.cells(3).joined.split())
+        except ValueError:
+            return None
+        rows.append(queries.rows(block))
+        docs.append(block.cells(2))
+    return TrecLines(queries.names(), np.concatenate(rows), TextColumn(docs), levels) if rows else None
+
+
+def parse_level(text: bytes) -> int:
+    """Parse a level; anything but an integer is a ``ValueError``."""
+    if b"_" in text:  # Python accepts 1_000 as a number
+        raise ValueError
+    return int(text)
+
+
+class _LevelCache(dict[bytes, int]):
+    """A cache of parsed levels: there are few distinct levels and many lines."""
+
+    def __missing__(self, text: bytes) -> int:
+        level = self[text] = parse_level(text)
+        return level
+
+
+class _QueryNumbering:
+    """Numbers queries by first occurrence."""
+
+    def __init__(self) -> None:
+        # Keys are the bytes of the ids as an integer: ids contain no zero byte, so they are unique.
+        self._numbers: defaultdict[int, int] = defaultdict(count().__next__)
+        self._cached_words = np.zeros(1 << _CACHE_BITS, dtype=np.uint64)
+        self._cached_numbers = np.zeros(1 << _CACHE_BITS, dtype=np.int64)
+
+    def names(self) -> list[str]:
+        return [word.to_bytes((word.bit_length() + 7) // 8, "little").decode() for word in self._numbers]
+
+    def rows(self, block: LineBlock) -> Ints:
+        """Return the number of the query of each line."""
+        words = block.words(0)
+        if words is None:
+            changed = block.changes(0)
+            cells = block.cells(0, only=changed).joined.split()
+            numbers = self._look_up([int.from_bytes(cell, "little") for cell in cells])
+        else:
+            changed = np.concatenate(([True], words[1:] != words[:-1]))
+            numbers = self._look_up_cached(words[changed])
+        return np.repeat(numbers, np.diff(np.flatnonzero(changed), append=len(block)))
+
+    def _look_up_cached(self, words: Words) -> Ints:
+        # Each word has one slot in the cache, by the upper bits of a multiplicative hash.
+        places = ((words * _HASH_FACTOR) >> np.uint64(64 - _CACHE_BITS)).astype(np.int64)
+        numbers = self._cached_numbers[places]
+        missed = np.flatnonzero(self._cached_words[places] != words)
+        if len(missed):
+            numbers[missed] = self._look_up(words[missed].tolist())
+            self._cached_words[places[missed]] = words[
+                missed
+            ]  # the last of several words for one slot wins, in both arrays
+            self._cached_numbers[places[missed]] = numbers[missed]
+        return numbers
+
+    def _look_up(self, words: list[int]) -> Ints:
+        return np.fromiter(map(self._numbers.__getitem__, words), np.int64, len(words))
+
+
+_JSON_NUMBERS = msgspec.json.Decoder(list[float])
+_SCORE_COLUMN = 4  # its column
+_MINUS, _POINT, _ZERO = b"-.0"
+_EXACT_DIGITS = 15  # this many digits are exact in a double
+
+
+def _read_scores(block: LineBlock) -> Floats | None:
+    """Return the scores as ``float`` parses them; ``None`` if one is not a number."""
+    values = _read_aligned_scores(block)
+    if values is not None:
+        return values
+    cells = block.cells(_SCORE_COLUMN, b",").joined[:-1]
+    try:
+        # Nearly all scores are valid JSON numbers, which msgspec parses several times faster than float().
+        scores = _JSON_NUMBERS.decode(b"[%b]" % cells)
+    except msgspec.DecodeError:
+        if b"_" in cells:
+            return None
+        try:
+            scores = list(map(float, cells.split(b",")))
+        except ValueError:
+            return None
+    values = np.fromiter(scores, np.float64, len(scores))
+    if len(values) != len(block) or np.isnan(values).any():  # more numbers than cells: a cell contains a comma
+        return None
+    return values
+
+
+def _read_aligned_scores(block: LineBlock) -> Floats | None:
+    """Return the scores if all have the same number of decimals and few digits: digits are parsed column by column."""
+    text, starts, ends = block.text, block.starts[:, _SCORE_COLUMN], block.ends[:, _SCORE_COLUMN]
+    negative = text[starts] == _MINUS
+    sizes = ends - starts - negative
+    longest, shortest = int(sizes.max()), int(sizes.min())
+    _, point, fraction = text[starts[0] : ends[0]].tobytes().partition(b".")
+    if shortest < max(len(fraction), 1) + len(point) or longest > _EXACT_DIGITS + len(point):
+        return None
+    if point and (text[ends - 1 - len(fraction)] != _POINT).any():
+        return None
+    digits = block.tails(_SCORE_COLUMN, longest)
+    if digits is None:
+        return None
+    digits -= _ZERO
+    places = list(range(longest))
+    if point:
+        digits[:, places.pop(-1 - len(fraction))] = 0
+    if shortest < longest:
+        digits *= np.tri(longest + 1, longest, -1, dtype=np.uint8)[:, ::-1][sizes]  # bytes before a score become 0
+    if digits.max() > 9:
+        return None
+    values = np.zeros(len(block))
+    for place in places:
+        values *= 10.0
+        values += digits[:, place]
+    # Both are exact integers, so their quotient is the nearest double, as float() gives.
+    values /= float(10 ** len(fraction))
+    return np.negative(values, out=values, where=negative)

@@ -1,1 +1,0 @@
-"""Parts of reading TREC files: two readers, columnar parsing, rankings, gold matching."""

@@ -1,0 +1,260 @@
+"""Requests that extract or judge: claims of a text, questions from an answer, usefulness of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import BadValueError, JudgeError
+from .critic import Critic, JudgeClient, Judgement, JudgeRequest
+from .prompting import Frames, Prompt, built_in_prompt
+from .ratings import Scale, gather_all, returns_number_only
+
+_FORM = 'Reply with one JSON object and nothing else: {"claims": ["<claim>", ...]}'
+_SCHEMA = {
+    "type": "object",
+    "properties": {"claims": {"type": "array", "items": {"type": "string"}}},
+    "required": ["claims"],
+    "additionalProperties": False,
+}
+
+
+def require_extractor(critic: Critic, metric: str) -> None:
+    """Raise unless a critic can list claims; one that replies with a bare number cannot."""
+    require_structured_critic(
+        critic, metric, "claims", ", or set 'claims: sentences', which treats each sentence as a claim"
+    )
+
+
+def require_structured_critic(critic: Critic, metric: str, what: str, otherwise: str = "") -> None:
+    """Raise unless a critic can reply with a list."""
+    if returns_number_only(critic):
+        raise BadValueError(
+            f"metric '{metric}' needs a critic that lists {what}, and this one replies with a number only: use a "
+            f"StructuredCritic such as OpenAICritic{otherwise}"
+        )
+
+
+async def extract_claims(
+    judge: JudgeClient,
+    critic: Critic,
+    text: str,
+    *,
+    question: Frames,
+    metric: str,
+    sample_id: str,
+    repeat: int = 0,
+    prompt: Prompt | None = None,
+    source_name: str = "",
+) -> list[str]:
+    """The distinct claims of a text, in order; none if it claims nothing.
+
+    ``JudgeError`` if the reply is not a list. No call is made for an empty text. Metrics that share a
+    ``SharedJudging`` decompose each text once. ``source_name`` names the text where judgements are shown.
+    """
+    if not text.strip():
+        return []
+    require_extractor(critic, metric)
+    prompt_used = prompt or built_in_prompt("claims")
+    system, user_message = prompt_used.render(words={"form": _FORM}, question=question, text=text)
+    request = JudgeRequest(
+        prompt=user_message,
+        system=system,
+        schema=_SCHEMA,
+        prompt_id=prompt_used.id,
+        repeat=repeat,
+        metric=metric,
+        sample_id=sample_id,
+        metadata={"metric": metric, "sample_id": sample_id},
+        about={"of": source_name},
+    )
+    answer = await judge.ask(critic, request)
+    claims = answer.answer.get("claims")
+    if not isinstance(claims, (list, tuple)) or not all(isinstance(one, str) for one in claims):
+        raise JudgeError(
+            "unparseable", f"the judge gave {claims!r:.80} where a list of claims was asked for", raw=answer.raw
+        )
+    return list(dict.fromkeys(one.strip() for one in claims if one.strip()))
+
+
+# --- generate questions from an answer alone, to compare them with the original question -----------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedQuestions:
+    """Questions that a judge generated from an answer."""
+
+    questions: tuple[str, ...]
+    noncommittal: bool
+    """Whether the answer is evasive, or states that it does not know."""
+
+
+async def generate_questions(
+    judge: JudgeClient,
+    critic: Critic,
+    answer: str,
+    *,
+    count: int,
+    prompt: Prompt,
+    metric: str,
+    sample_id: str,
+    repeat: int = 0,
+) -> GeneratedQuestions:
+    """Generate exactly ``count`` questions; any other number is a failed judgement."""
+    form = (
+        f'Reply with one JSON object and nothing else: {{"noncommittal": true or false, "questions": ["<question>", '
+        f"...]}}, with {count} question{'s' if count > 1 else ''}."
+    )
+    questions = {"type": "array", "items": {"type": "string"}, "minItems": count, "maxItems": count}
+    system, text = prompt.render(words={"form": form}, answer=answer)
+    request = JudgeRequest(
+        prompt=text,
+        system=system,
+        schema={
+            "type": "object",
+            "properties": {"noncommittal": {"type": "boolean"}, "questions": questions},
+            "required": ["noncommittal", "questions"],
+            "additionalProperties": False,
+        },
+        prompt_id=prompt.id,
+        repeat=repeat,
+        metric=metric,
+        sample_id=sample_id,
+        metadata={"metric": metric, "sample_id": sample_id},
+    )
+    judgement = await judge.ask(critic, request)
+    generated, evades = judgement.answer.get("questions"), judgement.answer.get("noncommittal")
+    fits = isinstance(generated, (list, tuple)) and all(isinstance(one, str) and one.strip() for one in generated)
+    if not isinstance(generated, (list, tuple)) or not fits or len(generated) != count or not isinstance(evades, bool):
+        message = f"the judge gave {generated!r:.80} where {count} questions were asked for"
+        if not isinstance(evades, bool):
+            message = f"the judge gave {evades!r:.80} where true or false was asked for"
+        raise JudgeError("unparseable", message, raw=judgement.raw)
+    return GeneratedQuestions(tuple(one.strip() for one in generated), evades)
+
+
+# --- judgements about retrieved documents: whether one is useful, and which of its sentences are needed --------------
+
+SENTENCES_PER_REQUEST = 60
+"""Sentences in one request."""
+_SCALE = Scale(0.0, 1.0)
+_OBJECT_FORM = 'Reply with one JSON object and nothing else: {"why": "<why, in one sentence>", "useful": "yes" or "no"}'
+_OBJECT_SCHEMA = {
+    "type": "object",
+    "properties": {"why": {"type": "string"}, "useful": {"type": "string", "enum": ["yes", "no"]}},
+    "required": ["why", "useful"],
+    "additionalProperties": False,
+}
+_BARE_FORM = "Reply with a number alone: 1 if it is useful, 0 if it is not."
+_BARE_SCHEMA = {
+    "type": "object",
+    "properties": {"score": _SCALE.schema},
+    "required": ["score"],
+    "additionalProperties": False,
+}
+_SENTENCES_FORM = (
+    'Reply with one JSON object and nothing else: {"needed": [<number>, ...]}, with the number of every sentence '
+    "that is needed, or an empty list."
+)
+
+
+async def judge_usefulness(
+    judge: JudgeClient,
+    critic: Critic,
+    document: str,
+    *,
+    question: Frames,
+    answer: str,
+    prompt: Prompt,
+    metric: str,
+    sample_id: str,
+    repeat: int = 0,
+    source_name: str = "",
+) -> bool:
+    """Whether a document helps to find the answer; one without text does not, and no call is made for it.
+
+    From a critic that replies with a bare number, 1 means yes and 0 no; anything between is a failed judgement.
+    """
+    if not document.strip():
+        return False
+    bare = returns_number_only(critic)
+    words = {"form": _BARE_FORM if bare else _OBJECT_FORM}
+    system, text = prompt.render(words=words, question=question, answer=answer, document=document)
+    request = JudgeRequest(
+        prompt=f"{system}\n\n{text}" if bare else text,
+        system="" if bare else system,
+        schema=_BARE_SCHEMA if bare else _OBJECT_SCHEMA,
+        prompt_id=prompt.id,
+        repeat=repeat,
+        metric=metric,
+        sample_id=sample_id,
+        metadata={"scale": str(_SCALE), "metric": metric, "sample_id": sample_id},
+        about={"of": source_name},
+    )
+    judgement = await judge.ask(critic, request)
+    if bare:
+        value = _SCALE.normalise(judgement.answer.get("score"))
+        if value not in (0.0, 1.0):
+            raise JudgeError("unparseable", f"the judge gave {value!r} where 1 for yes or 0 for no was asked for")
+        return value == 1.0
+    word = judgement.answer.get("useful")
+    folded = word.strip().lower() if isinstance(word, str) else ""
+    if folded not in ("yes", "no"):
+        raise JudgeError("unparseable", f"the judge gave {word!r:.80} where yes or no was asked for", raw=judgement.raw)
+    return folded == "yes"
+
+
+async def judge_needed_sentences(
+    judge: JudgeClient,
+    critic: Critic,
+    sentences: Sequence[str],
+    *,
+    question: Frames,
+    prompt: Prompt,
+    metric: str,
+    sample_id: str,
+    repeat: int = 0,
+    source_name: str = "",
+) -> list[bool]:
+    """Which sentences of a document are needed to answer a question, by a critic that replies with objects."""
+    size = SENTENCES_PER_REQUEST
+    parts = [sentences[start : start + size] for start in range(0, len(sentences), size)]
+
+    def request(part: Sequence[str]) -> JudgeRequest:
+        numbered = {f"sentence {number}": one for number, one in enumerate(part, 1)}
+        system, text = prompt.render(words={"form": _SENTENCES_FORM}, question=question, sentences=numbered)
+        return JudgeRequest(
+            prompt=text,
+            system=system,
+            schema=_sentences_schema(len(part)),
+            prompt_id=prompt.id,
+            repeat=repeat,
+            metric=metric,
+            sample_id=sample_id,
+            metadata={"metric": metric, "sample_id": sample_id},
+            about={"of": source_name, "sentences": list(part)},
+        )
+
+    answers = await gather_all(judge.ask(critic, request(part)) for part in parts)
+    return [one for part, judgement in zip(parts, answers, strict=True) for one in _needed_flags(judgement, len(part))]
+
+
+def _sentences_schema(count: int) -> dict[str, object]:
+    numbers = {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": count}}
+    return {
+        "type": "object",
+        "properties": {"needed": numbers},
+        "required": ["needed"],
+        "additionalProperties": False,
+    }
+
+
+def _needed_flags(judgement: Judgement, count: int) -> list[bool]:
+    numbers = judgement.answer.get("needed")
+    is_valid = isinstance(numbers, (list, tuple)) and all(
+        isinstance(one, int) and not isinstance(one, bool) and 1 <= one <= count for one in numbers
+    )
+    if not isinstance(numbers, (list, tuple)) or not is_valid:
+        message = f"the judge gave {numbers!r:.80} where numbers of {count} sentences were asked for"
+        raise JudgeError("unparseable", message, raw=judgement.raw)
+    return [number in numbers for number in range(1, count + 1)]

@@ -1,0 +1,118 @@
+"""Metrics that call a judge: an asynchronous base class, and its synchronous view for the engine."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Iterator
+from typing import ClassVar
+
+from ..core.batch import Batch
+from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
+from ..core.metrics_base import BatchMetric, PerSampleMetric, judged_derivation
+from ..core.scores import Score, Scores
+from ..core.types import EvaluationSample, SystemOutputs
+from ..errors import JudgeError
+from .critic import JudgeClient
+
+
+class JudgedMetric(PerSampleMetric):
+    """Base class of metrics scored by a judge: implement ``ascore_one``, or ``ascore`` for a whole batch.
+
+    ``judge.ask(critic, request)`` returns a judgement; an exception is a failed measurement of that sample. What
+    several metrics need from the judge, such as the claims of an answer, belongs into ``batch.afeature``.
+    """
+
+    calls_judge: ClassVar[bool] = True
+    suggested: ClassVar[bool] = False  # it costs money and needs a critic
+    prompt_names: ClassVar[tuple[str, ...]] = ()
+    """Names of the default prompts, for the reference page."""
+    asks_follow_ups: bool = False
+    """Whether further requests depend on replies: a preview can count only the first ones."""
+
+    async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
+        """One outcome per sample, all requested at once; the session limits concurrency."""
+        waiting = [
+            self._ascore_checked(batch, sample, output, judge, answered=answered)
+            for sample, output, answered in self.rows(batch)
+        ]
+        return Scores.from_list(await asyncio.gather(*waiting))
+
+    @abstractmethod
+    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
+        """The outcome of one sample."""
+
+    def score(self, batch: Batch) -> Scores:
+        """The outcomes that ``judge_batch`` prepared; otherwise calls the judge now, in a new session."""
+        outcome: Scores | BaseException | None = batch.known(_key(self))
+        if outcome is None:
+            outcome = _score_now(self, batch)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
+        """The stored judgements; no judge is called."""
+        return judged_derivation(sample, output, around)
+
+    async def _ascore_checked(
+        self, batch: Batch, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient, *, answered: bool
+    ) -> Score:
+        skipped = self.precheck(sample, output, answered=answered)
+        if skipped is not None:
+            return skipped
+        try:
+            return self.check_score(await self.ascore_one(sample, output, judge))
+        except JudgeError as error:
+            # By reason alone: messages differ from sample to sample, and each warning is emitted once.
+            batch.note(f"metric '{self.name}': the judge gave no judgement ({error.reason})", sample.sample_id)
+            return Score.fail(error.reason)
+        except Exception as error:
+            return self.on_exception(batch, sample, error)
+
+
+def _key(metric: JudgedMetric) -> Hashable:
+    return "judged", metric, metric.active_conventions
+
+
+def _score_now(metric: JudgedMetric, batch: Batch) -> Scores:
+    from .session import JudgeSession, LoopThread
+
+    async def ask() -> Scores:
+        async with JudgeSession() as judge:
+            return await metric.ascore(batch, judge)
+
+    with LoopThread() as loop:
+        return loop.run(ask())
+
+
+def judged_parts(metric: BatchMetric) -> Iterator[JudgedMetric]:
+    """The metrics that call a judge, among this one and its inner metrics."""
+    if isinstance(metric, JudgedMetric):
+        yield metric
+    for part in metric.inner_metrics():
+        yield from judged_parts(part)
+
+
+def pairs_in_worker(metric: BatchMetric) -> bool:
+    """Whether the worker can pair samples, given a batch that includes the parents of its variants.
+
+    Not for metrics with a judge: it would be called for a parent once for every batch that includes it.
+    """
+    return metric.needs_parents_only and not any(judged_parts(metric))
+
+
+async def judge_batch(batch: Batch, metrics: Iterable[JudgedMetric], judge: JudgeClient) -> None:
+    """Compute the outcomes of a batch for all these metrics concurrently; their ``score`` returns them."""
+
+    async def ask(metric: JudgedMetric) -> None:
+        outcome: Scores | BaseException
+        try:
+            outcome = await metric.ascore(batch, judge)
+        except Exception as error:  # raised by ``score``, where the engine handles it
+            outcome = error
+        batch.feature(_key(metric), lambda _: outcome)
+
+    await asyncio.gather(*(ask(metric) for metric in dict.fromkeys(metrics)))

@@ -1,0 +1,202 @@
+"""NLI functions and models that take the place of a judge: the probability that a premise entails a statement."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from ..core.conventions import function_name
+from ..errors import BadTypeError, BadValueError, JudgeError, did_you_mean
+from ..features.embeddings import InferenceFailure
+from ..models.embedders import PairModel, entailment_index
+from ..models.loading import Device, Precision
+from ..net.retry import is_transient
+from ..runtime.processes import DaemonThreadPool
+
+# A batch scores all its samples at once: without a limit there would be a thread for each.
+_FUNCTION_POOL = DaemonThreadPool(16)
+_MODEL_POOL = DaemonThreadPool(1)
+"""One thread: a single model call already uses the whole machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntailmentScore:
+    """The probability that the evidence entails a statement."""
+
+    probability: float
+    cut: bool = False
+    """Whether the texts were truncated to the model's input length."""
+
+
+def require_threshold(threshold: object) -> None:
+    """Raise unless the threshold is a number in (0, 1]."""
+    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not 0 < threshold <= 1:
+        raise BadValueError(f"threshold must be a number > 0 and <= 1, not {threshold!r}")
+
+
+@dataclass(frozen=True)
+class EntailmentFunction:
+    """An NLI function ``(premise, hypothesis) -> float | bool``, plain or async, and its decision threshold.
+
+    The premise is all evidence as one string. The function may be called from several threads at once. An exception is
+    a failed measurement, and so is a number outside [0, 1].
+    """
+
+    function: Callable[[str, str], Any]
+    threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise BadTypeError(f"an NLI function must be callable, not {self.function!r:.80}")
+        require_threshold(self.threshold)
+
+    @property
+    def identity(self) -> str:
+        """Shown in signatures: the function, and the threshold if it is not 0.5."""
+        name = function_name(self.function).replace("|", "/")
+        return name if self.threshold == 0.5 else f"{name} from {self.threshold:g}"
+
+    async def score(self, evidence: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
+        """The score of each statement, with all evidence as one premise."""
+        premise = "\n".join(evidence)
+        if inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(
+            getattr(self.function, "__call__", None)  # noqa: B004 -- an object whose call is async
+        ):
+            return [_check_probability(await self._call_async(premise, one)) for one in statements]
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(_FUNCTION_POOL, lambda: [self._call(premise, one) for one in statements])
+        return list(map(_check_probability, found))
+
+    async def _call_async(self, premise: str, statement: str) -> Any:
+        try:
+            return await self.function(premise, statement)
+        except (Exception, SystemExit) as error:
+            raise _as_judge_error(error) from error
+
+    def _call(self, premise: str, statement: str) -> Any:
+        try:
+            return self.function(premise, statement)
+        except (Exception, SystemExit) as error:  # a SystemExit here would stop the event loop
+            raise _as_judge_error(error) from error
+
+
+def _as_judge_error(error: Exception | SystemExit) -> JudgeError:
+    if isinstance(error, JudgeError):
+        return error
+    return JudgeError("critic_raised", f"{type(error).__name__}: {error}"[:1000], retry=is_transient(error))
+
+
+def _check_probability(value: Any) -> EntailmentScore:
+    """The result of an NLI function, checked to be a probability."""
+    try:
+        probability = math.nan if isinstance(value, (str, bytes)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        probability = math.nan
+    if not math.isfinite(probability):
+        raise JudgeError("unparseable", f"the function of entailment gave {value!r:.80}, not a number")
+    if not 0 <= probability <= 1:
+        raise JudgeError("out_of_range", f"the function of entailment gave {value!r:.80}, not between 0 and 1")
+    return EntailmentScore(probability)
+
+
+@dataclass(frozen=True)
+class NliModel:
+    """An NLI model, by the path of its folder or its hub name; nothing is downloaded unless allowed.
+
+    With ``evidence="joined"`` all evidence is one premise, which may exceed the model's input length; with ``each`` a
+    statement gets the highest score over the evidence texts. A plan writes ``{nli: PATH}``, or
+    ``{nli: {model: PATH, threshold: 0.7}}``.
+    """
+
+    model: str
+    threshold: float = field(default=0.5, kw_only=True)
+    evidence: Literal["joined", "each"] = field(default="joined", kw_only=True)
+    entailment_label: str | None = field(default=None, kw_only=True)
+    device: Device = field(default="auto", kw_only=True)
+    precision: Precision = field(default="float32", kw_only=True)
+    batch_size: int | None = field(default=None, kw_only=True, compare=False)
+    revision: str | None = field(default=None, kw_only=True)
+    allow_download: bool = field(default=False, kw_only=True, compare=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.model, os.PathLike):
+            object.__setattr__(self, "model", os.fspath(self.model))
+        require_threshold(self.threshold)
+        if self.evidence not in ("joined", "each"):
+            raise BadValueError(f"evidence must be one of joined, each; not {self.evidence!r}")
+        _ = self.pair_model  # raises for invalid options
+
+    @classmethod
+    def of(cls, options: object) -> NliModel:
+        """The model that a plan describes under ``nli:``."""
+        if isinstance(options, (str, os.PathLike)):
+            return cls(os.fspath(options))
+        if not isinstance(options, Mapping):
+            raise BadTypeError(
+                f"nli: takes the path of a model, or options such as {{model: PATH}}, not {options!r:.80}"
+            )
+        known = cls.__dataclass_fields__
+        for name in options:
+            if name not in known:
+                options_hint = f"; its options are {', '.join(known)}"
+                raise BadValueError(
+                    f"nli: has no option {name!r}{did_you_mean(str(name), known, otherwise=options_hint)}"
+                )
+        if "model" not in options:
+            raise BadValueError("nli: needs its option 'model'")
+        return cls(**options)
+
+    @property
+    def pair_model(self) -> PairModel:
+        """The classifier of text pairs."""
+        return PairModel.of(self)
+
+    @property
+    def identity(self) -> str:
+        """Shown in signatures: the model and the options that are not defaults."""
+        parts = ["nli", *self.pair_model.source.signature_options().values()]
+        parts += [] if self.threshold == 0.5 else [f"from {self.threshold:g}"]
+        parts += [] if self.evidence == "joined" else [self.evidence]
+        parts += [] if self.entailment_label is None else [f"label={self.entailment_label}"]
+        return " ".join(parts).replace("|", "/")
+
+    def spec(self) -> dict[str, Any]:
+        """The description in a plan."""
+        fields = type(self).__dataclass_fields__
+        given = {name: getattr(self, name) for name, one in fields.items() if getattr(self, name) != one.default}
+        return {"nli": self.model if set(given) == {"model"} else given}
+
+    def require_ready(self) -> None:
+        """Raise unless the packages and the model are available and it has an entailment label."""
+        entailment_index(self.pair_model.loaded(), self.entailment_label)
+
+    async def score(self, evidence: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
+        """The score of each statement."""
+        premises = ["\n".join(evidence)] if self.evidence == "joined" else list(dict.fromkeys(evidence))
+        return await asyncio.get_running_loop().run_in_executor(_MODEL_POOL, self._score, premises, statements)
+
+    def _score(self, premises: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
+        pairs = [(premise, statement) for statement in statements for premise in premises]
+        label_index = entailment_index(self.pair_model.loaded(), self.entailment_label)
+        logits = self.pair_model.logits(pairs)
+        probabilities, cut = [], []
+        for one in logits:
+            if isinstance(one, InferenceFailure):
+                raise JudgeError(one.reason, one.message)
+            weights = np.exp(one[0] - one[0].max())
+            probabilities.append(float(weights[label_index] / weights.sum()))
+            cut.append(one[1])
+        if any(map(math.isnan, probabilities)):
+            raise JudgeError("not_a_number", f"the model {self.model} gave no number for a pair of texts")
+        width = len(premises)
+        return [
+            EntailmentScore(max(probabilities[start : start + width]), any(cut[start : start + width]))
+            for start in range(0, len(pairs), width)
+        ]

@@ -1,0 +1,682 @@
+"""Critic for OpenAI-compatible chat completion servers: vLLM, Ollama, llama.cpp, hosted services."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ipaddress
+import json
+import math
+import os
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
+from urllib.parse import parse_qsl
+from weakref import WeakKeyDictionary
+
+from ..errors import AueporaWarning, BadTypeError, BadValueError, JudgeError, MissingDependencyError
+from ..net.retry import parse_retry_after
+from ..net.urls import Address, check_headers, parse_address
+from ..runtime.secrets import ELLIPSIS, MIN_SECRET_LENGTH, REDACTED, Secrets
+from .connections import bypasses_proxy, make_http_client
+from .critic import Judgement, JudgeRequest, StructuredCritic, Usage
+from .parse import read_answer, replace_lone_surrogates, shorten
+from .ratings import ExpectedScore, expected_score, parse_logprobs, single_digit_labels
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+# --- checks of the options of an ``OpenAICritic``, before anything is sent -------------------------------------------
+
+_OWN_FIELDS = frozenset({
+    "model", "messages", "temperature", "seed", "max_tokens", "max_completion_tokens", "response_format", "logprobs",
+    "top_logprobs", "stream", "n",
+})  # fmt: skip
+_ENDPOINT = "/chat/completions"
+_PRIVATE_SUFFIXES = (".local", ".localhost", ".internal", ".lan")
+
+
+def require_openai() -> None:
+    """Raise with an install hint unless the SDK is installed; it is imported with the first request."""
+    if find_spec("openai") is None:
+        install = "'auepora-eval[openai]'"
+        raise MissingDependencyError("openai", purpose="a judge behind an endpoint", install=install)
+
+
+def check_address(base_url: object) -> Address:
+    """The base URL of a server; a trailing endpoint path is removed."""
+    if isinstance(base_url, str):
+        before, at, query = base_url.partition("?")
+        base_url = before.rstrip("/").removesuffix(_ENDPOINT) + at + query
+    return parse_address(base_url)
+
+
+def is_private_host(host: str) -> bool:
+    """Whether a host is this machine or in its network, where servers seldom need a key."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host or host.lower().endswith(_PRIVATE_SUFFIXES)
+    return address.is_loopback or address.is_private or address.is_link_local or address.is_unspecified
+
+
+def check_number(name: str, value: object, *, positive: bool = False) -> float | None:
+    """A number >= 0 (> 0 if ``positive``), or ``None``."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise BadValueError(f"{name} must be a number, not {value!r:.80}")
+    if value < 0 or (positive and value == 0):
+        raise BadValueError(f"{name} must be {'above' if positive else 'at least'} 0, not {value!r}")
+    return float(value)
+
+
+def check_integer(name: str, value: object, *, minimum: int) -> int | None:
+    """An integer >= ``minimum``, or ``None``."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < minimum):
+        raise BadValueError(f"{name} must be an integer >= {minimum}, not {value!r:.80}")
+    return value
+
+
+def check_extra_body(extra: object) -> dict[str, Any]:
+    """Additional fields of the request body, checked to be JSON."""
+    if not isinstance(extra, Mapping):
+        raise BadTypeError(f"extra must map names of fields to values, not be a {type(extra).__name__}")
+    for name in extra:
+        if name in _OWN_FIELDS:
+            raise BadValueError(f"extra: '{name}' is an option of its own, or is not for judges; leave it out")
+    try:
+        body: dict[str, Any] = json.loads(json.dumps(dict(extra), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise BadValueError(f"extra is not JSON: {error}") from None
+    return body
+
+
+# --- errors of OpenAI-compatible servers, translated to ``JudgeError`` with a reason and a remedy --------------------
+
+_EXCERPT = 300
+_MASKED_KEY = re.compile(r"\S*\*{3,}\S*")
+"""Services quote the first and last letters of a rejected key."""
+_CONTEXT = re.compile(
+    r"context.?(length|window|size)|exceed.{0,30}context|(prompt|input|message).{0,20}too (long|large)|too many tokens"
+    r"|maximum.{0,40}tokens|reduce the length",
+    re.IGNORECASE,
+)
+_FILTER = re.compile(
+    r"content.?(filter|management|policy)|responsible.?ai|moderation|flagged|safety (system|setting)", re.IGNORECASE
+)
+_MODEL = re.compile(
+    r"model.?not.?found|(invalid|unknown|no such) model|model\b.{0,80}\b(not found|not exist|not available)",
+    re.IGNORECASE,
+)
+_QUOTA = re.compile(r"insufficient.?(quota|balance|credit|funds)|billing|exceeded your current quota", re.IGNORECASE)
+_TRANSIENT_STATUSES = frozenset({408, 409, 425})
+
+
+def missing_key_error(variable: str | None, url: str) -> JudgeError:
+    """The error for a service that needs a key when there is none."""
+    problem = f"the environment variable {variable} is not set" if variable else "api_key_env names no variable"
+    return JudgeError("no_key", f"{problem}, and {url} asks for a key", lasting=True)
+
+
+def status_error(status: int, headers: Mapping[str, str], body: str, *, url: str, variable: str | None) -> JudgeError:
+    """The error for a reply with an error status."""
+    server_message, searchable = extract_error_message(body), _searchable_text(body)
+    message = f"{_status_text(status)}{f': {server_message}' if server_message else ''}"
+    retry_after = _retry_after(headers)
+    if status == 401 or (status == 403 and not _FILTER.search(searchable)):
+        hint = f"; is {variable} the right key for {url}?" if variable else ""
+        return JudgeError("unauthorized", f"{message}{hint}", lasting=True)
+    if status == 402 or (status == 429 and _QUOTA.search(searchable)):
+        return JudgeError("rate_limited", f"{message}; what was paid for is used up", lasting=True)
+    if status == 429:
+        return JudgeError("rate_limited", message, retry=True, retry_after=retry_after)
+    if status == 413 or _CONTEXT.search(searchable):
+        return JudgeError("context_too_long", message)
+    if (status >= 500 and status != 501) or status in _TRANSIENT_STATUSES:
+        return JudgeError("server_error", message, retry=True, retry_after=retry_after)
+    if _FILTER.search(searchable):
+        return JudgeError("content_filter", message)
+    if status == 404 or _MODEL.search(searchable):
+        hint = f"; does {url} know the model, and does its address end as the server wants it, often in /v1?"
+        return JudgeError("model_not_found", f"{message}{hint}", lasting=True)
+    return JudgeError("bad_request", message)
+
+
+def connection_error(error: BaseException, *, url: str) -> JudgeError:
+    """The error for a call without a reply. ``error`` is the SDK's; its cause is more specific."""
+    cause = error.__cause__ or error
+    names = {kind.__name__ for kind in type(cause).__mro__}
+    if names & {"ConnectTimeout", "PoolTimeout"}:
+        return JudgeError("unreachable", f"{url} does not take connections in time", retry=True)
+    if names & {"TimeoutException", "APITimeoutError"}:
+        return JudgeError("timeout", f"{url} did not answer in time", retry=True)
+    if names & {"ConnectError", "ProxyError"}:
+        return JudgeError("unreachable", f"{url} cannot be reached ({cause}); is it running?", retry=True)
+    if names & {"NetworkError", "ProtocolError"}:
+        return JudgeError("server_error", f"{url} closed the connection in the middle of its reply", retry=True)
+    return JudgeError("server_error", f"{type(cause).__name__}: {_excerpt(str(cause))}", retry=True)
+
+
+def malformed_reply_error(what: str, body: str) -> JudgeError:
+    """The error for a reply that violates the protocol; a retry may help."""
+    return JudgeError("server_error", f"{what}: {_excerpt(body)}", retry=True)
+
+
+def extract_error_message(body: str) -> str:
+    """The error message in a reply body, on one line, whatever its format."""
+    found = _error_in(body)
+    if isinstance(found, dict):
+        found = next((found[key] for key in ("message", "detail") if found.get(key)), found)
+    return _excerpt(found if isinstance(found, str) else json.dumps(found))
+
+
+def _searchable_text(body: str) -> str:
+    """The parts of an error that classify it: message and codes, without quoted parts of the prompt."""
+    found = _error_in(body)
+    if not isinstance(found, dict):
+        return found[:_EXCERPT] if isinstance(found, str) else ""
+    parts = [found.get(key) for key in ("message", "code", "type", "param", "detail")]
+    inner = found.get("innererror")
+    parts += [inner.get("code")] if isinstance(inner, dict) else []
+    return " ".join(one[:_EXCERPT] for one in parts if isinstance(one, str))
+
+
+def _error_in(body: str) -> Any:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    return found["error"] if isinstance(found, dict) and found.get("error") else found
+
+
+def _excerpt(text: str) -> str:
+    line = _MASKED_KEY.sub(REDACTED, " ".join(text[: 4 * _EXCERPT].split()))
+    return line[:_EXCERPT] + ELLIPSIS if len(line) > _EXCERPT or len(text) > 4 * _EXCERPT else line
+
+
+def _status_text(status: int) -> str:
+    try:
+        return f"HTTP {status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return f"HTTP {status}"
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the server asks to wait before a retry."""
+    milliseconds = parse_retry_after(headers.get("retry-after-ms", ""))
+    return milliseconds / 1000 if milliseconds is not None else parse_retry_after(headers.get("retry-after", ""))
+
+
+# --- replies of OpenAI-compatible servers: the text, the usage, or the failure ---------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """The model's reply."""
+
+    text: str
+    usage: Usage
+    logprobs: Any = None
+    """Token log-probabilities, as sent by the server."""
+
+
+def decode_body(body: bytes, headers: Mapping[str, str], *, url: str, variable: str | None) -> dict[str, Any]:
+    """The reply as JSON; ``JudgeError`` if it is not JSON, or is an error sent with a success status."""
+    try:
+        reply = json.loads(body)
+    except (ValueError, RecursionError):
+        raise malformed_reply_error("the reply is no JSON", body.decode(errors="replace")) from None
+    if not isinstance(reply, dict):
+        raise malformed_reply_error("the reply is no object", body.decode(errors="replace"))
+    if reply.get("error") and not reply.get("choices"):
+        error = reply["error"]
+        code = error.get("code") if isinstance(error, dict) else None
+        status = code if isinstance(code, int) and 400 <= code < 600 else 500
+        raise status_error(status, headers, body.decode(errors="replace"), url=url, variable=variable)
+    return reply
+
+
+def parse_reply(reply: Mapping[str, Any], *, max_tokens: int | None) -> ChatReply:
+    """The model's reply; ``JudgeError`` if it cannot be used."""
+    usage = _usage(reply.get("usage"))
+    choices = reply.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        raise add_tokens(malformed_reply_error("the reply has no message in it", json.dumps(reply)), usage)
+    text, refusal, finish = _text(message.get("content")), _text(message.get("refusal")), choice.get("finish_reason")
+    failure: tuple[str, str] | None = None
+    if finish == "content_filter":
+        failure = "content_filter", "the service's filter took the answer back"
+    elif refusal.strip():
+        failure = "refused", "the judge declined to judge"
+    elif finish == "length":
+        allowed = "the model's context" if max_tokens is None else f"max_tokens ({max_tokens})"
+        failure = "cut_off", f"the answer is longer than {allowed} allows"
+    elif not text.strip():
+        failure = "empty_answer", "the judge said nothing"
+    if failure is not None:
+        raise add_tokens(JudgeError(*failure, raw=shorten(text or refusal)), usage)
+    logprobs = choice.get("logprobs")
+    return ChatReply(text, usage, logprobs.get("content") if isinstance(logprobs, dict) else None)
+
+
+def add_tokens(error: JudgeError, usage: Usage) -> JudgeError:
+    """The error, with the tokens of a reply added."""
+    prompt_tokens, completion_tokens = error.tokens
+    error.tokens = prompt_tokens + usage.prompt_tokens, completion_tokens + usage.completion_tokens
+    return error
+
+
+def _text(content: Any) -> str:
+    """The text of a message, which may be a list of parts."""
+    if isinstance(content, list):
+        content = "".join(str(one.get("text") or "") for one in content if isinstance(one, dict))
+    return replace_lone_surrogates(content) if isinstance(content, str) else ""
+
+
+def _usage(value: Any) -> Usage:
+    counts_by_name = value if isinstance(value, dict) else {}
+    counts = (counts_by_name.get(name) for name in ("prompt_tokens", "completion_tokens"))
+    return Usage(*(max(0, one) if isinstance(one, int) else 0 for one in counts))
+
+
+# --- requests to OpenAI-compatible servers: messages, the schema, and fallbacks for what a server does not ... -------
+
+SchemaMode = Literal["auto", "json_schema", "json_object", "none"]
+REVISION = 1
+"""Part of cache keys: raise it when the body sent for the same request changes."""
+_NEXT_MODE: dict[str, SchemaMode] = {"json_schema": "json_object", "json_object": "none"}
+_MODE_NAMES = {"json_object": "the prompt and JSON mode", "none": "the prompt alone"}
+_SCHEMA_ERROR = re.compile(r"response.?format|json.?(schema|object)|schema|grammar|structured|guided", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCapabilities:
+    """The request features to use, given what the server is known to reject."""
+
+    schema: SchemaMode
+    tokens_field: str = "max_tokens"
+    logprobs: bool = False
+    allow_fallback: bool = False
+
+    def fallback_for(self, message: str) -> Fallback | None:
+        """The fallback after a rejected request, or ``None``."""
+        if "max_completion_tokens" in message and self.tokens_field == "max_tokens":
+            return Fallback(replace(self, tokens_field="max_completion_tokens"))
+        if self.logprobs and "logprobs" in message:
+            loss = "tells no probabilities: scores are not weighted by them"
+            return Fallback(replace(self, logprobs=False), {"logprobs": loss})
+        if self.allow_fallback and self.schema in _NEXT_MODE:
+            lower = _NEXT_MODE[self.schema]
+            loss = f"takes no response_format by schema: answers are asked for by {_MODE_NAMES[lower]}"
+            return Fallback(replace(self, schema=lower), {"schema": loss}, bool(_SCHEMA_ERROR.search(message)))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """A request with fewer features."""
+
+    capabilities: ServerCapabilities
+    losses: Mapping[str, str] = field(default_factory=dict)
+    """What is lost by it, for a warning."""
+    is_explicit: bool = True
+    """Whether the server named this feature as the problem; if not, it may be another one."""
+
+
+def build_messages(request: JudgeRequest, mode: SchemaMode) -> list[dict[str, str]]:
+    """System and user message, with the schema in the prompt if it cannot be sent separately."""
+    messages = [{"role": "system", "content": request.system}] if request.system else []
+    prompt = request.prompt
+    if mode != "json_schema":
+        prompt = f"{prompt}\n\nAnswer with one JSON object. {_schema_instruction(request.schema)}"
+    return [*messages, {"role": "user", "content": prompt}]
+
+
+def repair_messages(answer: str, why: str, schema: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The messages that follow a reply that cannot be parsed."""
+    instruction = (
+        f"This answer cannot be used: {why}. Judge again, by the same instructions, and answer with nothing but one "
+        f"JSON object. {_schema_instruction(schema)}"
+    )
+    return [{"role": "assistant", "content": shorten(answer)}, {"role": "user", "content": instruction}]
+
+
+def response_format(schema: Mapping[str, Any], mode: SchemaMode) -> dict[str, Any] | None:
+    """The ``response_format`` of a request."""
+    if mode == "none":
+        return None
+    if mode == "json_object":
+        return {"type": "json_object"}
+    closed = close_schema(schema)
+    json_schema = {"name": "judgement", "schema": closed, "strict": _is_strict(closed)}
+    return {"type": "json_schema", "json_schema": json_schema}
+
+
+def close_schema(schema: Any) -> Any:
+    """The schema with ``additionalProperties: false`` on every object that does not set it."""
+    if isinstance(schema, Mapping):
+        closed = {key: close_schema(inner) for key, inner in schema.items()}
+        if "properties" in closed:
+            closed.setdefault("additionalProperties", False)
+        return closed
+    return [close_schema(one) for one in schema] if isinstance(schema, (list, tuple)) else schema
+
+
+def _is_strict(schema: Any) -> bool:
+    """Whether a schema satisfies the rules of strict mode: nothing optional, nothing extra."""
+    if isinstance(schema, Mapping):
+        named = schema.get("properties")
+        if isinstance(named, Mapping):
+            if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(named):
+                return False
+        elif schema.get("type") == "object":
+            return False
+        return all(map(_is_strict, schema.values()))
+    return all(map(_is_strict, schema)) if isinstance(schema, list) else True
+
+
+def _schema_instruction(schema: Mapping[str, Any]) -> str:
+    """The schema as a sentence; the example comes last, because small models copy what they saw last."""
+    schema_json = json.dumps(schema, ensure_ascii=False, default=dict)
+    return f"Its JSON schema is {schema_json}, so that it looks like this: {_example(schema)}"
+
+
+def _example(schema: Any) -> str:
+    """An example that fits a schema, with placeholders in angle brackets."""
+    if not isinstance(schema, Mapping):
+        return "<anything>"
+    if "enum" in schema:
+        return f"<{' or '.join(json.dumps(label, ensure_ascii=False) for label in schema['enum'])}>"
+    kind = schema.get("type")
+    if isinstance(schema.get("properties"), Mapping):
+        return (
+            "{"
+            + ", ".join(f"{json.dumps(key)}: {_example(inner)}" for key, inner in schema["properties"].items())
+            + "}"
+        )
+    if kind == "array":
+        return f"[{_example(schema.get('items'))}, ...]"
+    if kind in ("integer", "number"):
+        what = "whole number" if kind == "integer" else "number"
+        least, most = schema.get("minimum"), schema.get("maximum")
+        return f"<{what}{'' if least is None or most is None else f' from {least} to {most}'}>"
+    return {"string": '"<text>"', "boolean": "<true or false>"}.get(str(kind), "<anything>")
+
+
+# --- critic for OpenAI-compatible chat completion servers: vLLM, Ollama, llama.cpp, hosted services ------------------
+
+_DEFAULT_URL = "https://api.openai.com/v1"
+_TOP_LOGPROBS = 20
+"""The maximum ``top_logprobs`` of most services."""
+_REPAIRABLE = ("unparseable", "out_of_range")
+
+
+class OpenAICritic(StructuredCritic):
+    """Judges with a model behind an endpoint. The key is read from the environment variable named by ``api_key_env``.
+
+    ``base_url`` is the server's, by default ``$OPENAI_BASE_URL`` or OpenAI's own; one on this machine or in its network
+    needs no key. ``temperature``, ``seed`` and ``max_tokens`` are not sent if they are ``None``; a repeated judgement
+    uses the next seed. ``schema`` selects how the schema is requested: ``json_schema``, ``json_object``, ``none`` (in
+    the prompt only), or ``auto``, the first of these that the server supports. With ``logprobs`` a score may be an
+    expected value. ``extra`` is added to the body; ``headers`` are sent as headers, treated as secret and not part of
+    the cache key. A reply that cannot be parsed is followed by one repair request.
+    """
+
+    calls_at_most = 2
+    """Requests per question: one, and one to repair the reply."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key_env: str | None = "OPENAI_API_KEY",
+        temperature: float | None = 0.0,
+        seed: int | None = 0,
+        max_tokens: int | None = 2048,
+        schema: SchemaMode = "auto",
+        logprobs: bool = False,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+        timeout: float | None = 120.0,
+    ) -> None:
+        require_openai()
+        if not isinstance(model, str) or not model.strip():
+            raise BadValueError(f"model must be the name of a model, not {model!r:.80}")
+        if schema not in get_args(SchemaMode):
+            raise BadValueError(f"schema must be one of {', '.join(get_args(SchemaMode))}, not {schema!r:.80}")
+        self.model, self.schema, self.logprobs, self.api_key_env = model, schema, bool(logprobs), api_key_env
+        self.temperature = check_number("temperature", temperature)
+        self.seed = check_integer("seed", seed, minimum=0)
+        self.max_tokens = check_integer("max_tokens", max_tokens, minimum=1)
+        self.timeout = check_number("timeout", timeout, positive=True)
+        self.extra = check_extra_body(extra or {})
+        self._address = check_address(base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL)
+        self._headers, self._secrets = check_headers(headers or {}, self._address)
+        self.name = self._build_name()
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forget what is known about the server, and its connections."""
+        auto = self.schema == "auto"
+        self._capabilities = ServerCapabilities(
+            "json_schema" if auto else self.schema, logprobs=self.logprobs, allow_fallback=auto
+        )
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
+        self._warned: set[str] = set()
+
+    def _build_name(self) -> str:
+        parts = [f"openai:{self.model}"]
+        if self.temperature != 0:
+            parts.append(f"temperature={self.temperature if self.temperature is not None else 'default'}")
+        if self.schema != "auto":
+            parts.append(f"schema={self.schema}")
+        if self.logprobs:
+            parts.append("weighted")
+        if self.extra:
+            parts.append(f"extra={hashlib.sha256(json.dumps(self.extra, sort_keys=True).encode()).hexdigest()[:8]}")
+        return ",".join(parts).replace("|", "/")
+
+    def __repr__(self) -> str:
+        return f"OpenAICritic({self.model!r}, base_url={self._address.shown!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            name: value for name, value in vars(self).items() if name not in ("_clients", "_capabilities", "_warned")
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._reset()
+
+    def cache_key(self, request: JudgeRequest) -> Mapping[str, Any]:
+        """Everything that is sent besides the request, the key and the headers."""
+        return {
+            "critic": "openai",
+            "revision": REVISION,
+            "base_url": self._address.shown.rstrip("/"),
+            "model": self.model,
+            "temperature": self.temperature,
+            "seed": self._seed(request),
+            "max_tokens": self.max_tokens,
+            "schema": self.schema,
+            "logprobs": self.logprobs and request.weighted is not None,
+            "extra": self.extra,
+        }
+
+    def require_key(self) -> None:
+        """Raise if the server needs a key and there is none."""
+        self._key()
+
+    async def judge(self, request: JudgeRequest) -> Judgement:
+        """One judgement; a reply that cannot be parsed is followed by one repair request."""
+        try:
+            return await self._judge(request)
+        except JudgeError as error:
+            self._raise_without_secrets(error)
+
+    async def aclose(self) -> None:
+        """Close the connections that were opened on the running loop."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    # --- a judgement ------------------------------------------------------------------------------------------------
+
+    async def _judge(self, request: JudgeRequest) -> Judgement:
+        first = await self._ask(request)
+        try:
+            return self._read(request, first, first.usage)
+        except JudgeError as error:
+            if error.reason not in _REPAIRABLE or not request.may_repair:
+                raise add_tokens(error, first.usage) from None
+            why = error.message
+        try:
+            second = await self._ask(request, repair_messages(first.text, why, request.schema))
+        except JudgeError as error:
+            error.calls += 1
+            raise add_tokens(error, first.usage) from None
+        usage = first.usage + second.usage
+        try:
+            return self._read(request, second, usage, repaired=True)
+        except JudgeError as error:
+            message = f"{error.message}; before that: {why}"
+            both_replies = f"{shorten(first.text)}\n\n[asked again]\n\n{shorten(second.text)}"
+            raise add_tokens(JudgeError(error.reason, message, raw=both_replies, calls=2), usage) from None
+
+    def _read(self, request: JudgeRequest, reply: ChatReply, usage: Usage, *, repaired: bool = False) -> Judgement:
+        parsed = read_answer(reply.text, request.schema)
+        expected: ExpectedScore | None = None
+        name = request.weighted
+        if self.logprobs and name is not None and name in parsed.spans and (tokens := parse_logprobs(reply.logprobs)):
+            labels = single_digit_labels(request.schema.get("properties", {}).get(name, {}))
+            expected = expected_score(tokens, reply.text, parsed.spans[name], labels) if labels else None
+        return Judgement(
+            parsed.answer,
+            usage,
+            raw=reply.text,
+            weighted=None if expected is None else expected.value,
+            mass=None if expected is None else expected.mass,
+            repaired=repaired,
+        )
+
+    async def _ask(self, request: JudgeRequest, further: list[dict[str, str]] | None = None) -> ChatReply:
+        """One reply; if the server rejects a request feature, try again without it."""
+        capabilities = self._capabilities
+        losses: dict[str, str] = {}
+        first_error: JudgeError | None = None
+        while True:
+            try:
+                reply = await self._send(self._body(request, further or [], capabilities))
+            except JudgeError as error:
+                fallback = capabilities.fallback_for(error.message) if error.reason == "bad_request" else None
+                if fallback is None:
+                    raise first_error or error from None
+                losses |= fallback.losses
+                capabilities, first_error = (
+                    fallback.capabilities,
+                    None if fallback.is_explicit else first_error or error,
+                )
+                continue
+            if capabilities != self._capabilities:
+                self._capabilities = capabilities
+                self._warn(losses.values())
+            return parse_reply(reply, max_tokens=self.max_tokens)
+
+    def _warn(self, losses: Iterable[str]) -> None:
+        for loss in losses:
+            if loss not in self._warned:
+                self._warned.add(loss)
+                warnings.warn(f"the judge {self.model} at {self._address.shown} {loss}", AueporaWarning, stacklevel=2)
+
+    def _seed(self, request: JudgeRequest) -> int | None:
+        return None if self.seed is None else self.seed + request.repeat
+
+    def _body(
+        self, request: JudgeRequest, further: list[dict[str, str]], capabilities: ServerCapabilities
+    ) -> dict[str, Any]:
+        use_logprobs = capabilities.logprobs and request.weighted is not None
+        body = {
+            **self.extra,
+            "model": self.model,
+            "messages": [*build_messages(request, capabilities.schema), *further],
+            "temperature": self.temperature,
+            "seed": self._seed(request),
+            capabilities.tokens_field: self.max_tokens,
+            "response_format": response_format(request.schema, capabilities.schema),
+            "logprobs": True if use_logprobs else None,
+            "top_logprobs": _TOP_LOGPROBS if use_logprobs else None,
+        }
+        return {name: value for name, value in body.items() if value is not None}
+
+    # --- the wire ---------------------------------------------------------------------------------------------------
+
+    async def _send(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The reply as JSON."""
+        client = self._client()
+        import httpx2
+        import openai
+
+        url, variable = self._address.shown, self.api_key_env
+        try:
+            reply = await client.post("/chat/completions", body=body, cast_to=httpx2.Response)
+        except openai.APIStatusError as error:
+            response = error.response
+            judge_error = status_error(error.status_code, response.headers, response.text, url=url, variable=variable)
+            raise judge_error from None
+        except openai.OpenAIError as error:
+            raise connection_error(error, url=url) from None
+        except httpx2.HTTPError as error:
+            raise connection_error(error, url=url) from None
+        return decode_body(reply.content, reply.headers, url=url, variable=variable)
+
+    def _client(self) -> AsyncOpenAI:
+        """The client of the running loop, created on first use."""
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            client = self._clients[loop] = self._new_client()
+        return client
+
+    def _new_client(self) -> AsyncOpenAI:
+        import openai
+
+        return openai.AsyncOpenAI(
+            api_key=self._key(),
+            base_url=self._address.shown,
+            default_query=dict(parse_qsl(self._address.query)),
+            default_headers=self._headers,
+            timeout=self.timeout,
+            max_retries=0,  # the session retries
+            http_client=make_http_client(self.timeout) if self._is_direct() else None,
+        )
+
+    def _is_direct(self) -> bool:
+        """Whether no proxy is used; private hosts never need one."""
+        return is_private_host(self._address.host) or bypasses_proxy(self._address.host)
+
+    def _key(self) -> str:
+        key = os.environ.get(self.api_key_env or "", "").strip()
+        if key and not (key.isascii() and key.isprintable() and " " not in key):
+            raise JudgeError(
+                "no_key", f"what the environment variable {self.api_key_env} holds is no key", lasting=True
+            )
+        signed = any(name.lower() in ("authorization", "api-key", "x-api-key") for name in self._headers)
+        if not key and not signed and not is_private_host(self._address.host):
+            raise missing_key_error(self.api_key_env, self._address.shown)
+        return key or "none"
+
+    def _raise_without_secrets(self, error: JudgeError) -> NoReturn:
+        key = os.environ.get(self.api_key_env or "", "").strip()
+        # The original error may quote what was sent, so it is not kept as the cause.
+        for secrets in (self._secrets, Secrets([key] if len(key) >= MIN_SECRET_LENGTH else [])):
+            if secrets:
+                secrets.redact_error(error)
+        raise error from None

@@ -1,0 +1,467 @@
+"""Metrics over claims: faithfulness, correctness, retrieval quality by the claims of the reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar, Literal
+
+from ..core.metrics_base import RunInfo
+from ..core.registry import register
+from ..core.scores import Score
+from ..core.types import TargetCategory
+from ..errors import BadValueError
+from ..judge.ratings import gather_all
+from .base import require_choice, signature_number
+from .claim_base import ClaimEvaluation, ClaimMetric, ContextClaimMetric, EvidenceClaimMetric
+from .judged_base import (
+    claim_f_beta,
+    context_utilisation,
+    exact_fraction,
+    noise_sensitivity,
+    proportion,
+    relevant_documents,
+    unsupported_proportion,
+)
+
+
+@register("claim_faithfulness")
+@dataclass(frozen=True)
+class ClaimFaithfulness(EvidenceClaimMetric):
+    r"""Share of the answer's claims that the retrieved documents support.
+
+    .. math:: |\{c \in \text{answer} : \text{documents support } c\}| / |\text{answer}|
+
+    The critic lists the claims of the answer and says which of them follow from the first `k` documents; only full
+    support counts. By default documents are taken together in one question, as ragas does; with `evidence: each` one
+    document must support a claim alone, as in RAGChecker, at one question per document. Nothing retrieved supports
+    nothing. An answer that claims nothing is skipped; ragas gives it NaN, RAGChecker's code 0. In ragas' code the share
+    is of the verdicts that the judge returned, however many; here a verdict for every claim is a must.
+    """
+
+    target = TargetCategory.GENERATION_FAITHFULNESS
+    reference: ClassVar[str] = "Es et al. 2023 (RAGAS); Ru et al. 2024 (RAGChecker)"
+
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportion of supported claims."""
+        claims = await evaluation.extract_scored_claims(evaluation.answer)
+        if isinstance(claims, Score):
+            return claims
+        found = proportion(await evaluation.check_in_context(claims))
+        return (
+            evaluation.add_proportion(
+                found, len(claims), "claims of the answer that the documents support, over all of them"
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class _ReferencedGrounding(EvidenceClaimMetric):
+    """A metric over the answer's claims, the documents and the reference."""
+
+    target = TargetCategory.GENERATION_FAITHFULNESS
+    reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_reference": "the sample has no reference answer",
+        **ContextClaimMetric.skip_reasons,
+    }
+    counts_correct: ClassVar[bool]
+
+    def required_fields(self) -> list[str]:
+        """A reference answer."""
+        return ["reference_answer"]
+
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportion of claims without support by documents that the reference supports, or does not."""
+        claims = await evaluation.extract_scored_claims(evaluation.answer)
+        if isinstance(claims, Score):
+            return claims
+        correct, in_documents = await gather_all(
+            [evaluation.check_support(claims, evaluation.reference), evaluation.check_in_context(claims)]
+        )
+        found = unsupported_proportion(correct, in_documents, is_correct=self.counts_correct)
+        condition = "the reference alone supports" if self.counts_correct else "neither reference nor documents support"
+        return (
+            evaluation.add_proportion(found, len(claims), f"claims of the answer that {condition}, over all of them"),
+        )
+
+
+@register("claim_hallucination")
+@dataclass(frozen=True)
+class ClaimHallucination(_ReferencedGrounding):
+    r"""Share of the answer's claims that neither the reference nor the retrieved documents support: made up.
+
+    .. math:: |\{c \in \text{answer} : \text{neither reference nor documents support } c\}| / |\text{answer}|
+
+    With `claim_faithfulness` and `self_knowledge` of the same options it adds up to 1. An answer that claims nothing is
+    skipped: RAGChecker's code gives it 0, the best there is. `hallucination_rate` compares words instead, and needs no
+    judge.
+    """
+
+    higher_is_better = False
+    counts_correct: ClassVar[bool] = False
+
+
+@register("self_knowledge")
+@dataclass(frozen=True)
+class SelfKnowledge(_ReferencedGrounding):
+    r"""Share of the answer's claims that are right, by the reference, although no retrieved document supports them.
+
+    .. math:: |\{c \in \text{answer} : \text{reference supports } c, \text{ documents do not}\}| / |\text{answer}|
+
+    The model's own knowledge. Lower is better, since an answer should follow from its documents; elsewhere read it as a
+    description. With `claim_faithfulness` and `claim_hallucination` of the same options it adds up to 1. An answer that
+    claims nothing is skipped; RAGChecker's code gives it 0.
+    """
+
+    higher_is_better = False
+    counts_correct: ClassVar[bool] = True
+
+
+@register("noise_sensitivity")
+@dataclass(frozen=True)
+class NoiseSensitivity(ContextClaimMetric):
+    r"""Share of the answer's claims that are wrong, by the reference, and come from the retrieved documents.
+
+    .. math:: |\{c \in \text{answer} : \text{a document supports } c, \text{ the reference does not}\}| /
+        |\text{answer}|
+
+    A document is relevant if it supports a claim of the reference. `noise` selects the documents: `relevant`;
+    `irrelevant`, if no relevant one supports the claim as well; or `both`, the sum. Both parts are in the details
+    (`dimensions`). Each document is checked by itself. RAGChecker's paper counts a claim that documents of both kinds
+    support in both; its code, and ragas', counts it as relevant alone, as is done here. ragas' page gives a formula
+    without the documents (wrong claims by all claims), its code is RAGChecker's. Nothing retrieved scores 0. An answer
+    that claims nothing is skipped.
+    """
+
+    noise: Literal["both", "relevant", "irrelevant"] = field(default="both", kw_only=True)
+    """The documents whose noise counts."""
+
+    target = TargetCategory.GENERATION_FAITHFULNESS
+    higher_is_better = False
+    reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_reference": "the sample has no reference answer",
+        **ContextClaimMetric.skip_reasons,
+        "no_reference_claims": "the reference claims nothing",
+    }
+
+    def __post_init__(self) -> None:
+        require_choice("noise", self.noise, ("both", "relevant", "irrelevant"))
+        super().__post_init__()
+
+    def required_fields(self) -> list[str]:
+        """A reference answer."""
+        return ["reference_answer"]
+
+    @property
+    def dimension_names(self) -> tuple[str, ...]:
+        """The parts of the score."""
+        return "relevant", "irrelevant"
+
+    def combine(self, values: Sequence[float]) -> float:
+        """The selected part, or the sum of both."""
+        relevant, irrelevant = map(exact_fraction, values)
+        return float({"relevant": relevant, "irrelevant": irrelevant}.get(self.noise, relevant + irrelevant))
+
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportions of wrong claims from relevant and from irrelevant documents."""
+        if evaluation.documents_lack_text:
+            return Score.skip("no_text")
+        answer_claims, reference_claims = await evaluation.extract_both()
+        evaluation.scored_claims = answer_claims
+        if not answer_claims:
+            return Score.skip("no_claims")
+        if not reference_claims:
+            return Score.skip("no_reference_claims")
+        # Each result has one row per text; the reference is one text.
+        rows = await gather_all(
+            [
+                _reference_row(evaluation, answer_claims),
+                evaluation.check_by_document(answer_claims),
+                evaluation.check_by_document(reference_claims),
+            ]
+        )
+        (correct,), table, gold = rows
+        relevant, irrelevant = noise_sensitivity(correct, table, relevant_documents(gold))
+        wrong, all_claims = "wrong claims of the answer that {} supports, over all claims", len(answer_claims)
+        return (
+            evaluation.add_proportion(
+                relevant, all_claims, wrong.format("a document with a claim of the reference (relevant)")
+            ),
+            evaluation.add_proportion(
+                irrelevant, all_claims, wrong.format("none of those but another document (irrelevant)")
+            ),
+        )
+
+    def combination_formula(self) -> str:
+        """The selected part, or the sum."""
+        return "relevant + irrelevant" if self.noise == "both" else f"{self.noise} alone"
+
+    def signature_options(self) -> dict[str, str]:
+        """The judges, and the documents whose noise counts."""
+        return {**super().signature_options(), "noise": self.noise}
+
+
+async def _reference_row(evaluation: ClaimEvaluation, claims: Sequence[str]) -> list[list[bool]]:
+    return [await evaluation.check_support(claims, evaluation.reference)]
+
+
+# --- answer correctness by claims: precision, recall and F1 of the answer's claims against the reference's -----------
+
+_PRECISION_LABEL = "claims of the answer that the reference supports, over all of them"
+_RECALL_LABEL = "claims of the reference that the answer supports, over all of them"
+_NO_REFERENCE_CLAIMS = {"no_reference_claims": "the reference claims nothing"}
+
+
+@dataclass(frozen=True)
+class ReferenceClaimMetric(ClaimMetric):
+    """A metric that compares claims with the (first) reference answer."""
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_reference": "the sample has no reference answer",
+        **ClaimMetric.skip_reasons,
+    }
+
+    def required_fields(self) -> list[str]:
+        """A reference answer."""
+        return ["reference_answer"]
+
+
+@register("claim_precision")
+@dataclass(frozen=True)
+class ClaimPrecision(ReferenceClaimMetric):
+    r"""Share of the answer's claims that the reference answer supports.
+
+    .. math:: |\{c \in \text{answer} : \text{reference supports } c\}| / |\text{answer}|
+
+    Is what it says right? The critic lists the claims of the answer, each to be checked by itself, and says which of
+    them follow from the reference; only full support counts. `claims: sentences` takes sentences for claims, which any
+    critic and any model of entailment can check; `verifier` names who checks, where that is not the critic. What is
+    right but not in the reference counts as wrong, so that references must be complete. An answer that claims nothing
+    is skipped: RAGChecker's code gives it 0. ragas' `factual_correctness` in its mode `precision` is the same, rounded
+    to two digits.
+    """
+
+    reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
+
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportion of the answer's claims."""
+        claims = evaluation.scored_claims = await evaluation.extract_claims(evaluation.answer)
+        if not claims:
+            return Score.skip("no_claims")
+        in_reference = await evaluation.check_support(claims, evaluation.reference)
+        return (evaluation.add_proportion(proportion(in_reference), len(claims), _PRECISION_LABEL),)
+
+
+@register("claim_recall")
+@dataclass(frozen=True)
+class ClaimRecall(ReferenceClaimMetric):
+    r"""Share of the reference's claims that the answer supports.
+
+    .. math:: |\{c \in \text{reference} : \text{answer supports } c\}| / |\text{reference}|
+
+    The critic extracts the claims of the reference and decides which of them follow from the answer; only full support
+    counts. An empty answer or a refusal scores 0. ragas' `factual_correctness` in its mode `recall` divides something
+    else: the claims of the answer that are right, by these and those of the reference that are missing. The two differ
+    wherever answer and reference have different numbers of claims.
+    """
+
+    reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_reference": "the sample has no reference answer",
+        "no_response": "no answer was asked for",
+        **_NO_REFERENCE_CLAIMS,
+    }
+
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportion of the reference's claims."""
+        claims = evaluation.scored_claims = await evaluation.extract_claims(evaluation.reference)
+        if not claims:
+            return Score.skip("no_reference_claims")
+        in_answer = await evaluation.check_support(claims, evaluation.answer)
+        return (evaluation.add_proportion(proportion(in_answer), len(claims), _RECALL_LABEL),)
+
+
+@register("claim_f1")
+@dataclass(frozen=True)
+class ClaimF1(ReferenceClaimMetric):
+    r"""Answer correctness: the harmonic mean of claim precision and claim recall.
+
+    .. math:: (1 + \beta^2) \cdot P \cdot R / (\beta^2 \cdot P + R)
+
+    P is `claim_precision`, R `claim_recall` of the same answer; both are in the details (`dimensions`). An answer that
+    claims nothing has P = R = 0, and scores 0. ragas' answer correctness is another number: one question sorts the
+    claims of both texts into right, wrong and missing, F1 is TP / (TP + (FP + FN) / 2) of those counts, a quarter of
+    the score is the cosine of both texts, and where either text has no claims F1 is 1 (in earlier versions where both
+    have none). Similarity is a metric of its own here: `embedding_similarity`.
+    """
+
+    beta: float = field(default=1.0, kw_only=True)
+    """Above 1 recall weighs more, below 1 precision."""
+
+    reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
+    skip_reasons: ClassVar[dict[str, str]] = ClaimRecall.skip_reasons
+
+    def __post_init__(self) -> None:
+        if isinstance(self.beta, bool) or not isinstance(self.beta, (int, float)) or not 0 < self.beta < math.inf:
+            raise BadValueError(f"beta must be a number above 0, not {self.beta!r}")
+        object.__setattr__(self, "beta", float(self.beta))
+        super().__post_init__()
+
+    @property
+    def dimension_names(self) -> tuple[str, ...]:
+        """The parts of the score."""
+        return "precision", "recall"
+
+    def combine(self, values: Sequence[float]) -> float:
+        """The harmonic mean of both."""
+        precision, recall = map(exact_fraction, values)
+        return float(claim_f_beta(precision, recall, Fraction(self.beta)))
+
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """Precision and recall."""
+        answer_claims, reference_claims = await evaluation.extract_both()
+        evaluation.scored_claims = [*answer_claims, *reference_claims]
+        if not reference_claims:
+            return Score.skip("no_reference_claims")
+        if not answer_claims:
+            return 0.0, 0.0
+        in_reference, in_answer = await gather_all(
+            [
+                evaluation.check_support(answer_claims, evaluation.reference),
+                evaluation.check_support(reference_claims, evaluation.answer),
+            ]
+        )
+        return evaluation.add_proportion(
+            proportion(in_reference), len(answer_claims), _PRECISION_LABEL
+        ), evaluation.add_proportion(proportion(in_answer), len(reference_claims), _RECALL_LABEL)
+
+    def combination_formula(self) -> str:
+        """The formula."""
+        return f"(1 + β²) · P · R / (β² · P + R), with β = {signature_number(self.beta)}"
+
+    def signature_options(self) -> dict[str, str]:
+        """The judges, and ``beta`` if it is not 1."""
+        return {**super().signature_options(), **({} if self.beta == 1 else {"beta": signature_number(self.beta)})}
+
+
+# --- retrieval quality by the claims of the reference: recall and precision of documents, and their use --------------
+
+_SKIPS = {
+    "no_reference": "the sample has no reference answer",
+    "no_reference_claims": "the reference claims nothing",
+    "no_text": "the documents have no text",
+}
+
+
+@dataclass(frozen=True)
+class _ReferenceContextMetric(ContextClaimMetric):
+    """A metric over the reference's claims and the documents."""
+
+    target = TargetCategory.RETRIEVAL_RELEVANCE
+    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
+    reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
+    skip_reasons: ClassVar[dict[str, str]] = _SKIPS
+
+    def required_fields(self) -> list[str]:
+        """A reference answer."""
+        return ["reference_answer"]
+
+    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
+        """The requested ``top_k``, if this metric reads more documents."""
+        deep = self.k is None or (run.top_k is not None and run.top_k < self.k)
+        return {"top_k": str(run.top_k)} if run.top_k is not None and deep else {}
+
+
+@register("claim_context_recall", at="k")
+@dataclass(frozen=True)
+class ClaimContextRecall(_ReferenceContextMetric, EvidenceClaimMetric):
+    r"""Share of the reference's claims that the first k retrieved documents support.
+
+    .. math:: |\{c \in \text{reference} : \text{documents support } c\}| / |\text{reference}|
+
+    Needs no gold documents, only a reference answer. By default all documents are checked together in one request; with
+    `evidence: each` one document must support a claim alone, as in RAGChecker, where this is called claim recall. In
+    ragas the same request splits the reference into statements and checks them, so its denominator may change from call
+    to call. Nothing retrieved scores 0.
+    """
+
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportion of the reference's claims."""
+        claims = await evaluation.extract_scored_claims(evaluation.reference)
+        if isinstance(claims, Score):
+            return claims
+        found = proportion(await evaluation.check_in_context(claims))
+        return (
+            evaluation.add_proportion(
+                found, len(claims), "claims of the reference that the documents support, over all of them"
+            ),
+        )
+
+
+@register("claim_context_precision", at="k")
+@dataclass(frozen=True)
+class ClaimContextPrecision(_ReferenceContextMetric):
+    r"""Share of the first k retrieved documents that support at least one claim of the reference.
+
+    .. math:: |\{d : d \text{ supports a claim of the reference}\}| / |\text{documents}|
+
+    RAGChecker's context precision: order does not matter. It divides by the documents there are, k at most. ragas calls
+    something else by that name, the average precision over judged documents: `judged_context_precision`. A document
+    without text supports nothing. Nothing retrieved scores 0.
+    """
+
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportion of documents."""
+        claims = await evaluation.extract_scored_claims(evaluation.reference)
+        if isinstance(claims, Score):
+            return claims
+        useful = relevant_documents(await evaluation.check_by_document(claims))
+        words = "documents that support a claim of the reference, over all of them"
+        return (evaluation.add_proportion(proportion(useful), len(useful), words) if useful else 0.0,)
+
+
+@register("context_utilisation")
+@dataclass(frozen=True)
+class ContextUtilisation(EvidenceClaimMetric):
+    r"""Of the reference's claims that the retrieved documents support, the share that the answer has as well.
+
+    .. math:: |\{c \in \text{reference} : \text{documents and answer support } c\}| \;/\;
+        |\{c \in \text{reference} : \text{documents support } c\}|
+
+    How well the generator uses the retrieved documents. If they support none of the reference's claims, the sample is
+    skipped (`nothing_to_use`): RAGChecker's code gives it 0, which blames the generator for the search. What ragas
+    calls `context_utilization` is the average precision of the documents by their use for the answer:
+    `judged_context_precision` with `against: answer`.
+    """
+
+    target = TargetCategory.GENERATION_FAITHFULNESS
+    reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
+    output_skips: ClassVar[frozenset[str]] = frozenset({"nothing_to_use"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        **_SKIPS,
+        "no_response": "no answer was asked for",
+        "nothing_to_use": "the documents support no claim of the reference",
+    }
+
+    def required_fields(self) -> list[str]:
+        """A reference answer."""
+        return ["reference_answer"]
+
+    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+        """The proportion of the claims that could be used."""
+        claims = await evaluation.extract_scored_claims(evaluation.reference)
+        if isinstance(claims, Score):
+            return claims
+        in_documents, in_answer = await gather_all(
+            [evaluation.check_in_context(claims), evaluation.check_support(claims, evaluation.answer)]
+        )
+        found = context_utilisation(in_documents, in_answer)
+        if found is None:
+            return Score.skip("nothing_to_use")
+        words = "claims of the reference that documents and answer support, over those that the documents support"
+        return (evaluation.add_proportion(found, sum(in_documents), words),)

@@ -1,0 +1,697 @@
+"""Retrieval metrics over rankings: recall, precision, hit rate, MRR, MAP, nDCG, R-precision, AQWV, empty results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch, checked_outputs
+from ..core.conventions import Conventions
+from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext
+from ..core.reduce import Mean, SumsReducer
+from ..core.registry import register
+from ..core.scores import Score, Scores
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..errors import BadTypeError, BadValueError, UnknownConventionError
+from ..features.hits import (
+    GoldPositions,
+    IdealRanking,
+    capped_gold,
+    early_hits,
+    gold_positions,
+    hits,
+    hits_within,
+    ideal_ranking,
+    log_discounts,
+    reject_duplicates,
+    sum_by_query,
+)
+from ..features.rankings import document_rankings
+from .base import ConfiguredMetric, RankingMetric, signature_number
+from .derivations_ranking import (
+    RankedQuery,
+    aqwv_steps,
+    average_precision_steps,
+    f1_steps,
+    hit_rate_steps,
+    mrr_steps,
+    ndcg_steps,
+    precision_steps,
+    r_precision_steps,
+    recall_steps,
+)
+from .ranking import (
+    Gold,
+    aqwv_at_k,
+    check_k,
+    f1_at_k,
+    hit_rate_at_k,
+    map_at_k,
+    mrr_at_k,
+    ndcg_at_k,
+    precision_at_k,
+    r_precision,
+    recall_at_k,
+)
+
+# --- rank-aware retrieval metrics: MRR, MAP, nDCG, R-precision -------------------------------------------------------
+
+GainScheme = Literal["binary", "exponential", "linear"]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OrderMetric(RankingMetric):
+    """A ranking metric over the first ``k`` positions, or over the whole list where ``k`` is ``None``."""
+
+    k: int | None = None
+    target = TargetCategory.RETRIEVAL_ACCURACY
+
+    def __post_init__(self) -> None:
+        check_k(self.k)
+        super().__post_init__()
+
+
+@register("mrr", at="k")
+@dataclass(frozen=True)
+class MRRAtK(OrderMetric):
+    r"""One over the rank of the first relevant document; 0 if none is returned (within k).
+
+    .. math:: 1 / r_1
+
+    The preset `golden` cuts an `mrr` that names no k at 10.
+    """
+
+    reference: ClassVar[str] = "trec_eval `recip_rank`; Voorhees 1999"
+
+    @property
+    def max_rank(self) -> int | None:
+        """The effective cut-off."""
+        return self.k if self.k is not None else self.active_conventions.mrr_cut
+
+    def score(self, batch: Batch) -> Scores:
+        """The reciprocal rank of the first hit."""
+        all_hits = hits(batch, self.active_conventions)
+        first = np.flatnonzero(all_hits.place == 0)
+        row, rank = all_hits.row[first], all_hits.rank[first]
+        values = np.zeros(len(batch))
+        values[row] = 1.0 / (rank + 1)
+        if self.max_rank is not None:
+            values[row[rank >= self.max_rank]] = 0.0
+        return self.scores(batch, values)
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """The plain definition."""
+        return mrr_at_k(gold, ranked, self.max_rank, min_relevance=self.active_conventions.min_relevance)
+
+    def steps(self, query: RankedQuery) -> Derivation:
+        """The calculation, position by position."""
+        return mrr_steps(query, self.max_rank)
+
+    def signature_options(self) -> dict[str, str]:
+        """Adds a cut-off that the name does not contain."""
+        cut = {"cut": str(self.max_rank)} if self.k is None and self.max_rank is not None else {}
+        return {**cut, **self.ranking_signature_options()}
+
+
+@register("r_precision")
+@dataclass(frozen=True)
+class RPrecision(RankingMetric):
+    r"""Share of the first |G| positions that hold a relevant document: precision and recall where they meet.
+
+    .. math:: |G \cap R_{|G|}| / |G|
+    """
+
+    target = TargetCategory.RETRIEVAL_ACCURACY
+    reference: ClassVar[str] = "trec_eval `Rprec`"
+
+    def score(self, batch: Batch) -> Scores:
+        """Hits within as many positions as there is gold."""
+        all_hits = hits(batch, self.active_conventions)
+        early = all_hits.rank < all_hits.gold[all_hits.row]
+        within = np.bincount(all_hits.row[early], minlength=len(batch))
+        return self.scores(batch, within / np.maximum(all_hits.gold, 1))
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """The plain definition."""
+        return r_precision(gold, ranked, min_relevance=self.active_conventions.min_relevance)
+
+    def steps(self, query: RankedQuery) -> Derivation:
+        """The calculation, position by position."""
+        return r_precision_steps(query)
+
+
+@register("map", at="k")
+@dataclass(frozen=True)
+class MeanAveragePrecision(OrderMetric):
+    r"""Average precision: the precision at each hit, added up over the hits within k and divided.
+
+    .. math:: \frac{\sum_i i / r_i}{d}, \quad r_i = \text{rank of the i-th hit}
+
+    d is the number of hits themselves (`ap: hits`, preset `auepora`, shown as "map (over hits)"), min(|G|, k)
+    (`capped`, preset `paper`) or |G| (`gold`, presets `golden`, `client`, `trec`). Over hits it ignores recall, so it
+    cannot compare runs of different depth: returning fewer documents raises it. Use `ap: gold` for that. Without a hit
+    it is 0.
+    """
+
+    reference: ClassVar[str] = "trec_eval `map`, `map_cut` (`ap: gold`)"
+
+    def score(self, batch: Batch) -> Scores:
+        """The sum of the precisions at the hits over the divisor of the conventions."""
+        all_hits = hits(batch, self.active_conventions)
+        row, rank, place = all_hits.row, all_hits.rank, all_hits.place
+        if self.k is not None:
+            early = early_hits(batch, self.active_conventions, self.k)
+            row, rank, place = row[early], rank[early], place[early]
+        total = sum_by_query(row, (place + 1) / (rank + 1), len(batch))
+        if self.active_conventions.ap == "hits":
+            divisor = hits_within(batch, self.active_conventions, self.k)
+        elif self.active_conventions.ap == "capped":
+            divisor = capped_gold(all_hits, self.k, self.active_conventions)
+        else:
+            divisor = all_hits.gold
+        return self.scores(batch, total / np.maximum(divisor, 1))
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """The plain definition."""
+        k = self.plain_k(self.k, ranked)
+        if k == 0:
+            return 0.0
+        return map_at_k(
+            gold, ranked, k, divide_by=self.active_conventions.ap, min_relevance=self.active_conventions.min_relevance
+        )
+
+    def steps(self, query: RankedQuery) -> Derivation:
+        """The calculation, position by position."""
+        return average_precision_steps(query, self.plain_k(self.k, query.ranked), self.active_conventions.ap)
+
+    def signature_options(self) -> dict[str, str]:
+        """Adds the divisor."""
+        shown = self.k_signature_option() if self.active_conventions.ap == "capped" else {}
+        return {"ap": self.active_conventions.ap, **shown, **self.ranking_signature_options()}
+
+
+@register("ndcg", at="k")
+@dataclass(frozen=True)
+class NDCGAtK(OrderMetric):
+    r"""Discounted gain of the first k over that of the best possible ranking.
+
+    .. math:: \frac{\sum_{r \le k} g(r) / \log_2(r + 1)}{\sum_{r \le k} g^*(r) / \log_2(r + 1)}
+
+    The gain of a document is 1 if relevant (`binary`), 2^level − 1 (`exponential`) or its level (`linear`, preset
+    `trec`); g* are the gains of all gold, largest first. `gain_scheme` overrides the conventions. Levels are
+    `relevant_docs[i].metadata["relevance"]`; only the binary gain looks at `min_relevance`, as in trec_eval. With
+    `ties: average` neighbours with equal scores share their gains, so that the value does not depend on the order of
+    tied documents, as in scikit-learn; it needs the scores of the retrieved documents.
+    """
+
+    gain_scheme: GainScheme | None = None
+    ties: Literal["order", "average"] = field(default="order", kw_only=True)
+    """Documents with equal scores: in their given order, or the mean over all orders."""
+
+    reference: ClassVar[str] = (
+        "Järvelin & Kekäläinen 2002; Burges et al. 2005 (exponential); trec_eval `ndcg`, `ndcg_cut` (linear)"
+    )
+
+    def __post_init__(self) -> None:
+        if self.gain_scheme is not None and self.gain_scheme not in get_args(GainScheme):
+            raise UnknownConventionError("gain_scheme", self.gain_scheme, get_args(GainScheme))
+        if self.ties not in ("order", "average"):
+            raise UnknownConventionError("ties", self.ties, ("order", "average"))
+        super().__post_init__()
+
+    @property
+    def gain(self) -> GainScheme:
+        """The effective gain scheme."""
+        return self.gain_scheme or self.active_conventions.gain
+
+    def score(self, batch: Batch) -> Scores:
+        """Gain over ideal gain."""
+        if self.ties == "average":
+            return self._averaged(batch)
+        every = gold_positions(batch)
+        # With every level at 1 all schemes agree, provided that level 1 is relevant.
+        plain = self.gain == "binary" or (every.level is None and self.active_conventions.min_relevance <= 1)
+        dcg, ideal = self._binary(batch) if plain else self._graded(every, ideal_ranking(batch))
+        values = np.divide(dcg, ideal, out=np.zeros_like(dcg), where=ideal > 0.0)
+        return self.scores(batch, values)
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """The plain definition."""
+        k = self.plain_k(self.k, ranked)
+        return (
+            0.0
+            if k == 0
+            else ndcg_at_k(gold, ranked, k, gain=self.gain, min_relevance=self.active_conventions.min_relevance)
+        )
+
+    def steps(self, query: RankedQuery) -> Derivation | None:
+        """The calculation, position by position."""
+        return ndcg_steps(
+            query,
+            self.plain_k(self.k, query.ranked),
+            self.gain,
+            effective=self.active_conventions.k_policy == "effective",
+            average_ties=self.ties == "average",
+        )
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The outcome of one sample by the plain definitions."""
+        plain = super().reference_score(sample, output)
+        return plain if self.ties == "order" or plain.value is None else Score(self._with_ties(sample, output))
+
+    def _averaged(self, batch: Batch) -> Scores:
+        retrieved = [item for output in batch.outputs if output is not None for item in output.retrieved]
+        if retrieved and all(item.score is None for item in retrieved):
+            raise BadValueError(
+                f"metric '{self.name}' averages over documents with equal scores, but no retrieved document has a "
+                "score; give the scores in the outputs, or leave out 'ties: average'"
+            )
+        values = [
+            0.0 if output is None else self._with_ties(sample, output)
+            for sample, output in zip(batch.samples, batch.outputs, strict=True)
+        ]
+        return self.scores(batch, np.array(values, dtype=np.float64))
+
+    def _with_ties(self, sample: EvaluationSample, output: SystemOutputs) -> float:
+        """The value of one query with averaged gains of tied documents."""
+        gold, ranked = self.reference_ranking(sample, output)
+        ranked, depth = ranked[: self.active_conventions.depth], self.active_conventions.depth
+        k = self.plain_k(self.k, ranked)
+        if gold is None or k == 0:
+            return 0.0
+        scores = [item.score for item in output.retrieved[:depth]]
+        return ndcg_at_k(
+            gold, ranked, k, gain=self.gain, min_relevance=self.active_conventions.min_relevance, scores=scores
+        )
+
+    def _binary(self, batch: Batch) -> tuple[Floats, Floats]:
+        all_hits = hits(batch, self.active_conventions)
+        row, rank = all_hits.row, all_hits.rank
+        if self.k is not None:
+            early = early_hits(batch, self.active_conventions, self.k)
+            row, rank = row[early], rank[early]
+        best = capped_gold(all_hits, self.k, self.active_conventions)
+        gains = 1.0 / log_discounts(rank, best)
+        ideal = np.concatenate(([0.0], np.cumsum(gains)))[best]
+        return sum_by_query(row, gains[rank], len(batch)), ideal
+
+    def _graded(self, every: GoldPositions, best: IdealRanking) -> tuple[Floats, Floats]:
+        queries = len(every.gold_count)
+        level = np.ones_like(every.row) if every.level is None else every.level
+        row, rank = every.row, every.rank
+        for cut in (self.k, self.active_conventions.depth):
+            if cut is not None:
+                within = rank < cut
+                row, rank, level = row[within], rank[within], level[within]
+        best_row, best_rank, best_level = best.row, best.rank, best.level
+        if self.k is not None or self.active_conventions.k_policy == "effective":
+            within = best_rank < self._ideal_depth(every)[best_row]
+            best_row, best_rank, best_level = best_row[within], best_rank[within], best_level[within]
+        logs = log_discounts(rank, best_rank)
+        dcg = sum_by_query(row, self._gains(level) / logs[rank], queries)
+        return dcg, sum_by_query(best_row, self._gains(best_level) / logs[best_rank], queries)
+
+    def _ideal_depth(self, every: GoldPositions) -> npt.NDArray[np.int64]:
+        """The depth of the ideal ranking per query."""
+        depth = np.full(len(every.returned), np.iinfo(np.int64).max if self.k is None else self.k)
+        if self.active_conventions.k_policy == "effective":
+            cut = (
+                every.returned
+                if self.active_conventions.depth is None
+                else np.minimum(every.returned, self.active_conventions.depth)
+            )
+            depth = np.minimum(depth, cut)
+        return depth
+
+    def _gains(self, level: npt.NDArray[np.int64]) -> Floats:
+        positive = np.maximum(level, 0).astype(np.float64)
+        return np.exp2(positive) - 1.0 if self.gain == "exponential" else positive
+
+    def signature_options(self) -> dict[str, str]:
+        """Adds the gain scheme and the treatment of ties."""
+        ties = {} if self.ties == "order" else {"ties": self.ties}
+        return {"gain": self.gain, **ties, **self.k_signature_option(), **self.ranking_signature_options()}
+
+
+# --- retrieval relevance: recall, precision and hit rate at a cut-off. Re-exports the rank-aware measures ------------
+
+
+@dataclass(frozen=True)
+class CutOffMetric(RankingMetric):
+    """A ranking metric of the first ``k`` positions."""
+
+    k: int | None
+    target = TargetCategory.RETRIEVAL_RELEVANCE
+
+    def __post_init__(self) -> None:
+        check_k(self.k)
+        super().__post_init__()
+
+    def precision_signature_options(self) -> dict[str, str]:
+        """The denominator of precision, for the signature."""
+        return {
+            "p": self.active_conventions.precision,
+            **(self.k_signature_option() if self.active_conventions.precision == "k" else {}),
+        }
+
+
+def precision_values(batch: Batch, k: int | None, rules: Conventions) -> npt.NDArray[np.float64]:
+    """Precision per query, with the denominator of the conventions."""
+    within = hits_within(batch, rules, k)
+    if k is not None and rules.precision == "k" and rules.k_policy == "written":
+        return within / k
+    positions = hits(batch, rules).returned if k is None else np.minimum(hits(batch, rules).returned, k)
+    return np.asarray(within / np.maximum(positions, 1), dtype=np.float64)
+
+
+@register("recall", at="k")
+@dataclass(frozen=True)
+class RecallAtK(CutOffMetric):
+    r"""Share of the relevant documents that are among the first k.
+
+    .. math:: |G \cap R_k| / |G|
+
+    Every school agrees on it for binary gold; they differ only in queries with nothing relevant.
+    """
+
+    reference: ClassVar[str] = "trec_eval `recall`"
+
+    def score(self, batch: Batch) -> Scores:
+        """Hits over gold."""
+        gold = np.maximum(hits(batch, self.active_conventions).gold, 1)
+        return self.scores(batch, hits_within(batch, self.active_conventions, self.k) / gold)
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """The plain definition."""
+        return recall_at_k(gold, ranked, self.k, min_relevance=self.active_conventions.min_relevance)
+
+    def steps(self, query: RankedQuery) -> Derivation:
+        """The calculation, position by position."""
+        return recall_steps(query, self.k)
+
+
+@register("precision", at="k")
+@dataclass(frozen=True)
+class PrecisionAtK(CutOffMetric):
+    r"""Share of the first k positions that hold a relevant document.
+
+    .. math:: |G \cap R_k| / \min(k, |R|)
+
+    Divided by k itself under the presets `golden`, `client` and `trec` (`precision: k`). Returning nothing scores 0. A
+    document that is returned twice is one hit and occupies two positions.
+    """
+
+    reference: ClassVar[str] = "trec_eval `P` (`precision: k`)"
+
+    def score(self, batch: Batch) -> Scores:
+        """Hits over positions."""
+        return self.scores(batch, precision_values(batch, self.k, self.active_conventions))
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """The plain definition."""
+        rules = self.active_conventions
+        k = self.plain_k(self.k, ranked)
+        if not ranked:
+            return 0.0
+        return precision_at_k(gold, ranked, k, divide_by=rules.precision, min_relevance=rules.min_relevance)
+
+    def steps(self, query: RankedQuery) -> Derivation:
+        """The calculation, position by position."""
+        return precision_steps(query, self.plain_k(self.k, query.ranked), self.k, self.active_conventions.precision)
+
+    def signature_options(self) -> dict[str, str]:
+        """Adds the denominator."""
+        return {**self.precision_signature_options(), **self.ranking_signature_options()}
+
+
+@register("f1", at="k")
+@dataclass(frozen=True)
+class F1AtK(CutOffMetric):
+    r"""Harmonic mean of precision and recall of the first k.
+
+    .. math:: \frac{2 P R}{P + R}
+
+    The denominator of precision follows the conventions.
+    """
+
+    reference: ClassVar[str] = "van Rijsbergen 1979"
+
+    def score(self, batch: Batch) -> Scores:
+        """The harmonic mean per query."""
+        rules = self.active_conventions
+        precision = precision_values(batch, self.k, rules)
+        recall = hits_within(batch, rules, self.k) / np.maximum(hits(batch, rules).gold, 1)
+        both = precision + recall
+        values = np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0.0)
+        return self.scores(batch, values)
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """The plain definition."""
+        rules = self.active_conventions
+        k = self.plain_k(self.k, ranked)
+        if not ranked:
+            return 0.0
+        return f1_at_k(gold, ranked, k, divide_by=rules.precision, min_relevance=rules.min_relevance)
+
+    def steps(self, query: RankedQuery) -> Derivation:
+        """The calculation, position by position."""
+        return f1_steps(query, self.plain_k(self.k, query.ranked), self.k, self.active_conventions.precision)
+
+    def signature_options(self) -> dict[str, str]:
+        """Adds the denominator of precision."""
+        return {**self.precision_signature_options(), **self.ranking_signature_options()}
+
+
+@register("hit_rate", at="k")
+@dataclass(frozen=True)
+class HitRateAtK(CutOffMetric):
+    r"""1 if any relevant document is among the first k, else 0.
+
+    .. math:: [\,G \cap R_k \ne \emptyset\,]
+    """
+
+    reference: ClassVar[str] = "trec_eval `success`"
+    binary: ClassVar[bool] = True
+
+    def score(self, batch: Batch) -> Scores:
+        """Whether there is a hit."""
+        return self.scores(batch, (hits_within(batch, self.active_conventions, self.k) > 0).astype(np.float64))
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """The plain definition."""
+        return hit_rate_at_k(gold, ranked, self.k, min_relevance=self.active_conventions.min_relevance)
+
+    def steps(self, query: RankedQuery) -> Derivation:
+        """The calculation, position by position."""
+        return hit_rate_steps(query, self.k)
+
+
+@register("recall_doc", at="k")
+@dataclass(frozen=True)
+class RecallDocAtK(CutOffMetric):
+    r"""Share of the relevant documents of which any chunk is among the first k.
+
+    .. math:: |D \cap \text{parents}(R_k)| / |D|
+
+    Positions count chunks, ids are those of their parent documents. D is `metadata["expected_doc_ids"]` where given,
+    else the parents of `relevant_docs`.
+    """
+
+    ranks_ids: ClassVar[bool] = False
+    by_chunk_id: ClassVar[bool] = False  # parents do not depend on the chunking
+    by_parent_id: ClassVar[bool] = True
+    suggested: ClassVar[bool] = False  # the same as recall where nothing has a parent
+    suggested_with_spans: ClassVar[frozenset[str]] = frozenset({"gold"})
+    reference: ClassVar[str] = "recall over parent documents"
+
+    def required_fields(self) -> list[str]:
+        """None: expected documents may be given in the metadata only."""
+        return []
+
+    def score(self, batch: Batch) -> Scores:
+        """Hits over gold, both as parents."""
+        rules = self.active_conventions
+        gold = hits(batch, rules, document_rankings).gold
+        values = hits_within(batch, rules, self.k, document_rankings) / np.maximum(gold, 1)
+        return self.scores(batch, values, view=document_rankings)
+
+    def reference_ranking(self, sample: EvaluationSample, output: SystemOutputs) -> tuple[Gold | None, list[str]]:
+        """Judged levels and returned ids of the parent documents."""
+        ranked = [item.doc.parent for item in output.retrieved]
+        if "expected_doc_ids" in sample.metadata:
+            return list(sample.metadata["expected_doc_ids"]), ranked
+        if sample.relevant_docs is None:
+            return None, ranked
+        levels: dict[str, int] = {}
+        for document in sample.relevant_docs:
+            level = document.metadata.get("relevance", 1)
+            levels[document.parent] = max(level, levels.get(document.parent, level))
+        return levels, ranked
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """The plain definition on parent documents."""
+        return recall_at_k(gold, ranked, self.k, min_relevance=self.active_conventions.min_relevance)
+
+    def steps(self, query: RankedQuery) -> Derivation:
+        """The calculation, position by position."""
+        return recall_steps(query, self.k)
+
+
+# --- retrieval with costs: AQWV weighs misses against false alarms; empty result rate --------------------------------
+
+
+class AQWVOverQueries(SumsReducer):
+    """1 − mean P_miss − β·mean P_FA, misses averaged over queries with gold and false alarms over all queries.
+
+    Reads the statistics (1 − P_miss or 0, whether there is gold, P_FA, 1).
+    """
+
+    def __init__(self, beta: float) -> None:
+        self.beta = beta
+        self.name = f"aqwv_program[{signature_number(beta)}]"
+
+    def from_sums(self, sums: Sequence[float]) -> float:
+        """The value; NaN if no query has gold."""
+        found, with_gold, false_alarm, queries = sums
+        return found / with_gold - self.beta * (false_alarm / queries) if with_gold else math.nan
+
+
+@register("aqwv", at="k")
+@dataclass(frozen=True)
+class AQWV(RankingMetric):
+    r"""Average query weighted value: 1 minus the costs of misses and false alarms.
+
+    .. math:: 1 - P_\text{miss} - \beta \cdot P_\text{FA}
+
+    P_miss is the share of the relevant documents that is not among the first k. P_FA is the share of the first k
+    positions that is not a hit (`p_fa: returned`; nothing returned means no false alarm), or, with `p_fa: collection`
+    and `corpus_size: N`, (|R_k| − hits)/(N − |G|) as in the MATERIAL program. `form: query` averages the per-query
+    value over queries with gold; `form: program` averages P_miss over queries with gold and P_FA over all queries
+    first.
+
+    The range is [−β, 1]: do not draw it on an axis from 0 to 1. An empty ranking scores 0, more than most rankings; a
+    failed answer therefore counts at −β, so that failing does not pay.
+    """
+
+    k: int | None = None
+    beta: float = 40.0
+    p_fa: Literal["returned", "collection"] = "returned"
+    corpus_size: int | None = None
+    form: Literal["query", "program"] = "query"
+
+    target = TargetCategory.RETRIEVAL_ACCURACY
+    suggested: ClassVar[bool] = False  # the user must choose the cost of a false alarm
+    reference: ClassVar[str] = "the MATERIAL program's AQWV (`form: program`, `p_fa: collection`)"
+
+    def __post_init__(self) -> None:
+        check_k(self.k)
+        for option, choices in (("p_fa", ("returned", "collection")), ("form", ("query", "program"))):
+            if getattr(self, option) not in choices:
+                raise UnknownConventionError(f"value for aqwv's '{option}':", getattr(self, option), choices)
+        if isinstance(self.beta, bool) or not (isinstance(self.beta, (int, float)) and 0 <= self.beta < math.inf):
+            raise BadValueError(f"aqwv's beta must be a finite number >= 0, not {self.beta!r}")
+        if self.corpus_size is not None and (
+            isinstance(self.corpus_size, bool) or not isinstance(self.corpus_size, int)
+        ):
+            raise BadTypeError(f"aqwv's corpus_size must be an integer, not {self.corpus_size!r}")
+        if (self.corpus_size is not None) != (self.p_fa == "collection"):
+            raise BadValueError("aqwv needs 'corpus_size' exactly when 'p_fa' is \"collection\"")
+        object.__setattr__(self, "range", (-float(self.beta), 1.0))
+        object.__setattr__(self, "reducer", Mean() if self.form == "query" else AQWVOverQueries(self.beta))
+        super().__post_init__()
+
+    @property
+    def worst_stats(self) -> tuple[float, ...]:
+        """Everything missed, everything a false alarm; the gold flag is kept."""
+        return 0.0, math.nan, 1.0, 1.0
+
+    def score(self, batch: Batch) -> Scores:
+        """The value of each query, and its P_miss and P_FA as statistics."""
+        all_hits = hits(batch, self.active_conventions)
+        within = hits_within(batch, self.active_conventions, self.k)
+        returned = all_hits.returned if self.k is None else np.minimum(all_hits.returned, self.k)
+        has_gold = all_hits.gold > 0
+        recall = within / np.maximum(all_hits.gold, 1)
+        if self.corpus_size is None:
+            pool = returned
+        else:
+            pool = self.corpus_size - all_hits.gold
+            if (gold_positions(batch).annotated & (pool < returned - within)).any():
+                raise BadValueError(
+                    f"aqwv: corpus_size is {self.corpus_size}, but a query has more relevant and returned documents "
+                    "than that; give the size of the whole collection"
+                )
+        false_alarm = (returned - within) / np.maximum(pool, 1)
+        values = 1.0 - np.where(has_gold, 1.0 - recall, 0.0) - self.beta * false_alarm
+        if self.active_conventions.duplicates == "error":
+            reject_duplicates(batch)
+        skips = {"no_gold": ~gold_positions(batch).annotated, "empty_gold": ~has_gold & (self.form == "query")}
+        return Scores.of(
+            values, skip=skips, stats=np.column_stack([recall, has_gold, false_alarm, np.ones(len(batch))])
+        )
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """The plain definition."""
+        rules = self.active_conventions
+        return aqwv_at_k(
+            gold, ranked, self.k, beta=self.beta, corpus_size=self.corpus_size, min_relevance=rules.min_relevance
+        )
+
+    def steps(self, query: RankedQuery) -> Derivation:
+        """The calculation, position by position."""
+        return aqwv_steps(query, self.k, self.beta, self.corpus_size)
+
+    def skips_empty_gold(self, judged: bool) -> bool:
+        """Always, except in the program form."""
+        return self.form == "query"
+
+    def signature_options(self) -> dict[str, str]:
+        """Adds beta, the pool of false alarms and the form."""
+        shown = {key: value for key, value in self.ranking_signature_options().items() if key != "empty"}
+        size = {} if self.corpus_size is None else {"corpus": str(self.corpus_size)}
+        return {"beta": signature_number(self.beta), "fa": self.p_fa, **size, "form": self.form, **shown}
+
+
+@register("empty_result_rate")
+@dataclass(frozen=True)
+class EmptyResultRate(ConfiguredMetric):
+    r"""Share of queries for which nothing at all was returned.
+
+    .. math:: [\,|R| = 0\,]
+
+    Over all queries; a failed output counts as empty. Lower is better.
+    """
+
+    target = TargetCategory.RETRIEVAL_RELEVANCE
+    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
+    higher_is_better = False
+    always_counts_failures: ClassVar[bool] = True
+    binary: ClassVar[bool] = True
+
+    def score(self, batch: Batch) -> Scores:
+        """Whether the list is empty."""
+        checked_outputs(batch)
+        return Scores.of(gold_positions(batch).returned == 0)
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The plain definition."""
+        return Score(0.0 if output.retrieved else 1.0)
+
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
+        """The number of returned documents."""
+        returned = len(output.retrieved)
+        return DerivationBuilder().finish(
+            f"{returned} documents were returned: {'0' if returned else '1'}", float(not returned)
+        )
+
+    def signature_options(self) -> dict[str, str]:
+        """None."""
+        return {}

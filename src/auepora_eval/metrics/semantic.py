@@ -1,0 +1,613 @@
+"""Semantic similarity by embeddings and cross-encoders: answers, queries and retrieved documents."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number
+from ..core.metrics_base import RunInfo
+from ..core.registry import register
+from ..core.scores import Score, Scores
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..errors import BadValueError
+from ..features.embeddings import MODEL_ROUNDING, InferenceFailure, PairCosines, TextVectors, embed_texts, text_cosines
+from ..features.texts import EvidenceTexts, Role, answers, evidence_texts, reference_texts
+from ..models.embedders import (
+    ACTIVATIONS,
+    PairModel,
+    SentenceTransformerEmbedder,
+    activation_name,
+    embedder_name,
+    pair_logits,
+    parse_embedder,
+    require_embedder,
+    resolve_embedder,
+)
+from ..models.loading import Device, Precision
+from .base import ConfiguredMetric, ReferencedMetric, require_choice
+from .ranking import check_k
+
+# --- base classes of the semantic metrics: compared texts, empty texts and truncation --------------------------------
+
+Floats = npt.NDArray[np.float64]
+Pair = tuple[str, str]
+"""The compared text, and the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPairScores:
+    """A model's scores of text pairs."""
+
+    values: Floats
+    problems: Sequence[str | None]
+    """Per pair the failure reason, if any."""
+    cut: Sequence[int]
+    """Per pair the number of truncated texts."""
+
+
+def problem_masks(problems: Sequence[str | None]) -> dict[str, npt.NDArray[np.bool_]]:
+    """Masks of the unmeasured rows, by reason."""
+    reasons = dict.fromkeys(filter(None, problems))
+    return {reason: np.array([one == reason for one in problems], np.bool_) for reason in reasons}
+
+
+def note_truncation(batch: Batch, metric: str, cut: Floats) -> None:
+    """Note the samples with texts that the model truncated."""
+    for row in np.flatnonzero(cut):
+        batch.note(
+            f"metric '{metric}': a text is longer than the model reads, and was truncated",
+            batch.samples[int(row)].sample_id,
+        )
+
+
+@dataclass(frozen=True)
+class SemanticMetricBase(ReferencedMetric):
+    """A metric that compares an answer semantically with each reference (the best counts), or with the query."""
+
+    compare_to: Literal["reference", "query"] = field(default="reference", kw_only=True)
+
+    suggested: ClassVar[bool] = False  # it needs a model, which the user names
+
+    def __post_init__(self) -> None:
+        require_choice("compare_to", self.compare_to, ("reference", "query"))
+        super().__post_init__()
+        if self.compare_to == "query":
+            object.__setattr__(self, "target", TargetCategory.GENERATION_RELEVANCE)
+
+    @property
+    def role(self) -> Role:
+        """The text that answers are compared with."""
+        return self.compare_to
+
+    @property
+    def rounding(self) -> float:
+        """The rounding tolerance of a model."""
+        return MODEL_ROUNDING
+
+    def signature_options(self) -> dict[str, str]:
+        """The text that answers are compared with."""
+        return {} if self.compare_to == "reference" else {"to": "query"}
+
+
+@dataclass(frozen=True)
+class TextPairMetric(SemanticMetricBase):
+    """A metric that scores each text pair with a model."""
+
+    range = (-1.0, 1.0)
+    stat_names: ClassVar[tuple[str, ...]] = ("num_truncated",)
+
+    @property
+    def worst_stats(self) -> Sequence[float] | None:
+        """No truncation in a failed answer."""
+        return (0.0,)
+
+    @property
+    def both_empty(self) -> float | None:
+        """The value of two empty texts (one alone gives 0); ``None`` passes empty texts to the model."""
+        return 1.0
+
+    @abstractmethod
+    def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
+        """The model's scores of the pairs of all rows, concatenated."""
+
+    def score(self, batch: Batch) -> Scores:
+        """The highest value among each answer's pairs."""
+        compared: list[list[str]] = [[] for _ in range(len(batch))]
+        compared_texts = reference_texts(batch, self.role)
+        for owner, text in zip(compared_texts.owners.tolist(), compared_texts.texts, strict=True):
+            compared[owner].append(text)
+        values, stats = np.zeros(len(batch)), np.zeros((len(batch), 1))
+        rows: list[list[Pair]] = []
+        for row, (answer, texts, output) in enumerate(zip(answers(batch), compared, batch.outputs, strict=True)):
+            answered = output is not None and output.error is None and output.response is not None
+            known, pairs = self._decide_empty(answer, texts) if answered else (0.0, [])
+            values[row] = 0.0 if known is None else known
+            rows.append(pairs)
+        pair_scores = self.score_pairs(batch, rows)
+        problems: list[str | None] = [None] * len(batch)
+        start = 0
+        for row, pairs in enumerate(rows):
+            if pairs:
+                row_slice = slice(start, start + len(pairs))
+                problems[row] = next(filter(None, pair_scores.problems[row_slice]), None)
+                values[row], stats[row] = pair_scores.values[row_slice].max(), sum(pair_scores.cut[row_slice])
+                start += len(pairs)
+        note_truncation(batch, self.name, stats[:, 0])
+        return self.outcome(
+            batch, values, skip=self.without_reference(batch), fail=problem_masks(problems), stats=stats
+        )
+
+    def _decide_empty(self, answer: str, texts: Sequence[str]) -> tuple[float | None, list[Pair]]:
+        """The value if an empty text decides it, else the pairs for the model.
+
+        Empty references do not count while there is another.
+        """
+        if self.both_empty is None:
+            return None, [(text, answer) for text in texts]
+        non_empty = [text for text in texts if text.strip()]
+        if not answer.strip():
+            return (0.0 if non_empty else self.both_empty), []
+        return (None, [(text, answer) for text in non_empty]) if non_empty else (0.0, [])
+
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
+        """The compared texts, and the model's score of each pair."""
+        answer = "" if output.response is None else output.response.text
+        known, pairs = self._decide_empty(answer, self.compared_texts(sample))
+        if known is not None:
+            return DerivationBuilder().finish(
+                f"One of the texts is empty, so that no model is asked: {format_number(known)}", known
+            )
+        pair_scores = self.score_pairs(Batch([sample], [output]), [pairs]) if around.may_call_models else None
+        rows: list[tuple[Cell, ...]] = [
+            (text, answer_text, None if pair_scores is None else float(pair_scores.values[row]))
+            for row, (text, answer_text) in enumerate(pairs)
+        ]
+        steps = DerivationBuilder().table("The texts compared", (self.role, "answer", "the model says"), rows)
+        if pair_scores is None:
+            stored = "" if around.stored_score is None else f"; stored is {format_number(around.stored_score)}"
+            return steps.finish(f"The model is not asked again{stored}", around.stored_score, general=True)
+        best = float(pair_scores.values.max())
+        return steps.finish_with_value("The best pair" if len(pairs) > 1 else "Its number", best)
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """The best pair, each scored by itself."""
+        known, pairs = self._decide_empty(answer, self.compared_texts(sample))
+        if known is not None:
+            return Score(known)
+        outcomes = []
+        for pair in pairs:
+            pair_scores = self.score_pairs(Batch([sample], [output]), [[pair]])
+            if pair_scores.problems[0] is not None:
+                return Score.fail(pair_scores.problems[0])
+            outcomes.append(float(pair_scores.values[0]))
+        return Score(max(outcomes))
+
+
+# --- semantic similarity of answer and reference, or query: embeddings and cross-encoders ----------------------------
+
+
+def score_cosines(batch: Batch, embed: Any, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
+    """The cosines of text pairs by an embedder."""
+    vectors = embed_texts(batch, embed, [[text for pair in pairs for text in pair] for pairs in rows])
+    flat = [pair for pairs in rows for pair in pairs]
+    found = text_cosines(vectors, flat)
+    # The answer is in every pair of its row; its truncation is counted once.
+    cut = [
+        vectors.was_cut(compared) + (place == 0 and vectors.was_cut(answer))
+        for pairs in rows
+        for place, (compared, answer) in enumerate(pairs)
+    ]
+    return TextPairScores(found.values, found.problems, cut)
+
+
+@register("embedding_similarity")
+@dataclass(frozen=True)
+class EmbeddingSimilarity(TextPairMetric):
+    r"""Cosine of the answer's vector with that of the reference, or of the query.
+
+    .. math:: \text{cos}(v(\text{answer}), v(\text{reference}))
+
+    `embed_fn` computes the vectors: in Python a function from a list of strings to a list of vectors, or a
+    sentence-transformers model; in a plan `{use: NAME}` of its resources, `{python: "module:name"}`,
+    `{sentence_transformers: {model: PATH}}` or `{openai_embeddings: {model: NAME}}`. Every distinct text is embedded
+    once for all metrics. The best of several references counts; `compare_to: query` takes the query instead.
+
+    Two empty texts score 1, an empty and a non-empty text 0; an empty reference does not count while there is another.
+    Zero vectors, NaN and vectors of different sizes are failed measurements. A failed answer counts as -1, the worst a
+    cosine can be.
+    """
+
+    embed_fn: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "embed_fn", parse_embedder(self.embed_fn))
+        super().__post_init__()
+
+    def require_ready(self) -> None:
+        """Raise unless the embedder is available."""
+        require_embedder(self.embed_fn)
+
+    def signature_options(self) -> dict[str, str]:
+        """The embedder, and the text compared with."""
+        return {"embed": embedder_name(self.embed_fn), **super().signature_options()}
+
+    def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
+        """The cosines."""
+        return score_cosines(batch, resolve_embedder(self.embed_fn), rows)
+
+
+@dataclass(frozen=True)
+class _ModelMetric(TextPairMetric):
+    """A metric with its own model."""
+
+    model: str
+    device: Device = field(default="auto", kw_only=True)
+    precision: Precision = field(default="float32", kw_only=True)
+    batch_size: int | None = field(default=None, kw_only=True, compare=False)
+    revision: str | None = field(default=None, kw_only=True)
+    allow_download: bool = field(default=False, kw_only=True, compare=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.model, os.PathLike):
+            object.__setattr__(self, "model", os.fspath(self.model))
+        super().__post_init__()
+
+    @property
+    def _model_options(self) -> dict[str, Any]:
+        return {
+            "device": self.device,
+            "precision": self.precision,
+            "batch_size": self.batch_size,
+            "revision": self.revision,
+            "allow_download": self.allow_download,
+        }
+
+
+@register("sbert_similarity")
+@dataclass(frozen=True)
+class SbertSimilarity(_ModelMetric):
+    r"""Cosine of the answer's vector with that of the reference, by a sentence-transformers model.
+
+    .. math:: \text{cos}(v(\text{answer}), v(\text{reference}))
+
+    `model` is the path of the model's folder, or a hub name; nothing is downloaded unless `allow_download` is true. A
+    text longer than the model reads is cut, and counted (`num_truncated`). `device` is `auto`, `cpu` or `cuda`, and
+    there `precision` may be `float16` or `bfloat16`, which the signature shows. `cache` names a file that keeps the
+    vectors. Otherwise as `embedding_similarity`, with which it shares the vectors of the same model.
+    """
+
+    cache: str | None = field(default=None, kw_only=True, compare=False)
+
+    reference = "Reimers and Gurevych 2019"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.embedder  # invalid options raise here, not when scoring
+
+    @property
+    def embedder(self) -> SentenceTransformerEmbedder:
+        """The embedder."""
+        return SentenceTransformerEmbedder(self.model, cache=self.cache, **self._model_options)
+
+    def require_ready(self) -> None:
+        """Raise unless the packages and the model are available."""
+        self.embedder.require_ready()
+
+    def signature_options(self) -> dict[str, str]:
+        """The model, its precision, and the text compared with."""
+        return {**self.embedder.source.signature_options(), **super().signature_options()}
+
+    def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
+        """The cosines."""
+        return score_cosines(batch, self.embedder, rows)
+
+
+@register("cross_encoder_similarity")
+@dataclass(frozen=True)
+class CrossEncoderSimilarity(_ModelMetric):
+    r"""Similarity of answer and reference, by a cross-encoder that reads both together.
+
+    .. math:: f(\text{reference}, \text{answer})
+
+    `model` is the path of a cross-encoder's folder, or a hub name; nothing is downloaded unless `allow_download` is
+    true. The model's own activation is applied: with a sigmoid, the usual one, the range is [0, 1] and a failed answer
+    counts as 0; if the model returns logits (identity) there is no worst value, and failures leave the mean. The text
+    compared with comes first, as a query does for relevance models; `compare_to: query` takes the query. The best of
+    several references counts. Pairs too long for the model are truncated, from the longer text, and counted.
+
+    Under a bounded range two empty texts score its upper end and an empty and a non-empty text 0; a model that returns
+    logits reads empty texts like any other.
+    """
+
+    range = (-np.inf, np.inf)
+    reference = "Nogueira and Cho 2019"
+    failure_note = "counts at the worst value where the model's activation has one, else leaves the mean"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        activation = activation_name(self.pair_model.source)
+        if activation is not None:
+            object.__setattr__(self, "range", ACTIVATIONS[activation][1])
+
+    @property
+    def pair_model(self) -> PairModel:
+        """The cross-encoder."""
+        return PairModel(self.model, **self._model_options)
+
+    @property
+    def both_empty(self) -> float | None:
+        """The upper end of the range, if it has one."""
+        return self.range[1] if np.isfinite(self.range[1]) else None
+
+    def require_ready(self) -> None:
+        """Raise unless the packages and the model are available, and the model returns one number per pair."""
+        labels = self.pair_model.loaded().model.config.num_labels
+        if labels != 1:
+            raise BadValueError(
+                f"cross_encoder_similarity needs a model that returns one number per pair, and '{self.model}' returns "
+                f"{labels}; for an NLI model use nli_grounding"
+            )
+
+    def signature_options(self) -> dict[str, str]:
+        """The model, its precision, and the text compared with."""
+        return {**self.pair_model.source.signature_options(), **super().signature_options()}
+
+    def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
+        """The activated logit of each pair."""
+        flat = [pair for pairs in rows for pair in pairs]
+        if not flat:
+            return TextPairScores(np.zeros(0), [], [])
+        self.require_ready()
+        known = pair_logits(batch, self.pair_model, rows)
+        found = [known[pair] for pair in flat]
+        activate = ACTIVATIONS[activation_name(self.pair_model.source) or "sigmoid"][0]
+        numbers = np.array([0.0 if isinstance(one, InferenceFailure) else one[0][0] for one in found])
+        problems = [one.reason if isinstance(one, InferenceFailure) else None for one in found]
+        return TextPairScores(
+            activate(numbers), problems, [not isinstance(one, InferenceFailure) and one[1] for one in found]
+        )
+
+
+# --- context relevance and redundancy by embeddings: cosines of queries and retrieved documents ----------------------
+
+
+@dataclass(frozen=True)
+class _ContextMetric(ConfiguredMetric):
+    """A metric over the embeddings of the first k returned documents."""
+
+    embed_fn: Any
+    k: int | None = field(default=None, kw_only=True)
+
+    range = (-1.0, 1.0)
+    target = TargetCategory.RETRIEVAL_RELEVANCE
+    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
+    suggested: ClassVar[bool] = False  # it needs a model, which the user names
+    stat_names: ClassVar[tuple[str, ...]] = ("num_truncated",)
+
+    def __post_init__(self) -> None:
+        check_k(self.k)
+        object.__setattr__(self, "embed_fn", parse_embedder(self.embed_fn))
+        super().__post_init__()
+
+    @property
+    def depth(self) -> int | None:
+        """The number of documents read; ``None`` for all."""
+        cut = self.active_conventions.depth
+        return self.k if cut is None else min(self.k or cut, cut)
+
+    @property
+    def worst_stats(self) -> Sequence[float] | None:
+        """No truncation in a failed answer."""
+        return (0.0,)
+
+    @property
+    def rounding(self) -> float:
+        """The rounding tolerance of a model."""
+        return MODEL_ROUNDING
+
+    def require_ready(self) -> None:
+        """Raise unless the embedder is available."""
+        require_embedder(self.embed_fn)
+
+    def signature_options(self) -> dict[str, str]:
+        """The embedder, and the depth set by the conventions."""
+        cut = {} if self.depth == self.k else {"depth": str(self.depth)}
+        return {"embed": embedder_name(self.embed_fn), **cut}
+
+    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
+        """The requested ``top_k``, if this metric reads more documents."""
+        deep = self.depth is None or (run.top_k is not None and run.top_k < self.depth)
+        return {"top_k": str(run.top_k)} if run.top_k is not None and deep else {}
+
+    def vectors(self, batch: Batch, rows: Sequence[Sequence[str]]) -> tuple[TextVectors, np.ndarray[Any, Any]]:
+        """The embeddings of the texts of each row, and the number of truncated texts."""
+        vectors = embed_texts(batch, resolve_embedder(self.embed_fn), rows)
+        cut = np.array([[sum(map(vectors.was_cut, set(texts)))] for texts in rows], np.float64).reshape(-1, 1)
+        note_truncation(batch, self.name, cut[:, 0])
+        return vectors, cut
+
+
+def _texts_by_row(found: EvidenceTexts, rows: int) -> list[list[str]]:
+    """The non-empty document texts of each row, in their order."""
+    texts: list[list[str]] = [[] for _ in range(rows)]
+    for owner, use in zip(found.owners.tolist(), found.uses.tolist(), strict=True):
+        if found.texts[use].strip():
+            texts[owner].append(found.texts[use])
+    return texts
+
+
+def _row_slices(counts: Sequence[int]) -> list[slice]:
+    ends = np.cumsum(counts).tolist()
+    return [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
+
+
+def _first_problems(found: PairCosines, rows: Sequence[slice]) -> list[str | None]:
+    return [next(filter(None, found.problems[row]), None) for row in rows]
+
+
+@register("embedding_context_relevance", at="k")
+@dataclass(frozen=True)
+class EmbeddingContextRelevance(_ContextMetric):
+    r"""Mean cosine of the query's vector with those of the first k returned documents.
+
+    .. math:: \frac{1}{m} \cdot \sum_i \text{cos}(v(\text{query}), v(d_i))
+
+    m is the number of documents with text there are, k at most. It needs no annotation, and measures the topic only: a
+    document on the topic scores high whether or not it contains the answer. `embed_fn` makes the vectors, as for
+    `embedding_similarity`, with which it shares them. Nothing returned scores 0, as precision does; a failed output
+    counts as -1.
+    """
+
+    output_skips: ClassVar[frozenset[str]] = frozenset({"no_text"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "empty_query": "the query has no text",
+        "no_text": "the documents have no text",
+    }
+
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether any document has text."""
+        return any(item.doc.text for item in output.retrieved[: self.depth])
+
+    def score(self, batch: Batch) -> Scores:
+        """The mean over each row's documents."""
+        queries = reference_texts(batch, "query").texts
+        empty = np.array([not query.strip() for query in queries], np.bool_)
+        found = evidence_texts(batch, "retrieved", self.depth)
+        texts = _texts_by_row(found, len(batch))
+        rows = [[] if blank else own for blank, own in zip(empty.tolist(), texts, strict=True)]
+        vectors, cut = self.vectors(batch, [[q, *own] if own else [] for q, own in zip(queries, rows, strict=True)])
+        cosines = text_cosines(vectors, [(q, text) for q, own in zip(queries, rows, strict=True) for text in own])
+        places = _row_slices(list(map(len, rows)))
+        values = np.array([cosines.values[row].mean() if row.stop > row.start else 0.0 for row in places])
+        no_text = np.array([not own for own in texts], np.bool_) & ~found.no_documents
+        return Scores.of(
+            values,
+            skip={"empty_query": empty, "no_text": no_text},
+            fail=problem_masks(_first_problems(cosines, places)),
+            stats=cut,
+        )
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The plain definition, document by document."""
+        if not sample.query.strip():
+            return Score.skip("empty_query")
+        texts = [item.doc.text for item in output.retrieved[: self.depth]]
+        own = [text for text in texts if text and text.strip()]
+        if not own:
+            return Score.skip("no_text") if texts else Score(0.0)
+        vectors, _ = self.vectors(Batch([sample], [output]), [[sample.query, *own]])
+        return _plain_mean(text_cosines(vectors, [(sample.query, text) for text in own]))
+
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
+        """The cosine of the query with every document."""
+        own = [item.doc for item in output.retrieved[: self.depth] if item.doc.text.strip()]
+        if not around.may_call_models or not own:
+            return super().derivation(sample, output, around)
+        vectors, _ = self.vectors(Batch([sample], [output]), [[sample.query, *(one.text for one in own)]])
+        found = text_cosines(vectors, [(sample.query, one.text) for one in own])
+        rows: list[tuple[Cell, ...]] = [
+            (one.doc_id, cosine) for one, cosine in zip(own, found.values.tolist(), strict=True)
+        ]
+        steps = DerivationBuilder().table("The cosine of the query with each document", ("document", "cosine"), rows)
+        return steps.finish_with_value(f"Their mean over {len(rows)}", float(found.values.mean()))
+
+
+@register("embedding_context_redundancy", at="k")
+@dataclass(frozen=True)
+class EmbeddingContextRedundancy(_ContextMetric):
+    r"""How much each document after the first repeats one before it: its highest cosine with any of them, on average.
+
+    .. math:: \frac{1}{m - 1} \cdot \sum_{i > 1} \max_{j < i} \text{cos}(v(d_i), v(d_j))
+
+    1 if every document repeats an earlier one. Documents without text are ignored. Lower is better as long as relevance
+    does not fall: read it together with `embedding_context_relevance`. `intra_list_diversity` uses all pairs instead.
+    Failed outputs are left out.
+    """
+
+    target = TargetCategory.DIVERSITY
+    higher_is_better = False
+    counts_system_failures: ClassVar[bool] = False
+    output_skips: ClassVar[frozenset[str]] = frozenset({"too_few_documents"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "too_few_documents": "fewer than two documents with text were returned, or are looked at",
+    }
+
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether two documents have text."""
+        return sum(bool(item.doc.text) for item in output.retrieved[: self.depth]) > 1
+
+    def score(self, batch: Batch) -> Scores:
+        """The mean over each row's documents after the first."""
+        texts = _texts_by_row(evidence_texts(batch, "retrieved", self.depth), len(batch))
+        vectors, cut = self.vectors(batch, [own if len(own) > 1 else [] for own in texts])
+        pairs = [[(own[j], own[i]) for i in range(1, len(own)) for j in range(i)] for own in texts]
+        cosines = text_cosines(vectors, [pair for own in pairs for pair in own])
+        places = _row_slices(list(map(len, pairs)))
+        values = [_mean_highest_cosine(cosines.values[row], len(own)) for row, own in zip(places, texts, strict=True)]
+        return Scores.of(
+            values,
+            skip={"too_few_documents": np.array([len(own) < 2 for own in texts], np.bool_)},
+            fail=problem_masks(_first_problems(cosines, places)),
+            stats=cut,
+        )
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The plain definition, document by document."""
+        texts = [item.doc.text for item in output.retrieved[: self.depth]]
+        own = [text for text in texts if text and text.strip()]
+        if len(own) < 2:
+            return Score.skip("too_few_documents")
+        vectors, _ = self.vectors(Batch([sample], [output]), [own])
+        highest = []
+        for place in range(1, len(own)):
+            found = text_cosines(vectors, [(own[place], earlier) for earlier in own[:place]])
+            if any(found.problems):
+                return _plain_mean(found)
+            highest.append(float(found.values.max()))
+        return Score(sum(highest) / len(highest))
+
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
+        """The highest cosine of every document with one before it."""
+        own = [item.doc for item in output.retrieved[: self.depth] if item.doc.text.strip()]
+        if not around.may_call_models:
+            return super().derivation(sample, output, around)
+        vectors, _ = self.vectors(Batch([sample], [output]), [[one.text for one in own]])
+        pairs = [(own[j].text, own[i].text) for i in range(1, len(own)) for j in range(i)]
+        cosines = text_cosines(vectors, pairs).values
+        rows: list[tuple[Cell, ...]] = []
+        for at, one in enumerate(own[1:], start=1):
+            earlier = cosines[at * (at - 1) // 2 : at * (at + 1) // 2]
+            rows.append((one.doc_id, own[int(earlier.argmax())].doc_id, float(earlier.max())))
+        steps = DerivationBuilder().table(
+            "Each document after the first, and the one before it that it is most like",
+            ("document", "most like", "cosine"),
+            rows,
+        )
+        return steps.finish_with_value(f"Their mean over {len(rows)}", _mean_highest_cosine(cosines, len(own)))
+
+
+def _mean_highest_cosine(cosines: np.ndarray[Any, np.dtype[np.float64]], documents: int) -> float:
+    """From the cosines of every document with each earlier one, in their order."""
+    if documents < 2:
+        return 0.0
+    starts = np.cumsum(np.arange(documents - 1))
+    return float(np.maximum.reduceat(cosines, starts).mean())
+
+
+def _plain_mean(found: PairCosines) -> Score:
+    problem = next(filter(None, found.problems), None)
+    return Score(float(found.values.mean())) if problem is None else Score.fail(problem)

@@ -1,0 +1,238 @@
+"""Vectors from an OpenAI-compatible endpoint, and the cache of vectors in a SQLite file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import BadTypeError, BadValueError, MissingDependencyError, StoreError
+from ..features.embeddings import EmbeddingBatch, InferenceFailure
+from ..runtime.secrets import Secrets, looks_like_secret
+from .encoding import encodable, require_batch_size
+
+# --- cache of vectors by model and text, in a SQLite file that several processes may share ---------------------------
+
+_TEXTS_PER_QUERY = 500
+_BUSY_TIMEOUT_S = 60.0
+"""Seconds to wait for another process that is writing."""
+_TABLE = """
+CREATE TABLE IF NOT EXISTS vectors (
+    model TEXT NOT NULL, text BLOB NOT NULL, cut INTEGER NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (model, text)
+) WITHOUT ROWID
+"""
+
+
+class VectorCache:
+    """Vectors by model and text. Texts are stored as hashes, vectors as float32.
+
+    The file is opened for each read and write, so that a cache may be used from any thread and process.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).expanduser()
+
+    def read(self, model: str, texts: Sequence[str]) -> dict[str, tuple[Any, bool]]:
+        """The cached vectors, and whether each text was truncated."""
+        if not self.path.exists():
+            return {}
+        by_hash = {_hash(text): text for text in texts}
+        hashes = list(by_hash)
+        found: dict[str, tuple[Any, bool]] = {}
+        with self._open() as connection:
+            for start in range(0, len(hashes), _TEXTS_PER_QUERY):
+                hash_chunk = hashes[start : start + _TEXTS_PER_QUERY]
+                placeholders = ",".join("?" * len(hash_chunk))
+                # S608: only placeholders are interpolated here.
+                query = f"SELECT text, cut, vector FROM vectors WHERE model = ? AND text IN ({placeholders})"  # noqa: S608
+                for text, cut, vector in connection.execute(query, [model, *hash_chunk]):
+                    found[by_hash[text]] = np.frombuffer(vector, dtype="<f4"), bool(cut)
+        return found
+
+    def write(self, model: str, texts: Sequence[str], vectors: Sequence[Any], cut: Sequence[bool]) -> None:
+        """Store some vectors; entries that another process wrote meanwhile stay."""
+        rows = [
+            (model, _hash(text), int(was_truncated), np.asarray(vector, dtype="<f4").tobytes())
+            for text, vector, was_truncated in zip(texts, vectors, cut, strict=True)
+        ]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._open() as connection, connection:
+            connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)", rows)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S)) as connection:
+                connection.execute(_TABLE)
+                yield connection
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(
+                str(self.path), f"the vector cache cannot be used ({error}); delete the file or name another"
+            ) from error
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def encode_with_cache(
+    cache: str | None, model: str, texts: list[str], encode: Callable[[list[str]], EmbeddingBatch]
+) -> EmbeddingBatch:
+    """The vectors of some texts, from the cache if possible; new ones are stored."""
+    if cache is None:
+        return encode(texts)
+    vector_cache = VectorCache(cache)
+    known = vector_cache.read(model, texts)
+    fresh = [text for text in dict.fromkeys(texts) if text not in known]
+    encoded = encode(fresh) if fresh else EmbeddingBatch([], [])
+    new = dict(zip(fresh, zip(encoded.rows, map(bool, encoded.cut), strict=True), strict=True))
+    # Vectors with NaN are not cached: another attempt may succeed.
+    valid = [text for text, (row, _) in new.items() if not isinstance(row, InferenceFailure) and np.isfinite(row).all()]
+    if valid:
+        vector_cache.write(model, valid, [new[text][0] for text in valid], [new[text][1] for text in valid])
+    pairs = [known[text] if text in known else new[text] for text in texts]
+    return EmbeddingBatch([row for row, _ in pairs], [cut for _, cut in pairs])
+
+
+# --- vectors from an OpenAI-compatible endpoint ----------------------------------------------------------------------
+
+_TEXTS_PER_REQUEST = 256
+_REJECTION_STATUSES = (400, 413, 422)
+"""Statuses of a rejected input: a smaller request may succeed."""
+_MAX_REJECTIONS = 20
+"""After this many rejections in a row the endpoint rejects everything, and requests are no longer halved."""
+
+
+@dataclass(frozen=True)
+class OpenAIEmbedder:
+    """Embeds texts with an OpenAI-compatible embeddings endpoint.
+
+    The key is read from the environment variable named by ``api_key_env``; an endpoint of your own (``base_url``) may
+    need none. With ``cache`` vectors are stored in that file, and a text is paid for once. If the endpoint rejects a
+    request, its texts are sent in halves, so that one bad text does not fail the others. Texts without a vector after
+    ``retries`` are failed measurements.
+    """
+
+    model: str
+    base_url: str | None = field(default=None, kw_only=True)
+    api_key_env: str = field(default="OPENAI_API_KEY", kw_only=True, compare=False)
+    dimensions: int | None = field(default=None, kw_only=True)
+    batch_size: int | None = field(default=None, kw_only=True, compare=False)
+    timeout: float = field(default=60.0, kw_only=True, compare=False)
+    retries: int = field(default=3, kw_only=True, compare=False)
+    cache: str | None = field(default=None, kw_only=True, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, str) or not self.model:
+            raise BadTypeError(f"model must be the name of an embedding model, not {self.model!r:.80}")
+        if not isinstance(self.api_key_env, str) or not self.api_key_env.isidentifier():
+            raise BadValueError("api_key_env must be the name of an environment variable, never the key itself")
+        if looks_like_secret(self.api_key_env):
+            raise BadValueError("api_key_env must name the environment variable that holds the key, not the key")
+        if self.base_url is not None and not str(self.base_url).startswith(("http://", "https://")):
+            raise BadValueError(
+                f"base_url must be an address such as http://127.0.0.1:8000/v1, not {self.base_url!r:.80}"
+            )
+        _require_number("dimensions", self.dimensions, integer=True, minimum=1)
+        _require_number("timeout", self.timeout, integer=False, minimum=0.001)
+        _require_number("retries", self.retries, integer=True, minimum=0)
+        require_batch_size(self.batch_size)
+
+    @property
+    def identity(self) -> str:
+        """Identifies its vectors in signatures and caches."""
+        where = [] if self.base_url is None else [Secrets(hide_passwords=True).text(self.base_url)]
+        return " ".join([self.model, *map(str, filter(None, [self.dimensions])), *where]).replace("|", "/")
+
+    def spec(self) -> dict[str, Any]:
+        """The description in a plan."""
+        fields = type(self).__dataclass_fields__
+        given = {name: getattr(self, name) for name, one in fields.items() if getattr(self, name) != one.default}
+        return {"openai_embeddings": given}
+
+    def require_ready(self) -> None:
+        """Raise unless the package and the key are available; no call is made."""
+        self._client()
+
+    def embed_batch(self, texts: list[str]) -> EmbeddingBatch:
+        """The vectors of some texts; truncation by the endpoint is unknown."""
+        return encode_with_cache(self.cache, self.identity, texts, self._embed)
+
+    def __call__(self, texts: list[str]) -> Any:
+        """The vectors of some texts, row by row."""
+        rows = list(self.embed_batch(texts).rows)
+        for row in rows:
+            if isinstance(row, InferenceFailure):
+                raise RuntimeError(row.message)
+        return np.array(rows)
+
+    def _embed(self, texts: list[str]) -> EmbeddingBatch:
+        rows: list[Any] = []
+        if texts:
+            client, key = self._client()
+            size = self.batch_size or _TEXTS_PER_REQUEST
+            with client:
+                calls = _EndpointCalls(self, client, Secrets([key] if key else []))
+                for start in range(0, len(texts), size):
+                    rows += calls.rows(texts[start : start + size])
+        return EmbeddingBatch(rows, [False] * len(rows))
+
+    def _client(self) -> tuple[Any, str | None]:
+        try:
+            import openai
+        except ImportError as error:
+            raise MissingDependencyError(
+                "openai", purpose="an embeddings endpoint", install="'auepora-eval[openai]'"
+            ) from error
+        key = os.environ.get(self.api_key_env)
+        if not key and self.base_url is None:
+            raise BadValueError(
+                f"the environment variable {self.api_key_env} is not set; it must hold the key of the endpoint"
+            )
+        client = openai.OpenAI(
+            api_key=key or "none", base_url=self.base_url, timeout=self.timeout, max_retries=self.retries
+        )
+        return client, key
+
+
+def _require_number(name: str, value: object, *, integer: bool, minimum: float) -> None:
+    kinds = int if integer else (int, float)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or not value >= minimum):
+        raise BadValueError(
+            f"{name} must be {'an integer' if integer else 'a number'} >= {minimum:g}, not {value!r:.80}"
+        )
+
+
+class _EndpointCalls:
+    """The requests for one list of texts, split into halves after rejections."""
+
+    def __init__(self, embedder: OpenAIEmbedder, client: Any, secrets: Secrets) -> None:
+        self._client, self._secrets = client, secrets
+        options = {} if embedder.dimensions is None else {"dimensions": embedder.dimensions}
+        # As floats: not every endpoint supports the client's default, base64.
+        self._options = {"model": embedder.model, "encoding_format": "float", **options}
+        self._rejections_left = _MAX_REJECTIONS
+
+    def rows(self, texts: list[str]) -> list[Any]:
+        """A vector for each text, or a ``InferenceFailure``."""
+        try:
+            reply = self._client.embeddings.create(input=list(map(encodable, texts)), **self._options)
+            vectors = {item.index: np.asarray(item.embedding, dtype=np.float32) for item in reply.data}
+            rows = [vectors[place] for place in range(len(texts))]
+        except Exception as error:  # any error of network, service or reply
+            if getattr(error, "status_code", None) in _REJECTION_STATUSES and self._rejections_left > 0:
+                self._rejections_left -= 1
+                if len(texts) > 1:
+                    half = len(texts) // 2
+                    return self.rows(texts[:half]) + self.rows(texts[half:])
+            message = self._secrets.text(f"{type(error).__name__}: {error}")
+            return [InferenceFailure("embed_failed", f"the endpoint gave no vectors ({message:.300})")] * len(texts)
+        self._rejections_left = _MAX_REJECTIONS
+        return rows

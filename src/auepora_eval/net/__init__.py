@@ -1,0 +1,1 @@
+"""Network access shared by judges, models and systems: URL checks and retries."""

@@ -1,0 +1,558 @@
+"""Perturbations of retrieved documents: kinds and rates, noise, counterfactual texts, and labels of samples."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Protocol
+
+from ..core.types import Document, EvaluationSample, RetrievedDocument
+from ..errors import BadTypeError, BadValueError, did_you_mean
+from ..features.rankings import parse_level
+from ..features.refusals import is_unanswerable
+from ..text.tokenizers import squad_words
+from .edits import count_for_rate, hash_uniform, seeded_permutation
+
+# --- kinds and rates of document perturbations, and the sweep syntax ``noise=0,0.2,0.4`` -----------------------------
+
+KINDS = {
+    "noise": "documents that are not relevant take the place of the last ones",
+    "drop": "the relevant ones are taken out",
+    "counterfactual": "in the relevant ones a false answer stands in place of the right one",
+    "empty": "nothing is returned",
+    "shuffle": "the order is random",
+    "duplicate": "documents come twice",
+}
+"""The perturbations of a ranking, with their descriptions."""
+NEED_GOLD = frozenset({"drop", "counterfactual"})
+"""Kinds that need gold."""
+ARMS_KIND = "arms"
+ARMS: dict[str, dict[str, float]] = {"none": {"empty": 1.0}, "original": {}, "edited": {"counterfactual": 1.0}}
+"""The same questions without documents, with retrieved and with counterfactual ones; as rates of the kinds above."""
+
+Level = float | str
+"""One point of a sweep: a rate, or the name of an arm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Perturbation:
+    """The rate of each kind of perturbation, from 0 to 1, and the seed."""
+
+    noise: float = 0.0
+    drop: float = 0.0
+    counterfactual: float = 0.0
+    empty: float = 0.0
+    shuffle: float = 0.0
+    duplicate: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for kind in KINDS:
+            object.__setattr__(self, kind, _rate(kind, getattr(self, kind)))
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise BadTypeError(f"the seed of a perturbation must be an integer, not {self.seed!r}")
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """The rates above 0, by kind."""
+        return {kind: rate for kind, rate in asdict(self).items() if kind in KINDS and rate > 0}
+
+    @classmethod
+    def from_arm(cls, arm: str, seed: int = 0) -> Perturbation:
+        """The perturbation of an arm."""
+        if arm not in ARMS:
+            hint = did_you_mean(arm, ARMS, otherwise=f"; choose one of: {', '.join(ARMS)}")
+            raise BadValueError(f"there is no arm '{arm}'{hint}")
+        return cls(**ARMS[arm], seed=seed)
+
+
+assert {field.name for field in fields(Perturbation)} == {*KINDS, "seed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One kind of perturbation at several rates, or several arms; each level is one run."""
+
+    kind: str
+    levels: tuple[Level, ...]
+
+    @classmethod
+    def parse(cls, spec: str | Mapping[str, Sequence[Level]]) -> Sweep:
+        """Parse a sweep: ``noise=0,0.2,0.4``, ``arms=none,original,edited``, ``{"drop": [0, 0.5, 1]}``."""
+        if isinstance(spec, str):
+            kind, equals, levels = spec.partition("=")
+            if not equals:
+                raise BadValueError(f"'{spec}' has no rates; write KIND=RATES, such as noise=0,0.2,0.4")
+            return cls._validated(kind.strip(), [one.strip() for one in levels.split(",")])
+        if not isinstance(spec, Mapping) or len(spec) != 1:
+            raise BadValueError(f"name one kind of perturbation with its rates, such as noise=0,0.2,0.4; not {spec!r}")
+        ((kind, rates),) = spec.items()
+        return cls._validated(kind, [rates] if isinstance(rates, (str, float, int)) else list(rates))
+
+    @classmethod
+    def _validated(cls, kind: str, levels: list[Any]) -> Sweep:
+        if kind not in (*KINDS, ARMS_KIND):
+            known = f"; choose one of: {', '.join((*KINDS, ARMS_KIND))}"
+            raise BadValueError(
+                f"unknown perturbation '{kind}'{did_you_mean(kind, (*KINDS, ARMS_KIND), otherwise=known)}"
+            )
+        if kind == ARMS_KIND:
+            for arm in levels:
+                Perturbation.from_arm(str(arm))
+            checked: tuple[Level, ...] = tuple(map(str, levels))
+        else:
+            checked = tuple(_rate(kind, one) for one in levels)
+        if not checked:
+            raise BadValueError(f"{kind} has no rates; write some, such as {kind}=0,0.5,1")
+        for level in checked:
+            if checked.count(level) > 1:
+                raise BadValueError(f"{kind}={level_text(level)} is listed twice; list each level once")
+        return cls(kind, checked)
+
+    @property
+    def base(self) -> Level:
+        """The level that the others are compared with: rate 0 if present, else the first."""
+        return 0.0 if 0.0 in self.levels and self.kind != ARMS_KIND else self.levels[0]
+
+    @property
+    def perturbs(self) -> set[str]:
+        """The kinds with a rate above 0 at any level."""
+        return {kind for level in self.levels for kind in self.perturbation(level).rates}
+
+    def perturbation(self, level: Level, seed: int = 0) -> Perturbation:
+        """The perturbation at a level."""
+        if isinstance(level, str):
+            return Perturbation.from_arm(level, seed)
+        return Perturbation(**{self.kind: level}, seed=seed)
+
+    def label(self, level: Level) -> str:
+        """A level as used in run names and tags: ``noise=0.2``, ``arm=edited``."""
+        return f"{'arm' if self.kind == ARMS_KIND else self.kind}={level_text(level)}"
+
+    def __str__(self) -> str:
+        return f"{self.kind}={','.join(map(level_text, self.levels))}"
+
+
+def level_text(level: Level) -> str:
+    """The name of an arm, or a rate as short as it is exact: ``0``, ``0.2``, ``1``."""
+    return level if isinstance(level, str) else repr(level).removesuffix(".0")
+
+
+def _rate(kind: str, value: Any) -> float:
+    try:
+        rate = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        rate = math.nan
+    if not 0 <= rate <= 1:
+        raise BadValueError(f"the rate of {kind} must be a number from 0 to 1, not {value!r:.60}")
+    return rate + 0.0  # -0.0 is 0
+
+
+# --- counterfactual documents: the wrong answer replaces the right one -----------------------------------------------
+
+DocumentEdit = Callable[[EvaluationSample, Document], str | Document | None]
+"""Returns a counterfactual document, or its text; ``None`` where none can be made."""
+
+
+def wrong_answer(sample: EvaluationSample) -> str | None:
+    """The wrong answer in ``metadata["wrong_answer"]``; the first one of a list."""
+    value = sample.metadata.get("wrong_answer") if isinstance(sample.metadata, Mapping) else None
+    texts = [value] if isinstance(value, str) else value if isinstance(value, (list, tuple)) else []
+    return next((text for text in texts if isinstance(text, str) and text.strip()), None)
+
+
+def counterfactual_document(
+    sample: EvaluationSample, document: Document, edit: DocumentEdit | None = None
+) -> Document | None:
+    """The document with the wrong answer in place of the right one; ``None`` where it does not contain the right one.
+
+    ``edit`` replaces the search for the answer. The id stays: the hit is right, its content is not.
+    """
+    if edit is None:
+        wrong = wrong_answer(sample)
+        edited: str | Document | None = (
+            None if wrong is None else _replace_answers(document.text, sample.references, wrong)
+        )
+    else:
+        edited = edit(sample, document)
+    if edited is None or isinstance(edited, Document):
+        return edited
+    if not isinstance(edited, str):
+        raise BadTypeError(f"the edit function returned {type(edited).__name__}, not a string or a Document")
+    return replace(document, text=edited) if edited != document.text else None
+
+
+def _replace_answers(text: str, answers: Iterable[str], wrong: str) -> str:
+    """The text with each answer replaced: whole words, any case, the longest answer first."""
+    right_answers = sorted({one.strip().rstrip(".!?") for one in answers} - {""}, key=lambda one: (-len(one), one))
+    if not right_answers:
+        return text
+    spaced = ("\\s+".join(map(re.escape, one.split())) for one in right_answers)
+    return re.sub(rf"(?<!\w)(?:{'|'.join(spaced)})(?!\w)", lambda _: wrong, text, flags=re.IGNORECASE)
+
+
+# --- the relevant documents of a sample, from its annotations --------------------------------------------------------
+
+
+def gold_keys(sample: EvaluationSample) -> frozenset[str]:
+    """The ids of a sample's gold: chunks, or whole documents (``metadata["expected_doc_ids"]``)."""
+    named = [doc.doc_id for doc in sample.relevant_docs or () if _is_relevant(doc, sample)]
+    return frozenset([*named, *_expected_doc_ids(sample)])
+
+
+def has_gold(sample: EvaluationSample) -> bool:
+    """Whether the sample has gold."""
+    return bool(gold_keys(sample))
+
+
+def gold_key(document: Document, keys: frozenset[str]) -> str | None:
+    """The gold id that makes a document relevant, its own or its parent's; or ``None``."""
+    if document.doc_id in keys:
+        return document.doc_id
+    return document.parent_id if document.parent_id in keys else None
+
+
+def gold_parents(sample: EvaluationSample) -> frozenset[str]:
+    """The parents of the gold: other chunks of these documents may be relevant too, so they are not noise."""
+    return frozenset(
+        [*(doc.parent for doc in sample.relevant_docs or () if _is_relevant(doc, sample)), *_expected_doc_ids(sample)]
+    )
+
+
+def _is_relevant(document: Document, sample: EvaluationSample) -> bool:
+    return parse_level(document.metadata.get("relevance", 1), document.doc_id, sample.sample_id) >= 1
+
+
+def _expected_doc_ids(sample: EvaluationSample) -> list[str]:
+    doc_ids = sample.metadata.get("expected_doc_ids") if isinstance(sample.metadata, Mapping) else None
+    return [str(one) for one in doc_ids] if isinstance(doc_ids, (list, tuple)) else []
+
+
+# --- the pool of noise documents: draws documents that are not relevant to a sample ----------------------------------
+
+
+class CorpusLike(Protocol):
+    """Documents by id, such as ``io.corpus.Corpus``; they are read on access."""
+
+    def __iter__(self) -> Iterator[str]:
+        """The ids."""
+        ...
+
+    def __getitem__(self, doc_id: str, /) -> Document:
+        """The document of that id."""
+        ...
+
+
+class NoisePool:
+    """Documents to draw noise from. A seed draws the same noise for a sample, independent of other samples.
+
+    Documents that may be relevant are not drawn: the sample's gold, other chunks of the same documents, and any text
+    that contains an acceptable answer.
+    """
+
+    def __init__(self, ids: Iterable[str], document: Callable[[str], Document], source_name: str) -> None:
+        self._ids = list(ids)
+        self._document = document
+        self.source_name = source_name
+        """Where the documents come from, for run plans and messages."""
+
+    @classmethod
+    def from_documents(
+        cls, source: CorpusLike | Iterable[Document], source_name: str = "the documents given"
+    ) -> NoisePool:
+        """A pool of documents, or of a corpus that has them by id."""
+        if hasattr(source, "__getitem__") and not isinstance(source, (Sequence, str)):
+            corpus: CorpusLike = source  # type: ignore[assignment]
+            return cls(corpus, corpus.__getitem__, source_name)
+        by_id: dict[str, Document] = {}
+        for document in source if isinstance(source, Iterable) and not isinstance(source, (str, Mapping)) else [source]:
+            if not isinstance(document, Document):
+                raise BadTypeError(
+                    f"noise is drawn from documents or from a corpus that has them by id, not from a "
+                    f"{type(document).__name__}; open a file with auepora_eval.io.corpus.Corpus.open"
+                )
+            by_id.setdefault(document.doc_id, document)
+        return cls(by_id, by_id.__getitem__, source_name)
+
+    @classmethod
+    def from_samples(cls, samples: Iterable[EvaluationSample]) -> NoisePool:
+        """A pool of the gold and candidate documents of samples that have a text."""
+        documents = (
+            doc for sample in samples for doc in [*(sample.relevant_docs or ()), *(sample.candidate_docs or ())]
+        )
+        return cls.from_documents([doc for doc in documents if doc.text.strip()], "the samples' documents")
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def draw(self, sample: EvaluationSample, seed: int, exclude_ids: Collection[str] = ()) -> Iterator[Document]:
+        """Yield noise documents for a sample, except these ids; a longer draw starts with the shorter one."""
+        keys, parents = gold_keys(sample), gold_parents(sample)
+        answers = [text for text in (_padded_words(one) for one in sample.references) if text.strip()]
+        for position in seeded_permutation(len(self._ids), seed, sample.sample_id, "noise"):
+            if self._ids[position] in keys or self._ids[position] in exclude_ids:
+                continue
+            document = self._document(self._ids[position])
+            if document.parent in parents or document.parent in keys:
+                continue
+            if any(answer in _padded_words(document.text) for answer in answers):
+                continue
+            yield document
+
+    def require(
+        self, sample: EvaluationSample, needed: int, seed: int, exclude_ids: Collection[str] = (), *, hint: str = ""
+    ) -> None:
+        """Raise unless ``needed`` noise documents can be drawn for a sample."""
+        found = sum(1 for _ in islice(self.draw(sample, seed, exclude_ids), needed))
+        if found < needed:
+            others = " and were not retrieved for it" if exclude_ids else ""
+            raise BadValueError(
+                f"there is too little noise for sample '{sample.sample_id}': it needs {needed}, and of the {len(self)} "
+                f"documents in {self.source_name} only {found} are certainly not relevant to it{others}; "
+                f"{hint or 'give a larger corpus'}"
+            )
+
+
+@lru_cache(maxsize=20_000)
+def _padded_words(text: str) -> str:
+    """The normalised words of a text with blanks around each, so that substring search finds whole words."""
+    return f" {' '.join(squad_words(text))} "
+
+
+# --- the perturbation of one ranking, and the record of what was changed ---------------------------------------------
+
+PerturbationRecord = dict[str, Any]
+"""The changes made to a ranking, as stored in an output's ``extra["perturbation"]``."""
+
+
+def is_emptied(sample: EvaluationSample, perturbation: Perturbation) -> bool:
+    """Whether the ranking of this sample is emptied."""
+    return hash_uniform(perturbation.seed, sample.sample_id, "empty") < perturbation.empty
+
+
+def removes_all_relevant(sample: EvaluationSample, perturbation: Perturbation) -> bool:
+    """Whether no gold document can be left in the ranking, whatever the retriever returns."""
+    if perturbation.noise == 1 or is_emptied(sample, perturbation):
+        return True
+    keys = gold_keys(sample)
+    return bool(keys) and all(_is_selected(sample, "drop", key, perturbation) for key in keys)
+
+
+def _is_selected(sample: EvaluationSample, kind: str, item: str, perturbation: Perturbation) -> bool:
+    rate: float = getattr(perturbation, kind)
+    return rate > 0 and hash_uniform(perturbation.seed, sample.sample_id, kind, item) < rate
+
+
+@dataclass(frozen=True, slots=True)
+class Perturber:
+    """Perturbs rankings. Immutable, so that threads may share it."""
+
+    perturbation: Perturbation
+    pool: NoisePool | None = None
+    """Where noise is drawn from."""
+    edit: DocumentEdit | None = None
+    """Makes a counterfactual document; without it the wrong answer replaces the right one."""
+
+    def __post_init__(self) -> None:
+        if self.perturbation.noise > 0 and not self.pool:
+            raise BadValueError(
+                "there are no documents to draw noise from: give a corpus, or samples whose documents have texts"
+            )
+
+    def apply(self, sample: EvaluationSample, retrieved: Any) -> tuple[Any, PerturbationRecord]:
+        """The perturbed ranking and the record of its changes; anything but a list of documents is returned unchanged.
+
+        Positions keep their scores, whichever document is there now. An unchanged ranking is the same object.
+        """
+        if not isinstance(retrieved, (list, tuple)) or not all(isinstance(one, RetrievedDocument) for one in retrieved):
+            return retrieved, {}  # the caller reports the error
+        if is_emptied(sample, self.perturbation):
+            return [], {"dropped": _ids([one.doc for one in retrieved])} if retrieved else {}
+        record: PerturbationRecord = {}
+        items = self._drop_relevant(sample, retrieved, record)
+        documents = [one.doc for one in items]
+        documents = self._edit_relevant(sample, documents, record)
+        documents = self._inject_noise(sample, documents, {one.doc.doc_id for one in retrieved}, record)
+        documents = self._duplicate(sample, documents, record)
+        documents = self._shuffle(sample, documents, record)
+        if not record or not any(
+            name in record for name in ("dropped", "edited", "injected", "duplicated", "shuffled")
+        ):
+            return retrieved, record
+        return [
+            replace(item, doc=document, rank=rank)
+            for rank, (item, document) in enumerate(zip(items, documents, strict=True), 1)
+        ], record
+
+    def _drop_relevant(
+        self, sample: EvaluationSample, items: Sequence[RetrievedDocument], record: PerturbationRecord
+    ) -> Sequence[RetrievedDocument]:
+        if not self.perturbation.drop:
+            return items
+        keys = gold_keys(sample)
+        hit = [
+            (key := gold_key(one.doc, keys)) is not None and _is_selected(sample, "drop", key, self.perturbation)
+            for one in items
+        ]
+        _record_ids(record, "dropped", [one.doc for one, gone in zip(items, hit, strict=True) if gone])
+        return [one for one, gone in zip(items, hit, strict=True) if not gone]
+
+    def _edit_relevant(
+        self, sample: EvaluationSample, documents: list[Document], record: PerturbationRecord
+    ) -> list[Document]:
+        if not self.perturbation.counterfactual:
+            return documents
+        keys = gold_keys(sample)
+        documents_out: list[Document] = []
+        edited: list[Document] = []
+        unedited: list[Document] = []
+        for document in documents:
+            key = gold_key(document, keys)
+            if key is None or not _is_selected(sample, "counterfactual", key, self.perturbation):
+                documents_out.append(document)
+                continue
+            counterfactual = counterfactual_document(sample, document, self.edit)
+            (unedited if counterfactual is None else edited).append(document)
+            documents_out.append(counterfactual or document)
+        _record_ids(record, "edited", edited)
+        _record_ids(record, "unedited", unedited)
+        return documents_out
+
+    def _inject_noise(
+        self, sample: EvaluationSample, documents: list[Document], exclude_ids: set[str], record: PerturbationRecord
+    ) -> list[Document]:
+        n = len(documents)
+        needed = count_for_rate(self.perturbation.noise, n)
+        if not needed:
+            return documents
+        assert self.pool is not None
+        seed = self.perturbation.seed
+        noise = list(islice(self.pool.draw(sample, seed, exclude_ids), needed))
+        if len(noise) < needed:
+            record["too_few"] = needed - len(noise)
+        # Positions follow one order too: a document injected at a low rate is at the same position at a higher one.
+        injected_at = dict(zip(seeded_permutation(n, seed, sample.sample_id, "places"), noise, strict=False))
+        kept = iter(documents)
+        mixed = [injected_at[position] if position in injected_at else next(kept) for position in range(n)]
+        _record_ids(record, "injected", noise)
+        _record_ids(record, "displaced", list(kept))
+        return mixed
+
+    def _duplicate(
+        self, sample: EvaluationSample, documents: list[Document], record: PerturbationRecord
+    ) -> list[Document]:
+        if not self.perturbation.duplicate:
+            return documents
+        n = len(documents)
+        copies = [2 if _is_selected(sample, "duplicate", one.doc_id, self.perturbation) else 1 for one in documents]
+        positions = [position for position in range(n) for _ in range(copies[position])][:n]
+        left = Counter(positions)
+        _record_ids(record, "duplicated", [one for position, one in enumerate(documents) if left[position] > 1])
+        _record_ids(record, "displaced", [one for position, one in enumerate(documents) if not left[position]])
+        return [documents[position] for position in positions]
+
+    def _shuffle(
+        self, sample: EvaluationSample, documents: list[Document], record: PerturbationRecord
+    ) -> list[Document]:
+        positions = [
+            position
+            for position, one in enumerate(documents)
+            if _is_selected(sample, "shuffle", one.doc_id, self.perturbation)
+        ]
+        seed = self.perturbation.seed
+        order = sorted(
+            positions, key=lambda position: hash_uniform(seed, sample.sample_id, "order", documents[position].doc_id)
+        )
+        shuffled = list(documents)
+        for position, source in zip(positions, order, strict=True):
+            shuffled[position] = documents[source]
+        if order != positions:
+            _record_ids(record, "shuffled", shuffled)
+        return shuffled
+
+
+def _record_ids(record: PerturbationRecord, what: str, documents: Sequence[Document]) -> None:
+    if documents:
+        record[what] = record.get(what, []) + _ids(documents)
+
+
+def _ids(documents: Sequence[Document]) -> list[str]:
+    return [one.doc_id for one in documents]
+
+
+# --- labels of samples for perturbed runs: what metrics must know about the perturbed documents ----------------------
+
+
+def require_annotations(samples: Sequence[EvaluationSample], sweep: Sweep, edit: DocumentEdit | None = None) -> None:
+    """Raise where annotations that a kind of perturbation needs are missing."""
+    for kind in sorted(sweep.perturbs & NEED_GOLD):
+        if not any(map(has_gold, samples)):
+            raise BadValueError(
+                f"{sweep} needs gold documents, and no sample has any (relevant_docs, or metadata.expected_doc_ids)"
+            )
+        editable = [one for one in samples if has_gold(one) and wrong_answer(one) is not None and one.references]
+        if kind == "counterfactual" and edit is None and not editable:
+            raise BadValueError(
+                f"{sweep} replaces the right answer by a wrong one, and no sample has relevant documents, a reference "
+                "answer and metadata.wrong_answer; add them, or give a function 'edit'"
+            )
+
+
+def label_sample(sample: EvaluationSample, sweep: Sweep, level: Level, seed: int = 0) -> EvaluationSample:
+    """The sample with the labels of a level; the same object where none are needed.
+
+    With noise, ``labels["noise_ratio"]`` is the rate. Where no relevant document can be left, declining is right:
+    ``labels["answerable"]`` is false, and ``metadata["perturbation"]`` gives the reason. An arm is in
+    ``labels["arm"]``; only in ``edited`` does the sample keep its wrong answer, by which metrics detect
+    counterfactual documents.
+    """
+    if sweep.kind == ARMS_KIND:
+        return _label_arm(sample, str(level))
+    labels: dict[str, Any] = dict(sample.labels)
+    metadata = sample.metadata
+    if sweep.kind == "noise":
+        if level:
+            labels["noise_ratio"] = level
+        else:
+            labels.setdefault("noise_ratio", level)  # nothing is changed at rate 0: the sample's own label stays
+    if removes_all_relevant(sample, sweep.perturbation(level, seed)) and is_unanswerable(sample) is False:
+        labels["answerable"] = False
+        metadata = {**_as_dict(metadata), "perturbation": f"{sweep.label(level)}: nothing relevant is left"}
+    if labels == sample.labels:
+        return sample
+    return replace(sample, labels=labels, metadata=metadata)
+
+
+def _label_arm(sample: EvaluationSample, arm: str) -> EvaluationSample:
+    metadata = _as_dict(sample.metadata)
+    if arm != "edited":
+        metadata.pop("wrong_answer", None)
+    return replace(sample, labels={**sample.labels, "arm": arm}, metadata=metadata)
+
+
+def arm_variant(sample: EvaluationSample, *, of_base: bool, is_false: bool) -> EvaluationSample:
+    """A sample of one arm for the joint evaluation of all arms: a variant of the sample of the first arm.
+
+    ``is_false`` says whether its documents were counterfactual; that requires a document with the right answer.
+    """
+    arm, labels, metadata = sample.labels["arm"], dict(sample.labels), _as_dict(sample.metadata)
+    if not is_false:
+        metadata.pop("wrong_answer", None)
+    cluster = sample.cluster
+    if of_base:
+        return replace(sample, labels=labels, metadata=metadata, cluster_id=cluster)
+    if is_unanswerable(sample):
+        labels["answerable"] = False  # its scenario said so, and is replaced below
+    labels["scenario"] = "false_documents" if is_false else f"{arm}_documents"
+    labels["variant_of"] = sample.sample_id
+    name = f"{sample.sample_id} [{arm}]"
+    return replace(sample, sample_id=name, labels=labels, metadata=metadata, cluster_id=cluster)
+
+
+def _as_dict(metadata: object) -> dict[str, Any]:
+    return dict(metadata) if isinstance(metadata, Mapping) else {}

@@ -1,0 +1,398 @@
+"""Gates: their kinds, their grammar with the positions of syntax errors, and the metrics they name."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from ..errors import AueporaError, BadTypeError, BadValueError, did_you_mean
+
+# --- the tokenizer of gates, and syntax errors with their position ---------------------------------------------------
+
+Kind = Literal["word", "quoted", "sign", "mark", "end"]
+
+# A word may hold a bracketed part with anything in it: quantile_latency[end_to_end,0.95].
+_TOKEN = re.compile(
+    r"""(?P<word>(?:[^\s()\[\]<>=!,'"]|\[[^\[\]]*\])+)
+      | (?P<quoted>'[^']*'|"[^"]*")
+      | (?P<sign>[<>=!]+)
+      | (?P<mark>[(),])""",
+    re.VERBOSE,
+)
+_BLANK = re.compile(r"\s*")
+_MAX_SHOWN = 120
+
+
+@dataclass(frozen=True, slots=True)
+class GateToken:
+    """A token of a gate, and its position."""
+
+    kind: Kind
+    text: str
+    start: int
+
+    def __str__(self) -> str:
+        return "the end" if self.kind == "end" else repr(self.text[:_MAX_SHOWN])
+
+
+def tokenize(text: str) -> list[GateToken]:
+    """The tokens of a gate; the last one marks its end."""
+    tokens: list[GateToken] = []
+    position = _BLANK.match(text).end()  # type: ignore[union-attr]  # it matches everywhere
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            what = {"'": "a quote that is not closed", '"': "a quote that is not closed"}
+            problem = what.get(text[position], f"a {text[position]!r} without its partner")
+            raise syntax_error(text, position, f"there is {problem}")
+        kind: Kind = match.lastgroup  # type: ignore[assignment]  # the groups are the kinds
+        value = match[0]
+        tokens.append(GateToken(kind, value[1:-1] if kind == "quoted" else value, position))
+        position = _BLANK.match(text, match.end()).end()  # type: ignore[union-attr]
+    return [*tokens, GateToken("end", "", len(text))]
+
+
+def syntax_error(text: str, position: int, problem: str) -> BadValueError:
+    """The error for a syntax error at a position."""
+    shown = text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
+    return BadValueError(f"cannot read the gate {shown!r}: at character {position + 1} {problem}")
+
+
+# --- the kinds of gates, as dataclasses: ``grammar`` parses them, ``check`` decides them -----------------------------
+
+Operator = Literal[">=", ">", "<=", "<"]
+IntervalPart = Literal["low", "high", "point"]
+"""The number that decides: an end of the 95 % interval, or the value itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceFilter:
+    """One group of a slice: ``labels.lang = de``."""
+
+    slice: str
+    group: str
+
+    def __str__(self) -> str:
+        return f"{self.slice} = {self.group}"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueGate:
+    """``recall@5 >= 0.80``, ``low(recall@5) >= 0.75``, ``recall@5 where labels.lang = de >= 0.7``."""
+
+    text: str
+    metric: str
+    operator: Operator
+    threshold: float
+    part: IntervalPart = "point"
+    where: SliceFilter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaGate:
+    """``delta(ndcg@10) > -0.01``: the difference to the baseline; without a part, its whole interval decides."""
+
+    text: str
+    metric: str
+    operator: Operator
+    threshold: float
+    part: IntervalPart | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictGate:
+    """``better(recall@5)``, ``not worse(token_f1, by=0.02)``: the verdict of a comparison, or a margin to keep."""
+
+    text: str
+    metric: str
+    expected: Literal["better", "not worse"]
+    by: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageGate:
+    """``coverage >= 0.99``, ``coverage(recall@5) >= 0.9``: the required proportion of scored answers."""
+
+    text: str
+    metric: str | None
+    """``None``: every metric that a gate names."""
+    operator: Operator
+    threshold: float
+
+
+Gate = ValueGate | DeltaGate | VerdictGate | CoverageGate
+
+
+def needs_baseline(gate: Gate) -> bool:
+    """Whether the gate needs a comparison with a baseline."""
+    return isinstance(gate, DeltaGate | VerdictGate)
+
+
+# --- the parser of gates: a gate from its text, or a syntax error with its position ----------------------------------
+
+SIGNS: tuple[Operator, ...] = get_args(Operator)
+PARTS: tuple[IntervalPart, ...] = get_args(IntervalPart)
+FUNCTIONS = (*PARTS, "better", "coverage", "delta", "not worse")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_SIGN_TYPOS = {"=>": ">=", "=<": "<="}
+
+
+def parse_gate(text: str) -> Gate:
+    """Parse a gate; a ``BadValueError`` gives the position and the reason of a syntax error."""
+    if not isinstance(text, str):
+        raise BadTypeError(f"a gate is a string such as 'recall@5 >= 0.80', not {text!r}")
+    if not text.strip():
+        raise BadValueError("a gate is a string such as 'recall@5 >= 0.80'; this one is empty")
+    return _Parser(text.strip()).gate()
+
+
+def parse_gates(texts: Iterable[str | Gate]) -> list[Gate]:
+    """Parse gates; ``Gate`` objects are kept. Two gates on the same coverage are an error."""
+    gates = [one if isinstance(one, Gate) else parse_gate(one) for one in texts]
+    covered: dict[str | None, str] = {}
+    for one in gates:
+        if isinstance(one, CoverageGate):
+            if one.metric in covered:
+                raise BadValueError(
+                    f"two gates set the same coverage, {covered[one.metric]!r} and {one.text!r}; remove one"
+                )
+            covered[one.metric] = one.text
+    return gates
+
+
+class _Parser:
+    """Recursive descent parser of one gate."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = tokenize(text)
+        self._position = 0
+
+    # --- the grammar -------------------------------------------------------------------------------------------------
+
+    def gate(self) -> Gate:
+        parsed = self._statement()
+        more = "; write each condition as a gate of its own" if self._current.text in ("and", "or", ",") else ""
+        self._require("end", "", f"nothing after {self._text[: self._current.start].strip()!r}", more)
+        return parsed
+
+    def _statement(self) -> Gate:
+        if self._is_word("not") and self._tokens[self._position + 1].kind == "word":
+            self._next()
+            self._require("word", "worse", "'worse', as in not worse(token_f1, by=0.02)")
+            return self._verdict("not worse")
+        if self._is_function("worse"):
+            raise syntax_error(self._text, self._current.start, "worse(...) is not a gate; write not worse(...)")
+        if self._is_function("better"):
+            self._next()
+            return self._verdict("better")
+        if self._is_word("coverage"):
+            return self._coverage()
+        for part in PARTS:
+            if self._is_function(part):
+                self._next()
+                self._open()
+                return self._comparison(part, inner=True)
+        return self._comparison(None, inner=False)
+
+    def _comparison(self, part: IntervalPart | None, *, inner: bool) -> ValueGate | DeltaGate:
+        """A gate on a value or a difference; ``inner``: the parentheses of a part are still open."""
+        where = None
+        is_delta = self._is_function("delta")
+        if is_delta:
+            self._next()
+            self._open()
+            metric = self._metric()
+            self._close("delta(...)")
+        else:
+            metric = self._metric()
+            where = self._where()
+        if inner:
+            self._close(f"{part}(...)")
+        sign, threshold = self._condition()
+        if is_delta:
+            return DeltaGate(self._text, metric, sign, threshold, part)
+        return ValueGate(self._text, metric, sign, threshold, part or "point", where)
+
+    def _verdict(self, expected: str) -> VerdictGate:
+        self._open()
+        metric = self._metric()
+        by = None
+        if self._current.text == "," and self._current.kind == "mark":
+            self._next()
+            self._require("word", "by", "'by=' and a number")
+            self._require("sign", "=", "'=' and a number")
+            start = self._current
+            by = self._number()
+            if by < 0:
+                raise syntax_error(self._text, start.start, f"'by' must be at least 0; found {start}")
+        self._close(f"{expected}(...)")
+        return VerdictGate(self._text, metric, "better" if expected == "better" else "not worse", by)
+
+    def _coverage(self) -> CoverageGate:
+        self._next()
+        metric = None
+        if self._current.text == "(" and self._current.kind == "mark":
+            self._open()
+            metric = self._metric()
+            self._close("coverage(...)")
+        start = self._current
+        sign, threshold = self._condition()
+        if sign not in (">=", ">"):
+            raise syntax_error(
+                self._text, start.start, f"a coverage gate sets a minimum: expected >= or >, found {start}"
+            )
+        if not 0 <= threshold <= 1:
+            raise syntax_error(self._text, start.start, f"a coverage is a proportion from 0 to 1, not {threshold:g}")
+        return CoverageGate(self._text, metric, sign, threshold)
+
+    def _where(self) -> SliceFilter | None:
+        if not self._is_word("where"):
+            return None
+        self._next()
+        name = self._require("word", None, "a slice such as labels.lang")
+        if self._current.text not in ("=", "=="):
+            raise self._error("expected '=' and a group, as in where labels.lang = de")
+        self._next()
+        if self._current.kind not in ("word", "quoted"):
+            raise self._error("expected the name of a group")
+        return SliceFilter(name.text, self._next().text)
+
+    def _condition(self) -> tuple[Operator, float]:
+        sign = self._current
+        if sign.kind != "sign" or sign.text not in SIGNS:
+            raise self._error(f"expected {', '.join(SIGNS[:-1])} or {SIGNS[-1]}", self._hint_for_sign(sign))
+        self._next()
+        return next(one for one in SIGNS if one == sign.text), self._number()
+
+    def _number(self) -> float:
+        token = self._current
+        if token.kind != "word" or not _NUMBER.fullmatch(token.text):
+            bare = token.text.removesuffix("%")
+            percent = token.text.endswith("%") and _NUMBER.fullmatch(bare)
+            raise self._error("expected a number", f"; write {float(bare) / 100:g}" if percent else "")
+        value = float(token.text)
+        if not math.isfinite(value):
+            raise self._error("expected a finite number")
+        self._next()
+        return value
+
+    def _metric(self) -> str:
+        token, after = self._current, self._tokens[min(self._position + 1, len(self._tokens) - 1)]
+        if token.kind == "word" and after.kind == "mark" and after.text == "(":
+            if token.text in (*FUNCTIONS, "worse"):
+                raise self._error("expected a metric", "(")
+            known = f"; the functions are {', '.join(FUNCTIONS)}"
+            raise syntax_error(
+                self._text,
+                token.start,
+                f"there is no function {token}{did_you_mean(token.text, FUNCTIONS, otherwise=known)}",
+            )
+        if token.kind == "word" and _NUMBER.fullmatch(token.text):
+            raise self._error("expected a metric", "; the metric comes first, as in recall@5 >= 0.8")
+        if token.kind not in ("word", "quoted") or not token.text.strip():
+            raise self._error("expected a metric")
+        return self._next().text
+
+    # --- tokens ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _current(self) -> GateToken:
+        return self._tokens[self._position]
+
+    def _next(self) -> GateToken:
+        token = self._current
+        self._position += token.kind != "end"
+        return token
+
+    def _is_word(self, text: str) -> bool:
+        return self._current.kind == "word" and self._current.text == text
+
+    def _is_function(self, name: str) -> bool:
+        return self._is_word(name) and self._tokens[self._position + 1].text == "("
+
+    def _open(self) -> None:
+        self._require("mark", "(", "'('")
+
+    def _close(self, what: str) -> None:
+        hint = ""
+        if self._current.kind == "end":  # an unquoted string in a YAML list [a, b] ends at the comma
+            hint = "; a gate with a comma needs quotes inside a list in brackets"
+        self._require("mark", ")", f"')' to close {what}", hint)
+
+    def _require(self, kind: str, text: str | None, expectation: str, hint: str = "") -> GateToken:
+        if self._current.kind != kind or (text is not None and self._current.text != text):
+            raise self._error(f"expected {expectation}", hint)
+        return self._next()
+
+    def _error(self, problem: str, hint: str = "") -> BadValueError:
+        return syntax_error(self._text, self._current.start, f"{problem}, found {self._current}{hint}")
+
+    def _hint_for_sign(self, sign: GateToken) -> str:
+        if sign.text in _SIGN_TYPOS:
+            return f"; did you mean {_SIGN_TYPOS[sign.text]}?"
+        if sign.text in ("=", "==", "!="):
+            return "; measured numbers are hardly ever equal: use >= or <="
+        return ""
+
+
+# --- lookup of the metrics and slices that gates name ----------------------------------------------------------------
+
+
+def canonical_name(name: str, known: Collection[str]) -> str | None:
+    """The metric in ``known`` that a name or an alias of it (``nDCG@10``) stands for; ``None`` if there is none."""
+    if name in known:
+        return name
+    from ..core.registry import metric
+
+    try:
+        ours = metric(name).name
+    except AueporaError:
+        return None
+    return ours if ours in known else None
+
+
+def resolve_names(gates: Iterable[Gate], known: Collection[str]) -> list[Gate]:
+    """The gates with canonical metric names; a name that is not in ``known`` stays unchanged."""
+    resolved: list[Gate] = []
+    for gate in gates:
+        found = None if gate.metric is None else canonical_name(gate.metric, known)
+        resolved.append(gate if found is None else replace(gate, metric=found))
+    return resolved
+
+
+def require_known_names(
+    gates: Iterable[Gate], known: Collection[str], *, slices: Collection[str] | None = None, otherwise: str = ""
+) -> list[Gate]:
+    """The gates with canonical metric names; a name that is not in ``known`` is a ``BadValueError``.
+
+    ``otherwise`` ends the error where no name is similar. Where ``slices`` are given, gates may name only these.
+    """
+    resolved: list[Gate] = []
+    for one in gates:
+        gate = one
+        if gate.metric is not None:
+            found = canonical_name(gate.metric, known)
+            if found is None:
+                listing = f"; there are {', '.join(known)}{otherwise}" if known else otherwise
+                raise BadValueError(
+                    f"the gate {gate.text!r} names '{gate.metric}', which is not among the metrics"
+                    f"{did_you_mean(gate.metric, known, otherwise=listing)}"
+                )
+            gate = replace(gate, metric=found)
+        if isinstance(gate, ValueGate) and gate.where is not None and slices is not None:
+            _require_slice(gate, gate.where.slice, slices)
+        resolved.append(gate)
+    return resolved
+
+
+def _require_slice(gate: ValueGate, name: str, slices: Collection[str]) -> None:
+    if name not in slices:
+        listing = f"; there are {', '.join(slices)}" if slices else "; there is none"
+        raise BadValueError(
+            f"the gate {gate.text!r} names the slice '{name}', which is not among the slices"
+            f"{did_you_mean(name, slices, otherwise=listing)}"
+        )

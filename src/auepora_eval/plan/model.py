@@ -1,0 +1,191 @@
+"""The ``Plan`` dataclass and its parts, and the differences between two plans."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ..core.conventions import Conventions, auto_conventions
+from ..core.registry import Spec
+from ..engine.evaluate import BATCH_SIZE
+from ..engine.executors import ExecutorName
+from ..judge.critic import JudgePolicy
+from ..systems.workers import CallPolicy
+from .gates import Gate
+from .source import PlanSource, join_key
+
+DEFAULT_CACHE = "judgements.sqlite"
+"""Default file name of the judgement cache."""
+
+SystemKind = Literal["python", "http", "command"]
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """A file of samples or outputs."""
+
+    path: Path
+    format: str | None = None
+    """The name of its format; ``None`` detects it."""
+    corpus: Path | None = None
+    """JSONL file with the texts of documents given by id."""
+    nuggets: Path | None = None
+    """JSONL file with the nuggets of the samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemSource:
+    """A system to call, and how it is built."""
+
+    kind: SystemKind
+    options: Mapping[str, Any] = field(repr=False)
+    """Its arguments, with variables replaced: ``path`` and ``args``; ``url``, ``method``, ``headers``, ``request`` and
+    ``response``; or ``command``, ``cwd`` and ``env``. Not in the repr, because it may contain secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSource:
+    """A resource that metrics refer to by ``{use: NAME}``, such as a judge, and how it is built."""
+
+    kind: str
+    options: Mapping[str, Any] = field(repr=False)
+    """Its arguments, with variables replaced. Not in the repr, because it may contain secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSettings:
+    """The settings of a plan for judge calls."""
+
+    policy: JudgePolicy = field(default_factory=JudgePolicy)
+    """The policy; without a cache file, unless the plan names one."""
+    cache: bool = True
+    """Whether judgements are cached. The default file is in the folder of the store."""
+    cache_only: bool = False
+    """Use the cache only, for this call."""
+
+    def policy_for(self, store: str | Path | None, folder: Path) -> JudgePolicy:
+        """The policy with a cache file: in the folder of the store if that is a file, else in ``folder``."""
+        if not self.cache:
+            return self.policy
+        cache_folder = folder if store is None or "://" in str(store) else Path(os.path.abspath(store)).parent
+        return replace(self.policy, cache=self.policy.cache or cache_folder / DEFAULT_CACHE, cache_only=self.cache_only)
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """The executor that computes the metrics."""
+
+    executor: ExecutorName = "serial"
+    workers: int | None = None
+    """Number of processes; ``None`` uses one per CPU."""
+    batch_size: int = BATCH_SIZE
+    address: str | None = None
+    """Address of the Ray cluster; ``None`` starts one on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan, as returned by ``read_plan``."""
+
+    path: Path
+    folder: Path
+    """The folder of the plan, in which relative paths start."""
+    name: str
+    dataset: DataSource
+    outputs: DataSource | None
+    """Saved outputs; ``None`` if a system is called."""
+    system: SystemSource | None
+    conventions: Mapping[str, Any]
+    """``name``: ``auto`` or the name of a preset; other keys override single conventions."""
+    primary: tuple[str, ...]
+    resources: Mapping[str, ResourceSource]
+    """The resources by name."""
+    metrics: tuple[Spec, ...] | None
+    """Specs as written; ``None`` stands for all that the data supports."""
+    slices: tuple[str | Mapping[str, str], ...]
+    policy: CallPolicy
+    repeats: int
+    seed: int
+    scoring: Scoring
+    judge: JudgeSettings
+    store: str | None = field(repr=False)
+    """A path or an address, with variables replaced."""
+    report: Path | None
+    """Path of the report."""
+    gates: tuple[Gate, ...]
+    """The conditions that a run must satisfy."""
+    config: Mapping[str, Any]
+    """The user's description of the system: versions of chunker, embedding, model, prompt."""
+    resolved: Mapping[str, Any] = field(repr=False)
+    """The plan as it is stored: a plan with all defaults, paths as written, and references to variables instead of
+    their values. Equivalent plans have equal ones."""
+    secrets: frozenset[str] = field(repr=False, compare=False)
+    """Values of variables that count as secrets; never shown or stored."""
+    source: PlanSource = field(repr=False, compare=False)
+
+    def resolve_conventions(self, *, judged_pool: bool) -> Conventions:
+        """The conventions; ``auto`` depends on whether the dataset is a judged pool, such as TREC qrels."""
+        choices = {key: value for key, value in self.conventions.items() if key != "name"}
+        name = self.conventions["name"]
+        return Conventions.of(auto_conventions(judged_pool=judged_pool) if name == "auto" else name, **choices)
+
+
+# --- differences between two plans: a run can be resumed only with the plan it started with --------------------------
+
+IGNORED_SECTIONS = ("store", "scoring", "report", "gates")
+"""Sections that do not affect the outputs of a run."""
+RETRY_KEYS = ("retries", "backoff", "max_failures", "keep_going")
+"""Keys of ``run`` that may change when a run is resumed."""
+_ABSENT = "nothing"
+
+
+def plan_key(resolved: Mapping[str, Any]) -> str:
+    """A hash that two plans share if and only if ``plan_changes`` finds no difference."""
+    canonical = json.dumps(_relevant_values(resolved), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def plan_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """The differences between two stored plans, such as ``run.top_k: 5 -> 10``; empty if there is none that matters.
+
+    ``store``, ``scoring``, ``report``, ``gates`` and the retry keys of ``run`` (``retries``, ``backoff``,
+    ``max_failures``, ``keep_going``) do not matter; of ``judge`` only ``repeats`` does.
+    """
+    found: list[str] = []
+    _compare("", _relevant_values(old), _relevant_values(new), found)
+    return found
+
+
+def _relevant_values(resolved: Mapping[str, Any]) -> dict[str, Any]:
+    relevant = {key: value for key, value in resolved.items() if key not in IGNORED_SECTIONS and value is not None}
+    run = relevant.get("run")
+    if isinstance(run, Mapping):
+        relevant["run"] = {key: value for key, value in run.items() if key not in RETRY_KEYS}
+    judge = relevant.pop("judge", None)
+    if isinstance(judge, Mapping) and judge.get("repeats", 1) != 1:  # the rest are retries, prices and limits
+        relevant["judge"] = {"repeats": judge["repeats"]}
+    return relevant
+
+
+def _compare(key: str, old: Any, new: Any, found: list[str]) -> None:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in [*old, *(name for name in new if name not in old)]:
+            _compare(join_key(key, name), old.get(name), new.get(name), found)
+    elif _canonical(old) != _canonical(new):
+        found.append(f"{key}: {_format_value(old)} -> {_format_value(new)}")
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _format_value(value: Any) -> str:
+    if value is None:
+        return _ABSENT
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,590 @@
+"""Read a plan, prepare its data, metrics and system, and check all of it before the first call."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..core.batch import check_samples
+from ..core.conventions import Conventions
+from ..core.metrics_base import BatchMetric, Metric
+from ..core.plan import EvaluationPlan
+from ..core.registry import use_resources
+from ..core.slices import Slice, parse_slices, require_slice_values
+from ..core.types import EvaluationSample
+from ..engine.evaluate import resolve_metrics
+from ..engine.suggest import metrics_needing_retrieved
+from ..errors import AueporaError, AueporaWarning, DataFileError, MissingDependencyError, PlanError
+from ..io.join import load_dataset, read_outputs_file, require_common_id, resolve_format, unmatched_warnings
+from ..io.jsonl import OutputsFile
+from ..io.problems import TOO_DEEP
+from ..io.validate import validate_files
+from ..io.validate_checks import COMPLETE_OUTPUT
+from ..judge.prompting import prompt_folder
+from ..runtime.files import plain_stem
+from ..runtime.secrets import Secrets, reject_secrets
+from ..systems.runner import require_distinct_ids
+from .gates import require_known_names
+from .model import DataSource, Plan, SystemSource
+from .resources import build_resources, resources_section, used_resources
+from .secrets import Environment, find_literal_secrets
+from .sections import (
+    config_section,
+    conventions_section,
+    data_section,
+    gates_section,
+    judge_section,
+    metrics_section,
+    primary_section,
+    report_section,
+    run_section,
+    scoring_section,
+    slices_section,
+    store_section,
+    system_section,
+)
+from .source import PLAN_KEYS, Findings, PlanSection, PlanSource, describe_value, read_source
+
+VERSION = 1
+
+
+def read_plan(
+    path: str | Path,
+    *,
+    changes: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Plan:
+    """Read a plan and check what the file alone allows; ``prepare`` checks the rest. Raises the first error.
+
+    ``changes`` replace keys of the file: ``{"run.concurrency": 4}``. ``environment`` replaces ``os.environ``.
+    """
+    plan, findings = plan_findings(path, changes=changes, environment=environment)
+    findings.raise_first()
+    assert plan is not None
+    return plan
+
+
+def plan_problems(path: str | Path, *, environment: Mapping[str, str] | None = None) -> list[AueporaError]:
+    """All errors of a plan file that can be found without its data."""
+    try:
+        return plan_findings(path, environment=environment)[1].errors
+    except PlanError as error:
+        return [error]
+
+
+def plan_findings(
+    path: str | Path,
+    *,
+    changes: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[Plan | None, Findings]:
+    """The plan, or ``None`` if it has errors, and its errors in the order of the file."""
+    source = read_source(Path(path)).with_changes(changes or {})
+    findings = Findings(source)
+    try:
+        other_metrics = (changes or {}).get("metrics") is not None
+        plan = _plan(source, findings, Environment(findings, environment), other_metrics=other_metrics)
+    except RecursionError as error:
+        raise PlanError(source.path, None, "", TOO_DEEP) from error
+    findings.errors.sort(key=_line_number)
+    return (None if findings.errors else plan), findings
+
+
+def _line_number(error: AueporaError) -> int:
+    line = getattr(error, "line", None)
+    return line if isinstance(line, int) else 0
+
+
+def _plan(
+    source: PlanSource, findings: Findings, environment: Environment, *, other_metrics: bool = False
+) -> Plan | None:
+    values = source.values
+    top = PlanSection(findings, "", values)
+    top.refuse_unknown(PLAN_KEYS)
+    _check_version(top)
+    find_literal_secrets(findings)
+
+    folder = source.path.parent
+    name = top.string("name", plain_stem(source.path))
+    if name is not None and not name.isprintable():
+        findings.add("name", "must be one line that can be printed")
+    dataset = data_section(findings, "dataset", folder) if _is_given(top, "dataset") else None
+    outputs = system = None
+    if top.has("outputs") and top.has("system"):
+        findings.add("system", "there are 'outputs' as well; a plan has saved outputs or a system, not both")
+    elif top.has("outputs"):
+        outputs = data_section(findings, "outputs", folder)
+    elif top.has("system"):
+        system = system_section(findings, folder, environment)
+    elif not top.is_misspelt("outputs", "system"):
+        findings.add("", "there is neither 'outputs' (saved answers) nor 'system' (to call); give one of them")
+    config = config_section(findings, "outputs" if outputs else "system")
+    conventions = conventions_section(findings)
+    resources, stored_resources = resources_section(findings, folder, environment)
+    with (
+        prompt_folder(folder),
+        use_resources(dict.fromkeys(resources)),
+    ):  # only the names: the resources are built later
+        metrics = metrics_section(findings)
+    primary = primary_section(findings, None if metrics is None else metrics[1], other_metrics=other_metrics)
+    slices = slices_section(findings)
+    gates = gates_section(findings, None if metrics is None else metrics[1], slices)
+    policy, repeats, seed, run = run_section(findings)
+    scoring, stored_scoring = scoring_section(findings)
+    judge, stored_judge = judge_section(findings, folder)
+    store, written_store = store_section(findings, folder, environment)
+    report, written_report = report_section(findings, folder)
+    if findings.errors or dataset is None or name is None:
+        return None
+    resolved: dict[str, Any] = {
+        "version": VERSION,
+        "name": name,
+        "dataset": dataset[1],
+        **({} if outputs is None else {"outputs": outputs[1] | {"config": config}}),
+        **({} if system is None else {"system": system[1] | {"config": config}}),
+        "conventions": conventions,
+        "primary": list(primary) or None,
+        "resources": stored_resources or None,
+        "metrics": None if metrics is None else list(metrics[0]),
+        "slices": list(slices) or None,
+        "run": run,
+        "scoring": stored_scoring,
+        "judge": stored_judge,
+        "store": written_store,
+        "report": written_report,
+        "gates": [one.text for one in gates] or None,
+    }
+    return Plan(
+        path=source.path,
+        folder=Path(os.path.abspath(folder)),
+        name=name,
+        dataset=dataset[0],
+        outputs=None if outputs is None else outputs[0],
+        system=None if system is None else system[0],
+        conventions=conventions,
+        primary=primary,
+        resources=resources,
+        metrics=None if metrics is None else metrics[0],
+        slices=slices,
+        policy=policy,
+        repeats=repeats,
+        seed=seed,
+        scoring=scoring,
+        judge=judge,
+        store=store,
+        report=report,
+        gates=gates,
+        config=config,
+        resolved=resolved,
+        secrets=environment.secrets,
+        source=source,
+    )
+
+
+def _check_version(top: PlanSection) -> None:
+    version = top.values.get("version", VERSION)
+    if version is not None and (isinstance(version, bool) or version != VERSION or not isinstance(version, int)):
+        top.add("version", f"this version reads plans of version {VERSION}, not {describe_value(version)}")
+
+
+def _is_given(top: PlanSection, key: str) -> bool:
+    if not top.has(key) and not top.is_misspelt(key):
+        top.findings.add(key if key in top.values else "", f"'{key}' is missing; it names the samples to evaluate on")
+    return top.has(key)
+
+
+# --- prepare a plan: read its data, resolve its metrics, build its system, and check all of it before the ... --------
+
+JUDGED_POOLS = ("trec", "beir")
+"""Formats of judged pools."""
+
+T = TypeVar("T")
+SampleTransform = Callable[[list[EvaluationSample]], Sequence[EvaluationSample]]
+"""Transforms the samples of the dataset into those that are run and scored."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPlan:
+    """A plan with its data, metrics and system, ready to run."""
+
+    plan: Plan
+    samples: list[EvaluationSample]
+    dataset_format: str
+    """Name of the format of the dataset."""
+    conventions: Conventions
+    """The resolved conventions of the plan."""
+    metrics: list[Metric] | None
+    """The metrics; ``None`` stands for all that the data supports."""
+    slices: list[Slice]
+    system: Any | None = None
+    """The system; ``None`` if there are saved outputs, or if it was not built."""
+    outputs: OutputsFile | None = None
+    """Saved outputs by sample id; ``None`` if a system is called."""
+    warnings: list[str] = field(default_factory=list)
+    """Problems that do not prevent a run."""
+
+    @property
+    def calls(self) -> int:
+        """Number of calls of the system, without retries."""
+        return 0 if self.plan.system is None else len(self.samples) * self.plan.repeats
+
+
+def prepare(
+    plan: Plan,
+    *,
+    need_system: bool = True,
+    need_keys: bool = True,
+    limit: int | None = None,
+    variants: SampleTransform | None = None,
+) -> PreparedPlan:
+    """Prepare and check a plan; raises the first error.
+
+    ``limit`` takes only the first samples. With ``need_system`` the system is built and checked, but not called. With
+    ``need_keys`` the API keys of judges must be set. ``variants`` transforms the samples before the check that metrics
+    apply to them.
+    """
+    findings = Findings(plan.source)
+    made = prepare_with_findings(
+        plan, findings, need_system=need_system, need_keys=need_keys, limit=limit, variants=variants
+    )
+    findings.raise_first()
+    assert made is not None
+    return made
+
+
+def prepare_with_findings(
+    plan: Plan,
+    findings: Findings,
+    *,
+    need_system: bool = True,
+    need_keys: bool = True,
+    limit: int | None = None,
+    variants: SampleTransform | None = None,
+) -> PreparedPlan | None:
+    """Like ``prepare``, but adds all errors to ``findings``; returns ``None`` if there are any."""
+    samples: list[EvaluationSample] = (_samples(plan, findings) or [])[:limit]
+    chosen = _collect(findings, "dataset", lambda: resolve_format(plan.dataset.path, "samples", plan.dataset.format))
+    format_name = "" if chosen is None else chosen.name
+    rules = plan.resolve_conventions(judged_pool=format_name in JUDGED_POOLS)
+    metrics = _metrics(plan, findings, rules, samples)
+    slices = parse_slices(plan.slices)
+    for place, one in enumerate(slices):
+        key = f"slices[{place}]" if len(plan.slices) == len(slices) else "slices"
+        _collect(findings, key, partial(require_slice_values, [one], samples))
+    outputs = None if plan.outputs is None else _outputs(plan, plan.outputs, findings, samples)
+    if outputs is not None and outputs.answers_only:
+        _refuse_retrieval_metrics(findings, metrics, "no output has; write what was returned ([] where nothing was)")
+    elif plan.system is not None and _never_retrieves(plan.system):
+        _refuse_retrieval_metrics(findings, metrics, "system.http.response has no path to; add its path in the reply")
+    scored = samples if variants is None else _collect(findings, "dataset", lambda: variants(samples)) or samples
+    inapplicable = _inapplicable_metrics(metrics, scored)
+    if metrics and len(inapplicable) == len(metrics):  # all calls would be wasted
+        findings.add("metrics", f"no sample has anything for {', '.join(inapplicable)}: every sample would be skipped")
+    if plan.system is not None and samples and not any(sample.query.strip() for sample in samples):
+        findings.add("dataset", "its samples have no query, so no system can be called; add the questions")
+    if plan.resources and not findings.errors:
+        metrics = _with_resources(plan, findings, rules, metrics, need_key=need_keys)
+    # Models are loaded here, so only for a plan without other errors.
+    ready = [] if findings.errors else metrics or []
+    for place, chosen_metric in enumerate(ready):
+        if isinstance(chosen_metric, BatchMetric):
+            _collect(findings, f"metrics[{place}]", chosen_metric.require_ready)
+    if plan.scoring.executor == "ray":
+        _collect(findings, "scoring.executor", _require_ray)
+    system = None
+    if plan.system is not None and need_system and not findings.errors:
+        # Last, because it runs code of the user, which may load a model.
+        try:
+            system = build_system(plan)
+        except AueporaError as error:
+            findings.add_error(f"system.{plan.system.kind}", error)
+    for found in findings.errors:  # the error of a system may contain its arguments
+        Secrets(plan.secrets).redact_error(found)
+    if findings.errors:
+        return None
+    warnings: list[str] = []
+    if inapplicable:
+        warnings.append(f"no sample has anything for {', '.join(inapplicable)}: every sample will be skipped")
+    warnings += _warnings(plan, samples, metrics, rules, outputs)
+    return PreparedPlan(plan, samples, format_name, rules, metrics, slices, system, outputs, warnings)
+
+
+def _with_resources(
+    plan: Plan, findings: Findings, conventions: Conventions, metrics: list[Metric] | None, *, need_key: bool
+) -> list[Metric] | None:
+    """Resolve the metrics again, with the resources that they refer to."""
+    names = set(used_resources(plan.metrics))
+    rules = plan.judge
+    built = build_resources(
+        findings,
+        plan.resources,
+        names,
+        plan.folder,
+        timeout=rules.policy.timeout,
+        need_key=need_key and not rules.cache_only,
+    )
+    if findings.errors or not names:
+        return metrics
+    with prompt_folder(plan.folder), use_resources(built):
+        return _collect(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), conventions))
+
+
+def _inapplicable_metrics(metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]) -> list[str]:
+    """The names of metrics that would skip every sample, whatever the system returns."""
+    return [
+        one.name
+        for one in metrics or ()
+        if isinstance(one, BatchMetric)
+        and type(one).is_applicable is not BatchMetric.is_applicable
+        and samples
+        and not any(one.is_applicable(sample, COMPLETE_OUTPUT) for sample in samples)
+    ]
+
+
+def _never_retrieves(source: SystemSource) -> bool:
+    """Whether the outputs of this system cannot contain ``retrieved``."""
+    response = source.options.get("response") if source.kind == "http" else None
+    return response is not None and "retrieved" not in response
+
+
+def _refuse_retrieval_metrics(findings: Findings, metrics: Sequence[Metric] | None, why: str) -> None:
+    """Add an error for every metric that needs ``retrieved``."""
+    affected = metrics_needing_retrieved(metrics or ())
+    for place, one in enumerate(metrics or ()):
+        if one.name in affected:
+            findings.add(
+                f"metrics[{place}]", f"'{one.name}' reads the field 'retrieved', which {why}, or leave the metric out"
+            )
+
+
+def build_system(plan: Plan) -> Any:
+    """Import or build the system of a plan, and check that it can be called."""
+    from ..systems.command import CommandSystem
+    from ..systems.http import HttpSystem
+    from ..systems.interfaces import as_system
+    from ..systems.python import load_python
+
+    source = plan.system
+    assert source is not None
+    options = dict(source.options)
+    made: Any
+    if source.kind == "python":
+        made = load_python(options["path"], options["args"], folder=plan.folder)
+    elif source.kind == "http":
+        made = HttpSystem(options.pop("url"), timeout=plan.policy.timeout, **options)
+    else:
+        made = CommandSystem(options.pop("command"), timeout=plan.policy.timeout, **options)
+    as_system(made)
+    return made
+
+
+def _collect(findings: Findings, key: str, make: Callable[[], T]) -> T | None:
+    """The result of ``make``; an error is added under ``key``."""
+    try:
+        return make()
+    except DataFileError as error:
+        if error.line is not None:  # it has the line of the data, which is more precise than the line of the plan
+            findings.errors.append(error)
+        elif not any(str(known.__cause__) == str(error) for known in findings.errors):
+            findings.add_error(key, error)
+    except AueporaError as error:
+        findings.add_error(key, error)
+    return None
+
+
+def _require_ray() -> None:
+    """Raise before the system is called if Ray is not installed."""
+    if find_spec("ray") is None:
+        raise MissingDependencyError("ray", purpose="executor 'ray'", install="'auepora-eval[ray]'")
+
+
+def _samples(plan: Plan, findings: Findings) -> list[EvaluationSample] | None:
+    def read() -> list[EvaluationSample]:
+        source = plan.dataset
+        samples = list(load_dataset(source.path, source.format, corpus=source.corpus, nuggets=source.nuggets))
+        check_samples(samples)
+        require_distinct_ids(samples)
+        reject_secrets(samples, Secrets(plan.secrets))
+        return samples
+
+    return _collect(findings, "dataset", read)
+
+
+def _metrics(
+    plan: Plan, findings: Findings, rules: Conventions, samples: Sequence[EvaluationSample]
+) -> list[Metric] | None:
+    if plan.metrics is None:
+        return None
+    with prompt_folder(plan.folder), use_resources(dict.fromkeys(plan.resources)):
+        chosen = _collect(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), rules)) or []
+    for place, one in enumerate(chosen):
+        _collect(findings, f"metrics[{place}]", partial(EvaluationPlan([one]).validate_dataset, samples))
+    names = [one.name for one in chosen]
+    for place, name in enumerate(plan.primary):
+        if chosen and name not in names:  # names may depend on the conventions
+            findings.add(f"primary[{place}]", f"'{name}' is not among the metrics; they are {', '.join(names)}")
+    for place, gate in enumerate(plan.gates if chosen else ()):
+        _collect(findings, f"gates[{place}]", partial(require_known_names, [gate], names))
+    return chosen
+
+
+def _outputs(
+    plan: Plan, source: DataSource, findings: Findings, samples: Sequence[EvaluationSample]
+) -> OutputsFile | None:
+    def read() -> OutputsFile:
+        found = read_outputs_file(source.path, source.format, corpus=source.corpus or plan.dataset.corpus)
+        require_common_id({one.sample_id: None for one in samples}, found.outputs)
+        return found
+
+    return _collect(findings, "outputs", read)
+
+
+def _warnings(
+    plan: Plan,
+    samples: Sequence[EvaluationSample],
+    metrics: Sequence[Metric] | None,
+    rules: Conventions,
+    outputs: OutputsFile | None,
+) -> list[str]:
+    found: list[str] = []
+    if unused := [name for name in plan.resources if name not in set(used_resources(plan.metrics))]:
+        found.append(f"no metric refers to {', '.join(unused)} of the resources; write {{use: {unused[0]}}} in one")
+    without_query = sum(not sample.query.strip() for sample in samples)
+    if without_query and plan.system is not None:
+        found.append(f"{without_query} of {len(samples)} samples have no query")
+    if outputs is not None:
+        ids = [one.sample_id for one in samples]
+        known = set(ids)
+        found += unmatched_warnings(
+            [one for one in ids if one not in outputs.outputs],
+            [one for one in outputs.outputs if one not in known],
+            total=len(ids),
+            conventions=rules,
+        )
+        if plan.source.values.get("run"):
+            found.append("run: has no effect on saved outputs")
+        return found
+    top_k = plan.policy.top_k
+    deep = [one.name for one in metrics or () if isinstance(k := getattr(one, "k", None), int) and k > top_k]
+    if deep:
+        found.append(
+            f"{', '.join(deep)}: the system returns run.top_k = {top_k} documents, fewer than the "
+            "cut-off; the signature carries the depth. Raise run.top_k to measure as named."
+        )
+    return found
+
+
+# --- check a whole plan for ``auepora validate plan.yaml``: every problem, and what would run ------------------------
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCheck:
+    """The problems and notes of a plan."""
+
+    problems: list[AueporaError]
+    """Errors that prevent a run, with lines of the plan or of the data."""
+    notes: list[str] = field(default_factory=list)
+    """Warnings, and a summary of what would run."""
+    plan: Plan | None = None
+    """The plan, if it could be read."""
+
+    @property
+    def fine(self) -> bool:
+        """Whether the plan would run."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a JSON-compatible dict (schema 1)."""
+        return {
+            "schema": SCHEMA,
+            "fine": self.fine,
+            "problems": list(map(_error_dict, self.problems)),
+            "remarks": list(self.notes),
+        }
+
+
+def _error_dict(error: AueporaError) -> dict[str, Any]:
+    where = error if isinstance(error, DataFileError) else None
+    key = (error.key or None) if isinstance(error, PlanError) else None
+    return {
+        "file": None if where is None else where.path,
+        "line": None if where is None else where.line,
+        "key": key,
+        "message": str(error) if where is None else where.problem.removeprefix(f"{key}: "),
+    }
+
+
+def check_plan(
+    path: str | Path, *, need_system: bool = True, environment: Mapping[str, str] | None = None
+) -> PlanCheck:
+    """Find every problem in a plan and the files it names, and what would run. The system is built, not called."""
+    try:
+        plan, findings = plan_findings(path, environment=environment)
+    except PlanError as error:
+        return PlanCheck([error])
+    if plan is None:
+        return PlanCheck(findings.errors)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", AueporaWarning)
+        _check_store_folder(plan, findings)  # a run also reports it, unless another store is given
+        made = prepare_with_findings(plan, findings, need_system=need_system)
+    messages = [str(one.message) for one in caught if issubclass(one.category, AueporaWarning)]
+    if made is None:
+        return PlanCheck(_add_data_errors(plan, findings.errors), messages, plan)
+    close = getattr(made.system, "close", None)
+    if callable(close):
+        close()
+    return PlanCheck([], [*messages, *made.warnings, *_describe_run(made)], plan)
+
+
+def _check_store_folder(plan: Plan, findings: Findings) -> None:
+    if plan.store is not None and "://" not in plan.store and not Path(plan.store).parent.is_dir():
+        findings.add("store", f"the folder {Path(plan.store).parent} does not exist; create it first")
+
+
+def _add_data_errors(plan: Plan, errors: list[AueporaError]) -> list[AueporaError]:
+    """The errors, with all errors of the data files if one of them has an error."""
+    if not any(isinstance(one, DataFileError) and not isinstance(one, PlanError) for one in errors):
+        return errors
+    outputs = plan.outputs
+    checked = validate_files(
+        plan.dataset.path,
+        None if outputs is None else outputs.path,
+        dataset_format=plan.dataset.format,
+        outputs_format=None if outputs is None else outputs.format,
+    )
+    every: list[AueporaError] = [DataFileError(one.path, one.line, one.message) for one in checked.problems]
+    known = {str(one) for one in every}
+    return [*(one for one in errors if str(one) not in known), *every]
+
+
+def _describe_run(made: PreparedPlan) -> list[str]:
+    plan, n = made.plan, len(made.samples)
+    samples = f"{n} sample{'s' * (n != 1)} ({made.dataset_format}) under the conventions {made.conventions.name}"
+    if made.metrics is None:
+        metrics = "every metric that the data supports"
+    else:
+        metrics = f"{len(made.metrics)} metric{'s' * (len(made.metrics) != 1)}"
+        metrics += f": {', '.join(one.name for one in made.metrics)}"
+    lines = [samples, metrics]
+    if plan.gates:
+        lines.append(
+            f"{len(plan.gates)} gate{'s' * (len(plan.gates) != 1)}: {'; '.join(one.text for one in plan.gates)}"
+        )
+    if plan.system is not None:
+        times = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""
+        lines.append(
+            f"{made.calls} call{'s' * (made.calls != 1)} to the system ({n} sample{'s' * (n != 1)}{times}), "
+            f"{plan.policy.concurrency} at a time"
+        )
+    elif made.outputs is not None:
+        lines.append(f"{len(made.outputs.outputs)} saved outputs; no system is called")
+    return lines

@@ -1,0 +1,252 @@
+"""The commented starter plan that ``auepora init`` writes for a dataset."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..core.metrics_base import BatchMetric
+from ..core.registry import metric
+from ..core.slices import group_names
+from ..core.types import EvaluationSample, TargetCategory
+from ..errors import BadValueError
+from ..io.join import align_outputs, load_dataset, read_outputs_file, resolve_format
+from ..io.validate_checks import TargetSupport, count_samples, supported_targets
+from ..runtime.files import plain_stem
+from .sections import is_import_path
+
+MAX_GROUPS = 20
+"""A label with more values than this is not used as a slice."""
+MAX_SLICES = 3
+DEFAULT_K = 5
+"""The cut-off in the starter plan."""
+
+_PRIMARY = {
+    TargetCategory.RETRIEVAL_RELEVANCE: ("recall", "recall_doc", "span_recall"),
+    TargetCategory.RETRIEVAL_ACCURACY: ("ndcg", "mrr", "map"),
+    TargetCategory.GENERATION_CORRECTNESS: ("token_f1", "exact_match", "label_accuracy"),
+    TargetCategory.GENERATION_FAITHFULNESS: ("support_density",),
+    TargetCategory.NEGATIVE_REJECTION: ("rejection_f1",),
+    TargetCategory.NOISE_ROBUSTNESS: ("noise_robustness",),
+    TargetCategory.COUNTERFACTUAL_ROBUSTNESS: ("counterfactual_consistency",),
+}
+"""Candidates for the primary metric of each target; the first that the data supports is used."""
+
+_PLAIN = re.compile(r"[A-Za-z_./][\w./@-]*")
+_WORDS = {"yes", "no", "on", "off", "y", "n", "true", "false", "null"}
+_ANNOTATIONS = {
+    "relevant_docs": "relevant documents",
+    "candidate_docs": "judged candidates",
+    "reference_answer": "a reference answer",
+    "variants": "variants of another question",
+    "unanswerable": "no answer to be found",
+}
+
+
+def starter_plan(
+    dataset: str | Path,
+    *,
+    outputs: str | Path | None = None,
+    system: str | None = None,
+    folder: str | Path | None = None,
+    name: str | None = None,
+) -> str:
+    """A commented plan for this dataset in YAML, which ``read_plan`` accepts.
+
+    It evaluates saved ``outputs``, or a ``system``: ``python``, ``http`` or ``command`` for a placeholder of that kind,
+    or an import path (``my_app.rag:build``), an address, or a command line. ``folder`` is the folder of the plan
+    (default: the current folder); paths are relative to it.
+    """
+    if outputs is not None and system is not None:
+        raise BadValueError("a plan has saved outputs or a system, not both")
+    dataset = Path(dataset)
+    chosen = resolve_format(dataset, "samples")
+    samples = list(load_dataset(dataset, chosen.name))
+    if outputs is None and system is None and chosen.one_file:
+        outputs = dataset  # the file has samples and outputs
+    place = Path(os.getcwd() if folder is None else folder)
+    if outputs is None:
+        if not any(sample.query.strip() for sample in samples):
+            raise BadValueError(
+                f"{dataset} has no query, so no system can be called; add the questions, or give saved outputs"
+            )
+        subject = _system(system or "python")
+        targets = supported_targets(samples, None)
+    else:
+        outputs = Path(outputs)
+        form = chosen.name if outputs == dataset and chosen.one_file else resolve_format(outputs, "outputs").name
+        read = read_outputs_file(outputs, form)
+        aligned = align_outputs(samples, read.outputs).outputs
+        targets = supported_targets(samples, aligned, retrieves=not read.answers_only)
+        subject = _outputs(form, _relative_path(place, outputs))
+    parts = [
+        _HEADER,
+        f"version: 1\nname: {_scalar(name or plain_stem(dataset.absolute()))}",
+        f"# {_describe_samples(samples)}\ndataset: {{{chosen.name}: {_scalar(_relative_path(place, dataset))}}}",
+        subject,
+        _CONVENTIONS,
+        _metrics(targets, cites=outputs is not None),
+        _primary(targets),
+        _slices(samples),
+        _RUN if outputs is None else "",
+        _REST,
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+_HEADER = """\
+# What is evaluated, how, and by which metrics. Paths are as seen from this file's folder.
+#   auepora validate THIS_FILE    says what is wrong with it, before anything is called
+#   auepora run THIS_FILE         runs it"""
+_CONVENTIONS = """\
+# Whose definitions to follow where people disagree: auto (trec for TREC judgements and BEIR folders, else auepora),
+# auepora, paper, golden, client, trec; or {name: trec, min_relevance: 2}.
+conventions: auto"""
+_RUN = """\
+# How the system is called. These are the defaults.
+run:
+  top_k: 10          # documents asked for
+  concurrency: 8     # calls in flight
+  timeout: 60        # seconds per call; null waits for ever
+  retries: 2         # for failures that may pass
+  repeats: 1         # times each sample is asked
+  # max_failures: 50 # stop once more samples than this have failed"""
+_REST = """\
+# Where runs are kept: a file, or an address such as postgresql://me:${PGPASSWORD}@host/runs.
+store: runs.sqlite
+
+# scoring: {executor: processes, workers: 4}   # for much data; the numbers stay the same
+# gates: [coverage >= 0.95]   # what a run must reach, or `auepora run` exits with 1"""
+_CONFIG = """\
+  # What should be known of the system when runs are compared; free words, stored with the run.
+  # config: {chunker_version: v1, embedding: my-model, model: my-llm, prompt_version: 3}"""
+
+
+def _system(system: str) -> str:
+    """The ``system`` section; a placeholder is marked with EDIT ME."""
+    note = "   # EDIT ME" if system in ("python", "http", "command") else ""
+    if system == "http" or "://" in system:
+        url = "http://127.0.0.1:8000/ask" if system == "http" else system
+        return f"""\
+# The endpoint to evaluate: it is sent the question and replies with what it found and answered.
+system:
+  http:
+    url: {_scalar(url)}{note}
+    # headers: {{Authorization: "Bearer ${{API_KEY}}"}}   # from the environment; never write a key here
+    # request: {{question: "{{query}}", k: "{{top_k}}"}}   # what is sent; by default query, top_k, sample_id
+    # response: {{answer: data.text, retrieved: data.hits, doc_id: id}}   # where things are in the reply
+{_CONFIG}"""
+    if system == "command" or (not is_import_path(system) and re.search(r"[\s/]", system)):
+        words = "[python, my_app.py]" if system == "command" else _scalar(system)
+        return f"""\
+# The command to evaluate: it reads a question per line of JSON, and writes an answer per line of JSON.
+system:
+  command: {words}{note}
+{_CONFIG}"""
+    if system != "python" and not is_import_path(system):
+        raise BadValueError(
+            f"cannot tell what system {system!r} is; give python, http or command, an import path such as "
+            "my_app.rag:build, an address or a command line"
+        )
+    path = "my_app.rag:build" if system == "python" else system
+    return f"""\
+# The system to evaluate: module:name of an object, a class or a function that builds one. The module is looked for
+# in this file's folder too. Importing it runs its code.
+system:
+  python: {_scalar(path)}{note}
+  args: {{}}            # what it is called with
+{_CONFIG}"""
+
+
+def _outputs(form: str, path: str) -> str:
+    return f"""\
+# What came back, saved; nothing is called.
+outputs:
+  {form}: {_scalar(path)}
+{_CONFIG}"""
+
+
+def _describe_samples(samples: Sequence[EvaluationSample]) -> str:
+    counts = count_samples(samples)
+    annotations = [f"{counts[key]} with {what}" for key, what in _ANNOTATIONS.items() if counts[key]]
+    n = len(samples)
+    return f"{n} sample{'s' * (n != 1)}{': ' if annotations else ', without any annotation'}{', '.join(annotations)}"
+
+
+def _metrics(targets: Sequence[TargetSupport], *, cites: bool) -> str:
+    lines = []
+    for target in targets:
+        specs = _usual_specs(target.metrics)
+        if specs:
+            lines += [f"  # {target.title}", *(_metric_line(spec, cites=cites) for spec in specs)]
+    if not any(line.startswith("  - ") for line in lines):
+        return "# No metric can be computed on these samples yet; `auepora validate` says why.\n# metrics: [recall@5]"
+    head = (
+        "# What is computed. Leave the key out for everything the data supports; write {name: {option: value}} for "
+        "options.\n# `auepora metrics` lists them all, `auepora metrics ndcg` explains one."
+    )
+    return "\n".join([head, "metrics:", *lines])
+
+
+def _primary(targets: Sequence[TargetSupport]) -> str:
+    """One primary metric per target; they share the error rate of 5 %, so fewer of them give more power."""
+    found = []
+    for target in targets:
+        written = {spec.partition("@")[0]: spec for spec in _usual_specs(target.metrics)}
+        found += [written[name] for name in _PRIMARY.get(target.target, ()) if name in written][:1]
+    if not found:
+        return ""
+    head = "# What a comparison of runs decides by, one metric per target; the others are secondary, without a verdict."
+    return f"{head}\nprimary: [{', '.join(map(_scalar, found))}]"
+
+
+def _metric_line(spec: str, *, cites: bool) -> str:
+    built = metric(spec)
+    if not cites and isinstance(built, BatchMetric) and "citations" in built.reads:
+        return f"  # - {_scalar(spec)}   # for a system that cites"
+    return f"  - {_scalar(spec)}"
+
+
+def _usual_specs(specs: Sequence[str]) -> list[str]:
+    """The specs; of a metric with several cut-offs, only the default one."""
+    by_name: dict[str, list[str]] = {}
+    for spec in specs:
+        by_name.setdefault(spec.partition("@")[0], []).append(spec)
+    # Prefer a cut-off to none: a system returns a limited number of documents.
+    return [one if (one := f"{name}@{DEFAULT_K}") in ones else ones[-1] for name, ones in by_name.items()]
+
+
+def _slices(samples: Sequence[EvaluationSample]) -> str:
+    values: dict[str, list[str]] = {}
+    for sample in samples:
+        for key, value in sample.labels.items():
+            if isinstance(key, str) and key.strip() and key != "variant_of" and not isinstance(value, dict):
+                values.setdefault(key, []).extend(group_names(value))
+    found = [key for key, texts in values.items() if _makes_groups(texts)][:MAX_SLICES]
+    head = "# Groups for which every number is told apart: labels.<key> or metadata.<key>."
+    if not found:
+        return f"{head}\n# slices: [labels.lang]"
+    return "\n".join([head, "slices:", *(f"  - {_scalar(f'labels.{key}')}" for key in found)])
+
+
+def _makes_groups(values: Sequence[str]) -> bool:
+    """Whether the values of a label form groups: several values, and not one per sample."""
+    distinct = set(values)
+    return 2 <= len(distinct) <= MAX_GROUPS and len(distinct) < len(values)
+
+
+def _relative_path(folder: Path, path: Path) -> str:
+    """The path relative to ``folder``, or absolute if it is far away."""
+    absolute, base = os.path.abspath(path), os.path.abspath(folder)
+    near = os.path.relpath(absolute, base) if os.path.splitdrive(absolute)[0] == os.path.splitdrive(base)[0] else ""
+    # At most two steps up; otherwise the absolute path is clearer.
+    return Path(near).as_posix() if near and not near.startswith(os.path.join("..", "..", "..")) else absolute
+
+
+def _scalar(text: str) -> str:
+    """A string as a YAML scalar, quoted if needed."""
+    plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS and not re.fullmatch(r"[.\d_eE+-]*", text)
+    return text if plain else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""Rendering of results: blocks, tables, Markdown, HTML, charts and terminal text. It reads no store."""

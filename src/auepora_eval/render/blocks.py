@@ -1,0 +1,203 @@
+"""The content blocks of a report as dataclasses: sections, texts, tables, figures; no markup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from markupsafe import Markup
+
+    class SupportsSvg(Protocol):
+        """An object that renders itself as SVG."""
+
+        def to_svg(self, *, width: int | None = None) -> str:
+            """The SVG."""
+            ...
+
+
+Tone = Literal["", "good", "bad", "open", "muted"]
+"""The meaning of a text, shown as a colour; words or signs always say the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The content of one table cell."""
+
+    text: str
+    tone: Tone = ""
+    sign: str = ""
+    """Shown before the text, so that a tone is visible without colour."""
+    href: str = ""
+    """A link inside this page."""
+    note: str = ""
+    """Small print below the text."""
+    code: bool = False
+    bar: tuple[float, float, float] | None = None
+    """An interval bar next to the text: low end, value and high end as fractions of the width."""
+
+
+Row = list[Cell | str]
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """The heading of a column."""
+
+    title: str
+    number: bool = False
+    """Aligned to the right."""
+    minor: bool = False
+    """May be left out where there is little room."""
+    brief: bool = False
+    """Contains a word or two and may be narrow."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Rows of a table with an optional heading."""
+
+    rows: Sequence[Row]
+    title: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under columns; the first cell of a row names it."""
+
+    columns: Sequence[TableColumn]
+    groups: Sequence[RowGroup]
+    caption: str = ""
+    grouped_by: str = "target"
+    """The column name of the group titles in Markdown."""
+
+
+def without_none(*blocks: Block | None) -> list[Block]:
+    """The blocks without ``None``."""
+    return [one for one in blocks if one is not None]
+
+
+def simple_table(columns: Sequence[TableColumn | str], rows: Sequence[Row], *, caption: str = "") -> Table:
+    """A table of one group."""
+    named = [TableColumn(one) if isinstance(one, str) else one for one in columns]
+    return Table(named, [RowGroup(rows)], caption)
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A paragraph."""
+
+    text: str
+    tone: Tone = ""
+    """``open`` makes it a note, ``bad`` a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bullets:
+    """A list."""
+
+    items: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionList:
+    """A list of names and values."""
+
+    pairs: Sequence[tuple[str, str | Cell]]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A preformatted text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart with its caption."""
+
+    chart: SupportsSvg
+    caption: str
+    width: int = 820
+    """The width in pixels; narrow screens get a narrower rendering."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gallery:
+    """Small figures side by side."""
+
+    figures: Sequence[Figure]
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether the figures are small enough for three side by side."""
+        return all(one.width < 400 for one in self.figures)
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """Blocks that can be collapsed, as the HTML element ``details``."""
+
+    summary: str
+    blocks: Sequence[Block]
+    is_open: bool = False
+    anchor: str = ""
+    """The id for links inside this page."""
+
+
+@dataclass(frozen=True, slots=True)
+class DetailsGrid:
+    """Collapsible blocks in a grid."""
+
+    details: Sequence[Details]
+
+
+Block = Prose | Bullets | DefinitionList | Code | Figure | Gallery | Table | Details | DetailsGrid
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSection:
+    """A section of the report; ``#s/<name>`` links to it."""
+
+    name: str
+    title: str
+    blocks: Sequence[Block]
+    lead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportVerdict:
+    """The verdict of the report in one sentence, and further points."""
+
+    sentence: str
+    tone: Tone = ""
+    points: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The content of a report, before rendering."""
+
+    title: str
+    subtitle: str
+    verdict: ReportVerdict
+    sections: Sequence[ReportSection] = field(default_factory=list)
+    build_info: str = ""
+    """Creation time and version."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFragment:
+    """Markup, style, script and data that a page embeds."""
+
+    html: Markup
+    """The content of the section until the script fills it."""
+    css: str
+    script: str
+    data: list[tuple[str, str, str]]
+    """The id, type and text of each block of data."""

@@ -1,0 +1,485 @@
+"""Curves with bands, and histograms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...stats.bootstrap import quantile_of
+from .chart import (
+    TOOLTIP,
+    Chart,
+    Json,
+    Row,
+    band_channel,
+    build_spec,
+    colour_channel,
+    dash_channel,
+    describe_row,
+    has_unit_range,
+    list_first,
+    message_spec,
+    number_channel,
+    row_values,
+    shape_channel,
+    view,
+    with_field,
+)
+from .intervals import interval_chart
+from .layout import (
+    DASHES,
+    MUTED,
+    SERIES,
+    SHAPES,
+    TEXT,
+    AxisRange,
+    clean_label,
+    count_range,
+    describe,
+    finite_number,
+    format_number,
+    linear_range,
+    log_range,
+    pluralize,
+    unique_labels,
+)
+from .svg_marks import format_tick
+
+Curves = Mapping[str, Sequence[Row]] | Mapping[str, Mapping[str, Sequence[Row]]]
+"""Lines by name; or by the name of a panel, and in it by name."""
+MAX_LINES = len(SERIES)
+"""The number of distinguishable lines of a panel."""
+MAX_PANELS = 12
+MAX_POINTS = 400
+"""The number of points drawn per line, evenly chosen."""
+_CURVE_HEIGHT = 220.0
+_LOG_K_RATIO = 20
+
+
+def curve_over_k(curves: Curves, *, title: str = "Retrieval over the cut-off k", axis: str = "k") -> Chart:
+    """A line per name over k: points have ``k`` and ``value``, and may have ``low`` and ``high``.
+
+    ``{metric: {run: points}}`` makes a panel per metric.
+    """
+    return _lines_chart(_panels(curves, "k"), title, axis)
+
+
+def noise_curve(
+    curves: Mapping[str, Sequence[Row]],
+    *,
+    title: str = "Metrics as noise grows",
+    axis: str = "rate",
+    scaled: Collection[str] = (),
+) -> Chart:
+    """A line per metric over the perturbation level: points have ``level`` (a rate or an arm's name) and ``value``.
+
+    ``low`` and ``high`` are optional. Metrics in ``scaled`` get their own axis. Arms have no order, so they are drawn
+    as a row per arm instead.
+    """
+    if any(finite_number(one.get("level")) is None for points in curves.values() for one in points):
+        rows = [
+            {**one, "name": one.get("level"), "group": name, **({"scale": name} if name in scaled else {})}
+            for name, points in curves.items()
+            for one in points
+        ]
+        return interval_chart(rows, title=title)
+    return _lines_chart(_panels(curves, "level"), title, axis, scaled)
+
+
+_Panel = tuple[str, dict[str, list[Row]]]
+"""A title, and lines by name."""
+
+
+def _panels(curves: Curves, key: str) -> list[_Panel]:
+    """The lines by panel, each point with its position."""
+    panels: list[_Panel] = []
+    plain: dict[str, list[Row]] = {}
+    for name, lines in curves.items():
+        if isinstance(lines, Mapping):
+            panels.append((name, {line: _with_positions(points, key) for line, points in lines.items()}))
+        else:
+            plain[name] = _with_positions(lines, key)
+    return [("", plain), *panels] if plain else panels
+
+
+def _with_positions(points: Sequence[Row], key: str) -> list[Row]:
+    return [{**one, "at": at} for one in points if (at := finite_number(one.get(key))) is not None]
+
+
+def _lines_chart(panels: Sequence[_Panel], title: str, axis: str, scaled: Collection[str] = ()) -> Chart:
+    heading = clean_label(title)
+    views: list[Json] = []
+    parts: list[str] = []
+    empty: list[str] = []
+    for group, lines in panels:
+        labels = dict(zip(lines, unique_labels(lines), strict=True))
+        shared: dict[str, list[Row]] = {}
+        own: list[dict[str, list[Row]]] = []
+        for name, points in lines.items():
+            valued = [one for one in points if row_values(one)]
+            line_name = f"{clean_label(group)}, {labels[name]}" if group else labels[name]
+            if not valued:
+                empty.append(line_name)
+                continue
+            parts.append(f"{line_name} {_point_text(valued[0])} and {_point_text(valued[-1])}")
+            if group or (name not in scaled and all(map(has_unit_range, valued))):
+                shared[labels[name]] = points
+            else:
+                own.append({labels[name]: points})
+        names = list(shared)
+        together = [{name: shared[name] for name in names[i : i + MAX_LINES]} for i in range(0, len(names), MAX_LINES)]
+        views += [_line_panel(one, clean_label(axis), clean_label(group)) for one in [*together, *own]]
+    if not views:
+        return Chart(message_spec(heading, "no point of a line has a value"))
+    more = [f"{len(views) - MAX_PANELS} more panels not drawn"] if len(views) > MAX_PANELS else []
+    more += [f"no value: {list_first(empty, 'line')}"] if empty else []
+    text = describe([list_first(parts, "line"), *more])
+    return Chart(build_spec(views[:MAX_PANELS], title=heading, description=text, subtitle=more))
+
+
+def _point_text(point: Row) -> str:
+    return f"{format_number(row_values(point)[0])} at {point['at']:g}"
+
+
+def _line_panel(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> Json:
+    every = [one for points in curves.values() for one in points]
+    along = _number_axis(every, axis)
+    ends = [end for one in every for end in row_values(one)]
+    unit = all(has_unit_range(one) for one in every if row_values(one))
+    span = linear_range((), within=(0.0, 1.0)) if unit else linear_range(ends, zero=True)
+    up = number_channel("value", span)
+    rows, ranged = [], []
+    for label, points in curves.items():
+        for at, values, part in _ordered_points(points):
+            row = {"at": at, "value": values[0], "line": label, "part": f"{label} {part}"}
+            rows.append({**row, "tip": describe_row(f"{label} at {at:g}", values)})
+            if len(values) == 3:
+                ranged.append({**row, "low": values[1], "high": values[2]})
+    colours = {label: SERIES[index % len(SERIES)] for index, label in enumerate(curves)}
+    dashes = {label: DASHES[index % len(DASHES)] for index, label in enumerate(curves)}
+    shapes = {label: SHAPES[index % len(SHAPES)] for index, label in enumerate(curves)}
+    legend = len(curves) > 1
+    colour, parted = colour_channel("line", colours, shown=legend), {"field": "part", "type": "nominal"}
+    banded: Json = {
+        "x": along,
+        "y": with_field(up, "low"),
+        "y2": {"field": "high"},
+        "color": colour,
+        "detail": parted,
+    }
+    line: Json = {
+        "x": along,
+        "y": up,
+        "color": colour,
+        "strokeDash": dash_channel("line", dashes, shown=legend),
+        "detail": parted,
+    }
+    point: Json = {
+        "x": along,
+        "y": up,
+        "color": colour,
+        "shape": shape_channel("line", shapes, shown=legend),
+        "tooltip": TOOLTIP,
+    }
+    band: Json = {"type": "area", "opacity": 0.13}
+    if len({row["at"] for row in rows}) < 2:  # an area over a single position has no width
+        band = {"type": "rule", "strokeWidth": 1.5, "opacity": 0.5}
+        del banded["detail"]
+    layers: list[Json] = [{"data": {"values": ranged}, "mark": band, "encoding": banded}] if ranged else []
+    layers.append({"data": {"values": rows}, "mark": {"type": "line", "strokeWidth": 2}, "encoding": line})
+    marks = {"type": "point", "filled": True, "opacity": 1, "size": 45}
+    layers.append({"data": {"values": rows}, "mark": marks, "encoding": point})
+    alone = next(iter(curves)) if len(curves) == 1 else ""
+    return view(layers, height=_CURVE_HEIGHT, title=", ".join(filter(None, [group, alone])))
+
+
+def _ordered_points(points: Sequence[Row]) -> list[tuple[float, list[float], int]]:
+    """The sorted positions of points, their numbers, and the part of the line; a gap starts a new part."""
+    placed = sorted(((float(one["at"]), row_values(one)) for one in points), key=itemgetter(0))
+    if len(placed) > MAX_POINTS:
+        placed = [placed[round(i * (len(placed) - 1) / (MAX_POINTS - 1))] for i in range(MAX_POINTS)]
+    ordered, part = [], 0
+    for at, ends in placed:
+        if ends:
+            ordered.append((at, ends, part))
+        else:
+            part += 1
+    return ordered
+
+
+def _number_axis(points: Sequence[Row], axis: str) -> Json:
+    positions = sorted({float(one["at"]) for one in points})
+    if len(positions) > 1 and positions[0] > 0 and positions[-1] / positions[0] > _LOG_K_RATIO:
+        return number_channel(
+            "at", _with_ticks(log_range([positions[0], positions[-1]]), positions), title=axis, grid=False
+        )
+    return number_channel(
+        "at", _with_ticks(linear_range([positions[0], positions[-1]]), positions), title=axis, grid=False
+    )
+
+
+def _with_ticks(span: AxisRange, positions: Sequence[float]) -> AxisRange:
+    """The axis with a tick at every position, where these are few and far enough apart."""
+    shares = [math.log(place) if span.log else place for place in positions]
+    near = min((b - a for a, b in pairwise(shares)), default=1.0) * 15 < shares[-1] - shares[0]
+    return span if near or len(positions) > 8 else AxisRange(span.low, span.high, tuple(positions), ".6~g", span.log)
+
+
+def quality_by_rank(rows: Sequence[Row], name: str, *, title: str | None = None) -> Chart:
+    """Answer quality by the rank of the first relevant document.
+
+    A row has ``rank`` (a number, a range such as ``6–10``, or ``none``), ``value``, ``low``, ``high`` and ``n``.
+    """
+    heading = clean_label(title or f"{name} by the rank of the first relevant document")
+    valued = [row for row in rows[:60] if row_values(row)]
+    if not valued:
+        return Chart(message_spec(heading, "no answer has both a score and a rank"))
+    labels = unique_labels(row.get("rank", "") for row in rows[:60])
+    along = band_channel(
+        "rank", labels, title="rank of the first relevant document", angle=-40 if len(labels) > 12 else 0
+    )
+    unit = all(map(has_unit_range, valued))
+    ends = [end for row in valued for end in row_values(row)]
+    up = number_channel(
+        "value", linear_range((), within=(0.0, 1.0)) if unit else linear_range(ends, zero=True), title=clean_label(name)
+    )
+    drawn, ranged, counts = [], [], []
+    for label, row in zip(labels, rows, strict=False):
+        values, n = row_values(row), row.get("n")
+        if n is not None:
+            counts.append({"rank": label, "text": f"n {n}"})
+        if not values:
+            continue
+        tip = describe_row(f"rank {label}", values) + ("" if n is None else f", n = {n}")
+        drawn.append({"rank": label, "value": values[0], "tip": tip})
+        if len(values) == 3:
+            ranged.append({"rank": label, "low": values[1], "high": values[2]})
+    interval = {"x": along, "y": with_field(up, "low"), "y2": {"field": "high"}}
+    text = {"type": "text", "align": "center", "baseline": "bottom", "dy": -6, "color": MUTED}
+    layers: list[Json] = [
+        {
+            "data": {"values": ranged},
+            "mark": {"type": "rule", "strokeWidth": 2, "color": SERIES[0]},
+            "encoding": interval,
+        },
+        {
+            "data": {"values": drawn},
+            "mark": {"type": "point", "filled": True, "opacity": 1, "size": 70, "color": SERIES[0]},
+            "encoding": {"x": along, "y": up, "tooltip": TOOLTIP},
+        },
+        {
+            "data": {"values": counts},
+            "mark": text,
+            "encoding": {"x": along, "y": {"value": 0}, "text": {"field": "text", "type": "nominal"}},
+        },
+    ]
+    description = describe([list_first([str(row["tip"]) for row in drawn], "rank")])
+    return Chart(build_spec([view(layers, height=180.0)], title=heading, description=description))
+
+
+# --- histograms of scores and latencies, with the same bins for all runs of a chart ----------------------------------
+
+Floats = npt.NDArray[np.float64]
+Values = Sequence[float | None] | Mapping[str, Sequence[float | None]]
+"""Values of one run, or of several by name."""
+BINS = 20
+_MAX_BARS = 8
+"""Up to this number of distinct values, each has a bar instead of bins."""
+_HISTOGRAM_HEIGHT = 140.0
+_MIN_LABEL_GAP = 0.09
+"""The minimum distance of two labels on one line, as a fraction of the axis."""
+_MAX_RUNS = 8
+_LOG_SCALE_RATIO = 30.0
+"""The ratio of the longest to the shortest time from which a log scale is used."""
+
+
+def distribution_chart(
+    values: Values,
+    name: str,
+    *,
+    bounds: tuple[float, float] | None = None,
+    title: str | None = None,
+) -> Chart:
+    """The distribution of a metric's scores over samples, of one run or of several by name.
+
+    ``bounds`` is the range of the metric. Samples without a score are counted, not drawn.
+    """
+    heading = clean_label(title or f"{name}: distribution over samples")
+    runs, missing = _values_by_run(values)
+    every = np.concatenate(list(runs.values())) if runs else np.zeros(0)
+    if not len(every):
+        return Chart(message_spec(heading, _empty_message(missing)))
+    distinct = np.unique(every)
+    if len(distinct) <= _MAX_BARS:
+        draw = _bar_drawer(distinct, runs, clean_label(name))
+    else:
+        value_range = None if bounds is None else tuple(map(finite_number, bounds))
+        unit = value_range == (0.0, 1.0) if value_range is not None else bool(distinct[0] >= 0 and distinct[-1] <= 1)
+        inside = bool(distinct[0] >= 0 and distinct[-1] <= 1)
+        span = linear_range((), within=(0.0, 1.0)) if unit and inside else linear_range(distinct[[0, -1]].tolist())
+        draw = _histogram_drawer(span, runs, clean_label(name))
+    views, parts = [], []
+    for run, scores in runs.items():
+        mean, median = float(scores.mean()), quantile_of(scores, 0.5)
+        about = f"{pluralize(len(scores), 'sample')}, mean {format_number(mean)}, median {format_number(median)}"
+        without = f", {missing[run]:,} without a score" if missing[run] else ""
+        parts.append(f"{run}: {about}{without}" if run else f"{about}{without}")
+        marks = [(mean, f"mean {format_number(mean)}")]
+        views.append(draw(scores, run, marks))
+    return Chart(build_spec(views, title=heading, description=describe(parts), subtitle=parts))
+
+
+def latency_chart(
+    seconds: Values,
+    *,
+    name: str = "latency",
+    quantiles: Sequence[float] = (0.5, 0.9, 0.99),
+    unit: str = "s",
+    title: str | None = None,
+) -> Chart:
+    """The distribution of latencies with quantile lines; on a log scale where the range is wide."""
+    heading = clean_label(title or f"{name}: how long answers took")
+    runs, missing = _values_by_run(seconds)
+    every = np.concatenate(list(runs.values())) if runs else np.zeros(0)
+    if not len(every):
+        return Chart(message_spec(heading, _empty_message(missing, what="timing")))
+    low, high = float(every.min()), float(every.max())
+    logarithms = low > 0 and high / low > _LOG_SCALE_RATIO and len(every) > 1
+    span = log_range([low, high]) if logarithms else linear_range([low, high], zero=low >= 0)
+    draw = _histogram_drawer(span, runs, f"{clean_label(name)} ({unit})")
+    views, parts = [], []
+    for run, times in runs.items():
+        marks = [(quantile_of(times, q), f"p{q * 100:g}") for q in quantiles]
+        about = ", ".join(f"{text} {format_number(at)} {unit}" for at, text in marks)
+        about = f"{pluralize(len(times), 'answer')}, {about}"
+        without = f", {missing[run]:,} without a timing" if missing[run] else ""
+        parts.append(f"{run}: {about}{without}" if run else f"{about}{without}")
+        views.append(draw(times, run, marks))
+    return Chart(build_spec(views, title=heading, description=describe(parts), subtitle=parts))
+
+
+def _values_by_run(values: Values) -> tuple[dict[str, Floats], dict[str, int]]:
+    """The drawable numbers of each run, and the number of missing ones."""
+    by_run = dict(values) if isinstance(values, Mapping) else {"": values}
+    drawable: dict[str, Floats] = {}
+    missing: dict[str, int] = {}
+    for run, run_values in list(by_run.items())[:_MAX_RUNS]:
+        name = clean_label(run)
+        drawn = [one for one in map(finite_number, run_values) if one is not None]
+        missing[name] = len(run_values) - len(drawn)
+        if drawn:
+            drawable[name] = np.array(drawn, dtype=np.float64)
+    return drawable, missing
+
+
+def _empty_message(missing: Mapping[str, int], what: str = "score") -> str:
+    count = sum(missing.values())
+    return f"none of {pluralize(count, 'sample')} has a {what}" if count else "there are no samples"
+
+
+def _histogram_drawer(span: AxisRange, runs: Mapping[str, Floats], axis: str) -> Any:
+    """A function that draws one run over shared bins."""
+    if span.log:
+        edges = np.logspace(math.log10(span.low), math.log10(span.high), BINS + 1)
+        edges[0], edges[-1] = span.low, span.high
+    else:
+        edges = np.linspace(span.low, span.high, BINS + 1)
+    counts = {run: np.histogram(values, edges)[0] for run, values in runs.items()}
+    most = count_range(max(int(each.max()) for each in counts.values()))
+    along, up = number_channel("low", span, title=axis, grid=False), number_channel("count", most, title="samples")
+
+    def draw(values: Floats, run: str, marks: Sequence[tuple[float, str]]) -> Json:
+        rows = [
+            {
+                "low": low,
+                "high": high,
+                "count": count,
+                "zero": 0,
+                "tip": f"{format_number(low)} to {format_number(high)}: {count}",
+            }
+            for low, high, count in zip(edges[:-1].tolist(), edges[1:].tolist(), counts[run].tolist(), strict=True)
+            if count
+        ]
+        encoding: Json = {
+            "x": along,
+            "x2": {"field": "high"},
+            "y": up,
+            "y2": {"field": "zero"},
+            "tooltip": TOOLTIP,
+        }
+        bars = {"type": "rect", "color": SERIES[0], "opacity": 0.75}
+        return view(
+            [{"data": {"values": rows}, "mark": bars, "encoding": encoding}, *_marker_layers(marks, along)],
+            height=_HISTOGRAM_HEIGHT,
+            title=run,
+        )
+
+    return draw
+
+
+def _marker_layers(marks: Sequence[tuple[float, str]], along: Json) -> list[Json]:
+    """Vertical lines at some values, with their labels above."""
+    rule = {"type": "rule", "color": TEXT, "strokeDash": [4, 3]}
+    layers: list[Json] = [
+        {"data": {"values": [{"at": at} for at, _ in marks]}, "mark": rule, "encoding": {"x": with_field(along, "at")}}
+    ]
+    last: list[float] = []  # the position of the last label on each line of labels
+    for at, text in marks:
+        share = _axis_fraction(at, along["scale"])
+        line = next((index for index, before in enumerate(last) if share - before >= _MIN_LABEL_GAP), len(last))
+        last[line : line + 1] = [share]
+        mark = {"type": "text", "align": "center", "baseline": "bottom", "dy": -2 - 13 * line, "color": TEXT}
+        encoding = {"x": with_field(along, "at"), "y": {"value": 0}, "text": {"field": "text", "type": "nominal"}}
+        layers.append({"data": {"values": [{"at": at, "text": text}]}, "mark": mark, "encoding": encoding})
+    return layers
+
+
+def _axis_fraction(value: float, scale: Mapping[str, Any]) -> float:
+    """The position of a value on an axis, from 0 to 1."""
+    low, high = scale["domain"]
+    if scale["type"] == "log":
+        return math.log(value / low) / math.log(high / low)
+    return float((value - low) / (high - low))
+
+
+def _bar_drawer(distinct: Floats, runs: Mapping[str, Floats], axis: str) -> Any:
+    """A function that draws one run with a bar per distinct value."""
+    labels = {float(value): format_tick(float(value), ".6~g") for value in distinct}
+    if len(set(labels.values())) < len(labels):  # equal to six digits
+        labels = {value: repr(value) for value in labels}
+    counts = {run: {value: int((values == value).sum()) for value in labels} for run, values in runs.items()}
+    most = count_range(max(max(each.values()) for each in counts.values()))
+    along, up = band_channel("value", list(labels.values()), title=axis), number_channel("count", most, title="samples")
+
+    def draw(values: Floats, run: str, marks: Sequence[tuple[float, str]]) -> Json:
+        rows = [
+            {"value": label, "count": counts[run][value], "zero": 0, "tip": f"{label}: {counts[run][value]}"}
+            for value, label in labels.items()
+        ]
+        encoding: Json = {"x": along, "y": up, "y2": {"field": "zero"}, "tooltip": TOOLTIP}
+        written = [{**row, "text": f"{row['count']:,}"} for row in rows]
+        words = {"type": "text", "align": "center", "baseline": "bottom", "dy": -3, "color": MUTED}
+        return view(
+            [
+                {
+                    "data": {"values": rows},
+                    "mark": {"type": "bar", "color": SERIES[0], "opacity": 0.75},
+                    "encoding": encoding,
+                },
+                {
+                    "data": {"values": written},
+                    "mark": words,
+                    "encoding": {"x": along, "y": up, "text": {"field": "text", "type": "nominal"}},
+                },
+            ],
+            height=_HISTOGRAM_HEIGHT,
+            title=run,
+        )
+
+    return draw

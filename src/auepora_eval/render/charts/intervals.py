@@ -1,0 +1,319 @@
+"""Values and differences with their intervals and verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .chart import (
+    MAX_ROWS,
+    ROW_HEIGHT,
+    TOOLTIP,
+    Chart,
+    Json,
+    Row,
+    band_channel,
+    build_spec,
+    colour_channel,
+    dash_channel,
+    describe_row,
+    group_into_panels,
+    has_unit_range,
+    list_first,
+    message_spec,
+    number_channel,
+    omitted_rows_note,
+    row_values,
+    shape_channel,
+    text_layer,
+    view,
+    with_field,
+)
+from .layout import (
+    BAD,
+    GOOD,
+    MUTED,
+    SERIES,
+    TEXT,
+    AxisRange,
+    clean_label,
+    describe,
+    finite_number,
+    format_number,
+    linear_range,
+    unique_labels,
+)
+
+VERDICTS: Mapping[str, tuple[str, str]] = {
+    "better": ("triangle-up", GOOD),
+    "worse": ("triangle-down", BAD),
+    "equal": ("square", SERIES[0]),
+    "inconclusive": ("circle", MUTED),
+    "not tested": ("diamond", MUTED),
+}
+"""The shape and colour of each verdict."""
+_NOT_TESTED = "not tested"
+_PARTS = {"retrieval": ("square", SERIES[0]), "generation": ("triangle-up", SERIES[1]), "together": ("circle", MUTED)}
+
+
+def forest_chart(
+    rows: Sequence[Row], *, title: str = "Differences, B − A", names: tuple[str, str] = ("A", "B")
+) -> Chart:
+    """A difference with its interval and verdict per metric.
+
+    A row has ``name`` and ``delta``, and may have ``low`` and ``high``; ``verdict`` (``better``, ``worse``, ``equal``,
+    ``inconclusive``); ``primary``, without which a verdict is not shown; ``group``, ``range``, ``scale`` and ``n`` as
+    in ``interval_chart``; and ``note``, shown instead of a missing difference. ``names`` are those of the runs.
+    """
+    heading = clean_label(title)
+    kept = list(rows[:MAX_ROWS])
+    if not kept:
+        return Chart(message_spec(heading, "no metric was compared"))
+    verdicts = [_verdict(row) for row in kept if row_values(row, "delta")]
+    present = {name: style for name, style in VERDICTS.items() if name in verdicts}
+    grouped = group_into_panels(kept, "delta")
+    views = [
+        _forest_panel(members, clean_label(group, longest=80), present, legend=index == 0)
+        for index, (group, members) in enumerate(grouped)
+    ]
+    first, second = (clean_label(name, longest=40) for name in names)
+    subtitle = [f"right of zero: {second} has more; the verdict says whether that is better"]
+    subtitle += filter(None, [omitted_rows_note(rows)])
+    counts = [f"{verdicts.count(name)} {name}" for name in present]
+    listed = list_first(
+        [
+            f"{describe_row(clean_label(row.get('name', '')), row_values(row, 'delta'), signed=True)}, {_verdict(row)}"
+            for row in kept
+            if row_values(row, "delta")
+        ],
+        "metric",
+    )
+    text = describe([f"{second} against {first}: {', '.join(counts) or 'nothing could be compared'}", listed])
+    return Chart(build_spec(views, title=heading, description=text, subtitle=subtitle))
+
+
+def _verdict(row: Row) -> str:
+    verdict = str(row.get("verdict") or _NOT_TESTED)
+    return verdict if verdict in VERDICTS and row.get("primary", True) else _NOT_TESTED
+
+
+def _forest_panel(rows: Sequence[Row], title: str, present: Mapping[str, tuple[str, str]], *, legend: bool) -> Json:
+    labels = unique_labels(row.get("name", "") for row in rows)
+    span = linear_range([end for row in rows for end in row_values(row, "delta")], zero=True)
+    across, along = band_channel("name", labels), number_channel("delta", span)
+    drawn: list[Json] = []
+    missing: list[Json] = []
+    for label, row in zip(labels, rows, strict=True):
+        ends = row_values(row, "delta")
+        if not ends:
+            missing.append({"name": label, "text": clean_label(row.get("note") or "not compared", longest=60)})
+            continue
+        verdict = _verdict(row)
+        sign = "+" if ends[0] > 0 else ""
+        words = f"{sign}{format_number(ends[0])}" + ("" if verdict == _NOT_TESTED else f" {verdict}")
+        tip = f"{describe_row(label, ends, signed=True)}, {verdict}" + (f", n = {row['n']}" if "n" in row else "")
+        low, high = (ends[1], ends[2]) if len(ends) == 3 else (ends[0], ends[0])
+        drawn.append(
+            {"name": label, "delta": ends[0], "low": low, "high": high, "verdict": verdict, "text": words, "tip": tip}
+        )
+    colours = colour_channel("verdict", {name: style[1] for name, style in present.items()}, shown=legend)
+    shapes = shape_channel("verdict", {name: style[0] for name, style in present.items()}, shown=legend)
+    layers = _interval_layers(drawn, along, across, colours, shapes)
+    layers.append(text_layer(drawn, {"value": "width"}, across, colour=TEXT, dx=10))
+    if missing:
+        layers.append(text_layer(missing, {"value": 0}, across, colour=MUTED, dx=4))
+    return view(layers, height=ROW_HEIGHT * len(rows), title=title)
+
+
+def _interval_layers(drawn: Sequence[Json], along: Json, across: Json, colours: Json, shapes: Json) -> list[Json]:
+    """The layers of a zero line, intervals and points."""
+    zero = {"type": "rule", "color": MUTED, "strokeWidth": 1}
+    intervals: Json = {
+        "x": with_field(along, "low"),
+        "x2": {"field": "high"},
+        "y": across,
+        "color": colours,
+    }
+    values: Json = {"x": along, "y": across, "color": colours, "shape": shapes, "tooltip": TOOLTIP}
+    lines, points = {"type": "rule", "strokeWidth": 2}, {"type": "point", "filled": True, "opacity": 1, "size": 80}
+    ranged = [row for row in drawn if row["low"] != row["high"]]
+    return [
+        {"data": {"values": [{"delta": 0}]}, "mark": zero, "encoding": {"x": along}},
+        {"data": {"values": ranged}, "mark": lines, "encoding": intervals},
+        {"data": {"values": list(drawn)}, "mark": points, "encoding": values},
+    ]
+
+
+def split_chart(rows: Sequence[Row], *, title: str = "Where the difference comes from") -> Chart:
+    """Each metric's difference, and its parts from retrieval and from generation.
+
+    A row has ``name``, and ``retrieval``, ``generation`` and ``delta``: a number each, or ``{value, low, high}``.
+    """
+    heading = clean_label(title)
+    kept = list(rows[:40])
+    if not kept:
+        return Chart(message_spec(heading, "no difference was split"))
+    views, descriptions = [], []
+    for index, row in enumerate(kept):
+        parts = {part: _part_values(row.get("delta" if part == "together" else part)) for part in _PARTS}
+        label = clean_label(row.get("name", ""), longest=80)
+        views.append(_split_panel(label, parts, legend=index == 0))
+        amounts = [
+            f"{part} {_signed_text(one['value'])}"
+            for part, one in parts.items()
+            if finite_number(one["value"]) is not None
+        ]
+        descriptions.append(f"{label}: {', '.join(amounts) or 'no value'}")
+    more = [f"{len(rows) - len(kept)} more metrics not drawn"] if len(rows) > len(kept) else []
+    text = describe([list_first(descriptions, "metric"), *more])
+    return Chart(build_spec(views, title=heading, description=text, subtitle=more))
+
+
+def _part_values(part: Any) -> dict[str, Any]:
+    return dict(part) if isinstance(part, Mapping) else {"value": part}
+
+
+def _split_panel(label: str, parts: Mapping[str, Mapping[str, Any]], *, legend: bool) -> Json:
+    rows = [{"name": part, **one} for part, one in parts.items()]
+    span = linear_range([end for row in rows for end in row_values(row)], zero=True)
+    across, along = band_channel("name", list(_PARTS)), number_channel("delta", span)
+    drawn, missing = [], []
+    for row in rows:
+        ends = row_values(row)
+        if not ends:
+            missing.append({"name": row["name"], "text": "no value"})
+            continue
+        low, high = (ends[1], ends[2]) if len(ends) == 3 else (ends[0], ends[0])
+        tip = describe_row(f"{label}, {row['name']}", ends, signed=True)
+        drawn.append(
+            {"name": row["name"], "delta": ends[0], "low": low, "high": high, "text": _signed_text(ends[0]), "tip": tip}
+        )
+    colours = colour_channel("name", {name: style[1] for name, style in _PARTS.items()}, shown=False)
+    shapes = shape_channel("name", {name: style[0] for name, style in _PARTS.items()}, shown=False)
+    layers = _interval_layers(drawn, along, across, colours, shapes)
+    layers.append(text_layer(drawn, {"value": "width"}, across, colour=TEXT, dx=10))
+    if missing:
+        layers.append(text_layer(missing, {"value": 0}, across, colour=MUTED, dx=4))
+    return view(layers, height=ROW_HEIGHT * len(_PARTS), title=label)
+
+
+def _signed_text(value: Any) -> str:
+    number = finite_number(value)
+    return "no value" if number is None else f"{'+' if number > 0 else ''}{format_number(number)}"
+
+
+# --- values with their intervals: a dot and a line per metric, metrics of one kind on one axis -----------------------
+
+_RELIABLE, _UNRELIABLE = "95 % interval", "may be too narrow: few or skewed samples"
+_NO_VALUE = "no value"
+
+
+def interval_chart(rows: Sequence[Row], *, title: str = "Scores with 95 % intervals") -> Chart:
+    """A dot and an interval per row, grouped.
+
+    A row has ``name`` and ``value``, and may have ``low`` and ``high``; ``group``, its heading; ``range``, the range
+    of its metric (by default 0 to 1 for values between them); ``scale``, a name that rows on one axis share;
+    ``doubt``, true where the interval may be too narrow; ``note``, shown instead of a missing value; and ``n``.
+    """
+    heading = clean_label(title)
+    kept = list(rows[:MAX_ROWS])
+    if not kept:
+        return Chart(message_spec(heading, "there are no results"))
+    unreliable = any(row.get("doubt") and len(row_values(row)) == 3 for row in kept)
+    views = [
+        _interval_panel(members, clean_label(group, longest=80), unreliable=unreliable, legend=index == 0)
+        for index, (group, members) in enumerate(group_into_panels(kept))
+    ]
+    without = sum(not row_values(row) for row in kept)
+    missing, more = f"{without} of {len(kept)} have no value" if without else "", omitted_rows_note(rows)
+    text = describe([_summary(kept), missing, more])
+    return Chart(build_spec(views, title=heading, description=text, subtitle=[more] if more else ()))
+
+
+def slices_chart(rows: Sequence[Row], name: str, *, whole: float | None = None, title: str | None = None) -> Chart:
+    """One metric in every group of every slice.
+
+    Rows have ``slice``, ``group``, ``value`` and the optional keys of ``interval_chart``. ``whole`` is the value over
+    all samples, drawn as a line.
+    """
+    heading = clean_label(title or f"{name} by slice")
+    kept = list(rows[:MAX_ROWS])
+    if not kept:
+        return Chart(message_spec(heading, "there are no slices"))
+    overall = finite_number(whole)
+    span = _span(kept, extra=[] if overall is None else [overall])
+    unreliable = any(row.get("doubt") and len(row_values(row)) == 3 for row in kept)
+    views: list[Json] = []
+    for one in dict.fromkeys(str(row.get("slice") or "") for row in kept):
+        members = [{**row, "name": row.get("group", "")} for row in kept if str(row.get("slice") or "") == one]
+        name_ = clean_label(one, longest=80)
+        views.append(_interval_panel(members, name_, unreliable=unreliable, legend=not views, span=span, whole=overall))
+    subtitle = [] if overall is None else [f"the dashed line is the value over all samples, {format_number(overall)}"]
+    subtitle += filter(None, [omitted_rows_note(rows, "group")])
+    text = describe([_summary([{**row, "name": f"{row.get('slice')} {row.get('group')}"} for row in kept]), *subtitle])
+    return Chart(build_spec(views, title=heading, description=text, subtitle=subtitle))
+
+
+def _span(rows: Sequence[Row], extra: Sequence[float] = ()) -> AxisRange:
+    ends = [*(end for row in rows for end in row_values(row)), *extra]
+    if all(map(has_unit_range, rows)) and all(0 <= end <= 1 for end in ends):
+        return linear_range((), within=(0.0, 1.0))
+    return linear_range(ends, zero=True)
+
+
+def _interval_panel(
+    rows: Sequence[Row],
+    title: str,
+    *,
+    unreliable: bool,
+    legend: bool,
+    span: AxisRange | None = None,
+    whole: float | None = None,
+) -> Json:
+    """Rows on one axis. ``unreliable``: any interval of the chart is; ``legend``: this panel explains it."""
+    labels = unique_labels(row.get("name", "") for row in rows)
+    across = band_channel("name", labels)
+    along = number_channel("value", span or _span(rows))
+    drawn: list[Json] = []
+    lines: list[Json] = []
+    words: list[Json] = []
+    missing: list[Json] = []
+    for label, row in zip(labels, rows, strict=True):
+        ends = row_values(row)
+        if not ends:
+            missing.append({"name": label, "text": clean_label(row.get("note") or _NO_VALUE, longest=60)})
+            continue
+        tip = _row_text(label, row)
+        drawn.append({"name": label, "value": ends[0], "tip": tip})
+        words.append({"name": label, "text": format_number(ends[0])})
+        if len(ends) == 3:
+            reliability = _UNRELIABLE if row.get("doubt") else _RELIABLE
+            lines.append({"name": label, "low": ends[1], "high": ends[2], "sure": reliability, "tip": tip})
+    layers: list[Json] = []
+    if whole is not None:
+        rule = {"type": "rule", "color": MUTED, "strokeDash": [4, 3]}
+        layers.append({"data": {"values": [{"value": whole}]}, "mark": rule, "encoding": {"x": along}})
+    if lines or (unreliable and legend):
+        encoding: Json = {"x": with_field(along, "low"), "x2": {"field": "high"}, "y": across, "tooltip": TOOLTIP}
+        if unreliable:
+            encoding["strokeDash"] = dash_channel("sure", {_RELIABLE: [1, 0], _UNRELIABLE: [3, 2]}, shown=legend)
+        mark = {"type": "rule", "color": SERIES[0], "strokeWidth": 2}
+        layers.append({"data": {"values": lines}, "mark": mark, "encoding": encoding})
+    points = {"type": "point", "filled": True, "opacity": 1, "size": 60, "color": SERIES[0]}
+    encoding = {"x": along, "y": across, "tooltip": TOOLTIP}
+    layers.append({"data": {"values": drawn}, "mark": points, "encoding": encoding})
+    layers.append(text_layer(words, {"value": "width"}, across, colour=TEXT, dx=10))
+    if missing:
+        layers.append(text_layer(missing, {"value": 0}, across, colour=MUTED, dx=4))
+    return view(layers, height=ROW_HEIGHT * len(rows), title=title)
+
+
+def _row_text(label: str, row: Row) -> str:
+    text, n = describe_row(label, row_values(row)), row.get("n")
+    return f"{text}, n = {n}" if n is not None else text
+
+
+def _summary(rows: Sequence[Row]) -> str:
+    """The first few values as text."""
+    shown = [_row_text(clean_label(row.get("name", "")), row) for row in rows if row_values(row)]
+    return list_first(shown, "value") or "no row has a value"

@@ -1,0 +1,326 @@
+"""HTML: the page of a report, notebook output, and the text formats they share."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from ..core.metrics_base import BatchMetric
+from ..core.registry import metric as registered
+from ..core.results import Results, display_name
+from ..core.targets import TARGETS
+from ..core.types import MetricResult, TargetCategory
+from ..errors import AueporaError, BadValueError
+from .blocks import Figure, PageFragment, Report
+from .charts.chart import Chart
+from .charts.intervals import interval_chart
+from .charts.layout import clean_label
+from .tables import format_value, result_note
+from .terminal import escape_control_characters
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+MEDIUM, NARROW = 400, 340
+"""Charts wider than the first value get a second rendering, as wide as the second value, for phones."""
+MAX_TEXT_LENGTH = 1500
+"""The default maximum length of a text."""
+_CODE_SPAN = re.compile(r"`([^`\n]{1,200})`")
+_BREAK_POINTS = re.compile(r"(?<=[a-z0-9][_@\[,])(?=[a-z0-9])")
+_IDS = re.compile(r"chart-[0-9a-f]{12}-(title|desc)")
+
+
+def render_page(report: Report, browser: PageFragment | None = None) -> str:
+    """Render a report as a page, with the markup, style, script and data of a fragment."""
+    from markupsafe import Markup
+
+    style = "\n".join(filter(None, [_asset("theme.css"), getattr(browser, "css", "")])).strip()
+    script = "\n".join(filter(None, [_asset("page.js"), getattr(browser, "script", "")])).strip()
+    for name, text in (("style", style), ("script", script)):
+        if f"</{name}" in text.lower():
+            raise BadValueError(f"the page's {name} contains its own closing tag")
+    return (
+        _templates()
+        .get_template("page.html")
+        .render(
+            report=report,
+            browser=browser,
+            data=[]
+            if browser is None
+            else [(name, kind, Markup(_escape_script_data(text))) for name, kind, text in browser.data],  # noqa: S704
+            style=Markup(style),  # noqa: S704 -- our own, and checked above
+            script=Markup(script),  # noqa: S704
+            policy=_policy(style, script),
+            drawn=_ChartRenderer(),
+        )
+    )
+
+
+def _escape_script_data(text: str) -> str:
+    """Escape data for a script element, so that it cannot close the element."""
+    return text.replace("<", "\\u003c")
+
+
+def _policy(style: str, script: str) -> str:
+    """The content security policy: only the page's own script, style and inline images."""
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src {_hash(script)}",
+            f"style-src {_hash(style)}",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _asset(name: str) -> str:
+    return files(__package__ or "").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("auepora_eval.render"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_display_text,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    helpers: dict[str, Any] = {"kind_of": lambda block: type(block).__name__, "at": _percent}
+    environment.globals |= helpers
+    environment.filters |= {"breakable": _with_break_points, "cut": _truncate, "whole": _uncut, "ticked": _code_spans}
+    return environment
+
+
+class _UncutText(str):
+    """A text that must not be truncated."""
+
+    __slots__ = ()
+
+
+def _uncut(text: str) -> _UncutText:
+    return _UncutText(escape_control_characters(text))
+
+
+def _display_text(value: Any) -> Any:
+    """A text for display: control and bidirectional characters are escaped, and very long texts are truncated."""
+    return escape_control_characters(_truncate(value, MAX_TEXT_LENGTH)) if type(value) is str else value
+
+
+def _code_spans(text: str, longest: int = MAX_TEXT_LENGTH) -> Any:
+    """A text with parts between `backticks` as code; everything is escaped."""
+    from markupsafe import Markup
+
+    parts = _CODE_SPAN.split(_display_text(_truncate(text, longest)))
+    return Markup("").join(Markup("<code>{}</code>").format(one) if at % 2 else one for at, one in enumerate(parts))
+
+
+def _with_break_points(text: str) -> Any:
+    """A text with line break opportunities after the punctuation of metric names."""
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(_BREAK_POINTS.split(_display_text(text)))
+
+
+def _truncate(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+class _ChartRenderer:
+    """Renders the figures of one page with unique element ids."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self, figure: Figure) -> list[tuple[str, Any]]:
+        """The SVG, and a second one for narrow screens where it is wide."""
+        if figure.width <= MEDIUM:
+            return [("", self._one(figure, figure.width))]
+        return [("usual", self._one(figure, figure.width)), ("narrow", self._one(figure, NARROW))]
+
+    def _one(self, figure: Figure, width: int) -> Any:
+        from markupsafe import Markup
+
+        self._count += 1
+        # The four ids are at its very beginning: aria-labelledby, title and desc.
+        drawn = _IDS.sub(rf"chart-{self._count}-\1", figure.chart.to_svg(width=width), count=4)
+        return Markup(drawn)  # noqa: S704 -- our own SVG, with escaped text
+
+
+def _percent(share: float) -> str:
+    return f"{min(max(share, 0.0), 1.0) * 100:.1f}"
+
+
+# --- text formats of numbers, counts, times and results, shared by all sections --------------------------------------
+
+MAX_LENGTH = 300
+
+
+def pluralize(n: int, what: str, many: str | None = None) -> str:
+    """``1 query``, ``1,200 queries``."""
+    return f"{n:,} {what if n == 1 else many or what + 's'}"
+
+
+def value_text(value: float | None) -> str:
+    """A value to four decimals; ``n/a`` where there is none."""
+    return "n/a" if value is None or value != value else format_value(value)
+
+
+def interval_text(ends: tuple[float, float] | None) -> str:
+    """The ends of an interval."""
+    return "" if ends is None else f"{format_value(ends[0])} – {format_value(ends[1])}"
+
+
+def describe_result(result: MetricResult) -> str:
+    """A result as a sentence part: its name, value and interval."""
+    if not result.defined:
+        return f"{display_name(result)} has no value"
+    ends = f" (95 % interval {interval_text(result.interval)})" if result.interval is not None else ""
+    return f"{display_name(result)} is {format_value(result.value)}{ends}"
+
+
+def percentage(part: int, whole: int) -> str:
+    """A proportion in percent."""
+    return "0 %" if not whole else f"{100 * part / whole:.3g} %"
+
+
+def seconds_text(value: float) -> str:
+    """A duration with a unit: ``1.7 ms``, ``2.35 s``, ``3.2 min``."""
+    if value != value:
+        return "n/a"
+    if abs(value) < 0.001:
+        return f"{value * 1e6:.3g} µs"
+    if abs(value) < 1:
+        return f"{value * 1e3:.3g} ms"
+    return f"{value:.3g} s" if abs(value) < 120 else f"{value / 60:.3g} min"
+
+
+def reason_counts(details: Mapping[str, Any], prefix: str) -> dict[str, int]:
+    """The number of samples per reason, from the details of a result."""
+    return {
+        key.removeprefix(prefix): int(count)
+        for key, count in details.items()
+        if key.startswith(prefix) and isinstance(count, int) and count
+    }
+
+
+def shorten(text: str, longest: int = MAX_LENGTH) -> str:
+    """The start of a text on one line."""
+    line = " ".join(text[: 4 * longest].split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def format_time(moment: datetime | None) -> str:
+    """A time in UTC."""
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+# --- results as chart rows: value, interval, reliability and the range of the metric ---------------------------------
+
+SECONDS = "seconds"
+"""The axis that timings share."""
+
+
+def interval_rows(results: Results) -> list[dict[str, Any]]:
+    """The rows of ``interval_chart``: results by target, each with the range of its metric."""
+    order = list(TARGETS)
+    return [
+        {**result_row(one, display_name(one)), "group": TARGETS[one.target].title}
+        for one in sorted(results, key=lambda one: order.index(one.target))
+    ]
+
+
+def result_row(result: MetricResult, name: str) -> dict[str, Any]:
+    """One result as a row with a name."""
+    row: dict[str, Any] = {"name": name, "value": result.value if result.defined else None}
+    ends = metric_range(result.name, result.signature)
+    if ends is not None:
+        row["range"] = ends
+    if result.target is TargetCategory.LATENCY and "throughput" not in result.name:
+        row["scale"] = SECONDS
+    if result.interval is not None and result.defined:
+        row["low"], row["high"] = result.interval
+        row["doubt"] = bool((result.details.get("interval") or {}).get("flags"))
+    if not result.defined:
+        row["note"] = str(result.details.get("undefined_because") or "no sample was scored")
+    return {**row, "n": result.details.get("num_samples")}
+
+
+def metric_range(name: str, signature: str | None = None) -> tuple[float, float] | None:
+    """The range of a metric; ``None`` where the metric is not registered."""
+    for spelt in dict.fromkeys([name, (signature or name).partition("|")[0]]):
+        try:
+            known = registered(spelt)
+        except AueporaError:  # a user's metric, or one with options that its name lacks
+            continue
+        if isinstance(known, BatchMetric):
+            low, high = known.range
+            return float(low), float(high)
+    return None
+
+
+# --- results as notebook HTML: a table by target with intervals, and a chart; no script, everything escaped ----------
+
+MAX_ROWS = 500
+
+
+def results_html(results: Results) -> str:
+    """The results as HTML."""
+    if not results:
+        return "<p>no results</p>"
+    rows: list[list[str]] = []
+    for target, entry in TARGETS.items():
+        group = [result for result in results if result.target is target]
+        for index, one in enumerate(group):
+            value = format_value(one.value) if one.defined else "n/a"
+            rows.append([entry.title if index == 0 else "", display_name(one), value, _interval(one), result_note(one)])
+    table = html_table(["Target", "Metric", "Value", "95 % interval", "Mean of"], rows, right=(2,))
+    has_unreliable = any(row[3].endswith("?") for row in rows)
+    doubtful = "<p>? few or skewed samples: the interval may be too narrow</p>" if has_unreliable else ""
+    return with_chart(table + doubtful, interval_chart(interval_rows(results)))
+
+
+def _interval(result: MetricResult) -> str:
+    if result.interval is None or not result.defined:
+        return ""
+    low, high = map(format_value, result.interval)
+    return f"{low} – {high}" + (" ?" if (result.details.get("interval") or {}).get("flags") else "")
+
+
+def html_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
+    """An HTML table of plain texts, which are escaped; empty columns are left out."""
+    kept = rows[:MAX_ROWS]
+    shown = [c for c in range(len(headers)) if c < 2 or any(row[c] for row in kept)]
+
+    def cell(name: str, column: int, text: str) -> str:
+        side = "right" if column in right else "left"
+        aligned = f' style="text-align: {side}{"; white-space: nowrap" if len(text) < 40 else ""}"'
+        scope = ' scope="col"' if name == "th" else ""
+        return f"<{name}{scope}{aligned}>{escape(clean_label(text, longest=400))}</{name}>"
+
+    head = "".join(cell("th", c, headers[c]) for c in shown)
+    body = "".join(f"<tr>{''.join(cell('td', c, row[c]) for c in shown)}</tr>" for row in kept)
+    more = f"<p>and {len(rows) - len(kept):,} more rows</p>" if len(rows) > len(kept) else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def with_chart(html: str, chart: Chart) -> str:
+    """HTML with a chart below it, in the light theme with its own background."""
+    return f"<div>{html}{chart.to_svg(theme='light')}</div>"

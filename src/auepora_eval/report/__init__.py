@@ -1,0 +1,1 @@
+"""Reports on stored runs: pages, charts, explanations and metric cards."""

@@ -1,0 +1,533 @@
+"""Queries of the browser as typed columns and JSON with short keys, packed into compressed blocks."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ...compare.pairing import lookup_metric
+from ...compare.queries import compare_queries
+from ...core.results import Results
+from ...core.scores import Outcomes, Scores, Status
+from ...core.slices import group_names
+from ...core.targets import TARGETS
+from ...core.types import Document, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
+from ...errors import AueporaError
+from ...store.records import RunRecord
+from ...store.rows import StoredJudgement
+from ...store.runs import RunStore
+from .marks import GoldMarks, WordIndex, relevance, word_support
+
+# --- compressed JSON blocks for the page, as base64; document texts are stored once ----------------------------------
+
+MIME = "application/octet-stream;base64"
+"""The type of a script element that a browser neither runs nor shows."""
+_LEVEL = 4  # 3 % larger than the default 6, in two thirds of its time
+_MAX_CACHED_CHARACTERS = 64_000_000
+_GZIP = 31  # zlib's code for a 32 KiB window with a gzip header; it has no timestamp, so equal data gives equal text
+
+
+def compress_block(data: bytes) -> str:
+    """Compress bytes with gzip and encode them in base64."""
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
+    return base64.b64encode(packer.compress(data) + packer.flush()).decode()
+
+
+def json_bytes(value: Any) -> bytes:
+    """A value as JSON; other types are written as strings, NaN as null."""
+    try:
+        return msgspec.json.encode(value, enc_hook=_plain)
+    except (UnicodeEncodeError, TypeError, ValueError):  # lone surrogates, or keys that are not strings
+        return json.dumps(_json_safe(value), default=_plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _json_safe(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _json_safe(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json_safe(inner) for inner in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value
+
+
+class BlockWriter:
+    """Writes values in blocks, limited by their number and their size in bytes.
+
+    Each block is a JSON array under ``<prefix>-<number>``; ``starts`` has the index of its first value.
+    """
+
+    def __init__(
+        self, prefix: str, put: Callable[[str, str], None], *, most: int = 128, most_bytes: int = 262_144
+    ) -> None:
+        self._prefix, self._put = prefix, put
+        self._most, self._most_bytes = most, most_bytes
+        self._pending: list[bytes] = []
+        self._bytes = 0
+        self._first = 0
+        self.starts: list[int] = []
+
+    def __len__(self) -> int:
+        return self._first + len(self._pending)
+
+    def add(self, data: bytes) -> int:
+        """Add a value that is JSON already; returns its number."""
+        if self._pending and (len(self._pending) >= self._most or self._bytes + len(data) > self._most_bytes):
+            self.flush()
+        self._pending.append(data)
+        self._bytes += len(data)
+        return len(self) - 1
+
+    def flush(self) -> None:
+        """Write the pending values as a block."""
+        if not self._pending:
+            return
+        self._put(f"{self._prefix}-{len(self.starts)}", compress_block(b"[" + b",".join(self._pending) + b"]"))
+        self.starts.append(self._first)
+        self._first += len(self._pending)
+        self._pending, self._bytes = [], 0
+
+
+class DocumentTexts:
+    """Deduplicated document texts in blocks, in order of first use, so that neighbours stay together."""
+
+    def __init__(self, blocks: BlockWriter) -> None:
+        self._blocks = blocks
+        self._numbers: dict[bytes, int] = {}
+        self._recent: dict[str, int] = {}
+        self._characters = 0
+
+    def __call__(self, text: str) -> int:
+        """The number of a text; -1 for the empty one."""
+        if not text:
+            return -1
+        known = self._recent.get(text)
+        if known is not None:
+            return known
+        key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = self._blocks.add(json_bytes(text))
+        # Documents repeat, and a dictionary lookup is faster than hashing; the cache is bounded.
+        self._characters += len(text)
+        if self._characters > _MAX_CACHED_CHARACTERS:
+            self._recent, self._characters = {}, len(text)
+        self._recent[text] = number
+        return number
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+# --- one query as JSON with short keys: the sample, each run's outputs, and the judgements ---------------------------
+
+NumberOf = Callable[[str], int]
+"""Maps a document text to its number."""
+
+MAX_CANDIDATES = 200
+"""The number of irrelevant candidates listed; all of them are counted."""
+_MAX_RAW_LENGTH = 20_000
+
+
+def sample_json(sample: EvaluationSample, number_of: NumberOf) -> bytes:
+    """A sample as JSON."""
+    reference = sample.reference_answer
+    gold_ids = {one.doc_id for one in sample.relevant_docs or ()}
+    others = [one for one in sample.candidate_docs or () if one.doc_id not in gold_ids]
+    return json_bytes(
+        _drop_empty(
+            {
+                "id": sample.sample_id,
+                "q": sample.query,
+                "history": sample.history,
+                "labels": sample.labels,
+                "metadata": sample.metadata,
+                "cluster": None if sample.cluster == sample.sample_id else sample.cluster,
+                "refs": sample.references,
+                "structured": None if reference is None else reference.structured,
+                "others": [[one.doc_id, number_of(one.text)] for one in others[:MAX_CANDIDATES]],
+                "others_count": len(others),
+            }
+        )
+        # ``null`` means not annotated, an empty list annotated without gold.
+        | {"gold": None if sample.relevant_docs is None else [_gold(one, number_of) for one in sample.relevant_docs]}
+    )
+
+
+def _gold(document: Document, number_of: NumberOf) -> list[Any]:
+    metadata = {key: value for key, value in document.metadata.items() if key != "relevance"}
+    text = number_of(document.text)
+    return _strip_trailing_none(
+        [document.doc_id, text, relevance(document), document.parent_id, document.span, metadata or None]
+    )
+
+
+def output_json(output: SystemOutputs, gold: GoldMarks, words: WordIndex, number_of: NumberOf) -> bytes:
+    """An output as JSON, with its marks."""
+    response = output.response
+    documents = [item.doc for item in output.retrieved]
+    ranks = gold.ranks(documents)
+    marks = gold.marks(documents, ranks)
+    by_span = {doc_id: one.rank for doc_id, one in (ranks or {}).items() if one.by == "span"}
+    levels = {rank: gold.levels[doc_id] for doc_id, rank in by_span.items()}
+    value = _drop_empty(
+        {
+            "error": output.error,
+            "refused": output.refused,
+            "timings": output.timings,
+            "usage": output.usage,
+            "steps": output.steps,
+            "extra": output.extra,
+            "unsaid": isinstance(output.retrieved, UnknownRanking) or None,
+            "by_span": by_span,
+        }
+    )
+    value["docs"] = [
+        _strip_trailing_none(
+            [
+                item.doc.doc_id,
+                number_of(item.doc.text),
+                item.score,
+                mark,
+                levels.get(rank, gold.levels.get(item.doc.doc_id)),
+                item.doc.parent_id,
+                item.doc.span,
+                gold.passages_in(item.doc) or None,
+                item.doc.metadata or None,
+            ]
+        )
+        for rank, (item, mark) in enumerate(zip(output.retrieved, marks, strict=True), 1)
+    ]
+    if output.citations is not None:
+        value["citations"] = output.citations
+    if response is not None:
+        value["answer"] = response.text
+        support = word_support(output, words)
+        value["support"] = None if support is None else [support.missing, support.words, support.unsupported]
+        value |= _drop_empty(
+            {
+                "structured": response.structured,
+                "answer_metadata": response.metadata,
+                "sentences": response.sentences,
+            }
+        )
+    return json_bytes(value)
+
+
+def judgement_json(one: StoredJudgement, *, is_old: bool = False) -> bytes:
+    """A judgement as JSON, or its failure. The raw reply is kept only where there is no parsed answer.
+
+    ``is_old`` says that the metric has another signature by now.
+    """
+    body = dict(one.body)
+    answer = body.get("answer")
+    raw = body.get("raw") if one.reason is not None or not answer else None
+    value = {
+        "metric": one.metric,
+        "critic": one.critic,
+        "prompt": one.prompt_id,
+        "repeat": one.repeat,
+        "again": one.judge_repeat,
+        "failed": one.reason,
+        "old": is_old or None,
+        "message": body.get("message"),
+        "answer": answer,
+        "raw": raw[:_MAX_RAW_LENGTH] if isinstance(raw, str) else raw,
+    }
+    return json_bytes(_drop_empty(value))
+
+
+def query_json(samples: Sequence[bytes], sides: Iterable[tuple[int, Sequence[bytes], Sequence[bytes]] | None]) -> bytes:
+    """One query: its samples (one, unless the runs have different datasets), and per run the sample index, the outputs
+    of all repeats, and the judgements."""
+    runs_json = [
+        b"null" if side is None else b"[%d,%b,%b]" % (side[0], _array(side[1]), _array(side[2])) for side in sides
+    ]
+    return b'{"samples":%b,"runs":%b}' % (_array(samples), _array(runs_json))
+
+
+def _array(values: Sequence[bytes]) -> bytes:
+    return b"[" + b",".join(values) + b"]"
+
+
+def _drop_empty(value: dict[str, Any]) -> dict[str, Any]:
+    return {key: inner for key, inner in value.items() if inner is not None and inner != {} and inner != []}
+
+
+def _strip_trailing_none(values: list[Any]) -> list[Any]:
+    """The values without trailing ``None``."""
+    while values and values[-1] is None:
+        values.pop()
+    return values
+
+
+# --- the stored data of one run for the query browser: samples, outputs and judgements as JSON, results --------------
+
+NOT_ASKED, UNANSWERED, ANSWERED, FAILED = range(4)
+"""The state of a query in a run: not in its dataset, no output stored, an output, only failures."""
+MAX_SEARCHED_LENGTH = 5_000
+"""The number of characters of a question or answer that are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSource:
+    """One run, by the positions of its dataset."""
+
+    record: RunRecord
+    samples: Sequence[EvaluationSample]
+    results: Results
+    outputs: list[list[bytes]]
+    """Per position the outputs as JSON, repeat by repeat; ``null`` where one is missing."""
+    judgements: list[list[bytes]]
+    states: npt.NDArray[np.uint8]
+    first_hits: npt.NDArray[np.float64]
+    """The rank of the first hit of the first answer; NaN where there is none."""
+    answers: list[str]
+    """The starts of the answers, for the search."""
+
+
+def read_run(
+    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], words: WordIndex, number_of: NumberOf
+) -> RunSource:
+    """Read a run; document texts go to ``number_of`` and are not kept."""
+    count = len(samples)
+    golds = [GoldMarks(sample) for sample in samples]
+    outputs: list[list[bytes]] = [[] for _ in range(count)]
+    states = np.full(count, UNANSWERED, np.uint8)
+    first_hits = np.full(count, np.nan)
+    answers = [""] * count
+    for row in store.outputs(record.run_id):
+        position, output = row.position, row.output
+        if not 0 <= position < count:
+            continue
+        repeats = outputs[position]
+        repeats += [b"null"] * (row.repeat - len(repeats))
+        repeats.append(output_json(output, golds[position], words, number_of))
+        if output.error is None:
+            if states[position] != ANSWERED:
+                first_hits[position] = _first_hit(output, golds[position])
+            states[position] = ANSWERED
+        elif states[position] == UNANSWERED:
+            states[position] = FAILED
+        text = output.response.text if output.response is not None else output.error or ""
+        answers[position] = (
+            f"{answers[position]}\n{text[:MAX_SEARCHED_LENGTH]}" if answers[position] else text[:MAX_SEARCHED_LENGTH]
+        )
+    results = store.results(record.run_id)
+    current = {one.name: one.signature for one in results}
+    judgements: list[list[bytes]] = [[] for _ in range(count)]
+    for one in store.judgements(record.run_id):
+        if 0 <= one.position < count:
+            is_old = current.get(one.metric, one.signature) != one.signature
+            judgements[one.position].append(judgement_json(one, is_old=is_old))
+    return RunSource(record, samples, results, outputs, judgements, states, first_hits, answers)
+
+
+def _first_hit(output: SystemOutputs, gold: GoldMarks) -> float:
+    rank = gold.first_rank([item.doc for item in output.retrieved])
+    return np.nan if rank is None else float(rank)
+
+
+# --- the list of queries as typed columns: ids, questions, labels, and each run's scores and outcomes ----------------
+
+ABSENT = 255
+"""The outcome of a query that is not in a run."""
+MAX_START_LENGTH = 200
+"""The number of characters of a question in the list."""
+MAX_VALUES, MAX_LABELS = 80, 16
+_MAX_DEFAULT_METRICS = 3
+_T = TargetCategory
+_DEFAULT_TARGETS = (_T.RETRIEVAL_RELEVANCE, _T.GENERATION_CORRECTNESS, _T.GENERATION_FAITHFULNESS)
+_KINDS = ("Win", "Loss", "Draw", "Regression")
+
+Floats = npt.NDArray[np.float64]
+Bytes = npt.NDArray[np.uint8]
+Rows = npt.NDArray[np.intp]
+
+
+class ColumnBuffer:
+    """A byte buffer of columns; each is described by its type, offset and length."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def put(self, column: npt.NDArray[Any]) -> dict[str, Any]:
+        """Append a column and return its description; floats with few distinct values become codes with a table."""
+        if column.dtype == np.float64:
+            values, codes = np.unique(column, return_inverse=True)
+            if len(values) <= 0xFFFF and len(values) * 2 < max(len(column), 64):
+                # NaN is last, and JSON has none: it is the code after the others.
+                table = [value for value in values.tolist() if value == value]
+                return {**self.put(_compact_codes(codes.reshape(-1), len(values))), "table": table}
+        kind = {"float64": "f8", "uint8": "u1", "uint16": "u2"}[column.dtype.name]
+        data = np.ascontiguousarray(column, dtype=f"<{kind}").tobytes()
+        data += b"\x00" * (-len(data) % 8)
+        description = {"type": kind, "at": self._size, "count": len(column)}
+        self._parts.append(data)
+        self._size += len(data)
+        return description
+
+    def data(self) -> bytes:
+        """The bytes of all columns."""
+        return b"".join(self._parts)
+
+
+def _compact_codes(codes: npt.NDArray[Any], different: int) -> npt.NDArray[Any]:
+    return codes.astype(np.uint8 if different <= 0x100 else np.uint16)
+
+
+def run_columns(source: RunSource, rows: Rows, count: int, columns: ColumnBuffer) -> dict[str, Any]:
+    """The header of a run, and the columns of its query states."""
+    record = source.record
+    states = np.full(count, NOT_ASKED, np.uint8)
+    states[rows] = source.states
+    first_hits = np.full(count, np.nan)
+    first_hits[rows] = source.first_hits
+    return {
+        "id": record.run_id,
+        "name": record.name,
+        "dataset": record.dataset_name,
+        "created": record.created_at.isoformat(timespec="seconds"),
+        "repeats": record.repeats,
+        "states": columns.put(states),
+        "first_hits": columns.put(first_hits),
+    }
+
+
+def first_hit_kinds(store: RunStore, base: RunSource, other: RunSource, places: Mapping[str, int]) -> Bytes | None:
+    """The comparison kind of each query's first expected chunk between two runs, 1 to 4, or 0 for none.
+
+    ``None`` where the two runs cannot be compared by it.
+    """
+    try:
+        compared = compare_queries(store, base.record, other.record)
+    except AueporaError:  # no common query
+        return None
+    if not compared.per_query:
+        return None
+    kinds = np.zeros(len(places), np.uint8)
+    for one in compared.per_query:
+        kinds[places[one.query_id]] = _KINDS.index(one.kind.value) + 1
+    return kinds
+
+
+# --- labels ----------------------------------------------------------------------------------------------------------
+
+
+def label_columns(samples: Sequence[EvaluationSample], columns: ColumnBuffer) -> list[dict[str, Any]]:
+    """The columns of labels with few distinct values, for filters. A sample may have several values of one label."""
+    names = dict.fromkeys(str(name) for sample in samples for name in sample.labels)
+    entries: list[dict[str, Any]] = []
+    for name in names:
+        if len(entries) == MAX_LABELS:
+            break
+        groups = [tuple(group_names(sample.labels.get(name))) for sample in samples]
+        distinct = {one: code for code, one in enumerate(dict.fromkeys(groups))}
+        values = {value for group in distinct for value in group}
+        if len(values) > MAX_VALUES or len(distinct) > 0xFFFF or not values:
+            continue
+        codes = np.fromiter((distinct[group] for group in groups), np.uint16, len(groups))
+        entries.append(
+            {"name": name, "groups": list(distinct), "codes": columns.put(_compact_codes(codes, len(distinct)))}
+        )
+    return entries
+
+
+# --- metrics ---------------------------------------------------------------------------------------------------------
+
+
+def metric_columns(sources: Sequence[RunSource], rows: Sequence[Rows], count: int, columns: ColumnBuffer) -> list[Any]:
+    """The columns of every metric with scores per sample in any of the runs."""
+    results_by_name: dict[str, list[MetricResult | None]] = {}
+    for number, source in enumerate(sources):
+        for result in source.results:
+            if result.scores is not None and len(result.scores) == len(source.samples):
+                results_by_name.setdefault(result.name, [None] * len(sources))[number] = result
+    entries: list[dict[str, Any]] = []
+    for name, results in results_by_name.items():
+        number, result = next((index, one) for index, one in enumerate(results) if one is not None)
+        definition = lookup_metric(result, sources[number].record, {})
+        signatures = {one.signature for one in results if one is not None}
+        entries.append(
+            {
+                "name": name,
+                "target": TARGETS[result.target].title,
+                "higher": definition.higher_score_is_better,
+                "rounding": definition.rounding,
+                # Scores with different signatures are not subtracted.
+                "comparable": len(signatures) == 1,
+                "runs": [
+                    None if one is None else _scores(one, places, count, columns)
+                    for one, places in zip(results, rows, strict=True)
+                ],
+            }
+        )
+    # By target, as in the whole report; within a target in the order of the run.
+    titles = [target.title for target in TARGETS.values()]
+    entries.sort(key=lambda one: titles.index(one["target"]))
+    for name in _default_metrics(sources, entries):
+        next(one for one in entries if one["name"] == name)["shown"] = True
+    return entries
+
+
+def _default_metrics(sources: Sequence[RunSource], entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The metrics whose columns are shown initially: the plan's primary ones, else one per target."""
+    names = [one["name"] for one in entries]
+    listed = sources[0].record.plan.get("primary") if sources else None
+    primary = [name for name in listed if name in names] if isinstance(listed, list) else []
+    first = {one["target"]: one["name"] for one in reversed(entries)}
+    default_titles = [TARGETS[target].title for target in _DEFAULT_TARGETS]
+    by_target = [first[title] for title in dict.fromkeys([*default_titles, *first]) if title in first]
+    return (primary or by_target)[:_MAX_DEFAULT_METRICS]
+
+
+def _scores(result: MetricResult, rows: Rows, count: int, columns: ColumnBuffer) -> dict[str, Any]:
+    values, status, codes, names = _outcomes(result)
+    entry: dict[str, Any] = {"signature": result.signature}
+    spread = np.full(count, np.nan)
+    spread[rows] = values
+    entry["values"] = columns.put(spread)
+    all_status = np.full(count, ABSENT, np.uint8)
+    all_status[rows] = status
+    if all_status.any():
+        entry["status"] = columns.put(all_status)
+    if codes.any():
+        all_codes = np.zeros(count, np.uint16)
+        all_codes[rows] = codes
+        entry["reasons"] = columns.put(_compact_codes(all_codes, len(names)))
+        entry["names"] = list(names)
+    return entry
+
+
+def _outcomes(result: MetricResult) -> tuple[Floats, Bytes, npt.NDArray[Any], Sequence[str]]:
+    """Values, statuses and reasons of a result, from its columns or from its outcome strings."""
+    scores, outcomes = result.scores, result.outcomes
+    assert scores is not None
+    if isinstance(scores, Scores) and (outcomes is None or isinstance(outcomes, Outcomes)):
+        return scores.values, scores.status, scores.reason_codes, scores.reason_names
+    values = np.array([np.nan if one is None else one for one in scores], np.float64)
+    if outcomes is None or len(outcomes) != len(values):
+        missing = np.isnan(values)
+        return values, np.where(missing, Status.SKIPPED, 0).astype(np.uint8), np.zeros(len(values), np.int16), ("",)
+    names = {"": 0}
+    status, codes = np.zeros(len(values), np.uint8), np.zeros(len(values), np.uint16)
+    for index, text in enumerate(outcomes):
+        word, _, reason = text.partition(":")
+        known = Status.__members__.get(word.upper())
+        status[index] = Status.MEASURE_FAILED if known is None else known
+        codes[index] = names.setdefault(reason if known is not None else text, len(names))
+    return values, status, codes, tuple(names)

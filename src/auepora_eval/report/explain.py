@@ -1,0 +1,686 @@
+"""Explanations: the metric card of a stored result, and the derivation of one query's score."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from .._version import __version__
+from ..compare.pairing import likely_metrics
+from ..core.batch import failure_reason
+from ..core.conventions import Signature
+from ..core.derivation import (
+    Cell,
+    Derivation,
+    DerivationStep,
+    ExplainContext,
+    SampleJudgement,
+    StepTable,
+    format_number,
+)
+from ..core.metrics_base import BatchMetric, Metric, sample_outcome
+from ..core.reduce import Mean, Reducer, counted_values, exact_sum
+from ..core.results import Results, to_json_value
+from ..core.scores import Scores
+from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
+from ..errors import AueporaError, BadValueError, UnknownMetricError, did_you_mean
+from ..judge.metric import judged_parts
+from ..render.markdown import escape_markdown, markdown_table
+from ..render.tables import escape_line_breaks, format_value, table
+from ..store.records import RunRecord, run_info
+from ..store.rows import StoredJudgement
+from ..store.runs import RunStore
+from .cards import Card, ReasonCount, card, describe_reason, describe_reducer, hint_for_reason
+
+# --- the data types of an explanation: reduction, query derivation and recomputation check ---------------------------
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RecomputationCheck:
+    """A value recomputed from the store, compared with the stored one."""
+
+    stored: float | None
+    computed: float | None
+    verdict: Literal["equal", "rounding", "differs", "not computed"]
+    """``rounding``: they differ only by a model's last digits or by the order of a sum."""
+    why: str = ""
+    """Why it differs or was not computed, where known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Influence:
+    """One query and its score."""
+
+    sample_id: str
+    score: float
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """How the scores of all samples become the value."""
+
+    words: str
+    n: int
+    """How many scores enter."""
+    total: float | None
+    """Their sum, where the value is a mean."""
+    check: RecomputationCheck
+    lowest: tuple[Influence, ...] = ()
+    highest: tuple[Influence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatExplanation:
+    """The explanation of one repeat: the outcome, and the derivation of the score or the reason why there is none."""
+
+    repeat: int
+    outcome: str
+    words: str
+    """The meaning of the outcome; empty where it was scored."""
+    needed: str | None
+    counts_as: float | None
+    """The score that enters the value; ``None`` where it is excluded."""
+    derivation: Derivation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryExplanation:
+    """The explanation of one query."""
+
+    sample_id: str
+    query: str
+    outcome: str
+    """As stored."""
+    answers: tuple[RepeatExplanation, ...]
+    """One per repeat."""
+    check: RecomputationCheck
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The explanation of a stored metric, and of one query if requested."""
+
+    run_id: str
+    run: str
+    dataset: str
+    card: Card
+    reduction: Reduction | None = None
+    query: QueryExplanation | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The explanation as a JSON-compatible dictionary."""
+        return {"schema": SCHEMA, **to_json_value(asdict(self))}
+
+
+# --- lookup of the metric behind a stored result: the one with its signature, or the closest one ---------------------
+
+_RESOURCES = ("critic", "embed", "vectors")
+"""Options that name a resource of the plan; an explanation does not need the resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedMetric:
+    """The metric of a result, and how it differs from the stored signature."""
+
+    metric: Metric | None
+    differs: tuple[str, ...] = ()
+    """Options in which it differs from the metric that computed the result."""
+
+
+def resolve_result_metric(result: MetricResult, record: RunRecord, given: Mapping[str, Metric]) -> ResolvedMetric:
+    """The metric of a result, by the object given for its name, the run's plan, or the registry."""
+    nearest: ResolvedMetric | None = None
+    for one in likely_metrics(result, record, given):
+        if not isinstance(one, BatchMetric):
+            nearest = nearest or ResolvedMetric(one)
+            continue
+        differs = _differences(one, result, record)
+        if not differs:
+            return ResolvedMetric(one)
+        if nearest is None or (nearest.differs and len(differs) < len(nearest.differs)):
+            nearest = ResolvedMetric(one, differs)
+    return nearest or ResolvedMetric(None)
+
+
+def _differences(one: BatchMetric, result: MetricResult, record: RunRecord) -> tuple[str, ...]:
+    own = one.signature.with_options(**one.run_signature_options(run_info(record)))
+    if str(own) == result.signature:
+        return ()
+    try:
+        stored = Signature.parse(result.signature or "")
+    except AueporaError:
+        return ("signature",)
+    fields = [name for name in stored.differences(own) if name.rpartition(".")[2] not in _RESOURCES]
+    return tuple(fields)
+
+
+# --- the explanation of one query: its outcome, the derivation of its score, and the comparison with the ... ---------
+
+_TOLERANCE = 1e-12
+
+
+def explain_query(
+    store: RunStore, record: RunRecord, result: MetricResult, found: ResolvedMetric, sample_id: str, *, models: bool
+) -> QueryExplanation:
+    """The derivation of one sample's score, for every repeat."""
+    ids = store.sample_ids(record.run_id)
+    if sample_id not in ids:
+        raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
+    position = ids.index(sample_id)
+    samples = store.samples(record.run_id)
+    sample = samples[position]
+    outputs = {row.repeat: row.output for row in store.outputs(record.run_id, position=position)}
+    stored = None if result.scores is None else result.scores[position]
+    outcome = str(result.outcomes[position]) if result.outcomes is not None else "scored" if stored is not None else ""
+    judgements = list(store.judgements(record.run_id, position=position))
+    one = found.metric if isinstance(found.metric, BatchMetric) else None
+    answers = []
+    for repeat in range(record.repeats):
+        context = ExplainContext(
+            lambda repeat=repeat: _pairs(store, record, samples, repeat),  # type: ignore[misc]
+            _judgements(judgements, result, one, repeat),
+            stored if record.repeats == 1 else None,
+            models,
+        )
+        stored_outcome = outcome if record.repeats == 1 else None
+        answers.append(_explain_answer(one, sample, outputs.get(repeat), context, repeat, stored_outcome))
+    return QueryExplanation(
+        sample_id, sample.query, outcome or "not stored", tuple(answers), _check(stored, answers, one, found)
+    )
+
+
+def _pairs(
+    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], repeat: int
+) -> list[tuple[EvaluationSample, SystemOutputs | None]]:
+    """All samples with the outputs of one repeat."""
+    outputs = {row.position: row.output for row in store.outputs(record.run_id, repeat=repeat)}
+    return [(sample, outputs.get(position)) for position, sample in enumerate(samples)]
+
+
+def _judgements(
+    rows: Sequence[StoredJudgement], result: MetricResult, metric: BatchMetric | None, repeat: int
+) -> tuple[SampleJudgement, ...]:
+    """The stored judgements of this metric, or of its base metrics."""
+    names = {result.name, *(() if metric is None else (part.name for part in judged_parts(metric)))}
+    return tuple(
+        SampleJudgement(
+            answer=row.body.get("answer") or {},
+            critic=row.critic,
+            judge_repeat=row.judge_repeat,
+            request=row.request,
+            prompt_id=row.prompt_id,
+            error=None if row.reason is None else f"{row.reason} {row.body.get('message') or ''}".strip(),
+            weighted=row.body.get("weighted"),
+            cached=bool(row.body.get("cached")),
+            one_number=bool(row.body.get("one_number")),
+            logprobs=bool(row.body.get("logprobs")),
+            about=row.body.get("about") or {},
+        )
+        for row in rows
+        if row.metric in names and row.repeat == repeat
+    )
+
+
+def _needs_calls(metric: BatchMetric, context: ExplainContext) -> bool:
+    """Whether recomputing the outcome would call a judge or a model."""
+    return any(True for _ in judged_parts(metric)) or (metric.asks_models and not context.may_call_models)
+
+
+def _explain_answer(
+    metric: BatchMetric | None,
+    sample: EvaluationSample,
+    output: SystemOutputs | None,
+    context: ExplainContext,
+    repeat: int,
+    stored: str | None,
+) -> RepeatExplanation:
+    """The outcome of one answer, recomputed where no call is needed, and its derivation."""
+    skip_reasons = {} if metric is None else metric.skip_reasons
+    outcome, value = stored or _default_outcome(output), context.stored_score
+    if metric is not None and not _needs_calls(metric, context):
+        scores = _outcome(metric, sample, output, context)
+        if scores is not None:
+            outcome, value = scores.outcomes[0], scores[0]
+    status, _, reason = outcome.partition(":")
+    derivation = None
+    if status == "scored" and metric is not None:
+        answered = output or SystemOutputs(retrieved=[], response=Response(""))
+        derivation = _derivation(metric, sample, answered, context)
+        value = value if derivation is None or derivation.value is None else derivation.value
+    words = describe_reason(reason, skip_reasons) if reason else ""
+    if status == "system_failed" and output is not None and output.error:
+        words = f"{words}: {output.error}"
+    errors = [one.error for one in context.judgements if one.error]
+    if status == "measure_failed":
+        why = (
+            errors[0] if errors else "" if metric is None or output is None else metric.failure_message(sample, output)
+        )
+        words = f"{words}: {why}" if why else words
+    needed = hint_for_reason(reason) if status == "skipped" else None
+    return RepeatExplanation(repeat, outcome, words, needed, value, derivation)
+
+
+def _outcome(
+    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, context: ExplainContext
+) -> Scores | None:
+    try:
+        return sample_outcome(metric, sample, output, context)
+    except AueporaError:  # a resource it needs is not available
+        return None
+
+
+def _derivation(
+    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, context: ExplainContext
+) -> Derivation | None:
+    try:
+        return metric.derivation(sample, output, context)
+    except AueporaError:  # a resource it needs is not available
+        return None
+    except Exception:
+        if type(metric).__module__.startswith(__name__.partition(".")[0] + "."):
+            raise  # a bug of this library
+        return None  # a failing derivation of a user's metric is left out
+
+
+def _default_outcome(output: SystemOutputs | None) -> str:
+    """The outcome that follows from the output alone."""
+    if output is None:
+        return "system_failed:missing_output"
+    return "scored" if output.error is None else f"system_failed:{failure_reason(output.error)}"
+
+
+def _check(
+    stored: float | None, answers: Sequence[RepeatExplanation], metric: BatchMetric | None, found: ResolvedMetric
+) -> RecomputationCheck:
+    """The recomputed score compared with the stored one."""
+    if metric is None:
+        return RecomputationCheck(stored, None, "not computed", "the metric is not known in this process")
+    general = [one for one in answers if one.derivation is not None and one.derivation.value is None]
+    if general:
+        return RecomputationCheck(stored, None, "not computed", "it would have to be asked for again")
+    values = [one.counts_as for one in answers if one.counts_as is not None]
+    computed = math.fsum(values) / len(values) if values else None
+    if len(values) == 1:
+        computed = values[0]
+    if computed == stored:
+        return RecomputationCheck(stored, computed, "equal")
+    if computed is not None and stored is not None:
+        allowed = max(metric.rounding, _TOLERANCE * max(1.0, abs(stored)))
+        if abs(computed - stored) <= allowed:
+            return RecomputationCheck(stored, computed, "rounding", "a model's last digits, or another order of a sum")
+    if found.differs:
+        why = f"the metric at hand differs from the one that computed it, in {', '.join(found.differs)}"
+    else:
+        why = "the outputs were replaced since it was scored, or the code computes it otherwise now; `auepora rescore`"
+    return RecomputationCheck(stored, computed, "differs", why)
+
+
+# --- the explanation of a stored metric: its card, its reduction, and its derivation for one query -------------------
+
+MAX_SHOWN = 5
+"""The number of lowest and of highest scores listed."""
+
+
+def explain(
+    store: str | Path | RunStore,
+    run: str,
+    name: str,
+    *,
+    query: str | None = None,
+    metrics: Mapping[str, Metric] | None = None,
+    models: bool = False,
+) -> Explanation:
+    """What the metric ``name`` of a stored run is; with ``query``, the derivation of that sample's score.
+
+    Everything is recomputed from the store and compared with the stored value. ``name`` may be a signature.
+    ``metrics`` are objects of unregistered metrics. With ``models``, models are called again; judges never are.
+    """
+    if not isinstance(store, RunStore):
+        with RunStore.open(store, create=False) as opened:
+            return explain(opened, run, name, query=query, metrics=metrics, models=models)
+    record = store.find(run)
+    result = _result(store.results(record.run_id, every_signature=True), name)
+    found = resolve_result_metric(result, record, metrics or {})
+    notes = _notes(found, record)
+    return Explanation(
+        record.run_id,
+        record.name,
+        f"{record.dataset_name}, {record.num_samples} samples",
+        card(result, found.metric),
+        None if query is not None else _reduction(store, record, result, found),
+        None if query is None else explain_query(store, record, result, found, query, models=models),
+        notes,
+    )
+
+
+def _result(results: Results, name: str) -> MetricResult:
+    """The latest result of that name, or of that signature."""
+    for one in reversed(results):  # of one name the latest is the last
+        if name in (one.name, one.signature):
+            return one
+    raise UnknownMetricError(name, {one.name for one in results})
+
+
+def _notes(found: ResolvedMetric, record: RunRecord) -> list[str]:
+    notes = []
+    if found.metric is None:
+        notes.append("The metric is not known in this process, so that nothing can be computed again.")
+    elif found.differs:
+        notes.append(
+            f"The metric at hand is not the one that computed the number: they differ in {', '.join(found.differs)}."
+        )
+    if record.version != __version__:
+        notes.append(f"The run was made with version {record.version}; this is {__version__}.")
+    return notes
+
+
+def _reduction(store: RunStore, record: RunRecord, result: MetricResult, found: ResolvedMetric) -> Reduction | None:
+    """How the scores become the value; ``None`` where no scores are stored."""
+    scores = result.scores
+    if not isinstance(scores, Scores):
+        return None
+    reducer = found.metric.reducer if isinstance(found.metric, BatchMetric) else None
+    values = counted_values(scores)
+    is_mean = reducer is None or (isinstance(reducer, Mean) and type(reducer).value is Mean.value)
+    total = exact_sum(values) if is_mean else None
+    lowest, highest = _influences(scores, store.sample_ids(record.run_id))
+    return Reduction(
+        words=describe_reducer("mean" if reducer is None else reducer.name),
+        n=len(values),
+        total=total,
+        check=_check_value(result, scores, reducer, record),
+        lowest=lowest,
+        highest=highest,
+    )
+
+
+def _check_value(
+    result: MetricResult, scores: Scores, reducer: Reducer | None, record: RunRecord
+) -> RecomputationCheck:
+    stored = result.value if result.defined else None
+    if record.repeats > 1 and not isinstance(reducer, Mean):
+        return RecomputationCheck(
+            stored, None, "not computed", "it is the mean of the repeats' values, each over all its answers"
+        )
+    try:
+        value = (reducer or Mean()).value(scores)
+    except Exception:  # it may read more than the scores, such as whole answers
+        return RecomputationCheck(stored, None, "not computed", "it does not follow from the stored scores alone")
+    computed = None if math.isnan(value) else value
+    if computed == stored:
+        return RecomputationCheck(stored, computed, "equal")
+    if computed is not None and stored is not None and abs(computed - stored) <= _TOLERANCE * max(1.0, abs(stored)):
+        return RecomputationCheck(stored, computed, "rounding", "another order of the same sum")
+    if reducer is None:
+        return RecomputationCheck(stored, None, "not computed", "nobody here knows how the scores become the value")
+    return RecomputationCheck(
+        stored, computed, "differs", "the stored value is not what this metric makes of the stored scores"
+    )
+
+
+def _influences(scores: Scores, ids: list[str]) -> tuple[tuple[Influence, ...], tuple[Influence, ...]]:
+    """The lowest and the highest scores; each query once."""
+    rows = np.flatnonzero(scores.counted)
+    order = rows[np.argsort(scores.values[rows], kind="stable")].tolist()
+    count = min(MAX_SHOWN, len(order) // 2) or len(order)
+    outcomes = scores.outcomes
+
+    def influence(row: int) -> Influence:
+        return Influence(ids[row], float(scores.values[row]), outcomes[row])
+
+    best = rows[np.argsort(-scores.values[rows], kind="stable")].tolist()  # equal ones in the order of the dataset
+    return tuple(map(influence, order[:count])), tuple(map(influence, best[:count])) if len(order) > count else ()
+
+
+# --- rendering of explanations for a terminal and as Markdown --------------------------------------------------------
+
+MAX_ROWS = 50
+"""The number of table rows shown."""
+MAX_WIDTH = 600
+"""The number of characters of a cell or sentence shown; JSON has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """Formats the parts for a terminal or as Markdown."""
+
+    markdown: bool
+
+    def heading(self, text: str) -> str:
+        """A heading."""
+        return (
+            f"## {escape_markdown(text)}"
+            if self.markdown
+            else f"{escape_line_breaks(text)}\n{'-' * len(escape_line_breaks(text))}"
+        )
+
+    def text(self, text: str) -> str:
+        """A sentence."""
+        cut = text if len(text) <= 4 * MAX_WIDTH else f"{text[: 4 * MAX_WIDTH]}…"
+        return escape_markdown(cut) if self.markdown else escape_line_breaks(cut)
+
+    def item(self, text: str) -> str:
+        """A list item."""
+        return f"- {self.text(text)}" if self.markdown else f"  {self.text(text)}"
+
+    def grid(self, headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+        """A table, truncated to the first rows."""
+        right = [i for i in range(len(headers)) if rows and all(_is_number(row[i]) for row in rows)]
+        shown = [[_cell(cell) for cell in row] for row in rows[:MAX_ROWS]]
+        if self.markdown:
+            safe = [
+                [
+                    escape_markdown(text) if isinstance(cell, str) else text
+                    for text, cell in zip(cells, row, strict=True)
+                ]
+                for cells, row in zip(shown, rows, strict=False)
+            ]
+            text = markdown_table(list(map(escape_markdown, headers)), safe, right=right)
+        else:
+            text = "\n".join(f"  {line}" for line in table(shown, headers=headers, right=right).splitlines())
+        more = len(rows) - len(shown)
+        return f"{text}\n\n{self.text(f'... and {more} more rows; --json has all')}" if more > 0 else text
+
+
+def _is_number(cell: Cell) -> bool:
+    return cell is None or (isinstance(cell, (int, float)) and not isinstance(cell, bool))
+
+
+def _cell(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, (int, float)):
+        return format_number(cell)
+    return cell if len(cell) <= MAX_WIDTH else f"{cell[:MAX_WIDTH]}…"
+
+
+def explanation_text(explanation: Explanation) -> str:
+    """For a terminal."""
+    return _explanation(explanation, _Style(markdown=False))
+
+
+def explanation_markdown(explanation: Explanation) -> str:
+    """As a Markdown page."""
+    return _explanation(explanation, _Style(markdown=True))
+
+
+def _explanation(explanation: Explanation, style: _Style) -> str:
+    title = f"{explanation.card.title} of {explanation.run} ({explanation.run_id})"
+    parts = [f"# {escape_markdown(title)}" if style.markdown else escape_line_breaks(title)]
+    parts += ["\n".join(map(style.item, explanation.notes))] if explanation.notes else []
+    if explanation.query is None:
+        parts += card_lines(explanation.card, style)
+        parts += [] if explanation.reduction is None else _reduction_lines(explanation.reduction, style)
+    else:
+        parts += _short_card(explanation.card, style)
+        parts += _query(explanation.query, style)
+    return "\n\n".join(parts)
+
+
+def card_lines(card: Card, style: _Style | None = None) -> list[str]:
+    """The parts of a card: summary, facts, options and samples."""
+    style = style or _Style(markdown=False)
+    parts = [style.text(card.summary)]
+    if card.formula:
+        parts.append(f"    {escape_line_breaks(card.formula)}")
+    parts += [style.text(paragraph) for paragraph in card.text]
+    facts = [
+        ("value", "none" if card.value is None else f"{format_value(card.value)}  ({card.value!r})"),
+        ("95 % interval", _interval(card)),
+        ("without failures", "" if card.value_completed is None else format_value(card.value_completed)),
+        ("had all been measured", "" if card.bounds is None else " to ".join(map(format_value, card.bounds))),
+        ("range", f"{card.range_text}, {card.direction}"),
+        ("target", f"{card.target_title}: {card.question}"),
+        ("made of", card.reducer),
+        ("a failed answer", card.failure),
+        ("conventions", card.convention),
+        ("signature", card.signature or "none"),
+        ("reference", card.reference),
+    ]
+    rows = [fact for fact in facts if fact[1]]
+    parts += [style.heading("The number"), style.grid(("", ""), rows) if style.markdown else _facts(rows)]
+    if card.choices:
+        listed = [(one.key, one.value, one.words) for one in card.choices]
+        parts += [style.heading("Its choices"), style.grid(("choice", "value", "which means"), listed)]
+    parts += _samples(card, style)
+    parts += [style.text(note) for note in card.notes]
+    return parts
+
+
+def _facts(rows: Sequence[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"  {name.ljust(width)}  {escape_line_breaks(text)}" for name, text in rows)
+
+
+def _interval(card: Card) -> str:
+    if card.interval is None:
+        return "" if card.value is None else "none"
+    one = card.interval
+    doubts = f"; {', '.join(one.doubts)}" if one.doubts else ""
+    return f"{format_value(one.low)} to {format_value(one.high)}, by {one.words}{doubts}"
+
+
+def _samples(card: Card, style: _Style) -> list[str]:
+    one = card.samples
+    if one is None:
+        return []
+    parts = [style.heading("The samples it stands on")]
+    left = f"{one.counted} of {one.total} are in the value: {one.scored} scored"
+    if one.system_failed:
+        how = "left out" if one.failed_counts_as is None else f"counted as {format_number(one.failed_counts_as)}"
+        left += f", {one.system_failed} on which the system failed, {how}"
+    if one.measure_failed:
+        left += f"; {one.measure_failed} could not be measured"
+    if one.skipped:
+        left += f"; {one.skipped} are skipped, since the question does not apply"
+    parts.append(style.text(left))
+    rows = [(kind, r.reason, r.count, _reason_text(r)) for kind, members in _reason_groups(card) for r in members]
+    if rows:
+        parts.append(style.grid(("", "reason", "samples", "which means"), rows))
+    return parts
+
+
+def _reason_groups(card: Card) -> list[tuple[str, tuple[ReasonCount, ...]]]:
+    assert card.samples is not None
+    return [("skipped", card.samples.skips), ("failed", card.samples.failures)]
+
+
+def _reason_text(one: ReasonCount) -> str:
+    return one.words if one.needed is None else f"{one.words}; to have a score: {one.needed}"
+
+
+def _reduction_lines(one: Reduction, style: _Style) -> list[str]:
+    parts = [style.heading("From scores to the value"), style.text(f"{one.words[:1].upper()}{one.words[1:]}.")]
+    if one.total is not None and one.n:
+        parts.append(
+            style.text(
+                f"sum of scores {format_number(one.total)} / {one.n} samples = {format_number(one.total / one.n)}"
+            )
+        )
+    parts.append(style.text(_check_text(one.check, "value")))
+    for what, members in (("Lowest scores", one.lowest), ("Highest scores", one.highest)):
+        if members:
+            parts.append(style.heading(what))
+            has_failures = any(influence.outcome != "scored" for influence in members)
+            headers = ("query", "score", "outcome")[: 3 if has_failures else 2]
+            parts.append(style.grid(headers, [_influence_row(influence)[: len(headers)] for influence in members]))
+    return parts
+
+
+def _influence_row(one: Influence) -> tuple[Cell, ...]:
+    return one.sample_id, one.score, "" if one.outcome == "scored" else one.outcome
+
+
+def _check_text(check: RecomputationCheck, what: str) -> str:
+    stored = "none" if check.stored is None else repr(check.stored)
+    computed = "none" if check.computed is None else repr(check.computed)
+    why = f" ({check.why})" if check.why else ""
+    if check.stored is None and check.verdict == "equal":
+        return f"No {what} is stored, and none comes of computing it again."
+    return {
+        "equal": f"The stored {what} is {stored}; computed again, it is equal to the last digit.",
+        "rounding": f"The stored {what} is {stored}; computed again, {computed}: the same but for rounding{why}.",
+        "differs": f"The stored {what} is {stored}; computed again, it is {computed}. They differ: {check.why}.",
+        "not computed": f"The stored {what} is {stored}; it was not computed again{why}.",
+    }[check.verdict]
+
+
+def _short_card(card: Card, style: _Style) -> list[str]:
+    parts = [style.text(card.summary)]
+    if card.formula:
+        parts.append(f"    {escape_line_breaks(card.formula)}")
+    if card.choices:
+        parts.append("\n".join(style.item(f"{one.key} {one.value}: {one.words}") for one in card.choices))
+    return parts
+
+
+def _query(one: QueryExplanation, style: _Style) -> list[str]:
+    parts = [style.heading(f"Query {one.sample_id}"), style.text(one.query)]
+    for answer in one.answers:
+        if len(one.answers) > 1:
+            parts.append(style.heading(f"Answer {answer.repeat + 1}"))
+        parts += _answer(answer, style)
+    if len(one.answers) > 1:
+        values = [answer.counts_as for answer in one.answers if answer.counts_as is not None]
+        shown = " + ".join(map(format_number, values))
+        if values:
+            parts.append(style.text(f"The mean over its answers: ({shown}) / {len(values)}"))
+    parts.append(style.text(_check_text(one.check, "score")))
+    return parts
+
+
+def _answer(one: RepeatExplanation, style: _Style) -> list[str]:
+    if one.derivation is not None:
+        return [_step(place, step, style) for place, step in enumerate(one.derivation.steps, start=1)]
+    counts = "it leaves the value" if one.counts_as is None else f"it counts as {format_number(one.counts_as)}"
+    status, _, reason = one.outcome.partition(":")
+    message = {
+        "skipped": f"Skipped, since the question does not apply ({reason}): {one.words}.",
+        "system_failed": f"The system failed ({reason}): {one.words}; {counts}.",
+        "measure_failed": f"It could not be measured ({reason}): {one.words}; {counts}.",
+    }.get(status, f"{one.outcome}; {counts}.")
+    parts = [style.text(message)]
+    if one.needed is not None:
+        parts.append(style.text(f"To have a score: {one.needed}."))
+    return parts
+
+
+def _step(place: int, step: DerivationStep, style: _Style) -> str:
+    text = f"{place}. {style.text(step.text)}"
+    return text if step.table is None else f"{text}\n{_step_table(step.table, style)}"
+
+
+def _step_table(one: StepTable, style: _Style) -> str:
+    show: Callable[[str], str] = (lambda text: f"\n{text}") if style.markdown else (lambda text: text)
+    return show(style.grid(one.headers, one.rows)) if one.rows else style.item("none")

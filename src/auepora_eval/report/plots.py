@@ -1,0 +1,514 @@
+"""Charts of results, comparisons and perturbation curves."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..compare.queries import QueryChange, cause_counts
+from ..compare.rendering import forest_plot, forest_rows
+from ..compare.runs import DifferencePart, MetricSplit
+from ..compare.types import CompareReport, ComparisonKind, MetricComparison
+from ..core.results import Results, display_name
+from ..core.types import MetricResult, TargetCategory
+from ..errors import BadValueError, UnknownMetricError
+from ..perturb.documents import ARMS_KIND, Level, level_text
+from ..render.charts.chart import Chart
+from ..render.charts.curves import curve_over_k, distribution_chart, latency_chart, noise_curve, quality_by_rank
+from ..render.charts.intervals import forest_chart, interval_chart, slices_chart, split_chart
+from ..render.charts.queries import causes_chart, scatter_chart, wins_losses_chart
+from ..render.html import interval_rows, metric_range, result_row
+from ..render.markdown import escape_markdown, markdown_table
+from ..render.tables import escape_line_breaks, format_value, results_table, table
+from ..stats.intervals import mean_interval
+
+# --- charts of results: values with intervals, distributions, slices, curves over k, causes, answers by rank ---------
+
+ResultsByRun = Results | Mapping[str, Results]
+"""The results of one run, or of several by name."""
+ResultByRun = MetricResult | Mapping[str, MetricResult]
+"""A metric of one run, or of several by name."""
+_CUTOFF = re.compile(r"(?P<family>.+?)@(?P<k>\d+)(?P<rest>.*)")
+_RANKS = (1, 2, 3, 4, 5)
+_ANSWERS = (
+    TargetCategory.GENERATION_CORRECTNESS,
+    TargetCategory.GENERATION_RELEVANCE,
+    TargetCategory.GENERATION_FAITHFULNESS,
+)
+
+
+def plot_results(results: ResultsByRun, *, title: str | None = None) -> Chart:
+    """Every metric with its interval, by target; several runs are grouped by metric."""
+    if isinstance(results, Mapping):
+        names = dict.fromkeys(one.name for each in results.values() for one in each)
+        rows = [
+            {**result_row(result, run), "group": display_name(result), **_own_scale(result)}
+            for name in names
+            for run, each in results.items()
+            if (result := _find(each, name)) is not None
+        ]
+        return interval_chart(rows, title=title or "Scores of each run, with 95 % intervals")
+    return interval_chart(interval_rows(results), title=title or "Scores with 95 % intervals")
+
+
+def _own_scale(result: MetricResult) -> dict[str, str]:
+    """The ``scale`` key that puts several runs of a metric on one axis."""
+    return {} if metric_range(result.name, result.signature) == (0.0, 1.0) else {"scale": result.name}
+
+
+def _find(results: Results, name: str) -> MetricResult | None:
+    return next((one for one in results if one.name == name), None)
+
+
+def _by_run(result: ResultByRun) -> tuple[MetricResult, dict[str, MetricResult]]:
+    if isinstance(result, MetricResult):
+        return result, {"": result}
+    if not result:
+        raise BadValueError("there is no result to draw; give at least one")
+    return next(iter(result.values())), dict(result)
+
+
+def _scores(result: MetricResult) -> list[float | None]:
+    if result.scores is None:
+        raise BadValueError(
+            f"'{result.name}' has no score per sample, so there is nothing to draw; name another metric"
+        )
+    return list(result.scores)
+
+
+def plot_distribution(result: ResultByRun, *, title: str | None = None) -> Chart:
+    """The distribution of a metric's scores; several runs are stacked."""
+    first, runs = _by_run(result)
+    values = {run: _scores(one) for run, one in runs.items()}
+    shown = values[""] if list(values) == [""] else values
+    return distribution_chart(shown, display_name(first), bounds=metric_range(first.name, first.signature), title=title)
+
+
+def plot_latency(result: ResultByRun, *, title: str | None = None) -> Chart:
+    """The latency distribution, from the scores of a latency metric."""
+    first, runs = _by_run(result)
+    values = {run: _scores(one) for run, one in runs.items()}
+    shown = values[""] if list(values) == [""] else values
+    return latency_chart(shown, name=display_name(first), title=title)
+
+
+def plot_slices(result: MetricResult, *, title: str | None = None) -> Chart:
+    """A metric in every group of every slice."""
+    rows = [
+        {**result_row(part, group), "slice": name, "group": group, **_range_of(result)}
+        for name, groups in result.slices.items()
+        for group, part in groups.items()
+        if isinstance(part, MetricResult)
+    ]
+    whole = result.value if result.defined else None
+    return slices_chart(rows, display_name(result), whole=whole, title=title)
+
+
+def _range_of(result: MetricResult) -> dict[str, Any]:
+    ends = metric_range(result.name, result.signature)
+    return {} if ends is None else {"range": ends}
+
+
+def plot_curve_over_k(
+    results: ResultsByRun, *, families: Sequence[str] = (), title: str = "Metrics over the cut-off k"
+) -> Chart:
+    """Metrics that were computed at several cut-offs (``recall@1``, ``recall@5``, ...), as lines over k.
+
+    ``families`` are those to draw (``recall``, ``ndcg``); by default all that have two cut-offs or more.
+    """
+    runs = results if isinstance(results, Mapping) else {"": results}
+    curves: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    seen: set[str] = set()
+    for run, each in runs.items():
+        for one in each:
+            match = _CUTOFF.fullmatch(one.name)
+            if match is None:
+                continue
+            family = match["family"] + match["rest"]
+            seen.add(family)
+            if not families or family in families:
+                line = curves.setdefault(family, {}).setdefault(run, [])
+                line.append({**result_row(one, ""), "k": int(match["k"])})
+    for family in families:
+        if family not in seen:
+            raise UnknownMetricError(family, seen)
+    drawn = {name: of for name, of in curves.items() if families or any(len(one) > 1 for one in of.values())}
+    if isinstance(results, Mapping):
+        return curve_over_k(drawn, title=title)
+    return curve_over_k({name: lines[""] for name, lines in drawn.items()}, title=title)
+
+
+def plot_causes(results: Results, *, title: str | None = None) -> Chart:
+    """Why answers were wrong, where ``failure_attribution`` was computed."""
+    for one in results:
+        causes = one.details.get("causes")
+        if isinstance(causes, Mapping) and causes:
+            rows = {str(name): _cause(part) for name, part in causes.items() if isinstance(part, Mapping)}
+            return causes_chart(rows, title=title or "Why answers were wrong")
+    raise BadValueError(
+        "there are no causes to draw: compute failure_attribution (`auepora rescore RUN -m failure_attribution@5`)"
+    )
+
+
+def _cause(part: Mapping[str, Any]) -> dict[str, Any]:
+    low, high = part.get("interval") or (None, None)
+    return {"count": part.get("count"), "share": part.get("share"), "low": low, "high": high}
+
+
+def plot_quality_by_rank(results: Results, metric: str | None = None, *, title: str | None = None) -> Chart:
+    """Answer quality by the rank of the first relevant document, taken from the scores of ``mrr``."""
+    ranked = next((one for one in results if re.fullmatch(r"mrr(@\d+)?", one.name) and one.scores is not None), None)
+    if ranked is None:
+        raise BadValueError("the rank of the first relevant document is not known: compute mrr as well")
+    judged = results.by_name[metric] if metric is not None else answer_metric(results)
+    ranks = [None if one is None else math.inf if one == 0 else 1 / one for one in _scores(ranked)]
+    rows = quality_rows(ranks, _scores(judged), bounds=metric_range(judged.name, judged.signature))
+    return quality_by_rank(rows, display_name(judged), title=title)
+
+
+def answer_metric(results: Results) -> MetricResult:
+    """The first metric that judges answers per sample; correctness first."""
+    for target in _ANSWERS:
+        for one in results:
+            if one.target is target and one.scores is not None:
+                return one
+    raise BadValueError("no metric here judges answers sample by sample; compute one, such as token_f1")
+
+
+def quality_rows(
+    ranks: Sequence[float | None], scores: Sequence[float | None], *, bounds: tuple[float, float] | None = None
+) -> list[dict[str, Any]]:
+    """The rows of ``quality_by_rank``: mean scores by rank. An infinite rank means no hit, ``None`` unknown."""
+    low, high = bounds or (-math.inf, math.inf)
+    groups: dict[str, list[float]] = {name: [] for name in (*map(str, _RANKS), "6–10", "> 10", "none")}
+    for rank, score in zip(ranks, scores, strict=True):
+        if rank is None or score is None or math.isnan(rank) or math.isnan(score):
+            continue
+        position = round(rank) if math.isfinite(rank) else None
+        name = (
+            "none"
+            if position is None
+            else str(position)
+            if position <= _RANKS[-1]
+            else "6–10"
+            if position <= 10
+            else "> 10"
+        )
+        groups[name].append(score)
+    rows = []
+    for name, members in groups.items():
+        if not members:
+            continue
+        values = np.array(members, dtype=np.float64)
+        interval = mean_interval(values, lowest=low, highest=high)
+        row: dict[str, Any] = {"rank": name, "value": float(values.mean()), "n": len(members)}
+        if interval is not None and math.isfinite(interval.low) and math.isfinite(interval.high):
+            row |= {"low": interval.low, "high": interval.high}
+        rows.append(row | ({} if bounds is None else {"range": bounds}))
+    return rows
+
+
+# --- perturbation curves: every metric at every level of a perturbation, as data and as a terminal drawing -----------
+
+DRAWING_WIDTH = 25
+"""The width of a drawing in characters."""
+_UNRELIABLE_MARK = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One metric at one level. Numbers are unrounded; ``None`` where undefined."""
+
+    level: Level
+    value: float | None
+    interval: tuple[float, float] | None = None
+    n: int = 0
+    """The number of samples in the value."""
+    delta: float | None = None
+    """The difference from the base, over the common samples."""
+    delta_interval: tuple[float, float] | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    """Adjusted for the number of metrics; ``None`` for metrics that are not primary."""
+    verdict: str | None = None
+    """The verdict on the difference; ``None`` at the base itself."""
+    flags: tuple[str, ...] = ()
+    """Why its interval may be too narrow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Every metric at every level, compared with the base."""
+
+    kind: str
+    """The kind of perturbation: ``noise``, ``drop``, ``arms``, ..."""
+    levels: tuple[Level, ...]
+    """The rates, or the names of the arms."""
+    base: Level
+    seed: int
+    runs: list[str]
+    """The id of the run at each level."""
+    metrics: dict[str, list[CurvePoint]] = field(default_factory=dict)
+    scaled: frozenset[str] = frozenset()
+    """Metrics that are drawn on their own scale instead of 0 to 1."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that could not be compared with the base, and why."""
+    notes: list[str] = field(default_factory=list)
+    together: Results | None = None
+    """Metrics over the answers of all arms together."""
+    display_names: Mapping[str, str] = field(default_factory=dict)
+    """Display names of metrics, where they differ from their names."""
+
+    @property
+    def axis(self) -> str:
+        """The name of the levels."""
+        return "arm" if self.kind == ARMS_KIND else "rate"
+
+    @property
+    def column(self) -> str:
+        """The column heading of the levels."""
+        return "arm" if self.kind == ARMS_KIND else self.kind
+
+    def to_dict(self) -> dict[str, Any]:
+        """The curve as a JSON-compatible dictionary."""
+        return {
+            "schema": 1,
+            "perturbation": self.kind,
+            f"{self.axis}s": list(self.levels),
+            "base": self.base,
+            "seed": self.seed,
+            "runs": list(self.runs),
+            "metrics": {name: [self._point(one) for one in points] for name, points in self.metrics.items()},
+            **({} if self.together is None else {"together": self.together.to_dict()}),
+            "refused": dict(self.refused),
+            "notes": list(self.notes),
+        }
+
+    def _point(self, point: CurvePoint) -> dict[str, Any]:
+        values = {key: list(one) if isinstance(one, tuple) else one for key, one in asdict(point).items()}
+        return {self.axis: values.pop("level"), **values}
+
+
+def curve_text(curve: Curve) -> str:
+    """A table with a row per metric and level: value, interval, a drawing of both, the change from the base."""
+    rows = []
+    for name, points in curve.metrics.items():
+        low, high = _scale(points, own=name in curve.scaled)
+        for index, one in enumerate(points):
+            display_name = curve.display_names.get(name, name) if index == 0 else ""
+            rows.append([display_name, *_cells(one), _draw_interval(one, low, high), *_change_cells(one)])
+    headers = [
+        "metric",
+        curve.column,
+        "value",
+        "95 % interval",
+        "",
+        f"from {level_text(curve.base)}",
+        "95 % interval",
+        "p",
+        "",
+    ]
+    text = table(rows, headers=headers, right=(2, 5, 7))
+    return "\n\n".join(filter(None, [text, "\n".join(_footnotes(curve)), _joint_results_text(curve, markdown=False)]))
+
+
+def curve_markdown(curve: Curve) -> str:
+    """The same as a Markdown table, without drawings."""
+    rows = [
+        [escape_markdown(curve.display_names.get(name, name)), *_cells(one), *_change_cells(one)]
+        for name, points in curve.metrics.items()
+        for one in points
+    ]
+    headers = [
+        "Metric",
+        curve.column,
+        "Value",
+        "95 % interval",
+        f"From {level_text(curve.base)}",
+        "95 % interval",
+        "p",
+        "",
+    ]
+    text = markdown_table(headers, rows, right=(2, 4, 6))
+    footnotes = "\n".join(f"- {escape_markdown(one)}" for one in _footnotes(curve, drawn=False))
+    return "\n\n".join(filter(None, [text, footnotes, _joint_results_text(curve, markdown=True)]))
+
+
+def _cells(one: CurvePoint) -> list[str]:
+    ends = (
+        ""
+        if one.interval is None
+        else " – ".join(map(format_value, one.interval)) + (f" {_UNRELIABLE_MARK}" if one.flags else "")
+    )
+    return [level_text(one.level), "n/a" if one.value is None else format_value(one.value), ends]
+
+
+def _change_cells(one: CurvePoint) -> list[str]:
+    if one.delta is None:
+        return ["", "", "", ""]
+    ends = "" if one.delta_interval is None else " … ".join(f"{end:+.4f}" for end in one.delta_interval)
+    p = one.p_value if one.p_adjusted is None else one.p_adjusted
+    shown = "" if p is None else f"{p:.4f}" if p >= 0.0001 else "<.0001"
+    return [f"{one.delta:+.4f}", ends, shown, one.verdict or ""]
+
+
+def _scale(points: Sequence[CurvePoint], *, own: bool) -> tuple[float, float]:
+    """From 0 to 1 where all values lie there, else the range of the values; ``own`` scales end at the highest value."""
+    ends = [end for one in points if one.value is not None for end in (one.value, *(one.interval or ()))]
+    low, high = min([0.0, *ends]), max(ends, default=0.0)
+    if not own and low == 0.0:
+        high = max(high, 1.0)
+    return low, high if high > low else low + 1.0
+
+
+def _draw_interval(one: CurvePoint, low: float, high: float) -> str:
+    """The value as a point and its interval as a line, on a dotted ground."""
+    if one.value is None:
+        return ""
+
+    def at(value: float) -> int:
+        return round((value - low) / (high - low) * (DRAWING_WIDTH - 1))
+
+    cells = ["·"] * DRAWING_WIDTH
+    if one.interval is not None:
+        first, last = (at(end) for end in one.interval)
+        cells[first : last + 1] = "─" * (last + 1 - first)
+    cells[at(one.value)] = "●"
+    return "".join(cells)
+
+
+def _footnotes(curve: Curve, *, drawn: bool = True) -> list[str]:
+    points = [one for several in curve.metrics.values() for one in several]
+    scale = "drawn from 0 to 1, or as far as the values go" if drawn and points else ""
+    reliability = (
+        f"{_UNRELIABLE_MARK} few or skewed samples: the interval may be too narrow"
+        if any(one.flags for one in points)
+        else ""
+    )
+    refused = [f"not compared with {level_text(curve.base)}: {name} ({why})" for name, why in curve.refused.items()]
+    return [escape_line_breaks(one) for one in filter(None, [scale, reliability, *refused, *curve.notes])]
+
+
+def _joint_results_text(curve: Curve, *, markdown: bool) -> str:
+    if curve.together is None:
+        return ""
+    return curve.together.to_markdown() if markdown else results_table(curve.together)
+
+
+# --- charts of comparisons: differences and verdicts, queries side by side, wins and losses, splits, ... -------------
+
+_NAMES = ("A", "B")
+
+
+def plot_comparison(
+    report: CompareReport | Sequence[MetricComparison], *, names: tuple[str, str] = _NAMES, title: str | None = None
+) -> Chart:
+    """Every metric's difference with its interval and verdict, by target; refused metrics with their reason."""
+    if isinstance(report, CompareReport):
+        return forest_plot(report, names=names, title=title)
+    return forest_chart(forest_rows(report), names=names, title=title or f"Differences, {names[1]} − {names[0]}")
+
+
+def plot_wins_losses(report: CompareReport, *, names: tuple[str, str] = _NAMES, title: str | None = None) -> Chart:
+    """The numbers of queries won and lost, by the rank of the first expected chunk and by each metric."""
+    rows: list[dict[str, Any]] = []
+    if report.per_query:
+        kinds = [one.kind for one in report.per_query]
+        rows.append(
+            {
+                "name": "first expected chunk",
+                "wins": kinds.count(ComparisonKind.WIN),
+                "losses": kinds.count(ComparisonKind.LOSS),
+                "draws": kinds.count(ComparisonKind.DRAW),
+                "regressions": kinds.count(ComparisonKind.REGRESSION),
+            }
+        )
+    rows += [
+        {"name": one.name, "wins": one.wins, "losses": one.losses, "draws": one.draws}
+        for one in report.metrics
+        if one.wins or one.losses or one.draws
+    ]
+    return wins_losses_chart(rows, names=names, title=title or "Wins and losses, query by query")
+
+
+def plot_scatter(
+    first: Results,
+    second: Results,
+    metric: str,
+    *,
+    names: tuple[str, str] = _NAMES,
+    higher_is_better: bool | None = None,
+    links: bool = False,
+    title: str | None = None,
+) -> Chart:
+    """Each query's score of one metric in two runs, over the common samples."""
+    a, b = first.by_name[metric], second.by_name[metric]
+    if a.scores is None or b.scores is None:
+        raise BadValueError(f"'{metric}' has no score per sample in both runs, so there is nothing to draw")
+    first_scores = dict(zip(first.sample_ids, a.scores, strict=True))
+    rows = [
+        (one, first_scores[one], score)
+        for one, score in zip(second.sample_ids, b.scores, strict=True)
+        if one in first_scores
+    ]
+    better = b.target is not TargetCategory.LATENCY if higher_is_better is None else higher_is_better
+    return scatter_chart(
+        [row[1] for row in rows],
+        [row[2] for row in rows],
+        [row[0] for row in rows],
+        name=display_name(b),
+        names=names,
+        higher_is_better=better,
+        links=links,
+        title=title,
+    )
+
+
+def plot_split(splits: Sequence[MetricSplit], *, title: str = "Where the difference comes from") -> Chart:
+    """Differences split into retrieval and generation."""
+    rows = [
+        {
+            "name": one.name,
+            "retrieval": _part_values(one.retrieval),
+            "generation": _part_values(one.generation),
+            "delta": _part_values(one.delta),
+        }
+        for one in splits
+    ]
+    return split_chart(rows, title=title)
+
+
+def _part_values(part: DifferencePart) -> dict[str, float | None]:
+    low, high = part.interval or (None, None)
+    return {"value": part.value, "low": low, "high": high}
+
+
+def plot_changes(changes: Sequence[QueryChange], *, title: str = "What changed where queries got worse") -> Chart:
+    """The number of queries per cause."""
+    return causes_chart({str(cause): count for cause, count in cause_counts(changes).items()}, title=title)
+
+
+def plot_noise_curve(curve: Curve, *, metrics: Sequence[str] = (), title: str | None = None) -> Chart:
+    """Metrics over the perturbation level; with ``metrics`` only these."""
+    shown_metrics = list(metrics) or list(curve.metrics)
+    missing = [name for name in shown_metrics if name not in curve.metrics]
+    if missing:
+        raise BadValueError(f"the curve has no metric '{missing[0]}'; it has {', '.join(curve.metrics) or 'none'}")
+    lines = {}
+    for name in shown_metrics:
+        lines[curve.display_names.get(name, name)] = [
+            {
+                "level": one.level,
+                "value": one.value,
+                **({} if one.interval is None else {"low": one.interval[0], "high": one.interval[1]}),
+            }
+            for one in curve.metrics[name]
+        ]
+    scaled = [curve.display_names.get(name, name) for name in curve.scaled]
+    axis = curve.axis if curve.axis == "arm" else f"{curve.kind} rate"
+    return noise_curve(lines, axis=axis, scaled=scaled, title=title or f"Metrics over {axis}")

@@ -1,0 +1,415 @@
+"""Report sections on a run: failures, judges, gates, provenance, metric cards."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..core.results import display_name
+from ..core.types import MetricResult
+from ..errors import AueporaError
+from ..gates.check import check_run
+from ..gates.report import GateReport, GateStatus
+from ..plan.gates import parse_gates
+from ..render.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Code,
+    DefinitionList,
+    Details,
+    DetailsGrid,
+    Gallery,
+    Prose,
+    ReportSection,
+    Row,
+    RowGroup,
+    Table,
+    TableColumn,
+    Tone,
+    simple_table,
+)
+from ..render.html import describe_result, format_time, interval_text, percentage, pluralize, shorten, value_text
+from ..store.records import RunRecord, conventions_label
+from .cards import Card, ReasonCount, SampleCounts, card
+from .explain import resolve_result_metric
+from .figures import StoredRun, causes_figure
+
+CAUSES = {
+    "not_returned": "no relevant document was returned at all",
+    "below_cut": "a relevant document was returned, but too far down",
+    "refused": "a relevant document was there, and the system declined to answer",
+    "contradicts_context": "a relevant document was there, and the answer is not borne out by it",
+    "unused": "a relevant document was there, and the answer is wrong though its words stand there",
+    "system_failed": "the system gave no answer",
+}
+MAX_ERRORS = 12
+
+
+def failures_section(runs: Sequence[StoredRun]) -> ReportSection | None:
+    """Failures by cause, or a note that there are none."""
+    blocks = [*_cause_blocks(runs), *_error_blocks(runs), *_measurement_failure_blocks(runs)]
+    if not any(run.results or run.counts[0] for run in runs):
+        return None
+    if not blocks:
+        blocks = [Prose("No answer failed, and every measurement worked.", tone="good")]
+    return ReportSection("failures", "Failures by cause", blocks)
+
+
+def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
+    """The causes of wrong answers, of every result that has them in its details."""
+    blocks: list[Block] = []
+    names = list(dict.fromkeys(one.name for run in runs for one in run.results if _causes(one)))
+    for name in names:
+        figures, groups = [], []
+        for run in runs:
+            result = run.find_result(name)
+            causes = {} if result is None else _causes(result)
+            if not causes:
+                continue
+            figures.append(causes_figure(run, causes))
+            rows: list[Row] = [
+                [
+                    Cell(str(cause), note=CAUSES.get(str(cause), "")),
+                    f"{int(part.get('count', 0)):,}",
+                    value_text(part.get("share")),
+                    interval_text(_interval(part)),
+                ]
+                for cause, part in causes.items()
+            ]
+            groups.append(RowGroup(rows, run.label if run.letter else ""))
+        columns = [
+            TableColumn("cause"),
+            TableColumn("wrong answers", number=True),
+            TableColumn("share", number=True),
+            TableColumn("95 % interval", number=True),
+        ]
+        blocks.append(Prose(f"Why answers are wrong, by {name}: for each the first link of the chain that broke."))
+        blocks.append(Gallery(figures) if len(figures) > 1 else figures[0])
+        blocks.append(Table(columns, groups, grouped_by="run"))
+    return blocks
+
+
+def _causes(result: MetricResult) -> Mapping[str, Mapping[str, Any]]:
+    causes = result.details.get("causes")
+    if not isinstance(causes, Mapping) or not all(isinstance(one, Mapping) for one in causes.values()):
+        return {}
+    return causes if any(one.get("count") for one in causes.values()) else {}
+
+
+def _interval(part: Mapping[str, Any]) -> tuple[float, float] | None:
+    ends = part.get("interval")
+    return None if not ends else (float(ends[0]), float(ends[1]))
+
+
+def _error_blocks(runs: Sequence[StoredRun]) -> list[Block]:
+    """System errors by type."""
+    rows: list[Row] = []
+    for run in runs:
+        if not run.errors:
+            continue
+        kinds = Counter(shorten(error.partition(":")[0], 80) for error in run.errors)
+        example = {}
+        for error in reversed(run.errors):
+            example[shorten(error.partition(":")[0], 80)] = error
+        rows += [
+            [
+                Cell(f"{run.letter}: {kind}" if run.letter else kind),
+                f"{count:,}",
+                percentage(count, run.counts[0]),
+                shorten(example[kind]),
+            ]
+            for kind, count in kinds.most_common(MAX_ERRORS)
+        ]
+        if len(kinds) > MAX_ERRORS:
+            rest = sum(kinds.values()) - sum(count for _, count in kinds.most_common(MAX_ERRORS))
+            rows.append([Cell("others", tone="muted"), f"{rest:,}", percentage(rest, run.counts[0]), ""])
+    if not rows:
+        return []
+    columns = [
+        TableColumn("error"),
+        TableColumn("answers", number=True),
+        TableColumn("share", number=True),
+        TableColumn("for example"),
+    ]
+    return [simple_table(columns, rows, caption="Answers that the system failed to give")]
+
+
+def _measurement_failure_blocks(runs: Sequence[StoredRun]) -> list[Block]:
+    """Measurements that should have worked and did not."""
+    rows: list[Row] = []
+    for run in runs:
+        for result in run.results:
+            count = result.details.get("num_measure_failed", 0)
+            if not count:
+                continue
+            rows.append(
+                [
+                    Cell(f"{run.letter}: {result.name}" if run.letter else result.name),
+                    f"{count:,}",
+                    ", ".join(f"{reason} {n:,}" for reason, n in _measure_reasons(result).items()),
+                ]
+            )
+    if not rows:
+        return []
+    columns = [TableColumn("metric"), TableColumn("queries", number=True), TableColumn("why")]
+    count_text = pluralize(len(rows), "metric")
+    return [Details(f"Measurements that failed: {count_text}", [simple_table(columns, rows)], is_open=True)]
+
+
+def _measure_reasons(result: MetricResult) -> Counter[str]:
+    prefix = "measure_failed:"
+    outcomes = [one for one in result.outcomes or () if one.startswith(prefix)]
+    return Counter(one.removeprefix(prefix) for one in outcomes)
+
+
+# --- the section of judges: calls, tokens, cost and failures ---------------------------------------------------------
+
+_COLUMNS = (
+    TableColumn(""),
+    TableColumn("judgements", number=True),
+    TableColumn("calls", number=True),
+    TableColumn("from the cache", number=True),
+    TableColumn("failed", number=True),
+    TableColumn("tokens in", number=True, minor=True),
+    TableColumn("tokens out", number=True, minor=True),
+    TableColumn("cost", number=True),
+)
+
+
+def judges_section(runs: Sequence[StoredRun]) -> ReportSection | None:
+    """The judge usage of the runs, over all scorings."""
+    groups = []
+    reasons: dict[str, int] = {}
+    for run in runs:
+        usage = run.record.usage
+        if not usage:
+            continue
+        rows: list[Row] = [_row("all", usage.get("total") or {})]
+        rows += [_row(f"metric {name}" if name else "shared by metrics", one) for name, one in _parts(usage, "metrics")]
+        rows += [_row(f"judge {name}", one) for name, one in _parts(usage, "critics")]
+        groups.append(RowGroup(rows, run.label if run.letter else ""))
+        for reason, count in ((usage.get("total") or {}).get("failed") or {}).items():
+            reasons[str(reason)] = reasons.get(str(reason), 0) + int(count)
+    if not groups:
+        return None
+    blocks: list[Block] = [Table(_COLUMNS, groups, grouped_by="run")]
+    if reasons:
+        reason_text = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
+        blocks.append(Prose(f"Judgements that failed are no numbers: {reason_text}.", tone="open"))
+    return ReportSection("judges", "Judges", blocks, "What judging took, over all times it was done.")
+
+
+def _parts(usage: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:
+    return [(str(key), one) for key, one in (usage.get(name) or {}).items() if isinstance(one, Mapping)]
+
+
+def _row(name: str, used: Mapping[str, Any]) -> Row:
+    failed = sum((used.get("failed") or {}).values())
+    cost = used.get("cost")
+    return [
+        Cell(name),
+        f"{used.get('judgements', 0):,}",
+        f"{used.get('calls', 0):,}",
+        f"{used.get('cached', 0):,}",
+        Cell(f"{failed:,}", tone="bad" if failed else ""),
+        f"{used.get('prompt_tokens', 0):,}",
+        f"{used.get('completion_tokens', 0):,}",
+        "" if cost is None else f"{cost:.4g}",
+    ]
+
+
+# --- the section of gates: the plan's gates and their outcomes -------------------------------------------------------
+
+GateCheck = GateReport | str | None
+"""The gate report; or why the gates could not be checked; or ``None`` where there are none."""
+
+_TONES: dict[GateStatus, Tone] = {"passed": "good", "failed": "bad", "inconclusive": "open"}
+_SIGNS: dict[GateStatus, str] = {"passed": "✓", "failed": "✗", "inconclusive": "?"}
+
+
+def check_stored_gates(run: StoredRun, baseline: RunRecord | None = None) -> GateCheck:
+    """Check the gates of a run's own plan; returns the report, or why they cannot be checked, or ``None``."""
+    texts = run.record.plan.get("gates")
+    if not texts or not run.results:
+        return None
+    try:
+        return check_run(run.store, run.record, run.results, parse_gates(texts), baseline=baseline)
+    except AueporaError as error:  # such as gates of another version
+        return shorten(str(error))
+
+
+def gates_summary(checked: GateCheck, of: str = "") -> str:
+    """The summary of the gates for the report's verdict."""
+    if isinstance(checked, str):
+        return f"The gates{of} could not be checked: {checked}"
+    return "" if checked is None else f"Gates{of}: {checked.headline}."
+
+
+def gates_section(report: GateCheck) -> ReportSection | None:
+    """Each gate with its outcome and reason, or why none could be checked."""
+    if isinstance(report, str):
+        message = f"The plan has gates that could not be checked: {report}"
+        return ReportSection("gates", "Gates", [Prose(message, tone="open")])
+    if report is None or not report.visible_outcomes:
+        return None
+    rows: list[Row] = [
+        [
+            Cell(shorten(one.gate)),
+            Cell(one.status, tone=_TONES[one.status], sign=_SIGNS[one.status]),
+            shorten(one.reason),
+        ]
+        for one in report.visible_outcomes
+    ]
+    blocks: list[Block] = [
+        simple_table([TableColumn("gate"), TableColumn("outcome", brief=True), TableColumn("because")], rows)
+    ]
+    blocks += [Prose(one, tone="open") for one in report.warnings]
+    against = f", compared with {report.against}" if report.against is not None else ""
+    return ReportSection("gates", "Gates", blocks, f"{report.headline}{against}.")
+
+
+# --- the section of provenance: plan, versions, commit, dataset, conventions, signatures -----------------------------
+
+
+def provenance_section(runs: Sequence[StoredRun]) -> ReportSection:
+    """Plan, signatures and metadata of each run."""
+    blocks: list[Block] = []
+    for run in runs:
+        name = run.label
+        folds: list[Block] = [
+            Details(f"Plan of {name}", [Code(json.dumps(run.record.plan, indent=2, ensure_ascii=False, default=str))]),
+            Details(f"Signatures of {name}", [_signatures(run)]),
+        ]
+        facts = DefinitionList(_run_facts(run))
+        blocks += [facts, *folds] if len(runs) == 1 else [Details(name, [facts, *folds])]
+    return ReportSection(
+        "provenance", "Provenance", blocks, "What these numbers were made of, so that they can be made again."
+    )
+
+
+def _run_facts(run: StoredRun) -> list[tuple[str, str | Cell]]:
+    record, (done, failed) = run.record, run.counts
+    facts: list[tuple[str, str | Cell]] = [
+        ("run", Cell(record.run_id, code=True)),
+        ("name", record.name),
+        ("status", record.status.value + (f": {shorten(record.message)}" if record.message else "")),
+        ("began", format_time(record.created_at)),
+        ("ended", format_time(record.finished_at) or "not yet"),
+        ("dataset", f"{record.dataset_name}, {record.num_samples:,} queries"),
+        ("fingerprint", Cell(record.fingerprint, code=True)),
+        ("answers", f"{done:,} stored, {failed:,} failed"),
+        ("repeats", str(record.repeats)),
+        ("conventions", conventions_label(record)),
+        ("commit", Cell(_commit(record.commit), code=bool(record.commit))),
+        ("made by", f"auepora {record.version}"),
+        ("tags", ", ".join(record.tags) or "none"),
+    ]
+    facts += [(str(key), shorten(_text(value))) for key, value in record.config.items()]
+    return facts
+
+
+def _commit(commit: str | None) -> str:
+    if not commit:
+        return "not in a repository"
+    plain, plus, _ = commit.partition("+")
+    return f"{plain[:12]}{' with uncommitted changes' if plus else ''}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _signatures(run: StoredRun) -> Block:
+    rows: list[Row] = [[Cell(one.name), Cell(one.signature or "none", code=True)] for one in run.results]
+    return simple_table([TableColumn("metric"), TableColumn("signature")], rows)
+
+
+# --- the section of metric cards: formula, conventions and sample counts of each metric ------------------------------
+
+
+def card_link(name: str) -> str:
+    """The link to the card of a metric; the name is hashed, since an anchor allows fewer characters."""
+    return f"#{_anchor(name)}"
+
+
+def _anchor(name: str) -> str:
+    return f"card/{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:12]}"
+
+
+def cards_section(runs: Sequence[StoredRun]) -> ReportSection | None:
+    """A card per metric; for a metric of several runs, that of the last run."""
+    latest_results: dict[str, tuple[StoredRun, MetricResult]] = {}
+    for run in runs:
+        latest_results.update({one.name: (run, one) for one in run.results})
+    if not latest_results:
+        return None
+    cards = [
+        Details(display_name(one), _blocks(run, one), anchor=_anchor(name))
+        for name, (run, one) in latest_results.items()
+    ]
+    lead = (
+        "Open a metric to see its formula, its conventions and the samples it stands on. "
+        "`auepora explain` derives the score of any single query step by step."
+    )
+    return ReportSection("cards", "What the numbers are", [DetailsGrid(cards)], lead)
+
+
+def _blocks(run: StoredRun, result: MetricResult) -> list[Block]:
+    card_data = card(result, resolve_result_metric(result, run.record, {}).metric)
+    blocks: list[Block] = [Prose(card_data.summary)]
+    if card_data.formula:
+        blocks.append(Code(card_data.formula))
+    blocks += [Prose(paragraph) for paragraph in card_data.text]
+    blocks.append(DefinitionList(_card_facts(run, result, card_data)))
+    if card_data.choices:
+        rows: list[Row] = [[Cell(one.key), Cell(one.value, code=True), one.words] for one in card_data.choices]
+        blocks.append(simple_table([TableColumn("choice"), TableColumn("here"), TableColumn("what it means")], rows))
+    notes = [*(() if card_data.samples is None else _reasons(card_data.samples)), *card_data.notes]
+    if notes:
+        blocks.append(Bullets(notes))
+    return blocks
+
+
+def _card_facts(run: StoredRun, result: MetricResult, card_data: Card) -> list[tuple[str, str | Cell]]:
+    facts: list[tuple[str, str | Cell]] = [
+        (f"in {run.letter}" if run.letter else "here", f"{describe_result(result)}."),
+        ("judges", f"{card_data.target_title}: {card_data.question}"),
+        ("range", f"{card_data.range_text}, {card_data.direction}"),
+        ("made of scores", card_data.reducer),
+        ("a failed answer", card_data.failure),
+        ("convention", card_data.convention),
+    ]
+    if card_data.samples is not None:
+        facts.append(("samples", _samples(card_data.samples)))
+    if card_data.interval is not None:
+        facts.append(("interval", "; ".join([card_data.interval.words, *card_data.interval.doubts])))
+    if card_data.value_completed is not None:
+        facts.append(("answered only", value_text(card_data.value_completed)))
+    if card_data.bounds is not None:
+        facts.append(
+            ("all measured", f"between {value_text(card_data.bounds[0])} and {value_text(card_data.bounds[1])}")
+        )
+    facts.append(("signature", Cell(card_data.signature or "none", code=True)))
+    if card_data.reference:
+        facts.append(("reference", card_data.reference))
+    return [(name, value) for name, value in facts if value]
+
+
+def _samples(counts: SampleCounts) -> str:
+    return (
+        f"{counts.counted:,} of {counts.total:,} are in the value; {counts.scored:,} scored, {counts.skipped:,} "
+        f"skipped, {counts.system_failed:,} failed by the system, {counts.measure_failed:,} not measured"
+    )
+
+
+def _reasons(counts: SampleCounts) -> list[str]:
+    return [_reason("skipped", one) for one in counts.skips] + [_reason("failed", one) for one in counts.failures]
+
+
+def _reason(outcome: str, one: ReasonCount) -> str:
+    needed = f"; {one.needed}" if one.needed else ""
+    return f"{one.count:,} {outcome} ({one.reason}): {one.words}{needed}"

@@ -1,0 +1,562 @@
+"""Report sections on scores: by target, slices, distributions, retrieval, latency."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.registry import Spec
+from ..core.results import Results, display_name, empty_answers, judged_coverage
+from ..core.scores import Scores, Status
+from ..core.targets import TARGETS
+from ..core.types import MetricResult, TargetCategory
+from ..engine.evaluate import evaluate
+from ..errors import AueporaError
+from ..features.hits import GoldRank, first_gold_rank, has_spans
+from ..render.blocks import (
+    Block,
+    Cell,
+    Details,
+    Gallery,
+    Prose,
+    ReportSection,
+    Row,
+    RowGroup,
+    Table,
+    TableColumn,
+    simple_table,
+)
+from ..render.html import interval_text, pluralize, reason_counts, seconds_text, value_text
+from ..stats.intervals import mean_interval
+from ..store.records import plan_conventions, run_info
+from .figures import (
+    Floats,
+    StoredRun,
+    curve_figure,
+    distribution_figure,
+    latency_figure,
+    quality_figure,
+    score_column,
+    slices_figure,
+)
+from .run_sections import card_link
+
+
+def scores_section(run: StoredRun) -> ReportSection:
+    """Every metric of a run."""
+    if not run.results:
+        return ReportSection(
+            "scores", "Scores", [Prose("There are no results: the run did not come to scoring.", tone="open")]
+        )
+    blocks: list[Block] = [scores_table(run)]
+    if any(_flags(one) for one in run.results):
+        blocks.append(Prose("? few or skewed samples: the interval may be too narrow.", tone="muted"))
+    return ReportSection(
+        "scores", "Scores", blocks, "Grouped by what is judged. The bar shows value and interval in its range."
+    )
+
+
+def runs_scores_section(runs: Sequence[StoredRun]) -> ReportSection | None:
+    """The scores of several runs, each collapsible."""
+    folds = [Details(f"Scores of {run.label}", scores_section(run).blocks) for run in runs if run.results]
+    lead = "Each run by itself, over all its queries, with intervals and what was not scored."
+    return ReportSection("scores", "Scores", folds, lead) if folds else None
+
+
+def scores_table(run: StoredRun) -> Table:
+    """A row per metric under its target."""
+    groups = []
+    for target, entry in TARGETS.items():
+        rows: list[Row] = [_score_row(run, one) for one in run.results if one.target is target]
+        if rows:
+            groups.append(RowGroup(rows, entry.title, entry.question))
+    columns = [
+        TableColumn("metric"),
+        TableColumn("value", number=True),
+        TableColumn("95 % interval", number=True),
+        TableColumn("scored", number=True),
+        TableColumn("not scored, and why"),
+    ]
+    return Table(columns, groups)
+
+
+def _score_row(run: StoredRun, result: MetricResult) -> Row:
+    definition = run.definition(result)
+    low, high = definition.range
+    scored = result.details.get("num_scored")
+    total = _total(result.details)
+    mark = " ?" if _flags(result) else ""
+    return [
+        Cell(
+            display_name(result),
+            href=card_link(result.name),
+            note="" if definition.higher_is_better else "lower is better",
+        ),
+        Cell(value_text(result.value if result.defined else None), tone="" if result.defined else "muted"),
+        Cell(
+            f"{interval_text(result.interval)}{mark}" if result.interval else "none",
+            bar=value_bar(result, low, high),
+            tone="" if result.interval else "muted",
+        ),
+        "" if scored is None else f"{scored:,} of {total:,}",
+        Cell("; ".join(coverage_lines(result)), note=_alternative_values(result)),
+    ]
+
+
+def _flags(result: MetricResult) -> Sequence[str]:
+    flags = (result.details.get("interval") or {}).get("flags") or ()
+    return flags if result.interval is not None and result.defined else ()
+
+
+def _total(details: dict[str, Any]) -> int:
+    return int(sum(details.get(key, 0) for key in ("num_scored", "num_skipped", "num_failed")))
+
+
+def value_bar(result: MetricResult, low: float, high: float) -> tuple[float, float, float] | None:
+    """Interval and value as fractions of a finite range."""
+    if not result.defined or result.interval is None or not (math.isfinite(low) and math.isfinite(high) and low < high):
+        return None
+    first, last = result.interval
+    return (first - low) / (high - low), (result.value - low) / (high - low), (last - low) / (high - low)
+
+
+def coverage_lines(result: MetricResult) -> list[str]:
+    """Notes on coverage: skipped, failed and unmeasured samples with reasons, repeats, and judged proportions."""
+    details = result.details
+    lines = []
+    if not result.defined and details.get("undefined_because"):
+        lines.append(str(details["undefined_because"]))
+    if details.get("num_skipped"):
+        lines.append(f"{details['num_skipped']:,} skipped{_reasons_text(reason_counts(details, 'skipped_'))}")
+    failed = reason_counts(details, "failed_")
+    by_system, by_measure = details.get("num_system_failed", 0), details.get("num_measure_failed", 0)
+    if by_system:
+        worst = details.get("num_samples", 0) > details.get("num_scored", 0)
+        how = "counted at the worst value" if worst else "left out"
+        reasons = _reasons_text(failed) if not by_measure else ""
+        lines.append(f"{by_system:,} failed by the system, {how}{reasons}")
+    if by_measure:
+        lines.append(f"{by_measure:,} not measured{_reasons_text(failed) if not by_system else ''}")
+    if by_system and by_measure:
+        lines.append(f"failures{_reasons_text(failed)}")
+    repeats = details.get("repeats") or {}
+    if isinstance(repeats, dict) and repeats.get("count", 1) > 1 and repeats.get("sd") is not None:
+        lines.append(f"{pluralize(repeats['count'], 'repeat')}, standard deviation {value_text(repeats['sd'])}")
+    lines += filter(None, [judged_coverage(result), empty_answers(result)])
+    return lines
+
+
+def _reasons_text(reasons: dict[str, int]) -> str:
+    if not reasons:
+        return ""
+    reason_texts = [f"{reason} {count:,}" if len(reasons) > 1 else reason for reason, count in reasons.items()]
+    return f" ({', '.join(reason_texts)})"
+
+
+def _alternative_values(result: MetricResult) -> str:
+    """The value without failures, and its bounds given failed measurements."""
+    values = []
+    completed = result.details.get("value_completed")
+    if completed is not None:
+        values.append(f"{value_text(completed)} over the queries that were answered")
+    bounds = result.details.get("bounds")
+    if bounds:
+        values.append(f"between {value_text(bounds[0])} and {value_text(bounds[1])}, had everything been measured")
+    return "; ".join(values)
+
+
+# --- slices: how every metric does in each group of samples ----------------------------------------------------------
+
+MAX_COLUMNS = 8
+"""Up to this number, groups are columns; otherwise each is a row."""
+MAX_ROWS = 100
+
+
+def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection | None:
+    """Each slice by group; the main metric is drawn."""
+    names = list(dict.fromkeys(name for run in runs for result in run.results for name in result.slices))
+    if not names:
+        return None
+    blocks: list[Block] = []
+    for name in names:
+        content: list[Block] = []
+        figure = slices_figure(runs, name, main)
+        if figure is not None:
+            content.append(figure)
+        for run in runs:
+            content += _tables(run, name, main, folded=len(runs) > 1)
+        blocks.append(Details(f"By {name}", content, is_open=name == names[0] and len(names) < 4))
+    lead = (
+        "Every metric told apart by group. ▲ and ▼: the whole interval of a group lies above or below the value of "
+        "all; among many groups some will by chance."
+    )
+    return ReportSection("slices", "Slices", blocks, lead)
+
+
+def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> list[Block]:
+    with_parts = [(one, _parts(one, name)) for one in run.results if name in one.slices]
+    groups = list(dict.fromkeys(group for _, parts in with_parts for group in parts))
+    if not groups:
+        return []
+    if len(groups) <= MAX_COLUMNS:
+        rows: list[Row] = [
+            [Cell(display_name(one)), *(_cell(one, parts.get(group)) for group in groups)] for one, parts in with_parts
+        ]
+        columns = [TableColumn("metric"), *(TableColumn(group, number=True) for group in groups)]
+        table = simple_table(columns, rows, caption="value, interval, and how many samples it is of")
+        return [Details(f"All metrics of {run.label}", [table])] if folded else [table]
+    main_or_first = next(((one, parts) for one, parts in with_parts if one.name == main), with_parts[0])
+    result, parts = main_or_first
+    rows = [[Cell(group), _cell(result, parts[group])] for group in list(parts)[:MAX_ROWS]]
+    content: list[Block] = [simple_table([name, TableColumn(result.name, number=True)], rows, caption=run.label)]
+    if len(parts) > MAX_ROWS:
+        content.append(
+            Prose(f"And {len(parts) - MAX_ROWS} more groups; `auepora show` has all, and every metric.", "muted")
+        )
+    return content
+
+
+def _parts(result: MetricResult, name: str) -> dict[str, MetricResult]:
+    return {group: part for group, part in result.slices[name].items() if isinstance(part, MetricResult)}
+
+
+def _cell(whole: MetricResult, part: MetricResult | None) -> Cell:
+    if part is None:
+        return Cell("", tone="muted")
+    n = part.details.get("num_samples", 0)
+    if not part.defined:
+        return Cell("n/a", tone="muted", note=f"n {n:,}")
+    sign = ""
+    if part.interval is not None and whole.defined:
+        sign = "▲" if part.interval[0] > whole.value else "▼" if part.interval[1] < whole.value else ""
+    ends = f"{interval_text(part.interval)}, " if part.interval is not None else ""
+    return Cell(value_text(part.value), sign=sign, note=f"{ends}n {n:,}")
+
+
+# --- the section of distributions: histograms of each metric's scores ------------------------------------------------
+
+LATENCY = TargetCategory.LATENCY  # has a section of its own
+MAX_SHOWN = 12
+"""The number of histograms shown; the rest is collapsed."""
+
+
+def distributions_section(runs: Sequence[StoredRun]) -> ReportSection | None:
+    """A small histogram per metric, with several runs stacked; metrics with constant scores are only listed."""
+    figures, same = [], []
+    for name in dict.fromkeys(one.name for run in runs for one in run.results if one.target is not LATENCY):
+        scores_by_run = {run: values for run in runs if len(values := _scores(run, name))}
+        if not scores_by_run:
+            continue
+        every = np.concatenate(list(scores_by_run.values()))
+        if every.min() == every.max():
+            same.append(f"{name} ({every[0]:g})")
+        else:
+            figures.append(distribution_figure(scores_by_run, name))
+    if not figures and not same:
+        return None
+    blocks: list[Block] = []
+    if figures:
+        blocks.append(Gallery(figures[:MAX_SHOWN]))
+    if len(figures) > MAX_SHOWN:
+        blocks.append(Details(f"{len(figures) - MAX_SHOWN} more", [Gallery(figures[MAX_SHOWN:])]))
+    if same:
+        blocks.append(Prose(f"The same on every query: {', '.join(same)}.", tone="muted"))
+    lead = "How many queries have which score."
+    if len(runs) > 1:
+        lead += " Each run over all its queries, on the same scale."
+    return ReportSection("distributions", "Distributions", blocks, lead)
+
+
+def _scores(run: StoredRun, name: str) -> Floats:
+    """The scores of the scored queries."""
+    result = run.find_result(name)
+    values = np.zeros(0) if result is None else score_column(result)
+    return values[~np.isnan(values)]
+
+
+# --- the section of latency: quantiles and distribution of the timings -----------------------------------------------
+
+QUANTILES = (0.5, 0.9, 0.95, 0.99)
+
+
+def latency_section(runs: Sequence[StoredRun]) -> ReportSection | None:
+    """Every timing of every run."""
+    if not any(run.timings for run in runs):
+        return None
+    groups = [
+        RowGroup([_latency_row(name, times) for name, times in run.timings.items()], run.label if run.letter else "")
+        for run in runs
+        if run.timings
+    ]
+    columns = [
+        TableColumn("timing"),
+        TableColumn("answers", number=True),
+        TableColumn("mean", number=True),
+        *(TableColumn("median" if q == 0.5 else f"{100 * q:g} %", number=True) for q in QUANTILES),
+        TableColumn("longest", number=True),
+    ]
+    names = list(dict.fromkeys(name for run in runs for name in run.timings))
+    shown = "end_to_end" if "end_to_end" in names else names[0]
+    blocks: list[Block] = [latency_figure(runs, shown), Table(columns, groups, grouped_by="run")]
+    return ReportSection(
+        "latency", "Latency", blocks, "Of all answers that did not fail. So many percent took no longer."
+    )
+
+
+def _latency_row(name: str, times: Floats) -> Row:
+    quantiles = np.quantile(times, QUANTILES, method="inverted_cdf")
+    numbers = [float(times.mean()), *map(float, quantiles), float(times.max())]
+    return [Cell(name), f"{len(times):,}", *map(seconds_text, numbers)]
+
+
+# --- retrieval metrics of stored rankings at several cut-offs, and the rank of the first hit -------------------------
+
+FAMILIES = ("recall", "precision", "ndcg", "hit_rate", "span_recall", "span_precision", "span_iou")
+_BY_ID, _BY_SPAN = FAMILIES[:4], FAMILIES[4:]
+Point = tuple[int, float, tuple[float, float] | None]
+"""A cut-off, the value there, and its interval."""
+_DEPTHS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalCurves:
+    """Retrieval metrics of one run at several cut-offs, and the rank of each sample's first hit."""
+
+    depths: tuple[int, ...] = ()
+    curves: Mapping[str, list[Point]] = field(default_factory=dict)
+    """The points of each metric."""
+    first_hit: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    """The rank of each sample's first hit; infinite without a hit, NaN without gold."""
+
+
+def hits_by_span(run: StoredRun) -> bool:
+    """Whether a run has hits by span only, because its ids differ from the gold ids."""
+    return any(one.by == "span" for one in _gold_ranks(run) if one is not None)
+
+
+def retrieval_curves(run: StoredRun, *, by_span: bool | None = None) -> RetrievalCurves:
+    """Compute the retrieval curves of a run by its own conventions; empty where it has no rankings or no gold.
+
+    ``by_span`` uses span metrics instead of id metrics; by default where ids do not match and spans do.
+    """
+    by_span = hits_by_span(run) if by_span is None else by_span
+    depth = run.depth
+    if depth < 1 or not any(sample.relevant_docs for sample in run.samples):
+        return RetrievalCurves()
+    depths = tuple(k for k in dict.fromkeys([*_DEPTHS, depth]) if k <= depth)
+    depths = tuple(sorted(depths))
+    options = _options(run)
+    specs: list[Spec] = ["mrr"]
+    families = _BY_SPAN if by_span else _BY_ID
+    specs += [{f"{family}@{k}": options.get(family, {})} for family in families for k in depths]
+    try:
+        results = evaluate(
+            run.samples, run.outputs, specs, conventions=plan_conventions(run.record), run=run_info(run.record)
+        )
+    except AueporaError:  # a stored ranking that is invalid today
+        return RetrievalCurves()
+    first_hits, curves = _first_hits(results), _curves(results, depths)
+    if by_span:
+        first_hits = _first_hits_by_span(run, first_hits)
+        curves = {"hit_rate": _hit_rates(run, first_hits, depths), **curves}
+    return RetrievalCurves(depths, curves, first_hits)
+
+
+def _gold_ranks(run: StoredRun) -> list[GoldRank | None]:
+    """The first hit of each sample's gold; ``None`` where no gold has a span."""
+    rules = plan_conventions(run.record)
+    return [
+        first_gold_rank(sample, output, min_relevance=rules.min_relevance, depth=rules.depth)
+        if has_spans(sample)
+        else None
+        for sample, output in zip(run.samples, run.outputs, strict=True)
+    ]
+
+
+def _first_hits_by_span(run: StoredRun, by_id: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The ranks of the first hits; gold with spans is matched by id or by span."""
+    ranks = by_id.copy()
+    for row, one in enumerate(_gold_ranks(run)):
+        if one is not None and not np.isnan(by_id[row]):
+            ranks[row] = np.inf if one.rank is None else one.rank
+    return ranks
+
+
+def _hit_rates(run: StoredRun, first_hits: npt.NDArray[np.float64], depths: tuple[int, ...]) -> list[Point]:
+    """The proportion of samples with a hit within each cut-off."""
+    known = ~np.isnan(first_hits)
+    clusters = None if run.clusters is None else run.clusters[known]
+    points: list[Point] = []
+    for k in depths:
+        hits = (first_hits[known] <= k).astype(np.float64)
+        interval = mean_interval(hits, clusters=clusters, binary=True) if len(hits) else None
+        if len(hits):
+            points.append((k, float(hits.mean()), None if interval is None else (interval.low, interval.high)))
+    return points
+
+
+def _options(run: StoredRun) -> dict[str, dict[str, Any]]:
+    """The plan's options of each metric family, so that a curve agrees with the plan's results."""
+    options_by_family: dict[str, dict[str, Any]] = {}
+    for spec in run.record.plan.get("metrics") or ():
+        if not isinstance(spec, Mapping) or len(spec) != 1:
+            continue
+        ((name, options),) = spec.items()
+        family = str(name).partition("@")[0]
+        if family in FAMILIES and isinstance(options, Mapping) and family not in options_by_family:
+            options_by_family[family] = {key: value for key, value in options.items() if key not in ("as", "k")}
+    return options_by_family
+
+
+def _curves(results: Results, depths: tuple[int, ...]) -> dict[str, list[Point]]:
+    by_name = {one.name: one for one in results}
+    curves = {}
+    for family in FAMILIES:
+        points = [(k, by_name[f"{family}@{k}"]) for k in depths if f"{family}@{k}" in by_name]
+        kept = [(k, one.value, one.interval) for k, one in points if one.defined]
+        if kept:
+            curves[family] = kept
+    return curves
+
+
+def _first_hits(results: Results) -> npt.NDArray[np.float64]:
+    scores = results[0].scores
+    assert isinstance(scores, Scores)
+    ranks = np.full(len(scores), np.nan)
+    scored = scores.status == Status.SCORED
+    hit = scored & (scores.values > 0)
+    ranks[scored] = np.inf
+    ranks[hit] = np.round(1 / scores.values[hit])
+    return ranks
+
+
+# --- the sections of retrieval: metrics over k, and answer quality by the rank of the first hit ----------------------
+
+_RANGES = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, 20), (21, 50), (51, np.inf))
+_TITLES = {
+    "recall": "recall",
+    "precision": "precision",
+    "ndcg": "nDCG",
+    "hit_rate": "hit rate",
+    "span_recall": "span recall",
+    "span_precision": "span precision",
+    "span_iou": "span IoU",
+}
+
+
+def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) -> list[ReportSection]:
+    """The curves over k, and the answer quality by rank."""
+    by_span = any(map(hits_by_span, runs))
+    run_curves = [(run, retrieval_curves(run, by_span=by_span)) for run in runs]
+    sections = [_curves_section(run_curves), _quality_section(run_curves, None if answers is None else answers.name)]
+    return [one for one in sections if one is not None]
+
+
+def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> ReportSection | None:
+    families = [one for one in FAMILIES if any(one in each.curves and len(each.depths) > 1 for _, each in run_curves)]
+    if not families:
+        return None
+    if len(run_curves) == 1:
+        curves = run_curves[0][1].curves
+        drawn: Block = curve_figure("Retrieval", {f"{_TITLES[one]}@k": curves[one] for one in families}, wide=True)
+    else:
+        drawn = Gallery(
+            [
+                curve_figure(
+                    _TITLES[one], {run.label: each.curves[one] for run, each in run_curves if one in each.curves}
+                )
+                for one in families
+            ]
+        )
+    tables: list[Block] = []
+    for run, each in run_curves:
+        if not each.curves:
+            continue
+        rows: list[Row] = [
+            [
+                Cell(f"{_TITLES[family]}@k"),
+                *(_point_cell(point) for point in points),
+                *([""] * (len(each.depths) - len(points))),
+            ]
+            for family, points in each.curves.items()
+        ]
+        columns = [TableColumn(""), *(TableColumn(f"k = {k}", number=True) for k in each.depths)]
+        tables.append(simple_table(columns, rows, caption=run.label))
+    again = any(run.record.repeats > 1 for run, _ in run_curves)
+    lead = "Computed from the stored rankings, by the conventions of the plan; the bands are 95 % intervals." + (
+        " Of the first answers, where queries were asked several times." if again else ""
+    )
+    if any("span_recall" in each.curves for _, each in run_curves):
+        lead += " Returned chunks have other ids than the gold, so hits are those of spans."
+    return ReportSection("curves", "Retrieval over k", [drawn, Details("The same as a table", tables)], lead)
+
+
+def _point_cell(point: tuple[int, float, tuple[float, float] | None]) -> Cell:
+    _, value, ends = point
+    return Cell(value_text(value), note=interval_text(ends))
+
+
+def _quality_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]], name: str | None) -> ReportSection | None:
+    """Answers by the rank of the first hit."""
+    if name is None:
+        return None
+    figures, groups = [], []
+    for run, each in run_curves:
+        result = run.find_result(name)
+        scores = np.zeros(0) if result is None else score_column(result)
+        if result is None or not len(scores) or len(scores) != len(each.first_hit):
+            continue
+        bins = _bin_by_rank(run, result, each.first_hit, scores)
+        if not bins:
+            continue
+        figures.append(quality_figure(run, name, bins))
+        rows: list[Row] = [
+            [Cell(title), f"{n:,}", value_text(mean), interval_text(ends)] for title, n, mean, ends in bins
+        ]
+        groups.append(RowGroup(rows, run.label if run.letter else ""))
+    if not figures:
+        return None
+    columns = [
+        TableColumn("first relevant document"),
+        TableColumn("queries", number=True),
+        TableColumn(f"mean {name}", number=True),
+        TableColumn("95 % interval", number=True),
+    ]
+    lead = f"How good answers are, by {name}, given the rank at which the first relevant document was returned."
+    blocks: list[Block] = [
+        Gallery(figures) if len(figures) > 1 else figures[0],
+        Table(columns, groups, grouped_by="run"),
+    ]
+    return ReportSection("quality", "Answers by retrieval rank", blocks, lead)
+
+
+Bin = tuple[str, int, float, tuple[float, float] | None]
+
+
+def _bin_by_rank(run: StoredRun, result: MetricResult, ranks: Floats, scores: Floats) -> list[Bin]:
+    """Mean scores by the rank of the first hit."""
+    lowest, highest = run.definition(result).range
+    there = ~np.isnan(ranks) & ~np.isnan(scores)
+    masks = [(_range_name(low, high), there & (ranks >= low) & (ranks <= high)) for low, high in _RANGES[:-1]]
+    low = _RANGES[-1][0]
+    masks.append((f"rank > {low - 1}", there & (ranks >= low) & np.isfinite(ranks)))
+    masks.append(("not returned", there & np.isinf(ranks)))
+    bins: list[Bin] = []
+    for title, mask in masks:
+        values = scores[mask]
+        if len(values):
+            clusters = None if run.clusters is None else run.clusters[mask]
+            interval = mean_interval(values, clusters=clusters, lowest=lowest, highest=highest)
+            bins.append(
+                (title, len(values), float(values.mean()), None if interval is None else (interval.low, interval.high))
+            )
+    return bins
+
+
+def _range_name(low: float, high: float) -> str:
+    return f"rank {low:g}" if low == high else f"rank {low:g}–{high:g}"

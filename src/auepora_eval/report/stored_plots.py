@@ -1,0 +1,288 @@
+"""Charts of stored runs by kind, for ``auepora plot``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..compare.metrics import compare_metrics, main_metric
+from ..compare.queries import explain_changes
+from ..compare.runs import compare_runs
+from ..compare.stores import Store, open_store
+from ..core.results import Results, display_name
+from ..core.types import MetricResult, TargetCategory
+from ..errors import BadValueError, UnknownMetricError, did_you_mean
+from ..perturb.retriever import PERTURBATION
+from ..render.charts.chart import Chart
+from ..render.charts.curves import curve_over_k, latency_chart, noise_curve, quality_by_rank
+from ..render.html import metric_range
+from ..store.records import RunRecord
+from ..store.rows import PERTURBED_TAG
+from ..store.runs import RunStore
+from .comparison_sections import find_replay, stored_splits
+from .figures import StoredRun, score_column
+from .plots import (
+    answer_metric,
+    plot_causes,
+    plot_changes,
+    plot_comparison,
+    plot_distribution,
+    plot_results,
+    plot_scatter,
+    plot_slices,
+    plot_split,
+    plot_wins_losses,
+    quality_rows,
+)
+from .score_sections import hits_by_span, retrieval_curves
+
+_MAX_RUNS = 20
+"""The maximum number of runs in one chart."""
+_TOTAL_TIMINGS = ("total", "latency", "end_to_end")
+"""The usual names of the timing of a whole answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PlotRequest:
+    """The runs and metrics of a plot."""
+
+    store: RunStore
+    records: Sequence[RunRecord]
+    metrics: Sequence[str]
+
+    @property
+    def names(self) -> list[str]:
+        """The display names of the runs; equal names get their run ids."""
+        called = [one.name for one in self.records]
+        return [
+            name if called.count(name) == 1 else f"{name} ({record.run_id})"
+            for name, record in zip(called, self.records, strict=True)
+        ]
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The names of two runs."""
+        first, second = self.names
+        return first, second
+
+    def results(self) -> dict[str, Results]:
+        """Results by run, restricted to the named metrics, if any."""
+        found = {}
+        for name, record in zip(self.names, self.records, strict=True):
+            results = self.store.results(record.run_id)
+            for metric_name in self.metrics:
+                results.by_name[metric_name]  # an unknown name raises with a suggestion
+            kept = [one for one in results if not self.metrics or one.name in self.metrics]
+            found[name] = Results(kept, sample_ids=results.sample_ids, run_id=results.run_id)
+        return found
+
+    def single_metric(self) -> str | None:
+        """The named metric, if any; more than one is an error."""
+        if len(self.metrics) > 1:
+            raise BadValueError(f"this kind draws one metric, not {len(self.metrics)}; name one")
+        return self.metrics[0] if self.metrics else None
+
+    def metric_results(self) -> dict[str, MetricResult]:
+        """One metric of each run: the named one, else the main metric of answers."""
+        name = self.single_metric()
+        results = self.results()
+        if name is None:
+            first = next(iter(results.values()))
+            name = answer_metric(first).name
+        return {run: each.by_name[name] for run, each in results.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class PlotKind:
+    """A kind of chart of stored runs."""
+
+    summary: str
+    draw: Callable[[_PlotRequest], Chart]
+    min_runs: int = 1
+    max_runs: int = 1
+    metrics: str = "one metric"
+    """What ``-m`` may name; empty where it is not allowed."""
+
+    @property
+    def runs(self) -> str:
+        """The number of runs as text."""
+        if self.max_runs == self.min_runs:
+            return "one run" if self.max_runs == 1 else f"{self.max_runs} runs"
+        return f"{self.min_runs} to {self.max_runs} runs"
+
+
+def plot_runs(kind: str, runs: Sequence[str], *, store: Store = None, metrics: Sequence[str] = ()) -> Chart:
+    """A chart of stored runs; ``KINDS`` has the kinds. Runs are named as in ``RunStore.find``."""
+    if kind not in KINDS:
+        known = f"; choose one of: {', '.join(KINDS)}"
+        raise BadValueError(f"unknown plot '{kind}'{did_you_mean(kind, KINDS, otherwise=known)}")
+    chosen = KINDS[kind]
+    if not chosen.min_runs <= len(runs) <= chosen.max_runs:
+        raise BadValueError(f"'{kind}' needs {chosen.runs}, not {len(runs)}")
+    if metrics and not chosen.metrics:
+        raise BadValueError(f"'{kind}' shows no single metric; leave out '{metrics[0]}'")
+    with open_store(store) as opened:
+        records = [opened.find(one) for one in runs]
+        twice = [one.run_id for place, one in enumerate(records) if one.run_id in [r.run_id for r in records[:place]]]
+        if twice:
+            raise BadValueError(f"{twice[0]} is listed twice; name each run once")
+        return chosen.draw(_PlotRequest(opened, records, metrics))
+
+
+def _scores(request: _PlotRequest) -> Chart:
+    results = request.results()
+    return plot_results(results if len(results) > 1 else next(iter(results.values())), title=_title("Scores", request))
+
+
+def _title(what: str, request: _PlotRequest) -> str:
+    return f"{what} of {request.names[0]}, with 95 % intervals" if len(request.records) == 1 else f"{what} of each run"
+
+
+def _distribution(request: _PlotRequest) -> Chart:
+    found = request.metric_results()
+    return plot_distribution(found if len(found) > 1 else next(iter(found.values())))
+
+
+def _latency(request: _PlotRequest) -> Chart:
+    metric_name = request.single_metric()
+    timings = {
+        name: StoredRun(request.store, one).timings for name, one in zip(request.names, request.records, strict=True)
+    }
+    known = dict.fromkeys(name for each in timings.values() for name in each)
+    if metric_name is None:
+        metric_name = next((name for name in (*_TOTAL_TIMINGS, *known) if name in known), None)
+    if metric_name is None:
+        return latency_chart([])
+    if metric_name not in known:
+        raise BadValueError(f"nothing called '{metric_name}' was timed; there are: {', '.join(known) or 'none'}")
+    values = {run: list(each[metric_name]) for run, each in timings.items() if metric_name in each}
+    return latency_chart(values if len(values) > 1 else next(iter(values.values())), name=metric_name)
+
+
+def _curve(request: _PlotRequest) -> Chart:
+    curves: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    families: dict[str, None] = {}
+    runs = [StoredRun(request.store, record) for record in request.records]
+    by_span = any(map(hits_by_span, runs))
+    for name, run in zip(request.names, runs, strict=True):
+        found = retrieval_curves(run, by_span=by_span).curves
+        families |= dict.fromkeys(found)
+        for family, points in found.items():
+            if request.metrics and family not in request.metrics:
+                continue
+            curves.setdefault(family, {})[name] = [
+                {"k": k, "value": value, **({} if ends is None else {"low": ends[0], "high": ends[1]})}
+                for k, value, ends in points
+            ]
+    for metric_name in request.metrics:
+        if metric_name not in families:
+            raise UnknownMetricError(metric_name, families)
+    if len(request.records) > 1:
+        return curve_over_k(curves)
+    return curve_over_k({family: next(iter(lines.values())) for family, lines in curves.items()})
+
+
+def _rank(request: _PlotRequest) -> Chart:
+    run = StoredRun(request.store, request.records[0])
+    (judged,) = request.metric_results().values()
+    hits, scores = retrieval_curves(run).first_hit, score_column(judged)
+    if not len(hits) or not len(scores):
+        return quality_by_rank([], display_name(judged))
+    ends = metric_range(judged.name, judged.signature)
+    return quality_by_rank(quality_rows(hits.tolist(), scores.tolist(), bounds=ends), display_name(judged))
+
+
+def _causes(request: _PlotRequest) -> Chart:
+    if len(request.records) == 1:
+        return plot_causes(request.store.results(request.records[0].run_id))
+    first, second = request.records
+    changes = explain_changes(request.store, first, second, metric=request.single_metric())
+    return plot_changes(changes, title=f"What changed where {request.names[1]} got worse")
+
+
+def _slices(request: _PlotRequest) -> Chart:
+    (found,) = request.metric_results().values()
+    return plot_slices(found)
+
+
+def _forest(request: _PlotRequest) -> Chart:
+    first, second = request.records
+    compared = compare_metrics(request.store, first, second, metrics=list(request.metrics) or None)
+    return plot_comparison(compared.metrics, names=request.pair)
+
+
+def _scatter(request: _PlotRequest) -> Chart:
+    first, second = request.records
+    a, b = request.store.results(first.run_id), request.store.results(second.run_id)
+    chosen = main_metric(first, a, second, b, request.single_metric())
+    return plot_scatter(a, b, chosen.name, names=request.pair, higher_is_better=chosen.higher_is_better)
+
+
+def _wins(request: _PlotRequest) -> Chart:
+    first, second = request.records
+    report = compare_runs(first.run_id, second.run_id, store=request.store, metrics=list(request.metrics) or None)
+    return plot_wins_losses(report, names=request.pair)
+
+
+def _split(request: _PlotRequest) -> Chart:
+    first, second = request.records
+    a, b = StoredRun(request.store, first), StoredRun(request.store, second)
+    replay = find_replay(a, b)
+    if replay is None:
+        raise BadValueError(
+            f"no replay of {first.run_id} and {second.run_id} is stored: `auepora replay {first.run_id} "
+            f"{second.run_id} PLAN` makes one, PLAN being the plan of the second"
+        )
+    splits = stored_splits(a, b, replay)
+    return plot_split([one for one in splits if not request.metrics or one.name in request.metrics])
+
+
+def _noise(request: _PlotRequest) -> Chart:
+    """The curve of the sweep that a run belongs to."""
+    (one,) = request.records
+    perturbation = one.plan.get(PERTURBATION) or {}
+    if "sweep" not in perturbation:
+        raise BadValueError(
+            f"{one.run_id} ({one.name}) is not a perturbed run; `auepora run PLAN --perturb noise=0,0.5,1` makes some"
+        )
+    levels: dict[Any, Results] = {}
+    for record in request.store.runs(tag=PERTURBED_TAG):
+        other = record.plan.get(PERTURBATION) or {}
+        if other.get("sweep") == perturbation["sweep"] and "level" in other:
+            levels.setdefault(other["level"], request.store.results(record.run_id))
+    ordered = [level for level in perturbation["levels"] if level in levels]
+    every = {result.name: result for level in ordered for result in levels[level]}
+    for metric_name in request.metrics:
+        if metric_name not in every:
+            raise UnknownMetricError(metric_name, every)
+    names = list(request.metrics) or list(every)
+    lines = {display_name(every[name]): [_point(level, levels[level], name) for level in ordered] for name in names}
+    scaled = [display_name(one) for one in every.values() if one.target is TargetCategory.LATENCY]
+    axis = "arm" if perturbation["kind"] == "arms" else f"{perturbation['kind']} rate"
+    return noise_curve(lines, axis=axis, scaled=scaled, title=f"Metrics over {axis}")
+
+
+def _point(level: Any, results: Results, name: str) -> dict[str, Any]:
+    result = next((one for one in results if one.name == name), None)
+    if result is None or not result.defined:
+        return {"level": level, "value": None}
+    ends = {} if result.interval is None else {"low": result.interval[0], "high": result.interval[1]}
+    return {"level": level, "value": result.value, **ends}
+
+
+KINDS: dict[str, PlotKind] = {
+    "scores": PlotKind("every metric with its interval, by target", _scores, max_runs=_MAX_RUNS, metrics="metrics"),
+    "distribution": PlotKind("how a metric's scores are spread over samples", _distribution, max_runs=8),
+    "latency": PlotKind("how long answers took, with quantiles", _latency, max_runs=8, metrics="what was timed"),
+    "curve": PlotKind("retrieval over the cut-off k", _curve, max_runs=4, metrics="recall, precision, ndcg, hit_rate"),
+    "rank": PlotKind("how good answers are by the rank of the first hit", _rank),
+    "slices": PlotKind("a metric in every group of every slice", _slices),
+    "causes": PlotKind("why answers were wrong; of two runs, why they got worse", _causes, max_runs=2),
+    "noise": PlotKind("metrics over noise: a run of `auepora run --perturb`", _noise, metrics="metrics"),
+    "forest": PlotKind("differences with intervals and verdicts", _forest, 2, 2, "metrics"),
+    "scatter": PlotKind("each query's score in two runs", _scatter, 2, 2),
+    "wins": PlotKind("how many queries were won and lost", _wins, 2, 2, "metrics"),
+    "split": PlotKind("a difference split into retrieval and generation", _split, 2, 2, "metrics"),
+}
+"""The kinds of ``auepora plot``."""

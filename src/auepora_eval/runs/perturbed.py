@@ -1,0 +1,600 @@
+"""Perturbed runs of a live system: a stored run at each rate, and the curve over the rates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..compare.metrics import compare_metrics
+from ..compare.types import MetricComparison
+from ..core.conventions import Conventions
+from ..core.dataset import EvaluationDataset
+from ..core.metrics_base import Metric
+from ..core.results import Results, display_name
+from ..core.slices import SliceSpec
+from ..core.types import Document, EvaluationSample, MetricResult, SystemOutputs, TargetCategory
+from ..engine.evaluate import Metrics, resolve_metrics
+from ..errors import AueporaWarning, BadValueError, UnknownRunError
+from ..features.refusals import is_unanswerable
+from ..io.corpus import Corpus
+from ..io.golden import dataset_fingerprint
+from ..perturb.documents import (
+    ARMS_KIND,
+    CorpusLike,
+    DocumentEdit,
+    Level,
+    NoisePool,
+    Perturber,
+    Sweep,
+    arm_variant,
+    label_sample,
+    require_annotations,
+    wrong_answer,
+)
+from ..perturb.edits import count_for_rate
+from ..perturb.retriever import PERTURBATION, perturbed_system, require_retriever
+from ..plan.model import plan_changes
+from ..plan.prepare import prepare, read_plan
+from ..plan.source import read_source
+from ..report.plots import Curve, CurvePoint
+from ..runtime.secrets import Secrets
+from ..store.records import RUN_PREFIX, RunRecord, RunStatus, new_run_id
+from ..store.rows import PERTURBED_TAG
+from ..store.runs import RunStore
+from ..systems.interfaces import RETRIEVER_NOT_CALLED
+from ..systems.workers import CallPolicy, Stop
+from .run import (
+    RunCallbacks,
+    RunOutcome,
+    RunRequest,
+    closing_system,
+    default_store,
+    plan_request,
+    resume_run,
+    start_run,
+    system_request,
+)
+
+# --- merge the arms of a sweep into one run, for metrics that compare the answers of arms to one question ------------
+
+ARM_METRICS = ("error_detection_rate", "misleading_rate", "mistake_reappearance_rate")
+"""Metrics of false documents that need no option; always computed."""
+
+
+def merge_arms(
+    request: RunRequest, sweep: Sweep, outcomes: Mapping[Level, RunOutcome], store: RunStore, made_of: Mapping[str, Any]
+) -> RunOutcome:
+    """Copy the outputs of all arms into one run and score it; the system is not called.
+
+    Each question of a later arm is a variant of the question in the first arm. Documents count as false if one was
+    edited. Of repeats, the first output is used.
+    """
+    samples: list[EvaluationSample] = []
+    outputs: dict[str, SystemOutputs] = {}
+    for arm in sweep.levels:
+        record = outcomes[arm].record
+        arm_samples = store.samples(record.run_id)
+        arm_outputs = {row.position: row.output for row in store.outputs(record.run_id, repeat=0)}
+        for position, sample in enumerate(arm_samples):
+            output = arm_outputs.get(position)
+            false = arm == "edited" and output is not None and _was_edited(sample, output)
+            samples.append(arm_variant(sample, of_base=arm == sweep.base, is_false=false))
+            if output is not None:
+                outputs[samples[-1].sample_id] = output
+    runs = [outcomes[arm].record.run_id for arm in sweep.levels]
+    together = replace(
+        request,
+        name=f"{request.name} [{sweep}]",
+        samples=samples,
+        metrics=_metrics(request),
+        system=None,
+        outputs=outputs,
+        repeats=1,
+        slices=[*request.slices, "labels.arm"],
+        plan={**request.plan, PERTURBATION: {**made_of, "runs": runs}},
+        config={**request.config, PERTURBATION: str(sweep)},
+        tags=(*request.tags, PERTURBED_TAG, str(sweep)),
+    )
+    return start_run(together, store)
+
+
+def _was_edited(sample: EvaluationSample, output: SystemOutputs) -> bool:
+    if output.error is not None:
+        return wrong_answer(sample) is not None  # the documents of a failed output are unknown; assume false ones
+    done = output.extra.get(PERTURBATION)
+    return isinstance(done, Mapping) and bool(done.get("edited"))
+
+
+def _metrics(request: RunRequest) -> list[Metric] | None:
+    """The metrics of the plan and ``ARM_METRICS``; ``None`` selects all that the data supports."""
+    if request.metrics is None:
+        return None
+    known = {getattr(type(one), "registered_as", one.name) for one in request.metrics}
+    more = [name for name in ARM_METRICS if name not in known]
+    return [*request.metrics, *resolve_metrics(more, request.conventions)]
+
+
+def arm_results(results: Results | None) -> Results | None:
+    """The results of metrics that need all arms."""
+    if results is None:
+        return None
+    chosen = [
+        one for one in results if any(one.name.startswith(name) for name in (*ARM_METRICS, "error_correction_rate"))
+    ]
+    return Results(chosen, sample_ids=results.sample_ids, run_id=results.run_id)
+
+
+# --- the curve of a sweep: every perturbed run compared with the base run --------------------------------------------
+
+_REJECTION = TargetCategory.NEGATIVE_REJECTION.name
+
+
+def build_curve(
+    store: RunStore,
+    sweep: Sweep,
+    outcomes: Mapping[Level, RunOutcome],
+    *,
+    seed: int,
+    notes: Sequence[str] = (),
+    together: Results | None = None,
+) -> Curve:
+    """Build the curve from the finished runs of a sweep."""
+    base = outcomes[sweep.base]
+    results = {level: _results(outcomes[level]) for level in sweep.levels}
+    refused: dict[str, str] = {}
+    elsewhere: dict[str, list[str]] = {}
+    compared: dict[Level, dict[str, MetricComparison]] = {}
+    for level in sweep.levels:
+        if level == sweep.base or not results[level] or not results[sweep.base]:
+            continue
+        # The questions are the same; only the annotations of documents differ.
+        found = compare_metrics(store, base.record, outcomes[level].record, other_dataset=True)
+        others = _unanswerable_differ(store, base.record, outcomes[level].record)
+        kept = {name: one for name, one in found.by_name.items() if not (others and one.target == _REJECTION)}
+        compared[level] = kept
+        refused.update(found.refused)
+        for name in found.by_name.keys() - kept.keys():
+            elsewhere.setdefault(name, []).append(sweep.label(level))
+    refused |= {name: f"at {', '.join(at)} declining is right for other questions" for name, at in elsewhere.items()}
+    every = {name: one for level in sweep.levels for name, one in results[level].items()}
+    return Curve(
+        sweep.kind,
+        sweep.levels,
+        sweep.base,
+        seed,
+        [outcomes[level].record.run_id for level in sweep.levels],
+        {
+            name: [_point(level, results[level].get(name), compared.get(level, {}).get(name)) for level in sweep.levels]
+            for name in every
+        },
+        frozenset(name for name, one in every.items() if one.target is TargetCategory.LATENCY),
+        refused,
+        list(notes),
+        together,
+        {name: display_name(one) for name, one in every.items()},
+    )
+
+
+def _unanswerable_differ(store: RunStore, base: RunRecord, record: RunRecord) -> bool:
+    """Whether the unanswerable questions differ, so that rejection metrics cannot be compared."""
+    if base.fingerprint == record.fingerprint:
+        return False
+    marks = [
+        {one.sample_id: is_unanswerable(one) for one in store.samples(each.run_id, texts=False)}
+        for each in (base, record)
+    ]
+    return marks[0] != marks[1]
+
+
+def _results(outcome: RunOutcome) -> dict[str, MetricResult]:
+    return {one.name: one for one in outcome.results or ()}
+
+
+def _point(level: Level, result: MetricResult | None, change: MetricComparison | None) -> CurvePoint:
+    if result is None or not result.defined:
+        return CurvePoint(level, None, n=0 if result is None else int(result.details.get("num_samples", 0)))
+    difference: dict[str, Any] = {}
+    if change is not None:
+        difference = {
+            "delta": change.delta,
+            "delta_interval": change.interval,
+            "p_value": change.p_value,
+            "p_adjusted": change.p_adjusted,
+            "verdict": None if change.delta is None else change.verdict if change.primary else "exploratory",
+        }
+    interval = None if result.interval is None else (float(result.interval[0]), float(result.interval[1]))
+    flags = tuple((result.details.get("interval") or {}).get("flags") or ())
+    return CurvePoint(
+        level, result.value, interval, int(result.details.get("num_samples", 0)), flags=flags, **difference
+    )
+
+
+# --- the run of one level of a sweep: started, resumed, or loaded if it is finished ----------------------------------
+
+
+def sweep_token(store: RunStore, request: RunRequest, sweep: Sweep, seed: int, *, resume: bool) -> str:
+    """The token shared by the runs of a sweep: a new one, or that of the latest sweep that can be resumed."""
+    if not resume:
+        return new_run_id().removeprefix(RUN_PREFIX)
+    expected = store.as_stored({"kind": sweep.kind, "levels": list(sweep.levels), "seed": seed})
+    changed: list[str] = []
+    for record in store.runs(tag=PERTURBED_TAG):
+        entry = record.plan.get(PERTURBATION) or {}
+        if not record.name.startswith(f"{request.name} [") or any(entry.get(key) != expected[key] for key in expected):
+            continue
+        now = plan_changes(_without_perturbation(record.plan), store.as_stored(_without_perturbation(request.plan)))
+        if not now:
+            return str(entry["sweep"])
+        changed = changed or [record.run_id, *now[:5]]
+    if changed:
+        raise BadValueError(
+            f"cannot resume {changed[0]}: the plan has changed since ({'; '.join(changed[1:])}); start a new sweep "
+            "without --resume, or undo the change"
+        )
+    raise UnknownRunError(
+        f"there is no run of '{request.name}' with {sweep} and seed {seed} to resume; leave out --resume to start one"
+    )
+
+
+def _without_perturbation(plan: Any) -> dict[str, Any]:
+    return {key: value for key, value in plan.items() if key != PERTURBATION}
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRunner:
+    """Runs the levels of a sweep."""
+
+    request: RunRequest
+    """The request of the unperturbed run."""
+    sweep: Sweep
+    store: RunStore
+    edit: DocumentEdit | None
+    seed: int
+    token: str
+    """Identifies the runs of this sweep."""
+    retry_failed: bool
+    stop: Stop | None
+    watcher: RunCallbacks
+
+    def plan_entry(self, level: Level | None = None, pool: NoisePool | None = None) -> dict[str, Any]:
+        """The entry on the perturbation in the plan of a run."""
+        return {
+            "kind": self.sweep.kind,
+            "levels": list(self.sweep.levels),
+            "seed": self.seed,
+            "sweep": self.token,
+            **({} if level is None else {"level": level}),
+            **({} if pool is None else {"noise_from": pool.source_name}),
+        }
+
+    def run(self, level: Level, pool: NoisePool | None) -> RunOutcome:
+        """Start or resume the run of a level."""
+        perturbation, label = self.sweep.perturbation(level, self.seed), self.sweep.label(level)
+        noise = pool if perturbation.noise else None
+        request = replace(
+            self.request,
+            name=f"{self.request.name} [{label}]",
+            samples=[label_sample(one, self.sweep, level, self.seed) for one in self.request.samples],
+            system=perturbed_system(self.request.system, Perturber(perturbation, noise, self.edit)),
+            plan={**self.request.plan, PERTURBATION: self.plan_entry(level, noise)},
+            config={**self.request.config, PERTURBATION: label},
+            tags=(*self.request.tags, PERTURBED_TAG, label),
+        )
+        earlier = self._find_earlier(request.name)
+        if earlier is None:
+            return start_run(request, self.store, stop=self.stop, watcher=self.watcher)
+        if dataset_fingerprint(request.samples) != earlier.fingerprint:
+            raise BadValueError(
+                f"cannot resume {earlier.run_id}: the dataset has changed since; start a new sweep without "
+                "--resume, or restore the old samples"
+            )
+        if earlier.status is RunStatus.FINISHED and not self.retry_failed:
+            return self._load_outcome(earlier)
+        return resume_run(
+            request, self.store, earlier, retry_failed=self.retry_failed, stop=self.stop, watcher=self.watcher
+        )
+
+    def together(self) -> RunOutcome | None:
+        """The finished run of all arms; ``None`` if there is none, or if failures are retried."""
+        earlier = self._find_earlier(f"{self.request.name} [{self.sweep}]")
+        if earlier is None or earlier.status is not RunStatus.FINISHED or self.retry_failed:
+            return None
+        return self._load_outcome(earlier)
+
+    def _load_outcome(self, record: RunRecord) -> RunOutcome:
+        return RunOutcome(record, "finished", self.store.results(record.run_id))
+
+    def _find_earlier(self, name: str) -> RunRecord | None:
+        records = self.store.runs(name=name)
+        return next((one for one in records if (one.plan.get(PERTURBATION) or {}).get("sweep") == self.token), None)
+
+    def notes(self, level: Level, record: RunRecord) -> list[str]:
+        """Notes on the outputs of a level; raises if nothing was perturbed."""
+        outputs = [row.output for row in self.store.outputs(record.run_id, texts=False) if row.output.error is None]
+        unasked = sum(RETRIEVER_NOT_CALLED in one.extra for one in outputs)
+        if outputs and unasked == len(outputs):
+            raise BadValueError(
+                f"the system answered every sample without calling its 'retriever', so nothing is "
+                f"perturbed in {record.run_id}; give its parts as a pair (retriever, generator)"
+            )
+        label = self.sweep.label(level)
+        found = [f"{label}: {unasked} of {len(outputs)} answers were given without calling the retriever"] * bool(
+            unasked
+        )
+        if few := _count(outputs, lambda done: bool(done.get("too_few"))):
+            found.append(f"{label}: for {few} of {len(outputs)} answers there was too little noise")
+        if self.sweep.perturbation(level).counterfactual:
+            false = _count(outputs, lambda done: bool(done.get("edited")))
+            true = _count(outputs, lambda done: bool(done.get("unedited")))
+            unedited = f"; in relevant documents of {true} the right answer was not found" if true else ""
+            found.append(f"{label}: {false} of {len(outputs)} answers were given false documents{unedited}")
+        return found
+
+
+def _count(outputs: list[SystemOutputs], which: Callable[[dict[str, Any]], bool]) -> int:
+    return sum(which(one.extra.get(PERTURBATION) or {}) for one in outputs)
+
+
+# --- sources of noise documents: a corpus, the documents of the samples, or what a run retrieved for other ... -------
+
+NoiseSource = str | Path | CorpusLike | Iterable[Document]
+"""Path of a JSONL corpus, an open corpus, or documents."""
+
+
+def corpus_pool(source: NoiseSource | None) -> NoisePool | None:
+    """The noise documents that the user gives; ``None`` if there are none."""
+    if source is None:
+        return None
+    if isinstance(source, (str, Path)):
+        return NoisePool.from_documents(Corpus.open(source), f"the corpus {Path(source).name}")
+    return NoisePool.from_documents(source)
+
+
+def initial_noise(request: RunRequest, sweep: Sweep, given: NoisePool | None, seed: int) -> NoisePool | None:
+    """The source of noise before the first run: ``given``, else the documents of the samples.
+
+    ``None`` if the sweep has no noise, or if there are too few documents; then ``noise_of_run`` gives noise after the
+    run at rate 0. Raises ``BadValueError`` if rate 0 is not among the levels.
+    """
+    if "noise" not in sweep.perturbs:
+        return None
+    if given is not None:
+        _require_for_all(given, request, sweep, seed)
+        return given
+    pool = NoisePool.from_samples(request.samples)
+    try:
+        _require_for_all(pool, request, sweep, seed)
+    except BadValueError as error:
+        if 0.0 in sweep.levels:
+            return None
+        why = "no sample has documents with a text" if not pool else f"those of the samples are not enough ({error})"
+        raise BadValueError(
+            f"there is no source of noise: {why}; give a corpus (--perturb-corpus, corpus=), or add rate 0, whose "
+            "retrieved documents serve as noise for other samples"
+        ) from None
+    return pool
+
+
+def noise_of_run(store: RunStore, record: RunRecord, request: RunRequest, sweep: Sweep, seed: int) -> NoisePool:
+    """Noise from the documents that a run retrieved: for each sample, those of the other samples."""
+    found = (item.doc for row in store.outputs(record.run_id) for item in row.output.retrieved)
+    pool = NoisePool.from_documents(found, f"what {record.run_id} found")
+    for row in store.outputs(record.run_id, repeat=0, texts=False):
+        ids = {item.doc.doc_id for item in row.output.retrieved}
+        needed = count_for_rate(_highest_rate(sweep), len(row.output.retrieved))
+        pool.require(request.samples[row.position], needed, seed, ids, hint="name a corpus (--perturb-corpus, corpus=)")
+    return pool
+
+
+def equal_rate_notes(sweep: Sweep, top_k: int) -> list[str]:
+    """Notes on rates that give the same number of noise documents in a list of ``top_k``."""
+    if sweep.kind != "noise":
+        return []
+    by_share: dict[int, list[str]] = {}
+    for level in sweep.levels:
+        by_share.setdefault(count_for_rate(sweep.perturbation(level).noise, top_k), []).append(sweep.label(level))
+    return [
+        f"{' and '.join(labels)} are the same in a list of {top_k} ({share} of noise); a larger top_k separates them"
+        for share, labels in by_share.items()
+        if len(labels) > 1
+    ]
+
+
+def _require_for_all(pool: NoisePool, request: RunRequest, sweep: Sweep, seed: int) -> None:
+    for sample in request.samples:
+        pool.require(sample, count_for_rate(_highest_rate(sweep), request.policy.top_k), seed)
+
+
+def _highest_rate(sweep: Sweep) -> float:
+    return max(sweep.perturbation(level).noise for level in sweep.levels)
+
+
+# --- perturbed runs of a live system: a stored run at each rate, and the curve over the rates ------------------------
+
+DEFAULT_RATES = "noise=0,0.2,0.4,0.6,0.8"
+PerturbSpec = str | Mapping[str, Sequence[Level]] | Sweep
+
+
+@dataclass(frozen=True, slots=True)
+class PerturbedRuns:
+    """The result of a sweep: a run per level, and the curve if all of them finished."""
+
+    sweep: Sweep
+    outcomes: dict[Level, RunOutcome]
+    """The outcome of the run of each level; one that ended early is the last."""
+    curve: Curve | None = None
+    together: RunOutcome | None = None
+    """The outputs of all arms as one run."""
+    store: str | None = field(repr=False, default=None)
+    """Path or address of the store, if known."""
+
+    @property
+    def last(self) -> RunOutcome:
+        """The outcome of the last run."""
+        return list(self.outcomes.values())[-1]
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run of every level finished."""
+        return self.curve is not None
+
+
+def run_perturbed(
+    path: str | Path,
+    perturb: PerturbSpec = DEFAULT_RATES,
+    *,
+    corpus: NoiseSource | None = None,
+    edit: DocumentEdit | None = None,
+    store: str | Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+    limit: int | None = None,
+    tags: Sequence[str] = (),
+    resume: bool = False,
+    retry_failed: bool = False,
+    stop: Stop | None = None,
+    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
+) -> PerturbedRuns:
+    """Run the system of a plan at each rate of ``perturb`` (``noise=0,0.2,0.4``, ``arms=none,original,edited``).
+
+    Noise is drawn from ``corpus``, else from the corpus of the plan, else from the documents of the samples, else from
+    what the run at rate 0 retrieved for other samples. The seed is that of the plan. ``resume`` resumes the latest such
+    sweep of the plan and keeps its finished runs. The gates of the plan are not checked.
+    """
+    sweep = perturb if isinstance(perturb, Sweep) else Sweep.parse(perturb)
+    plan = read_plan(path, changes={**(changes or {}), "gates": None})  # gates apply to the unperturbed system
+    if read_source(Path(path)).values.get("gates") and "gates" not in (changes or {}):
+        _warn(f"the gates of {path} are not checked on perturbed runs")
+    if plan.system is None:
+        raise BadValueError(
+            f"{path} has saved outputs and no system; give a system whose retrieved documents can be perturbed"
+        )
+
+    def variants(samples: list[EvaluationSample]) -> list[EvaluationSample]:
+        require_annotations(samples, sweep, edit)
+        return _every_variant(samples, sweep, plan.seed)
+
+    prepared = prepare(plan, limit=limit, variants=variants)
+    secrets = Secrets(plan.secrets)
+    with secrets.redact_errors(), closing_system(prepared.system, secrets):
+        for warning in prepared.warnings:
+            _warn(secrets.message(warning))
+        pool = corpus_pool(plan.dataset.corpus if corpus is None else corpus)
+        where = default_store(store, plan.store)
+        with RunStore.open(where, secrets=plan.secrets) as opened:
+            return _run_sweep(
+                plan_request(prepared, tags, store=where), sweep, opened, pool, edit, plan.seed,
+                resume=resume, retry_failed=retry_failed, stop=stop, watcher=watcher, where=where,
+            )  # fmt: skip
+
+
+def noise_curve(
+    system: object,
+    dataset: EvaluationDataset | Sequence[EvaluationSample],
+    metrics: Metrics = (),
+    *,
+    perturb: PerturbSpec = DEFAULT_RATES,
+    corpus: NoiseSource | None = None,
+    edit: DocumentEdit | None = None,
+    seed: int = 0,
+    store: str | Path | RunStore | None = None,
+    name: str | None = None,
+    top_k: int = 10,
+    concurrency: int = 1,
+    timeout: float | None = None,
+    retries: int = 0,
+    max_failures: int | None = None,
+    keep_going: bool = False,
+    repeats: int = 1,
+    conventions: str | Conventions = "auepora",
+    slices: Iterable[SliceSpec] | SliceSpec = (),
+    config: Mapping[str, Any] | None = None,
+    tags: Sequence[str] = (),
+    resume: bool = False,
+    retry_failed: bool = False,
+    stop: Stop | None = None,
+    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
+) -> PerturbedRuns:
+    """Run a live system at each rate of ``perturb``: ``run_perturbed`` without a plan file.
+
+    The retriever of the system must be accessible. Storing and scoring are as in ``run_system``.
+    """
+    sweep = perturb if isinstance(perturb, Sweep) else Sweep.parse(perturb)
+    request = system_request(
+        system,
+        dataset,
+        metrics,
+        name=name,
+        policy=CallPolicy(top_k, concurrency, timeout, retries, max_failures=max_failures, keep_going=keep_going),
+        repeats=repeats,
+        conventions=conventions,
+        slices=slices,
+        config=config,
+        tags=tags,
+    )
+    require_annotations(request.samples, sweep, edit)
+    pool = corpus_pool(corpus)
+    options: dict[str, Any] = {"resume": resume, "retry_failed": retry_failed, "stop": stop, "watcher": watcher}
+    if isinstance(store, RunStore):
+        return _run_sweep(request, sweep, store, pool, edit, seed, where=None, **options)
+    where = default_store(store)
+    with RunStore.open(where) as opened:
+        return _run_sweep(request, sweep, opened, pool, edit, seed, where=where, **options)
+
+
+def _run_sweep(
+    request: RunRequest,
+    sweep: Sweep,
+    store: RunStore,
+    corpus: NoisePool | None,
+    edit: DocumentEdit | None,
+    seed: int,
+    *,
+    resume: bool,
+    retry_failed: bool,
+    stop: Stop | None,
+    watcher: RunCallbacks,
+    where: str | None,
+) -> PerturbedRuns:
+    require_retriever(request.system)
+    if "duplicate" in sweep.perturbs and request.conventions.duplicates == "error":
+        raise BadValueError(
+            f"{sweep}: duplicate documents are an error in the conventions '{request.conventions.name}'"
+        )
+    pool = initial_noise(request, sweep, corpus, seed)
+    token = sweep_token(store, request, sweep, seed, resume=resume)
+    levels = LevelRunner(request, sweep, store, edit, seed, token, retry_failed, stop, watcher)
+    outcomes: dict[Level, RunOutcome] = {}
+    notes = equal_rate_notes(sweep, request.policy.top_k)
+    # The base first: without another source, noise is drawn from what it retrieved.
+    for level in sorted(sweep.levels, key=lambda one: one != sweep.base):
+        if pool is None and sweep.perturbation(level).noise:
+            pool = noise_of_run(store, outcomes[sweep.base].record, request, sweep, seed)
+        outcomes[level] = levels.run(level, pool)
+        if outcomes[level].results is None:
+            return PerturbedRuns(sweep, outcomes, store=where)
+        notes += levels.notes(level, outcomes[level].record)
+    together = None
+    if sweep.kind == ARMS_KIND and "edited" in sweep.levels and len(sweep.levels) > 1:
+        together = levels.together() or merge_arms(request, sweep, outcomes, store, levels.plan_entry())
+    arms = arm_results(None if together is None else together.results)
+    curve = build_curve(store, sweep, outcomes, seed=seed, notes=notes, together=arms)
+    return PerturbedRuns(sweep, outcomes, curve, together, where)
+
+
+def _every_variant(samples: Sequence[EvaluationSample], sweep: Sweep, seed: int) -> list[EvaluationSample]:
+    """The samples of all levels as they will be scored, to check which metrics apply."""
+    found = [label_sample(sample, sweep, level, seed) for level in sweep.levels for sample in samples]
+    if sweep.kind != ARMS_KIND:
+        return found
+    return [
+        arm_variant(one, of_base=one.labels["arm"] == sweep.base, is_false=one.labels["arm"] == "edited")
+        for one in found
+    ]
+
+
+def _warn(message: str) -> None:
+    import warnings
+
+    warnings.warn(message, AueporaWarning, stacklevel=3)

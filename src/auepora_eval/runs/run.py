@@ -1,0 +1,654 @@
+"""Runs: call the system, store outputs as they arrive, score them; ``run_plan`` and ``run_system``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Literal
+
+from ..core.batch import check_samples
+from ..core.conventions import Conventions
+from ..core.dataset import EvaluationDataset
+from ..core.metrics_base import Metric
+from ..core.plan import EvaluationPlan
+from ..core.rag_interface import SimpleRAGSystem
+from ..core.registry import Spec, spec_of
+from ..core.results import Results, to_json_value
+from ..core.slices import SliceSpec, parse_slices, require_slice_values
+from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
+from ..engine.evaluate import Metrics, resolve_metrics
+from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError, StoreError, UnknownRunError
+from ..gates.check import check_run, get_baseline, tag_gate_outcome
+from ..gates.report import GateReport
+from ..io.codec import LineError
+from ..io.golden import dataset_fingerprint
+from ..io.jsonl import OutputsFile
+from ..judge.critic import JudgePolicy
+from ..plan.gates import needs_baseline
+from ..plan.model import Plan, plan_changes
+from ..plan.prepare import PreparedPlan, prepare, read_plan
+from ..runtime.files import plain_stem
+from ..runtime.secrets import Secrets, redact_by_name
+from ..store.records import RunRecord, RunStatus, StoredOutput, is_alive
+from ..store.runs import RunStore
+from ..systems.calls import CallSummary, call_system
+from ..systems.interfaces import adapt, as_system
+from ..systems.runner import require_distinct_ids, require_ready
+from ..systems.workers import CallPolicy, Stop, Task, TaskOutput
+from .judging import JudgeProgress, ignore_progress
+from .scoring import ScoringOptions, score_run
+
+CHUNK = 1000
+"""Number of saved outputs per write to the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """Everything a run needs, checked and built."""
+
+    name: str
+    dataset_name: str
+    samples: Sequence[EvaluationSample]
+    metrics: Sequence[Metric] | None
+    """``None`` selects all that the data supports."""
+    conventions: Conventions
+    system: object | None = None
+    """The system to call; ``None`` if ``outputs`` are given."""
+    outputs: Mapping[str, SystemOutputs] | None = None
+    policy: CallPolicy = field(default_factory=CallPolicy)
+    repeats: int = 1
+    slices: Sequence[SliceSpec] = ()
+    options: ScoringOptions = field(default_factory=ScoringOptions)
+    judging: JudgePolicy = field(default_factory=JudgePolicy)
+    """The policy for judge calls."""
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    """Secrets that must not appear in stored judgements."""
+    corpus: Path | None = None
+    """The corpus of the dataset, with the ids that answers may cite."""
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    """The resolved plan that is stored."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Configuration of the system: versions of chunker, embedding, model, prompt."""
+    commit: str | None = None
+    tags: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunCallbacks:
+    """Callbacks of a run: at its start, after stored outputs, while scoring and judging."""
+
+    started: Callable[[RunRecord, int], None] = lambda _record, _to_do: None
+    """Called with the run and the number of calls to make."""
+    answered: Callable[[Sequence[TaskOutput]], None] = lambda _answers: None
+    scoring: Callable[[int], Callable[[int], None]] = lambda _total: lambda _more: None
+    """Called with the number of outputs; returns a function to call with the number of newly scored outputs."""
+    judging: Callable[[], JudgeProgress] = ignore_progress
+    """Called before the first judge call; returns a function to call after each judgement."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """The outcome of a run."""
+
+    record: RunRecord
+    ended: Literal["finished", "stopped", "failed"]
+    results: Results | None = field(repr=False, default=None)
+    """``None`` if the run was not scored."""
+    asked: int = 0
+    """Number of outputs stored by this call."""
+    failed: int = 0
+    """Number of failures among them."""
+    message: str = ""
+    unreachable: bool = False
+    """Whether it stopped because the system could not be reached; ``retry_failed`` retries those samples."""
+    gates: GateReport | None = None
+    """The outcome of the gates; ``None`` if the plan has none, or if the run was not scored."""
+    report: Path | None = None
+    """Path of the report, if the plan names one."""
+    store: str | None = field(repr=False, default=None)
+    """Path or address of the store, if known. Not in the repr, because it may contain a password."""
+
+
+def start_run(
+    request: RunRequest,
+    store: RunStore,
+    *,
+    stop: Stop | None = None,
+    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008
+) -> RunOutcome:
+    """Start a new run: call the system, store, score."""
+    if request.name.partition("~")[0] == "latest":
+        raise BadValueError(f"a run cannot be called '{request.name}': that name refers to the latest run")
+    record = store.create_run(
+        request.name,
+        request.samples,
+        dataset_name=request.dataset_name,
+        plan=dict(request.plan),
+        config=dict(request.config),
+        repeats=request.repeats,
+        commit=request.commit,
+        tags=tuple(request.tags),
+    )
+    return _execute(request, store, record, set(), stop, watcher)
+
+
+def resume_run(
+    request: RunRequest,
+    store: RunStore,
+    record: RunRecord,
+    *,
+    retry_failed: bool = False,
+    stop: Stop | None = None,
+    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008
+) -> RunOutcome:
+    """Resume a run: call the system for missing outputs and, with ``retry_failed``, for failed ones."""
+    if is_alive(record.process) and record.status is RunStatus.RUNNING:
+        raise BadValueError(f"{record.run_id} is still being made by process {record.process}; wait for it, or stop it")
+    store.reopen(record.run_id, expected_process=record.process)
+    done = store.done(record.run_id)
+    if retry_failed:
+        done -= store.failed(record.run_id)
+    return _execute(request, store, store.find(record.run_id), done, stop, watcher)
+
+
+def _execute(
+    request: RunRequest,
+    store: RunStore,
+    record: RunRecord,
+    done: set[tuple[int, int]],
+    stop: Stop | None,
+    watcher: RunCallbacks,
+) -> RunOutcome:
+    counter = _OutputCounter(watcher)
+    try:
+        summary = _collect_outputs(request, store, record, done, stop, counter)
+        if summary.ended != "done":
+            return _finish_early(store, record, summary, counter)
+        advance = watcher.scoring(len(request.samples) * request.repeats)
+        results = score_run(
+            store,
+            record,
+            request.metrics,
+            conventions=request.conventions,
+            slices=request.slices,
+            options=request.options,
+            judging=request.judging,
+            progress=advance,
+            judge_progress=watcher.judging,
+            secrets=request.secrets,
+            corpus=request.corpus,
+        )
+        store.finish(record.run_id)
+    except KeyboardInterrupt:
+        _mark(store, record, RunStatus.STOPPED, "interrupted")
+        raise
+    except StoreError as error:
+        # Stored outputs are kept; the run can be resumed when the store works again.
+        _mark(store, record, RunStatus.FAILED, str(error))
+        return RunOutcome(record, "failed", None, counter.stored, counter.failed, str(error))
+    except Exception as error:
+        _mark(store, record, RunStatus.FAILED, f"{type(error).__name__}: {error}")
+        raise
+    return RunOutcome(store.find(record.run_id), "finished", results, counter.stored, counter.failed)
+
+
+class _OutputCounter:
+    """Counts stored outputs and passes them to the callbacks."""
+
+    def __init__(self, watcher: RunCallbacks) -> None:
+        self.callbacks, self.stored, self.failed = watcher, 0, 0
+
+    def add(self, rows: Sequence[StoredOutput], answers: Sequence[TaskOutput]) -> None:
+        """Count rows stored for these answers; an answer that could not be encoded is stored as a failure."""
+        self.stored += len(rows)
+        self.failed += sum(row.output.error is not None for row in rows)
+        self.callbacks.answered([TaskOutput(one.task, row.output) for one, row in zip(answers, rows, strict=True)])
+
+
+def _mark(store: RunStore, record: RunRecord, status: RunStatus, message: str) -> None:
+    """Store why the run ended, if the store still works; the caller raises the original error."""
+    with suppress(Exception):  # most likely the same error again
+        store.finish(record.run_id, status, message=message)
+
+
+def _finish_early(store: RunStore, record: RunRecord, summary: CallSummary, counter: _OutputCounter) -> RunOutcome:
+    stopped = summary.ended == "stopped"
+    status = RunStatus.STOPPED if stopped else RunStatus.FAILED
+    store.finish(record.run_id, status, message=summary.message or summary.ended)
+    record = store.find(record.run_id)
+    # The stored message, without secrets that the system may have returned.
+    message = record.message or ""
+    ended: Literal["stopped", "failed"] = "stopped" if stopped else "failed"
+    unreachable = summary.ended == "connection_errors"
+    return RunOutcome(record, ended, None, counter.stored, counter.failed, message, unreachable=unreachable)
+
+
+def _collect_outputs(
+    request: RunRequest,
+    store: RunStore,
+    record: RunRecord,
+    done: set[tuple[int, int]],
+    stop: Stop | None,
+    counter: _OutputCounter,
+) -> CallSummary:
+    """Call the system and store its outputs, or copy saved outputs; may end early."""
+    if request.outputs is not None:
+        return _copy_saved(request.outputs, request.samples, store, record, counter)
+    to_do = len(request.samples) * request.repeats - len(done)
+    counter.callbacks.started(record, to_do)
+
+    def deliver(answers: list[TaskOutput]) -> None:
+        rows = _append(store, record.run_id, [_row(answer.task, answer.output) for answer in answers])
+        counter.add(rows, answers)
+
+    assert request.system is not None
+    return call_system(request.system, _tasks(request, done), request.policy, deliver, stop=stop, total=to_do)
+
+
+def _tasks(request: RunRequest, done: set[tuple[int, int]]) -> Iterator[Task]:
+    for repeat in range(request.repeats):
+        for position, sample in enumerate(request.samples):
+            if (position, repeat) not in done:
+                yield Task(position, sample, repeat)
+
+
+def _copy_saved(
+    outputs: Mapping[str, SystemOutputs],
+    samples: Sequence[EvaluationSample],
+    store: RunStore,
+    record: RunRecord,
+    counter: _OutputCounter,
+) -> CallSummary:
+    """Store saved outputs like outputs of a system."""
+    rows = [
+        StoredOutput(position, 0, sample.sample_id, outputs[sample.sample_id])
+        for position, sample in enumerate(samples)
+        if sample.sample_id in outputs
+    ]
+    counter.callbacks.started(record, len(rows))
+    for start in range(0, len(rows), CHUNK):
+        chunk = rows[start : start + CHUNK]
+        answers = [TaskOutput(Task(row.position, samples[row.position]), row.output) for row in chunk]
+        counter.add(_append(store, record.run_id, chunk), answers)
+    return CallSummary(counter.stored, counter.failed, "done")
+
+
+def _row(task: Task, output: SystemOutputs) -> StoredOutput:
+    return StoredOutput(task.position, task.repeat, task.sample.sample_id, output)
+
+
+def _append(store: RunStore, run_id: str, rows: list[StoredOutput]) -> list[StoredOutput]:
+    """Store the rows; a row that cannot be encoded is stored as a failure, without affecting the others."""
+    try:
+        store.append(run_id, rows, replace=True)
+    except LineError as error:
+        if len(rows) > 1:
+            return [one for row in rows for one in _append(store, run_id, [row])]
+        rows = [_unwritable(rows[0], error)]
+        store.append(run_id, rows, replace=True)
+    return rows
+
+
+def _unwritable(row: StoredOutput, error: LineError) -> StoredOutput:
+    problem = str(error).encode(errors="backslashreplace").decode()
+    return replace(row, output=SystemOutputs([], error=f"bad_output: {problem}", repeat=row.repeat))
+
+
+# --- the git commit of the user's repository, stored with a run ------------------------------------------------------
+
+TIMEOUT_S = 5.0
+"""Timeout of a git command."""
+
+
+def git_commit(folder: Path) -> str | None:
+    """The commit of a folder, with ``+changes`` if files differ from it; ``None`` outside a repository."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    if not commit:
+        return None
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return f"{commit}+changes" if changed else commit
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(  # noqa: S603 -- the arguments are ours
+            ["git", "-C", str(folder), *arguments],  # noqa: S607 -- the user's own git
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
+
+
+# --- run plan files and live systems: ``run_plan`` and ``run_system`` ------------------------------------------------
+
+DEFAULT_STORE = "runs.sqlite"
+
+
+def default_store(given: str | Path | None = None, planned: str | None = None) -> str:
+    """The store to use: ``given``, else that of the plan, else ``$AUEPORA_STORE``, else ``runs.sqlite``.
+
+    ``${NAME}`` in an address is replaced by an environment variable, as in plans.
+    """
+    if given is None and planned is not None:
+        return planned
+    chosen = str(given or os.environ.get("AUEPORA_STORE") or DEFAULT_STORE)
+    return os.path.expandvars(chosen) if "://" in chosen else chosen
+
+
+def run_plan(
+    path: str | Path,
+    *,
+    store: str | Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+    limit: int | None = None,
+    tags: Sequence[str] = (),
+    resume: bool = False,
+    run: str | None = None,
+    retry_failed: bool = False,
+    against: str | None = None,
+    stop: Stop | None = None,
+    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
+) -> RunOutcome:
+    """Run the plan in a file, or resume a run of it.
+
+    ``changes`` replace keys of the plan (``{"run.concurrency": 4}``), ``limit`` takes only the first samples.
+    ``resume`` resumes the latest unfinished run of the plan, or the one named by ``run``; with ``retry_failed`` failed
+    samples are called again. A plan or dataset that has changed since is refused. The gates of the plan are checked at
+    the end; ``against`` names their baseline, by default the latest earlier run with the same name and samples.
+    """
+    plan = read_plan(path, changes=changes)
+    if against is not None and not any(map(needs_baseline, plan.gates)):
+        raise BadValueError(f"no gate of {path} compares runs, so there is nothing to do with the run '{against}'")
+    prepared = prepare(plan, limit=limit)
+    secrets = Secrets(plan.secrets)
+    with secrets.redact_errors(), closing_system(prepared.system, secrets):
+        for warning in prepared.warnings:
+            _warn(secrets.message(warning))
+        where = default_store(store, plan.store)
+        with RunStore.open(where, secrets=plan.secrets) as opened:
+            baseline = None if against is None else get_baseline(opened, against)  # checked before the run starts
+            request = plan_request(prepared, tags, store=where)
+            if resume:
+                record = _find_resumable(opened, request, run, retry_failed=retry_failed)
+                outcome = resume_run(request, opened, record, retry_failed=retry_failed, stop=stop, watcher=watcher)
+            else:
+                outcome = start_run(request, opened, stop=stop, watcher=watcher)
+            outcome = _with_gates(outcome, plan, opened, baseline)
+            return replace(_with_report(outcome, plan, opened), store=where)
+
+
+def run_system(
+    system: object,
+    dataset: EvaluationDataset | Sequence[EvaluationSample],
+    metrics: Metrics = (),
+    *,
+    store: str | Path | RunStore | None = None,
+    name: str | None = None,
+    top_k: int = 10,
+    concurrency: int = 1,
+    timeout: float | None = None,
+    retries: int = 0,
+    max_failures: int | None = None,
+    keep_going: bool = False,
+    repeats: int = 1,
+    conventions: str | Conventions = "auepora",
+    slices: Iterable[SliceSpec] | SliceSpec = (),
+    judging: JudgePolicy | None = None,
+    config: Mapping[str, Any] | None = None,
+    tags: Sequence[str] = (),
+    stop: Stop | None = None,
+    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
+) -> RunOutcome:
+    """Run a live system on a dataset, store its outputs and score them: ``auepora run`` without a plan file.
+
+    By default there is one call at a time and no timeout. After 20 connection errors in a row the run stops, unless
+    ``keep_going`` is set. Without ``metrics``, all that the data supports are computed. ``judging`` is the policy for
+    judge calls. ``config`` describes the system, in addition to its own attribute ``config``.
+    """
+    request = system_request(
+        system,
+        dataset,
+        metrics,
+        name=name,
+        policy=CallPolicy(top_k, concurrency, timeout, retries, max_failures=max_failures, keep_going=keep_going),
+        repeats=repeats,
+        conventions=conventions,
+        slices=slices,
+        judging=judging,
+        config=config,
+        tags=tags,
+    )
+    if isinstance(store, RunStore):
+        return start_run(request, store, stop=stop, watcher=watcher)
+    where = default_store(store)
+    with RunStore.open(where) as opened:
+        return replace(start_run(request, opened, stop=stop, watcher=watcher), store=where)
+
+
+def system_request(
+    system: object,
+    dataset: EvaluationDataset | Sequence[EvaluationSample],
+    metrics: Metrics = (),
+    *,
+    name: str | None = None,
+    policy: CallPolicy,
+    repeats: int = 1,
+    conventions: str | Conventions = "auepora",
+    slices: Iterable[SliceSpec] | SliceSpec = (),
+    judging: JudgePolicy | None = None,
+    config: Mapping[str, Any] | None = None,
+    tags: Sequence[str] = (),
+) -> RunRequest:
+    """Check the arguments and build the request of a run of a live system; nothing is called yet."""
+    samples = list(dataset)
+    if not samples:
+        raise BadValueError("there are no samples")
+    check_samples(samples)
+    require_distinct_ids(samples)
+    rules = Conventions.of(conventions)
+    chosen = resolve_metrics(metrics, rules) or None
+    groups = parse_slices(slices)
+    EvaluationPlan(chosen or []).validate_dataset(samples)
+    require_slice_values(groups, samples)
+    require_ready(chosen or [])
+    run_name = name or type(system).__name__
+    system = adapt(system)  # before it is described, so that the stored plan names the framework
+    as_system(system)
+    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+        raise BadValueError(f"repeats must be an integer >= 1, not {repeats!r}")
+    dataset_name = dataset.name if isinstance(dataset, EvaluationDataset) else "dataset"
+    plan = {
+        "version": 1,
+        "name": run_name,
+        "dataset": {"name": dataset_name},
+        "system": describe_system(system),
+        "conventions": _conventions_dict(rules),
+        "metrics": None if chosen is None else metric_specs(chosen),
+        "slices": [one.name for one in groups if one.name.startswith(("labels.", "metadata."))] or None,
+        "run": {**policy.stored(), "repeats": repeats},
+    }
+    return RunRequest(
+        name=run_name,
+        dataset_name=dataset_name,
+        samples=samples,
+        metrics=chosen,
+        conventions=rules,
+        system=system,
+        policy=policy,
+        repeats=repeats,
+        slices=groups,
+        judging=judging or JudgePolicy(),
+        plan=plan,
+        config=_config({}, system, config or {}),
+        commit=git_commit(Path.cwd()),
+        tags=tags,
+    )
+
+
+def plan_request(prepared: PreparedPlan, tags: Sequence[str] = (), *, store: str | None = None) -> RunRequest:
+    """The request of a run of a plan. ``store`` is its store; the cache of judgements lies in the same folder."""
+    plan = prepared.plan
+    scoring = plan.scoring
+    return RunRequest(
+        name=plan.name,
+        dataset_name=plain_stem(plan.dataset.path),
+        samples=prepared.samples,
+        metrics=prepared.metrics,
+        conventions=prepared.conventions,
+        system=prepared.system,
+        outputs=None if prepared.outputs is None else _mark_unknown_rankings(prepared.outputs),
+        policy=plan.policy,
+        repeats=plan.repeats if prepared.outputs is None else 1,
+        slices=prepared.slices,
+        options=ScoringOptions(scoring.executor, scoring.workers, scoring.batch_size, scoring.address),
+        judging=plan.judge.policy_for(store, plan.folder),
+        secrets=plan.secrets,
+        corpus=plan.dataset.corpus,
+        # The stored plan has the conventions that 'auto' resolved to, for rescoring.
+        plan={**plan.resolved, "conventions": _conventions_dict(prepared.conventions)},
+        config=_config(plan.config, prepared.system, {}),
+        commit=git_commit(plan.folder),
+        tags=tags,
+    )
+
+
+def _mark_unknown_rankings(saved: OutputsFile) -> Mapping[str, SystemOutputs]:
+    """Saved outputs; if none has ``retrieved``, the rankings are marked as unknown instead of empty."""
+    if not saved.answers_only:
+        return saved.outputs
+    return {name: replace(output, retrieved=UnknownRanking()) for name, output in saved.outputs.items()}
+
+
+def _with_gates(outcome: RunOutcome, plan: Plan, store: RunStore, baseline: RunRecord | None) -> RunOutcome:
+    """Check the gates of the plan if the run was scored, and tag the run with their outcome."""
+    if not plan.gates or outcome.results is None:
+        return outcome
+    report = check_run(store, outcome.record, outcome.results, plan.gates, baseline=baseline)
+    return replace(outcome, gates=report, record=tag_gate_outcome(store, outcome.record.run_id, report))
+
+
+def _with_report(outcome: RunOutcome, plan: Plan, store: RunStore) -> RunOutcome:
+    """Write the report of the plan; failing to write it is only a warning."""
+    if plan.report is None or outcome.results is None:
+        return outcome
+    from ..report.pages import write_report
+
+    try:
+        return replace(outcome, report=write_report(outcome.record, plan.report, store=store))
+    except DataFileError as error:
+        _warn(f"the report was not written: {error}")
+        return outcome
+
+
+def _find_resumable(store: RunStore, request: RunRequest, run: str | None, *, retry_failed: bool) -> RunRecord:
+    """Find the run to resume; raises if its plan or dataset has changed."""
+    if run is not None:
+        record = store.find(run)
+    else:
+        records = store.runs(name=request.name)
+        unfinished = [one for one in records if one.status is not RunStatus.FINISHED]
+        if not records:
+            raise UnknownRunError(f"there is no run called '{request.name}' to resume; leave out --resume to start one")
+        if not unfinished and not retry_failed:
+            raise UnknownRunError(
+                f"every run called '{request.name}' is finished, the latest being {records[0].run_id}; "
+                "--retry-failed retries its failures"
+            )
+        record = (unfinished or records)[0]
+    changed = plan_changes(record.plan, store.as_stored(dict(request.plan)))  # secrets are masked in stored plans
+    if changed:
+        raise BadValueError(
+            f"cannot resume {record.run_id}: the plan has changed since ({'; '.join(changed[:5])}); "
+            "start a new run without --resume, or undo the change"
+        )
+    if dataset_fingerprint(request.samples) != record.fingerprint:
+        raise BadValueError(
+            f"cannot resume {record.run_id}: the dataset has changed since ({_first_change(store, record, request)}); "
+            "start a new run without --resume, or restore the old samples"
+        )
+    return record
+
+
+def _first_change(store: RunStore, record: RunRecord, request: RunRequest) -> str:
+    """The first difference between the stored samples and those of the request."""
+    before = store.samples(record.run_id)
+    if len(before) != len(request.samples):
+        return f"it had {len(before)} samples, now {len(request.samples)}"
+    for old, new in zip(before, request.samples, strict=True):
+        if dataset_fingerprint([old]) != dataset_fingerprint([new]):
+            return f"sample '{new.sample_id}' has changed"
+    return "a sample has changed"
+
+
+def _conventions_dict(rules: Conventions) -> dict[str, Any]:
+    return {"name": rules.name, **to_json_value(rules.changes())}
+
+
+def metric_specs(metrics: Sequence[Metric]) -> list[Spec] | None:
+    """Specs from which the metrics can be built again; ``None`` if one of them is not registered."""
+    try:
+        return [to_json_value(spec_of(one)) for one in metrics]
+    except MetricDefinitionError:
+        return None
+
+
+def describe_system(system: object) -> dict[str, Any]:
+    """A live system as an entry of a stored plan: its class and ``config``; for a pair, those of each part."""
+    parts = _parts(system)
+    if len(parts) == 2:
+        retriever, generator = parts
+        return {
+            "retriever": describe_system(retriever),
+            "generator": None if generator is None else describe_system(generator),
+        }
+    kind = system if isinstance(system, FunctionType) else type(system)
+    config = _config({}, system, {})
+    return {"object": f"{kind.__module__}.{kind.__qualname__}", **({"config": config} if config else {})}
+
+
+def _parts(system: object) -> Sequence[object]:
+    """Retriever and generator if they are separate, else the system itself."""
+    if type(system) is SimpleRAGSystem:
+        return system.retriever, system.generator
+    return system if isinstance(system, (tuple, list)) and len(system) == 2 else (system,)
+
+
+def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of the system, from its attribute ``config``, the plan and the caller; without secrets."""
+    merged: dict[Any, Any] = {}
+    for part in _parts(system):
+        own = getattr(part, "config", None)
+        own = own() if callable(own) else own
+        merged |= own if isinstance(own, Mapping) else {}
+    merged |= {**planned, **given}
+    config: dict[str, Any] = to_json_value(redact_by_name(merged))
+    return config
+
+
+@contextmanager
+def closing_system(system: object, secrets: Secrets) -> Iterator[None]:
+    """Close the system afterwards if it has ``close``; an error in it is only a warning."""
+    try:
+        yield
+    finally:
+        closing = [getattr(part, "close", None) for part in _parts(system)]
+        for close in filter(callable, closing):
+            try:
+                close()
+            except Exception as error:
+                _warn(secrets.message(f"the system raised {type(error).__name__} when it was closed: {error}"))
+
+
+def _warn(message: str) -> None:
+    import warnings
+
+    warnings.warn(message, AueporaWarning, stacklevel=3)

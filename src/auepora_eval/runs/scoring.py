@@ -1,0 +1,479 @@
+"""Score the stored outputs of a run and store the results, with the judged coverage of retrieval metrics."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ..compare.golden import corpus_ids, store_missing_aggregate
+from ..core.batch import Batch
+from ..core.conventions import Conventions
+from ..core.metrics_base import BatchMetric, Metric
+from ..core.plan import EvaluationPlan, with_corpus_ids
+from ..core.registry import Spec, use_resources
+from ..core.results import Results
+from ..core.scores import Scores
+from ..core.slices import SliceSpec, parse_slices, require_slice_values
+from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
+from ..engine.data_checks import mass_failure
+from ..engine.evaluate import BATCH_SIZE, Progress, evaluate, evaluate_stream, resolve_metrics
+from ..engine.executors import ExecutorName, make_executor
+from ..engine.repeats import evaluate_repeats
+from ..engine.suggest import AvailableFields, metrics_needing_retrieved
+from ..errors import AueporaWarning, BadValueError
+from ..features.hits import gold_positions
+from ..features.rankings import judged_rankings
+from ..io.grades import GOLD_BY, gold_signature, with_gold
+from ..judge.critic import JudgePolicy
+from ..judge.metric import judged_parts
+from ..judge.prompting import prompt_folder
+from ..plan.resources import PlannedJudges, used_resources
+from ..plan.sections import resolve_path
+from ..store.records import plan_conventions, run_info
+from .judging import JudgeProgress, RunJudgeSession, ignore_progress, judged_signatures, judges_of_run, record_usage
+
+if TYPE_CHECKING:
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
+
+# --- judged coverage: the proportion of retrieved documents that are judged, reported with every retrieval metric ----
+
+_PROVENANCES = ("model", "corrected", "human")
+_TARGETS = (TargetCategory.RETRIEVAL_RELEVANCE, TargetCategory.RETRIEVAL_ACCURACY)
+
+
+def has_gold_provenance(samples: Iterable[EvaluationSample]) -> bool:
+    """Whether any sample records the provenance of its grades."""
+    return any(GOLD_BY in sample.metadata for sample in samples)
+
+
+@dataclass(frozen=True)
+class JudgedAtDepth(BatchMetric):
+    """Judged@k per query, with the number of results and of unjudged ones."""
+
+    depth: int | None = None
+    name: str = "judged"
+
+    target = TargetCategory.RETRIEVAL_RELEVANCE
+    counts_system_failures: ClassVar[bool] = False  # a failed sample has no results to judge
+    stat_names: ClassVar[tuple[str, ...]] = ("num_results", "num_unjudged")
+
+    def score(self, batch: Batch) -> Scores:
+        """Proportion of judged results; queries without gold or without results are skipped."""
+        hits = gold_positions(batch, judged_rankings)
+        level = np.ones_like(hits.row) if hits.level is None else hits.level
+        keep, positions = level >= 0, hits.returned
+        if self.depth is not None:
+            keep, positions = keep & (hits.rank < self.depth), np.minimum(positions, self.depth)
+        judged = np.bincount(hits.row[keep], minlength=len(batch))
+        stats = np.column_stack([positions, positions - judged])
+        return Scores.of(
+            judged / np.maximum(positions, 1),
+            skip={"no_gold": ~hits.annotated, "nothing_returned": positions == 0},
+            stats=stats * 1.0,
+        )
+
+
+@dataclass(frozen=True)
+class GoldProvenance(BatchMetric):
+    """Number of grades by provenance, over all samples, whatever their outcome."""
+
+    name: str = "gold"
+
+    target = TargetCategory.RETRIEVAL_RELEVANCE
+    handles_failures: ClassVar[bool] = True
+    stat_names: ClassVar[tuple[str, ...]] = tuple(f"num_{by}" for by in _PROVENANCES)
+
+    def score(self, batch: Batch) -> Scores:
+        """Scores of 0 with the counts as statistics."""
+        counts = np.array([_counts(sample) for sample in batch.samples], dtype=np.float64)
+        return Scores.of(np.zeros(len(batch)), stats=counts.reshape(-1, len(_PROVENANCES)))
+
+
+def _counts(sample: EvaluationSample) -> list[int]:
+    counts = sample.metadata.get(GOLD_BY)
+    return [int(counts.get(by, 0)) for by in _PROVENANCES] if isinstance(counts, Mapping) else [0, 0, 0]
+
+
+class JudgedCoverage:
+    """Computes Judged@k at the depth of each retrieval metric in the same pass, and adds it to their results."""
+
+    def __init__(self, metrics: Sequence[Metric], gold: Mapping[str, int] | None = None) -> None:
+        """``gold`` is the number of grades by provenance, if the samples do not record it."""
+        self._gold = gold
+        self._depths = {one.name: _depth(one) for one in metrics if _is_retrieval(one)}
+        used_names = {one.name for one in metrics}
+        self._judged_metrics = {
+            depth: JudgedAtDepth(depth, _unique_name(f"judged within {depth}", used_names)) for depth in self.depths
+        }
+        self._provenance = (
+            GoldProvenance(_unique_name("whose gold", used_names)) if gold is None and self._depths else None
+        )
+
+    @property
+    def depths(self) -> list[int | None]:
+        """The distinct depths of the metrics; ``None`` is the whole ranking."""
+        return list(dict.fromkeys(self._depths.values()))
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """The additional metrics to compute."""
+        return [*self._judged_metrics.values(), *([] if self._provenance is None else [self._provenance])]
+
+    def annotate(self, results: Results) -> Results:
+        """The results without the additional metrics, with judged coverage in the details of each retrieval metric."""
+        depth_by_name = {share.name: depth for depth, share in self._judged_metrics.items()}
+        own_names = {one.name for one in self.metrics}
+        by_depth = {depth_by_name[one.name]: one for one in results if one.name in depth_by_name}
+        provenance = None if self._provenance is None else results.by_name[self._provenance.name]
+        metric_results = [one for one in results if one.name not in own_names]
+        for one in metric_results:
+            if one.name in self._depths:
+                depth = self._depths[one.name]
+                self._annotate_result(one, by_depth[depth], provenance, depth)
+        annotated = Results(metric_results, sample_ids=results.sample_ids, run_id=results.run_id)
+        annotated.failure, annotated.warnings = results.failure, results.warnings
+        return annotated
+
+    def _annotate_result(
+        self, result: MetricResult, share: MetricResult, provenance: MetricResult | None, depth: int | None
+    ) -> None:
+        share_details = share.details
+        results, unjudged = share_details.get("num_results") or 0, share_details.get("num_unjudged") or 0
+        gold = self._gold or {}
+        if provenance is not None:
+            gold = {by: provenance.details.get(f"num_{by}") or 0 for by in _PROVENANCES}
+        details: dict[str, Any] = {
+            "judged": share.value if share.defined else None,
+            "judged_depth": depth,
+            "unjudged_share": unjudged / results if results else None,
+            "num_unjudged": unjudged,
+            "gold_by": {by: count for by, count in gold.items() if count},
+        }
+        result.details |= details
+        for name, groups in result.slices.items():
+            for group, part in groups.items():
+                inner = share.slices[name][group]
+                self._annotate_result(
+                    part, inner, None if provenance is None else provenance.slices[name][group], depth
+                )
+
+
+def _is_retrieval(metric: Metric) -> bool:
+    """Whether a metric compares the ranking with gold: ids, parents or passages."""
+    if not isinstance(metric, BatchMetric) or metric.target not in _TARGETS:
+        return False
+    over_parents = not getattr(metric, "ranks_ids", True)
+    return over_parents or "relevant_docs" in metric.required_fields()
+
+
+def _depth(metric: Metric) -> int | None:
+    """The cut-off of a metric; ``None`` if it uses the whole ranking."""
+    assert isinstance(metric, BatchMetric)
+    limits = [one for one in (getattr(metric, "k", None), metric.active_conventions.depth) if isinstance(one, int)]
+    return min(limits, default=None)
+
+
+def _unique_name(name: str, used_names: set[str]) -> str:
+    while name in used_names:
+        name += "'"
+    return name
+
+
+# --- score the stored outputs of a run and store the results; also for rescoring -------------------------------------
+
+_CHUNK = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringOptions:
+    """The executor and batch size; results do not depend on them."""
+
+    executor: ExecutorName = "serial"
+    workers: int | None = None
+    batch_size: int = BATCH_SIZE
+    address: str | None = None
+    """Address of a Ray cluster."""
+
+
+def score_run(
+    store: RunStore,
+    record: RunRecord,
+    metrics: Sequence[Metric] | None,
+    *,
+    conventions: Conventions,
+    slices: Sequence[SliceSpec] = (),
+    options: ScoringOptions = ScoringOptions(),  # noqa: B008 -- frozen
+    samples: Sequence[EvaluationSample] | None = None,
+    judging: JudgePolicy | None = None,
+    progress: Progress | None = None,
+    judge_progress: Callable[[], JudgeProgress] = ignore_progress,
+    secrets: Iterable[str] = (),
+    gold: str | None = None,
+    corpus: Path | None = None,
+) -> Results:
+    """Score the stored outputs of a run and store the results; results with other signatures are kept.
+
+    ``metrics`` of None selects all that the data supports. ``judging`` is the policy for judge calls.
+    ``judge_progress`` is called before the first judge call and returns a function to call after each judgement.
+    ``gold`` names the gold that replaces that of the run in ``samples``. ``corpus`` is the file of the documents that
+    answers may cite. The golden-query metrics of a run with expected chunks are stored too. If gold has provenance,
+    every retrieval metric reports how much of its ranking is judged.
+    """
+    rows = store.samples(record.run_id) if samples is None else samples
+    retrieved = _RetrievedCheck()
+    each = [_reader(store, record, rows, repeat, retrieved) for repeat in range(record.repeats)]
+    if metrics is None:
+        chosen = resolve_metrics(_supported_specs(rows, each, conventions), conventions)
+        affected = metrics_needing_retrieved(chosen) if retrieved.none_known else ()
+        chosen = [one for one in chosen if one.name not in affected and (gold is None or _reads_gold(one))]
+    else:
+        chosen = list(metrics)
+    if corpus is not None:
+        chosen = with_corpus_ids(chosen, partial(corpus_ids, corpus))
+    groups = parse_slices(slices)
+    EvaluationPlan(chosen).validate_dataset(rows)
+    require_slice_values(groups, rows)
+    facts = replace(run_info(record), gold=gold)
+    coverage = JudgedCoverage(chosen) if has_gold_provenance(rows) else None
+    every = chosen if coverage is None else [*chosen, *coverage.metrics]
+    signatures = judged_signatures(chosen, facts)
+    session: RunJudgeSession | None = None
+    if signatures:
+        session = RunJudgeSession(
+            judging or JudgePolicy(),
+            store,
+            record,
+            signatures=signatures,
+            samples=rows,
+            repeat=lambda: retrieved.repeat,
+            progress=judge_progress(),
+            secrets=secrets,
+        )
+    common: dict[str, Any] = {
+        "slices": groups,
+        "batch_size": options.batch_size,
+        "run": facts,
+        "progress": progress,
+        "judging": session,
+    }
+    with (
+        make_executor(options.executor, options.workers, options.address) as executor,
+        nullcontext() if session is None else session.store_judgements(),
+    ):
+        common["executor"] = executor
+        if record.repeats > 1:
+            results = evaluate_repeats(rows, each, every, **common)
+        elif all(isinstance(one, BatchMetric) for one in chosen):
+            results = evaluate_stream(zip(rows, each[0](), strict=True), every, **common)
+        else:  # a metric that is not a BatchMetric needs all samples at once
+            results = evaluate(rows, list(each[0]()), every, **common)
+    if coverage is not None:
+        results = coverage.annotate(results)
+    if session is not None:
+        record_usage(results, session.usage_log)
+    retrieved.check(chosen, record)
+    results.run_id = record.run_id
+    results.failure = mass_failure(results, _errors(store, record))
+    reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
+    _mark_lower_is_better(results, chosen)
+    store.put_results(record.run_id, results, reducers=reducers)
+    store_missing_aggregate(store, record, corpus=corpus, again=True)
+    return results
+
+
+def _mark_lower_is_better(results: Results, metrics: Sequence[Metric]) -> None:
+    """Mark results of unregistered metrics where lower is better; readers know the direction of registered ones."""
+    lower = {
+        one.name
+        for one in metrics
+        if not getattr(one, "higher_is_better", True) and not hasattr(type(one), "registered_as")
+    }
+    for result in results:
+        if result.name in lower:
+            result.details["lower_is_better"] = True
+
+
+def rescore(
+    store: RunStore,
+    record: RunRecord,
+    metrics: Sequence[Spec | Metric] = (),
+    *,
+    conventions: str | Conventions | None = None,
+    slices: Sequence[SliceSpec] | None = None,
+    options: ScoringOptions = ScoringOptions(),  # noqa: B008 -- frozen
+    incomplete: bool = False,
+    judges: PlannedJudges | None = None,
+    progress: Progress | None = None,
+    judge_progress: Callable[[], JudgeProgress] = ignore_progress,
+    qrels: str | Path | None = None,
+    corpus: str | Path | None = None,
+) -> Results:
+    """Compute metrics on stored outputs. The system is not called; results with other signatures are kept.
+
+    Conventions, slices, metrics and judges (``judges_of_run``) are those of the plan of the run unless given; without
+    metrics in the plan, all that the data supports are computed. An incomplete run is refused unless ``incomplete`` is
+    set; missing outputs then count as failures. ``qrels`` replace the gold of the run; without ``metrics``, only
+    metrics that need gold and no judge are computed then. Their signatures differ from those with the gold of the run.
+    ``corpus`` is the file of the documents that answers may cite; by default that of the plan, if it still exists.
+    """
+    done, _ = store.counts(record.run_id)
+    expected = record.num_samples * record.repeats
+    if done < expected and "system" in record.plan and not incomplete:
+        raise BadValueError(
+            f"{record.run_id} has only {done} of {expected} outputs; resume it first, or score it as it is with "
+            "--incomplete (missing outputs count as failures)"
+        )
+    gold_metrics_only = qrels is not None and not metrics
+    chosen, judges = rescoring_metrics(
+        store, record, metrics, conventions=conventions, judges=judges, need_key=not gold_metrics_only
+    )
+    if gold_metrics_only and chosen is not None:
+        chosen = [one for one in chosen if _reads_gold(one)] or None
+    store.hide(judges.secrets)
+    return score_run(
+        store,
+        record,
+        chosen,
+        conventions=_conventions(record, conventions),
+        slices=record.plan.get("slices") or () if slices is None else slices,
+        options=options,
+        samples=None if qrels is None else with_gold(store.samples(record.run_id), qrels),
+        gold=None if qrels is None else gold_signature(qrels),
+        judging=judges.settings.policy_for(store.file, judges.folder),
+        progress=progress,
+        judge_progress=judge_progress,
+        secrets=judges.secrets,
+        corpus=_planned_corpus(record, judges.folder) if corpus is None else Path(corpus),
+    )
+
+
+def _planned_corpus(record: RunRecord, folder: Path) -> Path | None:
+    """The corpus of the plan of a run, if the file still exists."""
+    written = (record.plan.get("dataset") or {}).get("corpus")
+    path = None if written is None else resolve_path(written, folder)
+    return path if path is not None and path.exists() else None
+
+
+def rescoring_metrics(
+    store: RunStore,
+    record: RunRecord,
+    metrics: Sequence[Spec | Metric],
+    *,
+    conventions: str | Conventions | None = None,
+    judges: PlannedJudges | None = None,
+    need_key: bool = True,
+) -> tuple[list[Metric] | None, PlannedJudges]:
+    """The metrics for rescoring a run and their judges; by default those of its plan.
+
+    Metrics of ``None`` stand for all that the data supports.
+    """
+    specs = list(metrics) or record.plan.get("metrics") or None
+    judges = judges or judges_of_run(store, record, specs)
+    built = judges.build(list(used_resources(specs)), need_key=need_key)
+    with prompt_folder(Path.cwd() if metrics else judges.folder), use_resources(built):
+        return None if specs is None else resolve_metrics(specs, _conventions(record, conventions)), judges
+
+
+def _reads_gold(metric: Metric) -> bool:
+    """Whether a metric needs gold documents and no judge."""
+    judged = isinstance(metric, BatchMetric) and any(judged_parts(metric))
+    return "relevant_docs" in metric.required_fields() and not judged
+
+
+def _conventions(record: RunRecord, conventions: str | Conventions | None) -> Conventions:
+    return Conventions.of(plan_conventions(record) if conventions is None else conventions)
+
+
+def stored_outputs(store: RunStore, run_id: str, total: int, repeat: int = 0) -> Iterator[SystemOutputs | None]:
+    """One output per sample of the run, in dataset order; ``None`` if it is missing."""
+    expected = 0
+    for row in store.outputs(run_id, repeat=repeat):
+        yield from (None for _ in range(expected, row.position))
+        yield row.output
+        expected = row.position + 1
+    yield from (None for _ in range(expected, total))
+
+
+def _errors(store: RunStore, record: RunRecord) -> Iterator[str]:
+    """The error messages of the outputs of a run."""
+    for repeat in range(record.repeats):
+        for row in store.outputs(record.run_id, repeat=repeat):
+            if row.output.error is not None:
+                yield row.output.error
+
+
+def _reader(
+    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], repeat: int, check: _RetrievedCheck
+) -> Callable[[], Iterator[SystemOutputs | None]]:
+    return lambda: check.count(repeat, stored_outputs(store, record.run_id, len(samples), repeat))
+
+
+class _RetrievedCheck:
+    """Counts, while outputs are read, how many answers have an unknown ranking."""
+
+    def __init__(self) -> None:
+        self.repeat = 0
+        """The repeat that is being read."""
+        self._counts: dict[int, tuple[int, int]] = {}
+
+    def count(self, repeat: int, outputs: Iterator[SystemOutputs | None]) -> Iterator[SystemOutputs | None]:
+        """Yield the outputs and count them; a repeat that is read again replaces its count."""
+        self.repeat = repeat
+        answered = unknown = 0
+        for output in outputs:
+            if output is not None and output.error is None:
+                answered += 1
+                unknown += isinstance(output.retrieved, UnknownRanking)
+            yield output
+        self._counts[repeat] = answered, unknown
+
+    @property
+    def _totals(self) -> tuple[int, int]:
+        answered, unknown = (sum(counts) for counts in zip(*self._counts.values(), strict=True))
+        return answered, unknown
+
+    @property
+    def none_known(self) -> bool:
+        """Whether there are answers and all their rankings are unknown."""
+        answered, unknown = self._totals
+        return 0 < unknown == answered
+
+    def check(self, metrics: Sequence[Metric], record: RunRecord) -> None:
+        """Raise if a metric needs rankings and all are unknown; warn if some are."""
+        affected = metrics_needing_retrieved(metrics)
+        answered, unknown = self._totals
+        if not unknown or not affected:
+            return
+        if self.none_known:
+            raise BadValueError(
+                f"'{affected[0]}' reads the field 'retrieved', which no output of {record.run_id} has; let the system "
+                "return it ([] if it retrieved nothing), or leave the metric out: the answers are stored, and "
+                "`auepora rescore` computes other metrics"
+            )
+        warnings.warn(
+            f"{unknown} of {answered} answers have no 'retrieved'; retrieval metrics score them as empty rankings",
+            AueporaWarning,
+            stacklevel=3,
+        )
+
+
+def _supported_specs(
+    samples: Sequence[EvaluationSample],
+    repeats: Sequence[Callable[[], Iterator[SystemOutputs | None]]],
+    conventions: Conventions,
+) -> list[str]:
+    seen = AvailableFields()
+    for outputs in repeats:
+        source = iter(zip(samples, outputs(), strict=True))
+        while chunk := list(islice(source, _CHUNK)):
+            seen.add([sample for sample, _ in chunk], [output for _, output in chunk])
+    return seen.specs(conventions)

@@ -1,0 +1,1 @@
+"""Processes, threads, files and secrets: helpers that know nothing of metrics."""

@@ -1,0 +1,342 @@
+"""Files: reading with clear errors, compression by suffix, atomic writes, and SQLite files."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import os
+import secrets
+import sqlite3
+import stat
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, cast
+from urllib.parse import quote
+
+from ..errors import DataFileError
+
+# --- zstandard files as byte streams. Unlike the reader of ``zstandard``, this one detects truncated files -----------
+
+_CHUNK = 1 << 17
+
+
+class ZstdDamagedError(Exception):
+    """The data is not valid Zstandard."""
+
+
+def zstd_reader(path: Path) -> IO[bytes]:
+    """Open a file for reading the decompressed content of all frames."""
+    return cast(IO[bytes], io.BufferedReader(_ZstdReader(path.open("rb")), _CHUNK))
+
+
+def zstd_writer(raw: IO[bytes]) -> IO[bytes]:
+    """Return a stream that writes compressed data to ``raw``; closing it leaves ``raw`` open."""
+    import zstandard
+
+    return cast(IO[bytes], zstandard.ZstdCompressor(level=9).stream_writer(raw, closefd=False))
+
+
+class _ZstdReader(io.RawIOBase):
+    def __init__(self, raw: IO[bytes]) -> None:
+        import zstandard
+
+        self._error = zstandard.ZstdError
+        self._new = zstandard.ZstdDecompressor().decompressobj
+        self._raw = raw
+        self._frame: Any = None
+        self._ready = b""
+        self._unread = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            data = self._unread or self._raw.read(_CHUNK)
+            self._unread = b""
+            if not data:
+                if self._frame is not None:
+                    raise EOFError("the last frame is not complete")
+                return 0
+            self._frame = self._frame or self._new()
+            try:
+                self._ready = self._frame.decompress(data)
+            except self._error as error:
+                raise ZstdDamagedError(str(error)) from error
+            if self._frame.eof:
+                self._unread, self._frame = self._frame.unused_data, None
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+# --- files as bytes: reading with clear errors, gzip and zstd by suffix, atomic writes -------------------------------
+
+_BOM = b"\xef\xbb\xbf"
+_COMPRESSED = (".gz", ".zst")
+_HEAD_BYTES = 1 << 16
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether the file is compressed, by its suffix."""
+    return path.suffix.lower() in _COMPRESSED
+
+
+def plain_suffix(path: Path) -> str:
+    """Return the suffix of the format in lower case: ``.jsonl`` of ``data.JSONL.gz``."""
+    return Path(path.stem if is_compressed(path) else path.name).suffix.lower()
+
+
+def plain_stem(path: Path) -> str:
+    """Return the name without the suffixes of format and compression: ``data`` of ``data.jsonl.gz``."""
+    return Path(path.stem).stem if is_compressed(path) else path.stem
+
+
+@contextlib.contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading, decompressed; every failure is a ``DataFileError``."""
+    with _translate_read_errors(path), _open(path) as file:
+        yield file
+
+
+def read_head(path: Path) -> str:
+    """Return the first characters of a file; bytes that are not UTF-8 are replaced."""
+    if path.is_fifo():
+        raise DataFileError(path, None, "is a pipe, which cannot be read twice; write it to a file first")
+    with open_bytes(path) as file:
+        return _strip_bom(path, file.read(_HEAD_BYTES)).decode(errors="replace")
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that are not blank, each with its number; a byte order mark is dropped."""
+    with _translate_read_errors(path), _open(path) as file:
+        for number, line in enumerate(file, start=1):
+            content = _strip_bom(path, line) if number == 1 else line
+            if content and not content.isspace():
+                yield number, content
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the whole content without a byte order mark. Anything but UTF-8 is an error that names the line."""
+    with _translate_read_errors(path), _open(path) as file:
+        data = _strip_bom(path, file.read())
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise DataFileError(path, line, f"byte 0x{data[error.start]:02x} is not valid UTF-8") from error
+    return data
+
+
+def write_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Write the lines: all of them, or (on any error) none."""
+    with atomic_write(path) as file:
+        for line in lines:  # outside `_translate_write_errors`: errors of the caller's iterable are not translated
+            with _translate_write_errors(path):
+                file.write(line)
+                file.write(b"\n")
+
+
+@contextlib.contextmanager
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
+    """Open a temporary file that replaces ``path`` at the end; on failure the old file stays.
+
+    A device or a pipe is written to directly, since it cannot be replaced.
+    """
+    if _is_special(path):
+        with _write_in_place(path) as file:
+            yield file
+        return
+    target = Path(os.path.realpath(path))  # a symbolic link is followed, not replaced
+    if target.is_dir():
+        raise DataFileError(path, None, "is a directory, not a file")
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    with _translate_write_errors(path):
+        raw = temporary.open("xb")
+    file = _compressor(path, raw)
+    try:
+        yield file
+        with _translate_write_errors(path):
+            if file is not raw:
+                file.close()
+            raw.flush()
+            os.fsync(raw.fileno())
+            raw.close()
+            if target.exists():
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            os.replace(temporary, target)
+    except BaseException:
+        _close_quietly(file, raw)
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _is_special(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+@contextlib.contextmanager
+def _write_in_place(path: Path) -> Iterator[IO[bytes]]:
+    with _translate_write_errors(path):
+        raw = path.open("wb")
+    file = _compressor(path, raw)
+    try:
+        yield file
+        with _translate_write_errors(path):
+            file.close()
+            raw.close()
+    finally:
+        _close_quietly(file, raw)
+
+
+def _compressor(path: Path, raw: IO[bytes]) -> IO[bytes]:
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        # No name and no time in the archive: equal data gives equal bytes.
+        return cast(IO[bytes], gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
+    return zstd_writer(raw) if suffix == ".zst" else raw
+
+
+def _close_quietly(*files: IO[bytes]) -> None:
+    for file in files:
+        with contextlib.suppress(OSError, ValueError):
+            file.close()
+
+
+def _open(path: Path) -> IO[bytes]:
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        return cast(IO[bytes], gzip.open(path, "rb"))
+    return zstd_reader(path) if suffix == ".zst" else path.open("rb")
+
+
+def _strip_bom(path: Path, start: bytes) -> bytes:
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataFileError(path, 1, "the file is UTF-16; save it as UTF-8")
+    if start.startswith(b"\x1f\x8b"):
+        raise DataFileError(path, None, "is compressed with gzip; give it a name that ends in '.gz'")
+    if start.startswith(b"\x28\xb5\x2f\xfd"):
+        raise DataFileError(path, None, "is compressed with zstd; give it a name that ends in '.zst'")
+    return start.removeprefix(_BOM)
+
+
+@contextlib.contextmanager
+def _translate_read_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DataFileError(path, None, "no such file") from error
+    except IsADirectoryError as error:
+        raise DataFileError(path, None, "is a directory, not a file") from error
+    except EOFError as error:
+        raise DataFileError(path, None, "the compressed data ends too early; the file was cut off") from error
+    except (gzip.BadGzipFile, zlib.error, ZstdDamagedError) as error:
+        raise DataFileError(path, None, f"the compressed data is damaged: {error}") from error
+    except OSError as error:
+        raise DataFileError(path, None, f"cannot be read: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def _translate_write_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataFileError(path, None, f"cannot be written: {error.strerror or error}") from error
+
+
+# --- SQLite files: opened so that several processes can share one, and error messages for users ----------------------
+
+_ERROR_MESSAGES: tuple[tuple[str, str], ...] = (
+    ("file is not a database", "is not a store: the file is no SQLite database; name another file"),
+    ("malformed", "is damaged: restore it from a copy, or save what `sqlite3 FILE .recover` still finds"),
+    ("disk is full", "cannot grow: the disk is full; free some space and repeat, what was stored before is safe"),
+    ("readonly", "is read-only: nothing can be written to it; copy it, or change its rights"),
+    ("unable to open", "cannot be opened: check its folder, and the rights to read and write it"),
+    ("disk i/o error", "cannot be read or written: the disk reports an error; check its space and its health"),
+)
+
+
+def sqlite_error_message(message: str, timeout: float) -> str:
+    """The error message for a problem reported by SQLite, after a wait of ``timeout`` seconds."""
+    lower = message.lower()
+    if "locked" in lower or "busy" in lower:
+        return (
+            f"is locked by another process (waited {timeout:g} s); nothing was written, "
+            "repeat it when the other is done"
+        )
+    for sign, text in _ERROR_MESSAGES:
+        if sign in lower:
+            return text
+    return f"cannot be used: {message}"
+
+
+def is_writable(path: Path) -> bool:
+    """Whether the file may be written to."""
+    effective = os.access in os.supports_effective_ids
+    return os.access(path, os.W_OK, effective_ids=effective)
+
+
+def open_sqlite(path: Path, *, timeout: float, read_only: bool = False) -> sqlite3.Connection:
+    """Open the database in a file, which is created if necessary; readers and a writer do not block each other.
+
+    The driver starts no transaction by itself. ``timeout`` is the number of seconds to wait for locks.
+    """
+    address = f"file:{quote(str(path.absolute()))}"
+    if not read_only:
+        return _connect(address, timeout, _enable_wal)
+    try:
+        return _connect(f"{address}?mode=ro", timeout, _probe)
+    except sqlite3.OperationalError:
+        # Readers share a file next to the store, which may not be creatable here. Without a log there is no writer.
+        if path.with_name(f"{path.name}-wal").exists():
+            raise
+        return _connect(f"{address}?mode=ro&immutable=1", timeout, _probe)
+
+
+def _connect(address: str, timeout: float, prepare: Callable[[sqlite3.Connection, float], None]) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        address, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True, cached_statements=256
+    )
+    try:
+        connection.execute("PRAGMA synchronous=NORMAL")
+        prepare(connection, timeout)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _probe(connection: sqlite3.Connection, timeout: float) -> None:
+    """Read something, since SQLite opens the file on first access."""
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+
+def _enable_wal(connection: sqlite3.Connection, timeout: float) -> None:
+    """Enable write-ahead logging, so that readers and a writer do not block each other.
+
+    SQLite's own timeout does not cover the moment when this is set on a new file.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return

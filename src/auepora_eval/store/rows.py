@@ -1,0 +1,531 @@
+"""Rows of the store: runs, samples, outputs, judgements, and their deletion."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, delete, func, select, tuple_, update
+
+from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
+from ..errors import BadValueError, UnknownRunError, did_you_mean
+from ..io.golden import canonical_line
+from ..runtime.secrets import Secrets
+from .connect import Database
+from .records import (
+    RUN_PREFIX,
+    RunRecord,
+    RunStatus,
+    StoredOutput,
+    clean_column_text,
+    from_json,
+    record_from_row,
+    score_key,
+)
+from .schema import documents, judgements, query_results, runs, samples, scores, versions
+from .texts import (
+    TextKeys,
+    TextReader,
+    decode_packed,
+    normalize_output,
+    pack_output,
+    pack_sample,
+    packed_sample_id,
+    sample_text_keys,
+    unpack_output,
+    unpack_sample,
+)
+
+REPLAY_TAG = "replay"
+"""The tag of runs that replay the documents of another run."""
+PERTURBED_TAG = "perturbed"
+"""The tag of runs with perturbed documents."""
+_LATEST = re.compile(r"latest(?:~(\d+))?")
+_MAX_LISTED = 8
+
+
+def list_runs(
+    connection: Connection,
+    *,
+    name: str | None = None,
+    tag: str | None = None,
+    status: RunStatus | str | None = None,
+    dataset: str | None = None,
+    limit: int | None = None,
+) -> list[RunRecord]:
+    """Return the matching runs, newest first."""
+    query = select(runs).order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
+    if name is not None:
+        query = query.where(runs.c.name == clean_column_text(name))
+    if status is not None:
+        query = query.where(runs.c.status == _status(status))
+    if dataset is not None:
+        query = query.where(runs.c.dataset_name == clean_column_text(dataset))
+    if limit is not None and tag is None:
+        query = query.limit(limit)
+    found = map(record_from_row, connection.execute(query).mappings())
+    matching = [record for record in found if tag is None or tag in record.tags]
+    return matching if limit is None else matching[:limit]
+
+
+def _status(status: RunStatus | str) -> str:
+    try:
+        return RunStatus(status).value
+    except ValueError:
+        known = ", ".join(one.value for one in RunStatus)
+        raise BadValueError(f"unknown status {status!r}; choose one of: {known}") from None
+
+
+def _has_id(run_id: str) -> ColumnElement[bool]:
+    """Return the condition for a run with that id."""
+    return runs.c.run_id == clean_column_text(run_id)
+
+
+def get_run(connection: Connection, run_id: str, *, to_change: bool = False) -> RunRecord:
+    """Return the run with that id; with ``to_change`` its row is locked."""
+    query = select(runs).where(_has_id(run_id))
+    row = connection.execute(query.with_for_update() if to_change else query).mappings().one_or_none()
+    if row is None:
+        raise unknown_run_error(run_id)
+    return record_from_row(row)
+
+
+def require_run(connection: Connection, run_id: str) -> None:
+    """Raise if there is no run with that id: it may have been deleted."""
+    if connection.execute(select(runs.c.run_id).where(_has_id(run_id))).first() is None:
+        raise unknown_run_error(run_id)
+
+
+def update_run(connection: Connection, run_id: str, **values: Any) -> None:
+    """Update columns of a run."""
+    if connection.execute(update(runs).where(_has_id(run_id)).values(**values)).rowcount == 0:
+        raise unknown_run_error(run_id)
+
+
+def claim_run(connection: Connection, run_id: str, owner: str, **values: Any) -> bool:
+    """Update columns of a run if it still belongs to a process; return whether it did."""
+    query = update(runs).where(_has_id(run_id), runs.c.process == owner).values(**values)
+    return connection.execute(query).rowcount > 0
+
+
+def unknown_run_error(text: str, hint: str = "; `auepora runs` lists them all") -> UnknownRunError:
+    """Return the error for an unknown run."""
+    return UnknownRunError(f"no run is called '{text}'{hint}")
+
+
+def find_run(connection: Connection, text: str) -> RunRecord:
+    """Find a run by id, prefix of an id, name (the latest), ``latest`` or ``latest~1``.
+
+    Replays and perturbed runs do not evaluate the system itself: ``latest`` skips them, and so does a name that another
+    run has.
+    """
+    columns = select(runs.c.run_id, runs.c.name, runs.c.tags_json)
+    newest_first = columns.order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
+    rows = [
+        (run_id, name, _is_replay_or_perturbed(from_json(tags)))
+        for run_id, name, tags in connection.execute(newest_first)
+    ]
+    known = [(run_id, name) for run_id, name, _ in rows]
+    if not known:
+        raise UnknownRunError(f"no run is called '{text}': the store holds no runs yet")
+    ids = [run_id for run_id, _ in known]
+    offset = _LATEST.fullmatch(text)
+    if text in ids:
+        chosen = text
+    elif offset is not None:
+        chosen = _nth_latest(text, int(offset[1] or 0), [run_id for run_id, _, trial in rows if not trial], len(ids))
+    elif any(name == text for _, name in known):
+        named = [(trial, run_id) for run_id, name, trial in rows if name == text]
+        chosen = min(named, key=lambda one: one[0])[1]  # the newest, regular runs first
+    else:
+        chosen = _find_by_prefix(text, known)
+    return get_run(connection, chosen)
+
+
+def _is_replay_or_perturbed(tags: list[str]) -> bool:
+    """Whether a run is a replay or perturbed."""
+    return REPLAY_TAG in tags or PERTURBED_TAG in tags
+
+
+def _nth_latest(text: str, steps: int, ids: list[str], total: int) -> str:
+    """Return the run ``steps`` before the latest one, without replays and perturbed runs."""
+    if steps < len(ids):
+        return ids[steps]
+    note = f", {total - len(ids)} of them replays or perturbed, which do not count" if total > len(ids) else ""
+    raise UnknownRunError(f"'{text}' goes back too far: the store holds {total} runs{note}")
+
+
+def _find_by_prefix(text: str, known: list[tuple[str, str]]) -> str:
+    start = text.lower()
+    starts = (start, RUN_PREFIX + start)
+    found = [(run_id, name) for run_id, name in known if start and run_id.lower().startswith(starts)]
+    if len(found) == 1:
+        return found[0][0]
+    if found:
+        listed = ", ".join(f"{run_id} ({name})" for run_id, name in found[:_MAX_LISTED])
+        more = f" and {len(found) - _MAX_LISTED} more" if len(found) > _MAX_LISTED else ""
+        raise UnknownRunError(f"'{text}' may be any of {len(found)} runs: {listed}{more}; write more of the id")
+    names = {name for _, name in known} | {run_id for run_id, _ in known}
+    raise unknown_run_error(text, did_you_mean(text, names, otherwise="; `auepora runs` lists them all"))
+
+
+# --- samples in the store: stored once per dataset -------------------------------------------------------------------
+
+_CHUNK = 1000
+_INSERT_SAMPLE = 'INSERT INTO eval_samples (fingerprint, "position", sample) VALUES (?, ?, ?) ON CONFLICT DO NOTHING'
+
+
+@dataclass(frozen=True, slots=True)
+class PackedSamples:
+    """The packed samples of a dataset, and its fingerprint."""
+
+    fingerprint: str
+    rows: list[bytes]
+
+
+def pack_samples(samples: Iterable[EvaluationSample], keys: TextKeys) -> PackedSamples:
+    """Pack samples and compute the fingerprint."""
+    digest, rows = hashlib.sha256(), []
+    for sample in samples:
+        line, row = canonical_line(sample)
+        digest.update(line)
+        digest.update(b"\n")
+        rows.append(pack_sample(row, line, keys))
+    return PackedSamples(digest.hexdigest(), rows)
+
+
+def write_samples(database: Database, connection: Connection, packed: PackedSamples) -> None:
+    """Write the samples of a dataset, unless they are already stored."""
+    known = select(samples.c.position).where(samples.c.fingerprint == packed.fingerprint).limit(1)
+    if connection.execute(known).first() is None:
+        rows = [(packed.fingerprint, position, data) for position, data in enumerate(packed.rows)]
+        database.execute_many(connection, _INSERT_SAMPLE, rows)
+
+
+def sample_chunks(connection: Connection, fingerprint: str) -> Iterator[list[bytes]]:
+    """Yield the packed samples of a dataset in their order, in chunks."""
+    after = -1
+    while True:
+        query = (
+            select(samples.c.position, samples.c.sample)
+            .where(samples.c.fingerprint == fingerprint, samples.c.position > after)
+            .order_by(samples.c.position)
+            .limit(_CHUNK)
+        )
+        rows = connection.execute(query).all()
+        yield [bytes(data) for _, data in rows]
+        if len(rows) < _CHUNK:
+            return
+        after = rows[-1][0]
+
+
+def read_samples(
+    database: Database, connection: Connection, fingerprint: str, *, texts: bool = True
+) -> list[EvaluationSample]:
+    """Read the samples of a dataset; without ``texts`` document texts are empty and not read."""
+    reader, found = TextReader(database), []
+    for chunk in sample_chunks(connection, fingerprint):
+        keys = (key for data in chunk if b'"text"' in data for key in sample_text_keys(data))
+        known_texts = reader.read(connection, keys) if texts else None
+        found += [unpack_sample(data, known_texts) for data in chunk]
+    return found
+
+
+def read_sample_ids(connection: Connection, fingerprint: str) -> list[str]:
+    """Read the ids of the samples of a dataset."""
+    return [packed_sample_id(data) for chunk in sample_chunks(connection, fingerprint) for data in chunk]
+
+
+# --- outputs in the store: written as they arrive, read in the order of the dataset ----------------------------------
+
+_MAX_ERROR_LENGTH = 500
+_ID_FIELDS = ("sample_id", "doc_id", "parent_id", "citations")
+"""Fields with ids, which are never redacted: scores depend on them."""
+_INSERT_OUTPUT = (
+    'INSERT INTO eval_query_results (run_id, "position", repeat, sample_id, error, outputs) VALUES (?, ?, ?, ?, ?, ?)'
+)
+_INSERT_NEW_OUTPUT = f"{_INSERT_OUTPUT} ON CONFLICT DO NOTHING"
+_UPSERT_OUTPUT = (
+    f'{_INSERT_OUTPUT} ON CONFLICT (run_id, repeat, "position") DO UPDATE '
+    "SET sample_id = excluded.sample_id, error = excluded.error, outputs = excluded.outputs"
+)
+Row = tuple[str, int, int, str, str | None, bytes]
+RepeatPosition = tuple[int, int]
+
+
+def encode_output_rows(run_id: str, outputs: Iterable[StoredOutput], secrets: Secrets, keys: TextKeys) -> list[Row]:
+    """Encode outputs as rows."""
+    rows: list[Row] = []
+    for stored in outputs:
+        sample_id, output = stored.sample_id, stored.output
+        if output.error is not None and (message := secrets.message(output.error)) != output.error:
+            output = replace(output, error=message)
+        data = pack_output(sample_id, output, keys)
+        if secrets.in_bytes(data):
+            data = pack_output(sample_id, _redact(secrets, output), keys)
+        error = None if output.error is None else clean_column_text(output.error[:_MAX_ERROR_LENGTH])
+        rows.append((run_id, stored.position, stored.repeat, clean_column_text(sample_id), error, data))
+    return rows
+
+
+def _redact(secrets: Secrets, output: SystemOutputs) -> SystemOutputs:
+    redacted = secrets.value(normalize_output(output), but=_ID_FIELDS)
+    if isinstance(output.retrieved, UnknownRanking):
+        redacted.retrieved = UnknownRanking()
+    return redacted
+
+
+def write_outputs(database: Database, connection: Connection, rows: list[Row], *, replace: bool) -> None:
+    """Write rows; an existing one is kept, or replaced."""
+    database.execute_many(connection, _UPSERT_OUTPUT if replace else _INSERT_NEW_OUTPUT, rows)
+
+
+def read_output_chunk(
+    connection: Connection,
+    run_id: str,
+    after: RepeatPosition,
+    *,
+    repeat: int | None = None,
+    position: int | None = None,
+) -> tuple[list[tuple[int, int, str, bytes]], RepeatPosition | None]:
+    """Return the next rows after a (repeat, position): repeat, position, id, bytes; and the next cursor."""
+    query = (
+        select(query_results.c.repeat, query_results.c.position, query_results.c.sample_id, query_results.c.outputs)
+        .where(query_results.c.run_id == run_id, tuple_(query_results.c.repeat, query_results.c.position) > after)
+        .order_by(query_results.c.repeat, query_results.c.position)
+        .limit(_CHUNK)
+    )
+    if repeat is not None:
+        query = query.where(query_results.c.repeat == repeat)
+    if position is not None:
+        query = query.where(query_results.c.position == position)
+    rows = [(number, position, name, bytes(data)) for number, position, name, data in connection.execute(query)]
+    return rows, (rows[-1][0], rows[-1][1]) if len(rows) == _CHUNK else None
+
+
+def read_outputs(
+    database: Database, run_id: str, *, repeat: int | None, texts: bool, position: int | None = None
+) -> Iterator[StoredOutput]:
+    """Yield the outputs of a run by repeat and position. No transaction is open between chunks."""
+    reader = TextReader(database)
+    after: RepeatPosition | None = (-1, -1)
+    while after is not None:
+        with database.read() as connection:
+            rows, after = read_output_chunk(connection, run_id, after, repeat=repeat, position=position)
+            packed = [decode_packed(data) for _, _, _, data in rows]
+            found: Any = None
+            if texts:
+                found = reader.read(connection, (key for one in packed for key in one.texts or ()))
+        for (number, index, name, _), one in zip(rows, packed, strict=True):
+            yield StoredOutput(index, number, one.sample_id or name, unpack_output(one, found), one.texts)
+
+
+def stored_positions(connection: Connection, run_id: str, *, failed: bool = False) -> set[RepeatPosition]:
+    """Return the (position, repeat) of all outputs, or of the failed ones."""
+    query = select(query_results.c.position, query_results.c.repeat).where(query_results.c.run_id == run_id)
+    if failed:
+        query = query.where(query_results.c.error.is_not(None))
+    return {(position, repeat) for position, repeat in connection.execute(query)}
+
+
+def count_outputs(connection: Connection, run_id: str, *, failed: bool = False) -> int:
+    """Return the number of outputs, or of the failed ones."""
+    query = select(func.count()).select_from(query_results).where(query_results.c.run_id == run_id)
+    if failed:
+        query = query.where(query_results.c.error.is_not(None))
+    return int(connection.execute(query).scalar_one())
+
+
+# --- judgements in the store: the reply of a judge for each sample and metric, or the reason of its failure ----------
+
+_COLUMNS = tuple(column.name for column in judgements.columns)
+_KEY = ("run_id", "score_key", "repeat", "position", "judge_repeat", "request")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJudgement:
+    """One request to a judge about one sample, with its judgement or failure."""
+
+    metric: str
+    """The metric of the request."""
+    signature: str
+    position: int
+    """The position of the sample in the dataset."""
+    request: str
+    """A digest of the request: a metric may send several requests per sample."""
+    repeat: int = 0
+    """The repeat of the run."""
+    judge_repeat: int = 0
+    """The repeat of the judgement."""
+    critic: str = ""
+    prompt_id: str = ""
+    reason: str | None = None
+    """The reason of a failure; ``None`` if there is a judgement."""
+    body: Mapping[str, Any] = field(default_factory=dict)
+    """``answer``, ``raw``, ``message``, ``usage`` and further details."""
+
+
+def _upsert_judgement() -> str:
+    quoted = ", ".join(f'"{name}"' for name in _COLUMNS)
+    marks = ", ".join("?" * len(_COLUMNS))
+    updates = ", ".join(f'"{name}" = excluded."{name}"' for name in _COLUMNS if name not in _KEY)
+    keys = ", ".join(f'"{name}"' for name in _KEY)
+    # All names come from the table.
+    return f"INSERT INTO eval_judgements ({quoted}) VALUES ({marks}) ON CONFLICT ({keys}) DO UPDATE SET {updates}"  # noqa: S608
+
+
+_UPSERT_JUDGEMENT = _upsert_judgement()
+
+
+def write_judgements(
+    database: Database, connection: Connection, run_id: str, rows: Sequence[StoredJudgement], secrets: Secrets
+) -> None:
+    """Write judgements; one of the same request is replaced."""
+    database.execute_many(connection, _UPSERT_JUDGEMENT, [_row(run_id, one, secrets) for one in rows])
+
+
+def _row(run_id: str, one: StoredJudgement, secrets: Secrets) -> tuple[Any, ...]:
+    metric, signature, critic, prompt_id = (
+        clean_column_text(secrets.text(text)) for text in (one.metric, one.signature, one.critic, one.prompt_id)
+    )
+    try:
+        body = msgspec.json.encode(dict(one.body), enc_hook=str)
+    except UnicodeEncodeError:  # a lone surrogate in the reply of a judge
+        body = json.dumps(dict(one.body), default=str, ensure_ascii=False).encode(errors="replace")
+    if secrets.in_bytes(body):
+        body = msgspec.json.encode(secrets.value(msgspec.json.decode(body)))
+    values = {
+        "run_id": run_id,
+        "score_key": score_key(metric, signature),
+        "repeat": one.repeat,
+        "position": one.position,
+        "judge_repeat": one.judge_repeat,
+        "request": one.request,
+        "metric": metric,
+        "signature": signature,
+        "critic": critic,
+        "prompt_id": prompt_id,
+        "reason": one.reason,
+        "body": body,
+    }
+    return tuple(values[name] for name in _COLUMNS)
+
+
+def read_judgements(
+    database: Database, run_id: str, *, position: int | None = None, failed: bool = False
+) -> Iterator[StoredJudgement]:
+    """Yield the judgements of a run, or of one sample, or the failed ones; read in chunks."""
+    key = tuple_(*(judgements.c[name] for name in _KEY[1:]))
+    query = (
+        select(judgements)
+        .where(judgements.c.run_id == run_id)
+        .order_by(*(judgements.c[name] for name in _KEY[1:]))
+        .limit(_CHUNK)
+    )
+    if position is not None:
+        query = query.where(judgements.c.position == position)
+    if failed:
+        query = query.where(judgements.c.reason.is_not(None))
+    after: tuple[Any, ...] | None = ("", -1, -1, -1, "")
+    while after is not None:
+        with database.read() as connection:
+            rows = connection.execute(query.where(key > after)).mappings().all()
+            found = [
+                StoredJudgement(
+                    row["metric"],
+                    row["signature"],
+                    row["position"],
+                    row["request"],
+                    row["repeat"],
+                    row["judge_repeat"],
+                    row["critic"],
+                    row["prompt_id"],
+                    row["reason"],
+                    msgspec.json.decode(bytes(row["body"])),
+                )
+                for row in rows
+            ]
+        yield from found
+        after = tuple(rows[-1][name] for name in _KEY[1:]) if len(rows) == _CHUNK else None
+
+
+def count_judgements(connection: Connection, run_id: str) -> tuple[int, int]:
+    """Return the number of judgements, and how many of them failed."""
+    query = select(func.count(), func.count(judgements.c.reason)).where(judgements.c.run_id == run_id)
+    total, failed = connection.execute(query).one()
+    return int(total), int(failed)
+
+
+def delete_judgements(connection: Connection, run_id: str, metrics: Collection[tuple[str, str]]) -> None:
+    """Delete the judgements of these metrics, given by name and signature."""
+    keys = [score_key(clean_column_text(name), clean_column_text(signature)) for name, signature in metrics]
+    connection.execute(delete(judgements).where(judgements.c.run_id == run_id, judgements.c.score_key.in_(keys)))
+
+
+# --- deletion of runs, with the samples and texts that no other run references ---------------------------------------
+
+_CHUNK_SIZE = 500
+
+
+def delete_runs(database: Database, connection: Connection, run_ids: Sequence[str]) -> None:
+    """Delete these runs and the samples and texts that only they reference; other writers wait."""
+    if database.is_postgresql:
+        # Blocks transactions that write texts; SQLite has only one writer.
+        connection.exec_driver_sql("LOCK TABLE eval_documents IN SHARE ROW EXCLUSIVE MODE")
+    for run_id in run_ids:
+        require_run(connection, run_id)
+    orphans = _orphaned_fingerprints(connection, run_ids)
+    keys = {key for run_id in run_ids for key in _output_keys(connection, run_id)}
+    keys |= {key for fingerprint in orphans for key in _sample_keys(connection, fingerprint)}
+    for table in (query_results, scores, judgements, runs):
+        for chunk in _chunks(run_ids):
+            connection.execute(delete(table).where(table.c.run_id.in_(chunk)))
+    for chunk in _chunks(orphans):
+        connection.execute(delete(samples).where(samples.c.fingerprint.in_(chunk)))
+    for chunk in _chunks(sorted(_unreferenced_keys(connection, keys))):
+        connection.execute(delete(documents).where(documents.c.hash.in_(chunk)))
+    connection.execute(update(versions).values(deletions=versions.c.deletions + 1))
+
+
+def _chunks(items: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (items[start : start + _CHUNK_SIZE] for start in range(0, len(items), _CHUNK_SIZE))
+
+
+def _orphaned_fingerprints(connection: Connection, run_ids: Sequence[str]) -> list[str]:
+    deleted = set(run_ids)
+    known = list(connection.execute(select(runs.c.run_id, runs.c.fingerprint)))
+    kept = {fingerprint for run_id, fingerprint in known if run_id not in deleted}
+    return sorted({fingerprint for run_id, fingerprint in known if run_id in deleted} - kept)
+
+
+def _unreferenced_keys(connection: Connection, keys: set[str]) -> set[str]:
+    """Return the keys that nothing in the store references; stops when all of them are referenced."""
+    remaining = set(keys)
+    if remaining:
+        for (fingerprint,) in connection.execute(select(samples.c.fingerprint).distinct()).all():
+            remaining.difference_update(_sample_keys(connection, fingerprint))
+    for (run_id,) in connection.execute(select(runs.c.run_id)).all() if remaining else ():
+        for key in _output_keys(connection, run_id):
+            remaining.discard(key)
+        if not remaining:
+            break
+    return remaining
+
+
+def _sample_keys(connection: Connection, fingerprint: str) -> Iterator[str]:
+    for rows in sample_chunks(connection, fingerprint):
+        for data in rows:
+            yield from sample_text_keys(data)
+
+
+def _output_keys(connection: Connection, run_id: str) -> Iterator[str]:
+    after: tuple[int, int] | None = (-1, -1)
+    while after is not None:
+        rows, after = read_output_chunk(connection, run_id, after)
+        for _, _, _, data in rows:
+            yield from filter(None, decode_packed(data).texts or ())

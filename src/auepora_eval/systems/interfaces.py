@@ -1,0 +1,324 @@
+"""The supported forms of a system (object, function, retriever and generator) and one interface to call them."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import inspect
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.rag_interface import SimpleRAGSystem
+from ..core.types import EvaluationSample, SystemOutputs
+from ..errors import BadTypeError, SystemCallError
+from ..features.rankings import retrieved_problem
+from ..net.retry import WrappedError
+from .adapters import LANGCHAIN, LLAMAINDEX, detect_framework, display_class_name
+
+# --- A retriever and a generator called as one system, with the time of each -----------------------------------------
+
+
+class GenerationFailedError(WrappedError):
+    """The generator raised; holds the exception and the ranking retrieved before. Never leaves this package."""
+
+    def __init__(self, cause: Exception, output: SystemOutputs) -> None:
+        self.cause, self.output = cause, output
+        super().__init__(str(type(cause)))
+
+
+def combine_parts(
+    retrieve: Callable[..., Any], generate: Callable[..., Any] | None, waits: Sequence[bool]
+) -> Callable[[EvaluationSample, int], Any]:
+    """A function of sample and depth that retrieves, then generates. ``waits`` says which of the two are coroutines.
+
+    If one is, the result must be awaited, and the other runs in a thread so that it does not block the loop.
+    """
+    retrieve_async = _awaitable(retrieve, waits[0], waits)
+    generate_async = None if generate is None else _awaitable(generate, waits[1], waits)
+
+    async def call(sample: EvaluationSample, top_k: int) -> SystemOutputs:
+        begun = time.perf_counter()
+        retrieved = await retrieve_async(sample.query, top_k=top_k)
+        retrieved_at = time.perf_counter()
+        output = SystemOutputs(retrieved, timings={"retrieval": retrieved_at - begun})
+        _require_documents(output)
+        if generate_async is None:
+            return output
+        try:
+            output.response = await generate_async(sample.query, [item.doc for item in output.retrieved])
+        except Exception as error:
+            raise GenerationFailedError(error, output) from error
+        output.timings["generation"] = time.perf_counter() - retrieved_at
+        return output
+
+    if any(waits):
+        return call
+    return lambda sample, top_k: _run_without_waiting(call(sample, top_k))
+
+
+def _awaitable(part: Callable[..., Any], waits: bool, all_waits: Sequence[bool]) -> Callable[..., Any]:
+    if waits:
+        return part
+
+    async def here(*args: Any, **options: Any) -> Any:
+        return part(*args, **options)
+
+    async def in_a_thread(*args: Any, **options: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(None, functools.partial(part, *args, **options))
+
+    return in_a_thread if any(all_waits) else here
+
+
+def _run_without_waiting(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine that never waits, so that one function body serves plain and asynchronous parts."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("a call without waiting parts does not wait")
+
+
+def _require_documents(output: SystemOutputs) -> None:
+    if not isinstance(output.retrieved, (list, tuple)):
+        kind = type(output.retrieved).__name__
+        raise SystemCallError("bad_output", f"what retrieve() returned is a {kind}, not a list of RetrievedDocument")
+    problem = retrieved_problem(output)
+    if problem is not None:
+        raise SystemCallError("bad_output", f"what retrieve() returned {problem}")
+
+
+# --- A system decomposed into its retriever and the rest, so that the retriever can be replaced ----------------------
+
+RETRIEVER_NOT_CALLED = "retriever_not_asked"
+"""The key in an output's ``extra`` for an answer that was given without calling the retriever."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemParts:
+    """The retriever of a system, and the rest of the system as a function of a retriever."""
+
+    retriever: object | None
+    """``None`` if there is only a generator."""
+    build: Callable[[object], object]
+    """The same system with this retriever."""
+    answers: bool = True
+    """Whether there is anything but a retriever."""
+    whole: bool = False
+    """Whether the system's own ``run`` calls the retriever."""
+
+
+def split_system(system: object, wanted: str) -> SystemParts:
+    """The parts of a system; ``BadTypeError`` if it has none, with a message that begins with ``wanted``.
+
+    Supported are a pair (retriever, generator), an object with ``retrieve`` and maybe ``generate``, one whose ``run``
+    uses its attribute ``retriever``, and a generator alone.
+    """
+    if isinstance(system, type):
+        raise BadTypeError(f"{wanted}; {system.__name__} is a class: give an object of it")
+    if isinstance(system, (tuple, list)) and len(system) == 2:
+        return _pair(*system)
+    if type(system) is SimpleRAGSystem:
+        return _pair(system.retriever, system.generator)
+    runs = any(callable(getattr(system, name, None)) for name in ("run", "arun"))
+    retriever = getattr(system, "retriever", None)
+    if runs and callable(getattr(retriever, "retrieve", None)):
+        return SystemParts(retriever, _copy_with_retriever(system, wanted), whole=True)
+    if runs:
+        known = display_class_name(system)
+        if known != type(system).__name__:
+            raise BadTypeError(f"{wanted}; a {known} answers as a whole: give its retriever and its generator apart")
+        raise BadTypeError(f"{wanted}; {known} has a run() of its own and no 'retriever'")
+    retrieves, answers = (callable(getattr(system, name, None)) for name in ("retrieve", "generate"))
+    if retrieves or answers:
+        return _pair(system if retrieves else None, system if answers else None)
+    raise BadTypeError(f"{wanted}; not a {type(system).__name__}")
+
+
+def _pair(retriever: object | None, generator: object | None) -> SystemParts:
+    return SystemParts(retriever, lambda other: (other, generator), answers=generator is not None)
+
+
+def _copy_with_retriever(system: object, wanted: str) -> Callable[[object], object]:
+    """Copies that share everything but the retriever: calls may be in flight at the same time."""
+
+    def build(retriever: object) -> object:
+        twin = copy.copy(system)
+        try:
+            twin.retriever = retriever  # type: ignore[attr-defined]
+        except AttributeError as error:
+            raise BadTypeError(f"{wanted}; that of {type(system).__name__} cannot be replaced: {error}") from None
+        return twin
+
+    return build
+
+
+# --- wrap objects of a supported framework in the matching adapter ---------------------------------------------------
+
+
+def adapt(value: Any) -> Any:
+    """Wrap an object, or a pair of retriever and generator, in the adapter of its framework.
+
+    Other objects are returned as they are, and so are objects that implement the system interface: a method ``run`` or
+    ``arun`` whose first parameter is ``sample``.
+    """
+    if isinstance(value, (tuple, list)) and len(value) == 2 and any(map(detect_framework, value)):
+        return adapt(value[0]), adapt_generator(value[1])
+    framework = None if isinstance(value, type) else detect_framework(value)
+    if framework is None or _is_system(value):
+        return value
+    from .haystack import from_haystack
+    from .langchain import from_langchain
+    from .llamaindex import from_llamaindex
+
+    if framework is LANGCHAIN:
+        return from_langchain(value)
+    return from_llamaindex(value) if framework is LLAMAINDEX else from_haystack(value)
+
+
+def adapt_generator(value: Any) -> Any:
+    """Wrap the generator of a pair, if its framework supports generators with given documents."""
+    framework = None if isinstance(value, type) else detect_framework(value)
+    if framework is LANGCHAIN:
+        from .langchain import langchain_generator
+
+        return langchain_generator(value)
+    if framework is LLAMAINDEX:
+        from .llamaindex import llamaindex_generator
+
+        return llamaindex_generator(value)
+    return value
+
+
+def _is_system(value: object) -> bool:
+    for name in ("run", "arun"):
+        try:
+            first = next(iter(inspect.signature(getattr(value, name)).parameters), None)
+        except (AttributeError, TypeError, ValueError):
+            continue
+        if first == "sample":
+            return True
+    return False
+
+
+# --- the supported forms of a system (object, function, retriever and generator), and one interface to call ... ------
+
+_EXPECTED = "a system is an object with a method run(sample, *, top_k)"
+_OR = "or arun, or with retrieve and generate, or a function of the same form"
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A system in the form in which it is called."""
+
+    called: str
+    """What is called, as messages name it: ``run()``."""
+    is_async: bool
+    """Whether ``call`` gives something to await."""
+    call: Callable[[EvaluationSample, int], Any]
+    """Takes the sample and how many documents are wanted; gives the output, or what to await for it."""
+
+
+def as_system(system: object) -> System:
+    """Any supported object as a system; ``BadTypeError`` for others.
+
+    Supported are, in this order: an object with ``run(sample, *, top_k)``, plain or ``async def``, or with an
+    ``async def arun`` of that form, which goes first; one with ``retrieve(query, *, top_k)``, and ``generate(query,
+    documents)`` if there are to be answers; a pair of a retriever and a generator; a function ``f(sample, *, top_k)``.
+    An object of LangChain, LlamaIndex or Haystack is wrapped by its adapter first.
+    """
+    if isinstance(system, System):
+        return system
+    if type(system) is SimpleRAGSystem:
+        return _from_parts(adapt(system.retriever), adapt_generator(system.generator))
+    if isinstance(system, type):
+        raise BadTypeError(f"{_EXPECTED}, and {system.__name__} is a class: give an object of it")
+    system = adapt(system)
+    arun, run = getattr(system, "arun", None), getattr(system, "run", None)
+    if callable(arun) and is_async(arun):
+        return _from_function(arun, f"{type(system).__name__}.arun", "arun()")
+    if callable(run):
+        return _from_function(run, f"{type(system).__name__}.run", "run()")
+    if callable(arun):
+        raise BadTypeError(f"{_EXPECTED}; {type(system).__name__}.arun must be an 'async def', or be called run")
+    if callable(getattr(system, "retrieve", None)):
+        return _from_parts(system, system if callable(getattr(system, "generate", None)) else None)
+    if callable(getattr(system, "generate", None)):
+        raise BadTypeError(
+            f"{_EXPECTED}; {type(system).__name__} has generate() and no retrieve(): give a pair (retriever, generator)"
+        )
+    if isinstance(system, (tuple, list)) and len(system) == 2:
+        return _from_parts(*system)
+    if callable(system):
+        name = getattr(system, "__name__", type(system).__name__)
+        return _from_function(system, name, f"{name}()")
+    raise BadTypeError(f"{_EXPECTED}, {_OR}, not {_shown(system)}")
+
+
+def _from_function(function: Callable[..., Any], name: str, called: str) -> System:
+    _require_form(function, name, "(sample, *, top_k)", (None,), {"top_k": 5})
+    if _first_annotation(function) in (str, "str"):
+        raise BadTypeError(f"{name} takes a text, but is given the whole sample: write {name}(sample, *, top_k)")
+
+    def call(sample: EvaluationSample, top_k: int) -> Any:
+        return function(sample, top_k=top_k)
+
+    return System(called, is_async(function), call)
+
+
+def _from_parts(retriever: object, generator: object | None) -> System:
+    retrieve = _part(retriever, "retrieve", "(query, *, top_k)", ("",), {"top_k": 5})
+    generate = None if generator is None else _part(generator, "generate", "(query, documents)", ("", []), {})
+    parts = [part for part in (retrieve, generate) if part is not None]
+    waits = [is_async(part) for part in parts]
+    called = "retrieve()" if generate is None else "the retriever and the generator"
+    return System(called, any(waits), combine_parts(retrieve, generate, waits))
+
+
+def _part(holder: object, name: str, form: str, args: tuple[Any, ...], options: dict[str, Any]) -> Callable[..., Any]:
+    what = "retriever" if name == "retrieve" else "generator"
+    if isinstance(holder, type):
+        raise BadTypeError(f"the {what} {holder.__name__} is a class: give an object of it")
+    method = getattr(holder, name, None)
+    if not callable(method):
+        raise BadTypeError(f"a {what} is an object with a method {name}{form}, not {_shown(holder)}")
+    _require_form(method, f"{type(holder).__name__}.{name}", form, args, options)
+    return method  # type: ignore[no-any-return]
+
+
+def _require_form(
+    function: Callable[..., Any], name: str, form: str, args: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    """Raise if calls would fail, before the first of them."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise BadTypeError(f"{name} must return what it finds, and it is a generator: it has a 'yield'")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # some built-in callables do not say
+    try:
+        signature.bind(*args, **options)
+    except TypeError as error:
+        raise BadTypeError(f"{name} must accept {form}, and it is {name}{signature}: {error}") from None
+
+
+def _first_annotation(function: Callable[..., Any]) -> Any:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    return parameters[0].annotation if parameters else None
+
+
+def is_async(function: Any) -> bool:
+    """Whether calling this gives something to await."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"a {type(value).__name__}"

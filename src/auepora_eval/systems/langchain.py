@@ -1,0 +1,478 @@
+"""LangChain objects as systems: retrievers, chains and other runnables, and runnables as generators."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.rag_interface import SimpleRAGSystem
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
+from ..errors import BadTypeError, SystemCallError
+from .adapters import (
+    LANGCHAIN,
+    DocumentMapper,
+    FrameworkDocument,
+    earlier_turns,
+    extract_response,
+    is_instance_of,
+    pipeline_system,
+    provenance,
+    require_tested,
+    retriever_system,
+    span_from,
+    sum_token_usage,
+)
+
+# --- the input format of a LangChain runnable: a string, or a dict with a key for the question -----------------------
+
+_QUESTION_KEYS = ("question", "input", "query")
+_CONTEXT_KEYS = ("context", "documents", "docs")
+_HISTORY_KEYS = ("chat_history", "history")
+_MESSAGES_KEY = "messages"
+
+
+@dataclass(frozen=True, slots=True)
+class InputForm:
+    """The input format of a runnable."""
+
+    key: str | None = None
+    """Key of the question; ``None`` if the input is the question itself."""
+    history_key: str | None = None
+    context_key: str | None = None
+    missing: tuple[str, ...] = ()
+    """Required keys that a sample cannot fill."""
+
+    def build_input(self, sample: EvaluationSample) -> Any:
+        """The input for a sample."""
+        if self.key is None:
+            return sample.query
+        if self.key == _MESSAGES_KEY:
+            return {self.key: [*earlier_turns(sample), ("user", sample.query)]}
+        history = {} if self.history_key is None else {self.history_key: earlier_turns(sample)}
+        return {self.key: sample.query, **history}
+
+    def with_context(self, query: str, context: Any) -> Any:
+        """The input for a question and its retrieved context."""
+        values = {self.key: query, self.context_key: context, self.history_key: []}
+        return {name: value for name, value in values.items() if name is not None}
+
+
+def input_form(runnable: Any, key: str | None, *, with_context: bool = False) -> InputForm:
+    """The input format of a runnable, from its schema; ``BadTypeError`` if it is ambiguous."""
+    schema = _schema(runnable)
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        if with_context:
+            return InputForm("question", context_key="context")
+        if key is None and schema.get("type") == "object":
+            raise BadTypeError(
+                "the runnable takes a dict without declared keys: name the key of the question, "
+                "from_langchain(chain, input_key='question')"
+            )
+        return InputForm(key)
+    names = list(properties)
+    history = next((name for name in _HISTORY_KEYS if name in names), None)
+    context = next((name for name in _CONTEXT_KEYS if name in names), None) if with_context else None
+    if with_context and context is None:
+        raise BadTypeError(
+            f"a generator must take the context together with the question, "
+            f"under one of the names {quote_names(_CONTEXT_KEYS)}; "
+            f"the runnable takes {quote_names(names)}"
+        )
+    others = [name for name in names if name not in (history, context)]
+    question_key = key or (_question_key(others) if others or not with_context else None)
+    required = schema.get("required", ())
+    missing = tuple(name for name in required if name not in (question_key, history, context))
+    return InputForm(question_key, history, context, missing)
+
+
+def _question_key(names: list[str]) -> str:
+    for known in _QUESTION_KEYS:
+        if known in names:
+            return known
+    if len(names) == 1:
+        return names[0]
+    if _MESSAGES_KEY in names:
+        return _MESSAGES_KEY
+    raise BadTypeError(
+        f"the runnable takes {quote_names(names)}, and the question key is ambiguous: set it with "
+        "from_langchain(chain, input_key='...')"
+    )
+
+
+def quote_names(names: Iterable[str]) -> str:
+    """Quoted names for a message."""
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def _schema(runnable: Any) -> Mapping[str, Any]:
+    try:
+        schema = runnable.get_input_jsonschema()
+    except Exception:  # no schema: the input is the question itself
+        return {}
+    return schema if isinstance(schema, Mapping) else {}
+
+
+# --- A LangChain callback that records the retrievals, model calls and tokens of a chain -----------------------------
+# Most chains return a string and not the retrieved documents, but callback handlers see them. This handler is duck-
+# typed, so that nothing needs to be imported.
+
+
+@dataclass(slots=True)
+class RetrievalTrace:
+    """One retrieval."""
+
+    query: str
+    began: float
+    seconds: float | None = None
+    documents: Sequence[Any] | None = None
+
+
+class TraceCallback:
+    """Records one call of a chain. A chain may use several threads; each event has its own key."""
+
+    raise_error = False
+    run_inline = True
+    ignore_llm = ignore_chat_model = ignore_retriever = ignore_chain = False
+    ignore_agent = ignore_retry = ignore_custom_event = True
+
+    def __init__(self) -> None:
+        self._parents: dict[Any, Any] = {}
+        self._retrievals: dict[Any, RetrievalTrace] = {}
+        self._model_calls: dict[Any, tuple[float, float | None]] = {}
+        self._reports: list[Any] = []
+
+    @property
+    def retrievals(self) -> list[RetrievalTrace]:
+        """The outermost completed retrievals, in the order in which they began.
+
+        A retriever may call others; nested retrievals are left out.
+        """
+        own = [one for key, one in self._retrievals.items() if not self._is_inside_retrieval(key)]
+        return [one for one in own if one.documents is not None]
+
+    @property
+    def documents(self) -> Sequence[Any] | None:
+        """The documents of the last non-empty retrieval; ``None`` if there was no retrieval."""
+        found = [one.documents for one in self.retrievals]
+        return next((listed for listed in reversed(found) if listed), [] if found else None)
+
+    @property
+    def timings(self) -> dict[str, float]:
+        """Seconds spent on retrieval and generation, if any."""
+        models = [
+            seconds
+            for key, (_, seconds) in self._model_calls.items()
+            if seconds is not None and not self._is_inside_retrieval(key)
+        ]
+        parts = {"retrieval": [one.seconds for one in self.retrievals if one.seconds is not None], "generation": models}
+        return {name: sum(seconds) for name, seconds in parts.items() if seconds}
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        """The tokens of all model calls."""
+        return sum_token_usage(self._reports)
+
+    def _is_inside_retrieval(self, key: Any) -> bool:
+        parent = self._parents.get(key)
+        while parent is not None and parent not in self._retrievals:
+            parent = self._parents.get(parent)
+        return parent is not None
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """Ignore all other events, including future ones."""
+        if name.startswith("on_"):
+            return _ignore_event
+        raise AttributeError(name)
+
+    def on_chain_start(self, *_: Any, run_id: Any, parent_run_id: Any = None, **__: Any) -> None:
+        """A chain begins; it may be nested in a retrieval."""
+        self._parents[run_id] = parent_run_id
+
+    def on_retriever_start(self, _: Any, query: str, *, run_id: Any, parent_run_id: Any = None, **__: Any) -> None:
+        """A retrieval begins."""
+        self._parents[run_id] = parent_run_id
+        self._retrievals[run_id] = RetrievalTrace(query, time.perf_counter())
+
+    def on_retriever_end(self, documents: Sequence[Any], *, run_id: Any, **_: Any) -> None:
+        """A retrieval has finished."""
+        search = self._retrievals[run_id]
+        search.seconds, search.documents = time.perf_counter() - search.began, documents
+
+    def on_llm_start(self, *_: Any, run_id: Any, parent_run_id: Any = None, **__: Any) -> None:
+        """A model call begins."""
+        self._parents[run_id] = parent_run_id
+        self._model_calls[run_id] = time.perf_counter(), None
+
+    on_chat_model_start = on_llm_start
+
+    def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
+        """A model call has finished."""
+        began, _seconds = self._model_calls[run_id]
+        self._model_calls[run_id] = began, time.perf_counter() - began
+        messages = [getattr(one, "message", None) for several in response.generations for one in several]
+        own = [getattr(message, "usage_metadata", None) for message in messages]
+        # Older models report once for the whole call instead.
+        self._reports += own if any(own) else [(getattr(response, "llm_output", None) or {}).get("token_usage")]
+
+
+def _ignore_event(*_: Any, **__: Any) -> None:
+    """Do nothing."""
+
+
+# --- langChain objects as systems: retrievers, chains and other runnables, and runnables as generators ---------------
+
+_ANSWER_KEYS = ("answer", "result", "output", "output_text", "response", "text")
+_DOCUMENT_KEYS = ("context", "source_documents", "documents", "docs")
+
+
+def from_langchain(
+    obj: Any,
+    *,
+    generator: Any = None,
+    input_key: str | None = None,
+    answer_key: str | None = None,
+    documents_key: str | None = None,
+    id_key: str | None = None,
+    parent_key: str | None = None,
+    own_top_k: bool = False,
+    use_async: bool = False,
+    any_version: bool = False,
+) -> Any:
+    """A LangChain retriever, chain or other runnable as a system.
+
+    A retriever returns documents and no answers, unless a ``generator`` is given: one with this library's interface, or
+    a runnable that takes the question and its context. For a chain, ``input_key`` names the input key of the question,
+    ``answer_key`` and ``documents_key`` the output keys of answer and documents; common names are detected. Documents
+    that a chain does not return are taken from its traced retrievals.
+
+    ``id_key`` and ``parent_key`` name the metadata keys of a document's id and of its parent's id. The ``top_k`` of the
+    run is passed to a retriever that supports it, unless ``own_top_k`` is set. ``use_async`` calls ``ainvoke`` instead
+    of ``invoke`` in threads.
+    """
+    version = require_tested(LANGCHAIN, any_version=any_version)
+    config = provenance(LANGCHAIN, version, obj)
+    mapper = DocumentMapper(_read_document, id_key=id_key, parent_key=parent_key)
+    if not is_instance_of(obj, LANGCHAIN, "Runnable"):
+        kind = type(obj).__name__
+        raise BadTypeError(
+            f"from_langchain() takes a retriever, a chain or another runnable of LangChain, not a {kind}"
+        )
+    if is_instance_of(obj, LANGCHAIN, "BaseRetriever"):
+        chain_options = {"input_key": input_key, "answer_key": answer_key, "documents_key": documents_key}
+        unused = [name for name, key in chain_options.items() if key is not None]
+        if unused:
+            raise BadTypeError(f"{unused[0]} is for chains, and {type(obj).__name__} is a retriever: leave it out")
+        system = retriever_system(_LangchainRetriever(obj, mapper, own_top_k), config, obj, use_async=use_async)
+        if generator is None:
+            return system
+        runnable = is_instance_of(generator, LANGCHAIN, "Runnable")
+        options: dict[str, Any] = {"use_async": use_async, "any_version": any_version}
+        adapted_generator = langchain_generator(generator, **options) if runnable else generator
+        return (system, adapted_generator) if use_async else SimpleRAGSystem(system, adapted_generator)
+    if generator is not None:
+        raise BadTypeError(f"a generator needs a retriever, and {type(obj).__name__} is not one")
+    form = input_form(obj, input_key)
+    if form.missing:
+        raise BadTypeError(
+            f"the runnable needs {quote_names(form.missing)} besides '{form.key}': "
+            f"if that is the context, give it as the "
+            "generator: from_langchain(retriever, generator=runnable)"
+        )
+    chain = _Chain(obj, form, mapper, answer_key, documents_key)
+    return pipeline_system(chain, config, obj, use_async=use_async)
+
+
+def langchain_generator(
+    runnable: Any,
+    *,
+    context: Callable[[Sequence[Document]], Any] | None = None,
+    use_async: bool = False,
+    any_version: bool = False,
+) -> Any:
+    """A runnable that takes a question and its context, as a generator: ``prompt | model``.
+
+    ``context`` converts the documents to the context; by default their texts, separated by blank lines.
+    """
+    version = require_tested(LANGCHAIN, any_version=any_version)
+    kind = _AsyncGenerator if use_async else _Generator
+    return kind(runnable, context or _join_texts, provenance(LANGCHAIN, version, runnable))
+
+
+def _join_texts(documents: Sequence[Document]) -> str:
+    return "\n\n".join(document.text for document in documents)
+
+
+def _read_document(document: Any) -> FrameworkDocument:
+    metadata = document.metadata or {}
+    text, start = document.page_content, metadata.get("start_index")
+    parent = metadata.get("parent_id")
+    if parent is None and start is not None:
+        parent = metadata.get("source")  # the document that a text splitter split; without a start it is just a link
+    span = None if parent is None else span_from(start, text)
+    return FrameworkDocument(getattr(document, "id", None), text, metadata, parent_id=parent, span=span)
+
+
+def _are_documents(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(hasattr(one, "page_content") for one in value)
+
+
+class _LangchainRetriever:
+    """A ``BaseRetriever``."""
+
+    def __init__(self, retriever: Any, mapper: DocumentMapper, own_top_k: bool) -> None:
+        self._retriever, self._mapper = retriever, mapper
+        self._depth = _keep_depth if own_top_k else _depth_setter(retriever)
+
+    def find(self, query: str, top_k: int) -> Any:
+        retriever, options = self._depth(self._retriever, top_k)
+        return retriever.invoke(query, **options)
+
+    async def afind(self, query: str, top_k: int) -> Any:
+        retriever, options = self._depth(self._retriever, top_k)
+        return await retriever.ainvoke(query, **options)
+
+    def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
+        return self._mapper.to_ranking(reply, top_k)
+
+
+_DepthSetter = Callable[[Any, int], tuple[Any, dict[str, Any]]]
+
+
+def _depth_setter(retriever: Any) -> _DepthSetter:
+    """A function that sets the number of documents of a retriever without modifying it, since it may be shared."""
+    if isinstance(getattr(retriever, "search_kwargs", None), Mapping):
+        return _search_options
+    fields = getattr(type(retriever), "model_fields", {})
+    for name in ("k", "top_k"):
+        if name in fields and isinstance(getattr(retriever, name), int | None):
+            return lambda one, top_k, name=name: (one.model_copy(update={name: top_k}), {})  # type: ignore[misc]
+    taken = inspect.signature(type(retriever)._get_relevant_documents).parameters
+    for name in ("k", "top_k"):
+        if name in taken:
+            return lambda one, top_k, name=name: (one, {name: top_k})  # type: ignore[misc]
+    return _keep_depth
+
+
+def _keep_depth(retriever: Any, _: int) -> tuple[Any, dict[str, Any]]:
+    return retriever, {}
+
+
+def _search_options(retriever: Any, top_k: int) -> tuple[Any, dict[str, Any]]:
+    if getattr(retriever, "search_type", "") != "mmr":
+        return retriever, {"k": top_k}
+    # MMR selects from ``fetch_k`` candidates, of which there must be at least ``top_k``.
+    return retriever, {"k": top_k, "fetch_k": max(retriever.search_kwargs.get("fetch_k", 20), top_k)}
+
+
+class _Chain:
+    """Any other runnable."""
+
+    def __init__(
+        self, runnable: Any, form: InputForm, mapper: DocumentMapper, answer_key: str | None, documents_key: str | None
+    ) -> None:
+        self._runnable, self._form, self._mapper = runnable, form, mapper
+        self._answer_key, self._documents_key = answer_key, documents_key
+
+    def ask(self, sample: EvaluationSample, top_k: int) -> Any:
+        trace = TraceCallback()
+        return self._runnable.invoke(self._form.build_input(sample), config={"callbacks": [trace]}), trace
+
+    async def aask(self, sample: EvaluationSample, top_k: int) -> Any:
+        trace = TraceCallback()
+        return await self._runnable.ainvoke(self._form.build_input(sample), config={"callbacks": [trace]}), trace
+
+    def output(self, reply: Any) -> SystemOutputs:
+        value, trace = reply
+        documents = self._documents(value)
+        if documents is None:
+            documents = trace.documents
+        retrieved = UnknownRanking() if documents is None else self._mapper.to_ranking(documents)
+        steps = [
+            {
+                "query": search.query,
+                "retrieved": [item.doc.doc_id for item in self._mapper.to_ranking(search.documents or ())],
+                "timing": search.seconds,
+            }
+            for search in trace.retrievals
+        ]
+        return SystemOutputs(retrieved, self._answer(value), timings=trace.timings, steps=steps, usage=trace.usage)
+
+    def _documents(self, value: Any) -> Sequence[Any] | None:
+        if self._documents_key is None and _are_documents(value) and value:
+            return value  # type: ignore[no-any-return]
+        fields = value if isinstance(value, Mapping) else {}
+        if self._documents_key is not None:
+            documents = fields.get(self._documents_key)
+            if not _are_documents(documents):
+                raise _unreadable_reply(value, f"no documents at '{self._documents_key}'", "documents_key")
+            return documents
+        return next((fields[key] for key in _DOCUMENT_KEYS if key in fields and _are_documents(fields[key])), None)
+
+    def _answer(self, value: Any) -> Response | None:
+        if self._answer_key is None and _are_documents(value):
+            return None
+        if self._answer_key is not None or isinstance(value, Mapping):
+            value = self._select_answer(value)
+        answer = extract_response(value)
+        if answer is None:
+            raise _unreadable_reply(value, "no text", "answer_key")
+        return answer
+
+    def _select_answer(self, value: Any) -> Any:
+        fields = value if isinstance(value, Mapping) else {}
+        keys = _ANSWER_KEYS if self._answer_key is None else (self._answer_key,)
+        for key in keys:
+            if fields.get(key) is not None:
+                return fields[key]
+        if self._answer_key is None and fields.get("messages"):
+            return fields["messages"][-1]  # agents and graphs append their answer to the conversation
+        problem = "no answer under a usual name" if self._answer_key is None else f"no answer at '{self._answer_key}'"
+        raise _unreadable_reply(value, problem, "answer_key")
+
+
+def _unreadable_reply(value: Any, problem: str, option: str) -> SystemCallError:
+    there = (
+        f"the keys {quote_names([str(key) for key in value])}" if isinstance(value, Mapping) else type(value).__name__
+    )
+    return SystemCallError(
+        "bad_output", f"the chain returned {there}, and {problem}: name it with from_langchain(chain, {option}='...')"
+    )
+
+
+class _BaseGenerator:
+    """A runnable that gets the question and the retrieved documents."""
+
+    def __init__(self, runnable: Any, context: Callable[[Sequence[Document]], Any], config: Mapping[str, Any]) -> None:
+        self._runnable, self._context = runnable, context
+        self._form = input_form(runnable, None, with_context=True)
+        self.config = {f"generator_{key}": value for key, value in config.items()}
+
+    def _input(self, query: str, documents: Sequence[Document]) -> Any:
+        return self._form.with_context(query, self._context(documents))
+
+    def _response(self, value: Any) -> Response:
+        answer = extract_response(value)
+        if answer is None:
+            raise SystemCallError(
+                "bad_output", f"the generator returned a {type(value).__name__}, which is not an answer"
+            )
+        usage = sum_token_usage([getattr(value, "usage_metadata", None)])
+        if usage:
+            answer.metadata["usage"] = usage
+        return answer
+
+
+class _Generator(_BaseGenerator):
+    def generate(self, query: str, context_docs: list[Document]) -> Response:
+        """The runnable's answer."""
+        return self._response(self._runnable.invoke(self._input(query, context_docs)))
+
+
+class _AsyncGenerator(_BaseGenerator):
+    async def generate(self, query: str, context_docs: list[Document]) -> Response:
+        """The runnable's answer, asynchronously."""
+        return self._response(await self._runnable.ainvoke(self._input(query, context_docs)))

@@ -1,0 +1,201 @@
+"""LlamaIndex objects as systems: retrievers, query engines and chat engines; response synthesizers as generators."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from ..core.rag_interface import SimpleRAGSystem
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from ..errors import BadTypeError
+from .adapters import (
+    LLAMAINDEX,
+    DocumentMapper,
+    FrameworkDocument,
+    earlier_turns,
+    extract_response,
+    is_instance_of,
+    pipeline_system,
+    provenance,
+    require_tested,
+    retriever_system,
+)
+
+
+def from_llamaindex(
+    obj: Any,
+    *,
+    generator: Any = None,
+    id_key: str | None = None,
+    parent_key: str | None = None,
+    own_top_k: bool = False,
+    use_async: bool = False,
+    any_version: bool = False,
+) -> Any:
+    """A LlamaIndex retriever, query engine or chat engine as a system.
+
+    A retriever returns documents and no answers, unless a ``generator`` is given: one with this library's interface,
+    or a response synthesizer. ``id_key`` and ``parent_key`` name the metadata keys of a node's id and of its
+    document's id; by default the node's own are used. The ``top_k`` of the run is passed to a retriever with
+    ``similarity_top_k``, also to that of a query engine, unless ``own_top_k`` is set. ``use_async`` calls
+    ``aretrieve`` and ``aquery`` instead of ``retrieve`` and ``query`` in threads.
+    """
+    version = require_tested(LLAMAINDEX, any_version=any_version)
+    config = provenance(LLAMAINDEX, version, obj)
+    mapper = DocumentMapper(_read_node, id_key=id_key, parent_key=parent_key)
+    if is_instance_of(obj, LLAMAINDEX, "BaseRetriever"):
+        system = retriever_system(_LlamaIndexRetriever(obj, mapper, own_top_k), config, obj, use_async=use_async)
+        if generator is None:
+            return system
+        synthesizer = is_instance_of(generator, LLAMAINDEX, "BaseSynthesizer")
+        adapted_generator = llamaindex_generator(generator, any_version=any_version) if synthesizer else generator
+        return (system, adapted_generator) if use_async else SimpleRAGSystem(system, adapted_generator)
+    if generator is not None:
+        raise BadTypeError(f"a generator needs a retriever, and {type(obj).__name__} is not one")
+    if is_instance_of(obj, LLAMAINDEX, "BaseQueryEngine"):
+        return pipeline_system(_QueryEngine(obj, mapper, own_top_k), config, obj, use_async=use_async)
+    if is_instance_of(obj, LLAMAINDEX, "BaseChatEngine"):
+        if use_async:
+            raise BadTypeError("a chat engine has one conversation and serves one caller at a time: not async")
+        return pipeline_system(_ChatEngine(obj, mapper), config, obj, use_async=False)
+    if is_instance_of(obj, LLAMAINDEX, "BaseIndex"):
+        raise BadTypeError(
+            f"a {type(obj).__name__} is not a system: use from_llamaindex(index.as_retriever()) or "
+            "from_llamaindex(index.as_query_engine())"
+        )
+    kind = type(obj).__name__
+    raise BadTypeError(f"from_llamaindex() takes a retriever, a query engine or a chat engine, not a {kind}")
+
+
+def llamaindex_generator(synthesizer: Any, *, any_version: bool = False) -> Any:
+    """A response synthesizer as a generator."""
+    version = require_tested(LLAMAINDEX, any_version=any_version)
+    if not is_instance_of(synthesizer, LLAMAINDEX, "BaseSynthesizer"):
+        kind = type(synthesizer).__name__
+        raise BadTypeError(f"a generator of LlamaIndex is a response synthesizer, not a {kind}")
+    return _Synthesizer(synthesizer, provenance(LLAMAINDEX, version, synthesizer))
+
+
+def _read_node(item: Any) -> FrameworkDocument:
+    node = item.node
+    source = getattr(node, "source_node", None)
+    start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
+    span = None
+    if source is not None and isinstance(start, int) and isinstance(end, int) and 0 <= start <= end:
+        span = start, end
+    return FrameworkDocument(
+        node.node_id,
+        node.get_content(metadata_mode="none"),
+        node.metadata,
+        item.score,
+        parent_id=None if source is None else source.node_id,
+        span=span,
+    )
+
+
+def _with_top_k(retriever: Any, top_k: int) -> Any:
+    """A copy of the retriever with this ``top_k``, if it supports it; the original may be shared."""
+    if not isinstance(getattr(retriever, "similarity_top_k", None), int):
+        return retriever
+    duplicate = copy.copy(retriever)
+    try:
+        duplicate.similarity_top_k = top_k
+    except AttributeError:
+        return retriever
+    return duplicate
+
+
+class _LlamaIndexRetriever:
+    """A ``BaseRetriever``."""
+
+    def __init__(self, retriever: Any, mapper: DocumentMapper, own_top_k: bool) -> None:
+        self._retriever, self._mapper, self._own_top_k = retriever, mapper, own_top_k
+
+    def _configured(self, top_k: int) -> Any:
+        return self._retriever if self._own_top_k else _with_top_k(self._retriever, top_k)
+
+    def find(self, query: str, top_k: int) -> Any:
+        return self._configured(top_k).retrieve(query)
+
+    async def afind(self, query: str, top_k: int) -> Any:
+        return await self._configured(top_k).aretrieve(query)
+
+    def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
+        return self._mapper.to_ranking(reply, top_k)
+
+
+class _Engine:
+    """Base of query engines and chat engines: their replies have the same format."""
+
+    def __init__(self, mapper: DocumentMapper) -> None:
+        self._mapper = mapper
+
+    def output(self, reply: Any) -> SystemOutputs:
+        return SystemOutputs(self._mapper.to_ranking(reply.source_nodes), _answer(reply))
+
+
+def _answer(reply: Any) -> Response:
+    return extract_response(reply.response) or Response("" if reply.response is None else str(reply.response))
+
+
+class _QueryEngine(_Engine):
+    """A ``BaseQueryEngine``."""
+
+    def __init__(self, engine: Any, mapper: DocumentMapper, own_top_k: bool) -> None:
+        super().__init__(mapper)
+        self._engine = engine
+        # Only the defining class: a subclass would be rebuilt as another kind of engine.
+        self._rebuilds = not own_top_k and "with_retriever" in vars(type(engine))
+
+    def _configured(self, top_k: int) -> Any:
+        if not self._rebuilds:
+            return self._engine
+        retriever = self._engine.retriever
+        deeper = _with_top_k(retriever, top_k)
+        return self._engine if deeper is retriever else self._engine.with_retriever(deeper)
+
+    def ask(self, sample: EvaluationSample, top_k: int) -> Any:
+        reply = self._configured(top_k).query(sample.query)
+        return reply.get_response() if is_instance_of(reply, LLAMAINDEX, "StreamingResponse") else reply
+
+    async def aask(self, sample: EvaluationSample, top_k: int) -> Any:
+        reply = await self._configured(top_k).aquery(sample.query)
+        if is_instance_of(reply, LLAMAINDEX, "AsyncStreamingResponse"):
+            return await reply.get_response()
+        return reply.get_response() if is_instance_of(reply, LLAMAINDEX, "StreamingResponse") else reply
+
+
+class _ChatEngine(_Engine):
+    """A ``BaseChatEngine``: every sample is a new conversation that starts with the sample's earlier turns."""
+
+    def __init__(self, engine: Any, mapper: DocumentMapper) -> None:
+        super().__init__(mapper)
+        self._engine, self._turn = engine, threading.Lock()
+
+    def ask(self, sample: EvaluationSample, top_k: int) -> Any:
+        from llama_index.core.llms import ChatMessage
+
+        history = [ChatMessage(role=role, content=text) for role, text in earlier_turns(sample)]
+        with self._turn:
+            self._engine.reset()
+            return self._engine.chat(sample.query, chat_history=history)
+
+    async def aask(self, sample: EvaluationSample, top_k: int) -> Any:
+        raise AssertionError("from_llamaindex() refuses it")
+
+
+class _Synthesizer:
+    """A ``BaseSynthesizer`` as a generator."""
+
+    def __init__(self, synthesizer: Any, config: Mapping[str, Any]) -> None:
+        self._synthesizer = synthesizer
+        self.config = {f"generator_{key}": value for key, value in config.items()}
+
+    def generate(self, query: str, context_docs: list[Document]) -> Response:
+        """The answer synthesised from the documents."""
+        from llama_index.core.schema import NodeWithScore, TextNode
+
+        nodes = [NodeWithScore(node=TextNode(id_=one.doc_id, text=one.text)) for one in context_docs]
+        return _answer(self._synthesizer.synthesize(query, nodes=nodes))

@@ -1,0 +1,253 @@
+"""``auepora judge calibrate`` with a real store and label files."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auepora_eval import RunStore
+from auepora_eval.annotate.draws import draw_samples, record_draw
+from auepora_eval.io.labels import Label, write_labels
+from helpers.stored_runs import samples, scored
+
+Cli = Callable[..., tuple[int, str, str]]
+N = 120
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with two runs, and labels of thirty samples of each by two annotators."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AUEPORA_STORE", raising=False)
+    rng = np.random.default_rng(11)
+    labels: dict[str, list[Label]] = {"ann": [], "bob": []}
+    with RunStore.open("runs.sqlite") as store:
+        for name, share in (("old", 0.4), ("new", 0.8)):
+            truth = rng.random(N) < share
+            values = np.where(rng.random(N) < 0.1, ~truth, truth).astype(float)
+            record = scored(store, name, samples(N), {"containment": values.tolist(), "token_f1": values.tolist()})
+            draw = draw_samples({f"q{n:05}": "all" for n in range(N)}, 30, run=record.run_id)
+            record_draw("ann.jsonl", draw)
+            for one in draw.sample_ids:
+                right = bool(truth[int(one[1:])])
+                labels["ann"].append(Label(one, right, "ann", run=record.run_id))
+                labels["bob"].append(Label(one, right ^ bool(rng.random() < 0.1), "bob", run=record.run_id))
+    for who, rows in labels.items():
+        write_labels(f"{who}.jsonl", rows)
+    return tmp_path
+
+
+def test_one_run(project: Path, auepora: Cli) -> None:
+    code, out, err = auepora("judge", "calibrate", "--labels", "ann.jsonl", "-m", "containment")
+    assert (code, err) == (0, "")
+    assert "containment of new against people" in out
+    assert "People with each other" not in out
+    assert "30 labelled of 30 drawn at random from 120 answers" in out
+    assert "30 of 120" in out
+    assert "30 of other runs" in out
+
+
+def test_correlations_have_intervals(project: Path, auepora: Cli) -> None:
+    options = ("judge", "calibrate", "new", "--labels", "ann.jsonl", "-m", "containment")
+    out = auepora(*options)[1]
+    for name in ("Pearson", "Spearman", "Kendall"):
+        assert sum(line.startswith(f"{name} ") and "–" in line for line in out.splitlines()) == 1
+    (one,) = json.loads(auepora(*options, "--json")[1])["judged"]
+    for name in ("pearson", "spearman", "kendall"):
+        low, high = one[name]["interval"]
+        assert -1 <= low < one[name]["value"] <= high <= 1
+        assert one[name]["units"] == 30
+
+
+def test_two_annotators(project: Path, auepora: Cli) -> None:
+    code, out, _ = auepora(
+        "judge", "calibrate", "new", "--labels", "ann.jsonl", "--labels", "bob.jsonl", "-m", "token_f1", "--json"
+    )
+    assert code == 0
+    report = json.loads(out)
+    assert report["people"]["annotators"] == {"ann": 30, "bob": 30}
+    (one,) = report["judged"]
+    assert one["labelled"] + one["left_out"].get("tied", 0) == 30
+    assert one["metric"] == "token_f1"
+    low, high = one["corrected"]["interval"]
+    assert low < one["corrected"]["value"] < high
+    assert one["corrected"]["samples"] == N
+
+
+def test_two_runs(project: Path, auepora: Cli) -> None:
+    options = ("--labels", "ann.jsonl", "-m", "containment")
+    code, out, _ = auepora("judge", "calibrate", "old", "new", *options)
+    assert code == 0
+    assert "new - old" in out
+    assert "By people, new is better than old." in out
+    assert auepora("judge", "calibrate", "old", "new", *options, "-o", "page.md")[0] == 0
+    page = Path("page.md").read_text()
+    assert "## containment of old against people" in page
+    assert auepora("judge", "calibrate", "old", "new", *options, "-o", "report.json")[0] == 0
+    assert json.loads(Path("report.json").read_text())["verdict"] == "better"
+
+
+def test_finite_population_intervals_are_narrower(project: Path, auepora: Cli) -> None:
+    def interval(*more: str) -> list[float]:
+        out = auepora("judge", "calibrate", "--labels", "ann.jsonl", "-m", "containment", "--json", *more)[1]
+        found = json.loads(out)["judged"][0]["corrected"]["interval"]
+        assert isinstance(found, list)
+        return found
+
+    such, these = interval(), interval("--these-samples")
+    assert these[1] - these[0] < such[1] - such[0]
+
+
+def test_labels_for_a_metric(project: Path, auepora: Cli) -> None:
+    with RunStore.open("runs.sqlite") as store:
+        run_id = store.find("new").run_id
+    write_labels("own.jsonl", [Label(f"q{n:05}", bool(n % 2), run=run_id, metric="token_f1") for n in range(9)])
+    code, out, _ = auepora("judge", "calibrate", "--labels", "own.jsonl")
+    assert code == 0
+    assert "token_f1 of new against people" in out
+
+
+def test_scores_of_a_file(project: Path, auepora: Cli) -> None:
+    rows = [{"sample_id": f"q{n:05}", "score": (n % 10) / 10} for n in range(N)]
+    Path("scores.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    write_labels("own.jsonl", [Label(f"q{n:05}", n % 10 > 5) for n in range(40)])
+    code, out, _ = auepora("judge", "calibrate", "--scores", "scores.jsonl", "--labels", "own.jsonl", "--show", "1")
+    assert code == 0
+    assert "... and 3 more; --json has all" in out  # 0.5 counts as right, and people say otherwise
+    assert "question 5?" not in out
+    code, out, _ = auepora("judge", "calibrate", "new", "--scores", "scores.jsonl", "--labels", "own.jsonl")
+    assert code == 0
+    assert "question 5?" in out
+
+
+def test_labels_that_tuned_the_prompt(project: Path, auepora: Cli) -> None:
+    options = ("judge", "calibrate", "--labels", "ann.jsonl", "-m", "containment")
+    first = json.loads(Path("ann.jsonl").read_text().splitlines()[-1])["sample_id"]
+    Path("dev.txt").write_text(f"{first}\n")
+    code, out, err = auepora(*options, "--tuned-on", "dev.txt")
+    assert (code, out) == (2, "")
+    assert f"1 of 30 labels were used to tune the judge's prompt (the first is of sample '{first}')" in err
+    code, out, _ = auepora(*options, "--tuned-on", "dev.txt", "--leave-out-tuned")
+    assert code == 0
+    assert "1 that served to tune the prompt" in out
+
+
+WRONG = [
+    (["a", "b", "c", "--labels", "ann.jsonl"], "give one run, or two to compare"),
+    (["new", "new", "--labels", "ann.jsonl", "-m", "token_f1"], "are the same run"),
+    (["--labels", "none.jsonl", "-m", "token_f1"], "none.jsonl"),
+    (["--labels", "ann.jsonl", "-m", "token_f1", "-o", "x.csv"], "cannot be written as CSV"),
+    (["--labels", "ann.jsonl", "-m", "token_f1", "-o", "ann.jsonl"], "is the input"),
+    (["--labels", "ann.jsonl", "-m", "token_f1", "--scores", "s.jsonl"], "--scores replaces -m"),
+    (["--labels", "ann.jsonl", "-m", "token_f1", "--threshold", "nan"], "must be a finite number"),
+    (["--labels", "ann.jsonl", "-m", "token_f1", "--scale", "five"], "a scale is written"),
+    (["--labels", "ann.jsonl", "-m", "recall"], "has no scores of 'recall'"),
+    (["-m", "token_f1"], "Missing option '--labels'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_invalid_options(project: Path, auepora: Cli, arguments: list[str], message: str) -> None:
+    code, out, err = auepora("judge", "calibrate", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_help_of_the_command_group(auepora: Cli) -> None:
+    code, out, _ = auepora("judge", "--help")
+    assert code == 0
+    assert "calibrate" in out
+    code, _, err = auepora("judge", "calibrat")
+    assert code == 2
+    assert "did you mean 'calibrate'" in err
+
+
+def conclusion_of(auepora: Cli, scores: list[float], labels: list[bool]) -> dict[str, Any]:
+    """What `judge calibrate` concludes from scores of a file and labels of its first samples."""
+    rows = [{"sample_id": f"q{n}", "score": score} for n, score in enumerate(scores)]
+    Path("scores.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    write_labels("own.jsonl", [Label(f"q{n}", label, "ann") for n, label in enumerate(labels)])
+    command = ("judge", "calibrate", "--scores", "scores.jsonl", "--labels", "own.jsonl")
+    code, out, _ = auepora(*command)
+    assert code == 0
+    code, text, _ = auepora(*command, "--json")
+    assert code == 0
+    found = json.loads(text)
+    assert found["conclusion"] == found["judged"][0]["conclusion"]
+    assert out.rstrip("\n").splitlines()[-1] == found["conclusion"]["sentence"]
+    assert isinstance(found, dict)
+    return found
+
+
+def drawn(wrong: float, n: int = 300, seed: int = 3) -> tuple[list[float], list[bool]]:
+    """What people would say of all answers, and a judge that is wrong in so many of them."""
+    rng = np.random.default_rng(seed)
+    truth = rng.random(n) < 0.6
+    return np.where(rng.random(n) < wrong, ~truth, truth).astype(float).tolist(), truth.tolist()
+
+
+def test_a_judge_that_agrees_with_people_is_usable(project: Path, auepora: Cli) -> None:
+    scores, truth = drawn(0.05)
+    found = conclusion_of(auepora, scores, truth[:100])
+    assert found["conclusion"]["usability"] == "usable"
+    assert "Conclusion: scores is usable, because it agrees with people (kappa" in str(found["conclusion"])
+
+
+def test_a_judge_that_is_often_wrong_is_usable_with_correction(project: Path, auepora: Cli) -> None:
+    scores, truth = drawn(0.25)
+    found = conclusion_of(auepora, scores, truth[:100])
+    assert found["conclusion"]["usability"] == "usable_with_correction"
+    assert "below 0.6" in str(found["conclusion"])
+    assert found["judged"][0]["corrected"]["weight"] > 0
+
+
+def test_a_judge_that_is_lenient_is_usable_with_correction(project: Path, auepora: Cli) -> None:
+    _, truth = drawn(0.0)
+    scores = [1.0 if right else 0.4 for right in truth]
+    found = conclusion_of(auepora, scores, truth[:100])
+    assert found["conclusion"]["usability"] == "usable_with_correction"
+    assert "too high" in str(found["conclusion"])
+
+
+def test_few_labels_do_not_show_that_no_correction_is_needed(project: Path, auepora: Cli) -> None:
+    scores, truth = drawn(0.0)
+    found = conclusion_of(auepora, scores, truth[:12])
+    assert found["conclusion"]["usability"] == "usable_with_correction"
+    assert "fewer than 30 answers are labelled" in str(found["conclusion"])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_random_judge_is_not_usable(project: Path, auepora: Cli, seed: int) -> None:
+    """By chance alone such scores follow forty labels now and then, and a mean must not be moved by them."""
+    rng = np.random.default_rng(seed)
+    _, truth = drawn(0.0, seed=seed)
+    found = conclusion_of(auepora, rng.random(300).tolist(), truth[:40])
+    assert found["conclusion"]["usability"] == "not_usable"
+    assert "not shown to be better than chance" in str(found["conclusion"])
+    corrected = found["judged"][0]["corrected"]
+    assert (corrected["weight"], corrected["value"]) == (0.0, corrected["labels_mean"])
+
+
+def test_an_inverted_judge_is_not_usable(project: Path, auepora: Cli) -> None:
+    scores, truth = drawn(0.9)
+    assert conclusion_of(auepora, scores, truth[:50])["conclusion"]["usability"] == "not_usable"
+
+
+def test_constant_labels_or_scores_show_nothing(project: Path, auepora: Cli) -> None:
+    scores, _ = drawn(0.1)
+    found = conclusion_of(auepora, scores, [True] * 40)
+    assert "people say the same of every labelled answer (40 labels)" in str(found["conclusion"])
+    _, truth = drawn(0.1)
+    found = conclusion_of(auepora, [1.0] * 300, truth[:40])
+    assert "it gives every labelled answer the same score (40 labels)" in str(found["conclusion"])
+
+
+def test_the_conclusion_about_two_runs_is_that_of_the_weaker_judge(project: Path, auepora: Cli) -> None:
+    options = ("judge", "calibrate", "old", "new", "--labels", "ann.jsonl", "-m", "containment", "--json")
+    found = json.loads(auepora(*options)[1])
+    order = ["not_usable", "usable_with_correction", "usable"]
+    each = [one["conclusion"] for one in found["judged"]]
+    assert found["conclusion"] == min(each, key=lambda one: order.index(one["usability"]))

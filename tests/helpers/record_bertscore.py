@@ -84,7 +84,7 @@ def main() -> None:
                 "deberta/2": scores(deberta, 2),
             },
         }
-    (Path(__file__).resolve().parents[1] / "semantic" / "bertscore_oracle.json").write_text(
+    (Path(__file__).resolve().parents[1] / "models" / "bertscore_oracle.json").write_text(
         json.dumps(recorded, indent=1) + "\n"
     )
 

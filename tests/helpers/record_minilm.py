@@ -24,7 +24,7 @@ PAIRS = [
     ("word " * 400, "word " * 20),
     ("It rained. " * 3 + "Then the sun came out, and everybody went home.", "After rain came sunshine."),
 ]
-FILE = Path(__file__).resolve().parents[1] / "semantic" / "minilm_cosines.json"
+FILE = Path(__file__).resolve().parents[1] / "models" / "minilm_cosines.json"
 
 
 def cosine(one: str, other: str, model: Any, tokenizer: Any) -> float:

@@ -22,7 +22,7 @@ KERNELS = [
     "metrics/retrieval.py",
     "metrics/retrieval_spans.py",
     "features/hits.py",
-    "stats/roc.py",
+    "stats/calibration.py",
 ]
 # Not formulas: names, options and their messages. Tests of their own look at those.
 # Nor are the sizes of look-up tables, which may be larger than needed.

@@ -14,7 +14,9 @@ from auepora_eval.stats.agreement import agreement_report, alpha_report, kappa_r
 from auepora_eval.stats.bootstrap import bootstrap_interval, bootstrap_interval_of, quantile_interval, quantile_of
 from auepora_eval.stats.calibration import (
     CorrectedMean,
+    auroc,
     auroc_report,
+    average_precision,
     balanced_accuracy_report,
     brier_score,
     confusion,
@@ -22,6 +24,7 @@ from auepora_eval.stats.calibration import (
     corrected_mean,
     expected_calibration_error,
     reliability_table,
+    tpr_at_fpr,
 )
 from auepora_eval.stats.difference import (
     effect_size,
@@ -36,7 +39,6 @@ from auepora_eval.stats.difference import (
 )
 from auepora_eval.stats.intervals import Estimate, Interval, Moments, mean_interval, t_quantile, wilson_interval
 from auepora_eval.stats.permutation import SignFlips, holm, max_t, sign_flips, tukey_hsd
-from auepora_eval.stats.roc import auroc, average_precision, tpr_at_fpr
 from helpers.golden import check_golden
 
 Floats = npt.NDArray[np.float64]

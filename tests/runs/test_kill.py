@@ -169,12 +169,12 @@ if Path("kill_at").exists():
 """
 SCORED_BY = "metrics: [recall@5, mrr, bleu, {llm_faithfulness: {critic: {use: judge}}}]"
 MOMENTS = [  # what is called, whether the process is killed before or after it, and at which call
-    "auepora_eval.engine.accumulators:CollectingAccumulator.add after 5",
+    "auepora_eval.engine.evaluate:CollectingAccumulator.add after 5",
     "auepora_eval.store.runs:RunStore.put_results after 1",
     "judge_rag:Judge.score before 31",
     "judge_rag:Judge.score before 1",
     "judge_rag:Judge.score after 60",
-    "auepora_eval.engine.accumulators:CollectingAccumulator.add before 1",
+    "auepora_eval.engine.evaluate:CollectingAccumulator.add before 1",
     "auepora_eval.store.runs:RunStore.put_judgements after 1",
     "auepora_eval.store.runs:RunStore.add_usage after 1",
     "auepora_eval.store.runs:RunStore.put_results before 1",

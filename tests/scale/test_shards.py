@@ -17,10 +17,10 @@ from auepora_eval.core.registry import Spec
 from auepora_eval.engine.evaluate import evaluate_sources
 from auepora_eval.engine.executors import BatchSource, FamilySource
 from auepora_eval.errors import BadValueError, DataFileError, DuplicateIdError
+from auepora_eval.io.formats import is_sharded
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
 from auepora_eval.scale import inputs, parquet_ranges
-from auepora_eval.scale.inputs import is_sharded
 from auepora_eval.scale.sharded import sharded_sources
 from helpers import requirements
 from helpers.builders import output, sample

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.errors import AlignmentError, AueporaError, BadTypeError, BadValueError
-from auepora_eval.stats.roc import auroc, average_precision, threshold_counts, tpr_at_fpr
+from auepora_eval.stats.calibration import auroc, average_precision, threshold_counts, tpr_at_fpr
 from helpers.requirements import need
 
 AREA_ROWS = [  # scores, labels, auroc, average precision, why

@@ -580,7 +580,7 @@ def wants_shards(
     corpus: bool,
 ) -> bool:
     """Whether to read these files in ranges: if there are many, with a checkpoint, or with Ray workers."""
-    from ..scale.inputs import can_be_split, is_sharded
+    from ..io.formats import is_sharded
 
     sample_format, outputs_format = formats
 
@@ -592,6 +592,8 @@ def wants_shards(
         return True
     if executor != "ray" or corpus:
         return False
+    from ..scale.inputs import can_be_split
+
     # A file that cannot be split is read here and sent in batches.
     return can_be_split(dataset, "samples", sample_format) and (
         outputs is None or can_be_split(outputs, "outputs", outputs_format)
@@ -603,8 +605,7 @@ def _is_one_dataset(path: str, sample_format: str | None) -> bool:
     from pathlib import Path
 
     from ..errors import DataFileError
-    from ..io.formats import guess_format
-    from ..scale.inputs import SPLIT_FORMATS
+    from ..io.formats import SPLIT_FORMATS, guess_format
 
     if sample_format is not None:
         return sample_format not in SPLIT_FORMATS

@@ -667,7 +667,7 @@ def general_derivation(
     metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext
 ) -> Derivation:
     """The inputs of the metric in this sample, and the resulting number."""
-    if _calls_judge(metric):
+    if is_judged(metric):
         return judged_derivation(sample, output, around)
     steps = add_inputs(DerivationBuilder(), sample, output, metric.reads, metric.required_fields())
     if metric.asks_models and not around.may_call_models:
@@ -685,8 +685,17 @@ def general_derivation(
     return steps.finish(f"{who} gives {format_number(value)}", value, general=True)
 
 
-def _calls_judge(metric: BatchMetric) -> bool:
-    return metric.calls_judge or any(map(_calls_judge, metric.inner_metrics()))
+def is_judged(metric: BatchMetric) -> bool:
+    """Whether the metric or one of its inner metrics calls a judge."""
+    return metric.calls_judge or any(map(is_judged, metric.inner_metrics()))
+
+
+def pairs_in_worker(metric: BatchMetric) -> bool:
+    """Whether the worker can pair samples, given a batch that includes the parents of its variants.
+
+    Not for metrics with a judge: it would be called for a parent once for every batch that includes it.
+    """
+    return metric.needs_parents_only and not is_judged(metric)
 
 
 def judged_derivation(sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation:

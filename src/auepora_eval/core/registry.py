@@ -6,7 +6,6 @@ import functools
 import importlib
 import inspect
 import json
-import pkgutil
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -172,6 +171,9 @@ Spec = str | Mapping[str, Mapping[str, Any] | None]
 ClassT = TypeVar("ClassT", bound=type[Metric])
 
 ENTRY_POINTS = "auepora_eval.metrics"
+"""The package of the built-in metrics, and the group of entry points of other packages."""
+METRIC_INDEX = "auepora_eval.metrics._index"
+"""The generated index of built-in metrics: a metric is imported only when it is named."""
 _SPEC = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:@(?P<at>[^\[\]@]*))?(?:\[(?P<keys>[^\[\]]*)\])?")
 
 
@@ -221,7 +223,7 @@ def register(name: str, *, at: str | None = None, keys: tuple[str, ...] = ()) ->
 
     def add(cls: ClassT) -> ClassT:
         if not cls.__module__.startswith(_OWN_PACKAGE):
-            _load_built_in()  # so that a clash with a built-in name is reported here
+            _load_metric(name)  # so that a clash with a built-in name is reported here
         known = _METRICS.get(name)
         if known is not None and (known.cls.__module__, known.cls.__qualname__) != (cls.__module__, cls.__qualname__):
             raise MetricDefinitionError(
@@ -252,18 +254,21 @@ def _accept_name_option(cls: type[Metric]) -> None:
     cls.__init__ = construct_with_name  # type: ignore[method-assign, assignment]
 
 
-def _load_built_in() -> None:
-    if "built-in" in _loaded:
-        return
-    _loaded.add("built-in")
-    package = importlib.import_module(f"{_OWN_PACKAGE}metrics")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+def _built_in_modules() -> Mapping[str, str]:
+    """The module of each built-in metric by name, below ``auepora_eval.metrics``."""
+    modules: Mapping[str, str] = importlib.import_module(METRIC_INDEX).MODULES
+    return modules
 
 
-def _load() -> None:
-    """Import the built-in metric modules, then the entry points of other packages, once."""
-    _load_built_in()
+def _load_metric(name: str) -> None:
+    """Import the module of a built-in metric; nothing happens for other names."""
+    module = _built_in_modules().get(name)
+    if module is not None and name not in _METRICS:
+        importlib.import_module(f"{ENTRY_POINTS}.{module}")
+
+
+def _load_entry_points() -> None:
+    """Import the metrics of other packages, once."""
     if "entry points" in _loaded:
         return
     _loaded.add("entry points")
@@ -276,18 +281,34 @@ def _load() -> None:
             warnings.warn(f"the metrics of '{entry.value}' cannot be loaded: {error}", AueporaWarning, stacklevel=4)
 
 
+def _load_all() -> None:
+    """Import every built-in metric and those of other packages."""
+    if "built-in" not in _loaded:
+        _loaded.add("built-in")
+        for module in dict.fromkeys(_built_in_modules().values()):
+            importlib.import_module(f"{ENTRY_POINTS}.{module}")
+    _load_entry_points()
+
+
 def metric_infos() -> dict[str, MetricInfo]:
     """Every registered metric by name, in alphabetical order."""
-    _load()
+    _load_all()
     return dict(sorted(_METRICS.items()))
 
 
 def metric_info(name: str) -> MetricInfo:
     """The registered metric of that name (``recall``, or any spec of it such as ``recall@5``)."""
     base = _canonical_spec(name)[0].partition("@")[0].partition("[")[0]
+    _load_metric(base)
     if base not in _METRICS:
-        raise UnknownMetricError(base, _METRICS)
+        raise UnknownMetricError(base, {**_built_in_modules(), **_METRICS})
     return _METRICS[base]
+
+
+def find_metric(name: str) -> MetricInfo | None:
+    """The registered metric of exactly that name; ``None`` if there is none."""
+    _load_metric(name)
+    return _METRICS.get(name)
 
 
 def metric(spec: Spec | Metric, /, **options: Any) -> Metric:
@@ -323,8 +344,9 @@ def metric(spec: Spec | Metric, /, **options: Any) -> Metric:
 
 def _canonical_spec(spec: str) -> tuple[str, dict[str, Any]]:
     """The canonical spec of a name of ir_measures or trec_eval; canonical ones are returned unchanged."""
-    _load()
-    if spec.partition("@")[0].partition("[")[0].strip() in _METRICS and "(" not in spec:
+    _load_entry_points()
+    name = spec.partition("@")[0].partition("[")[0].strip()
+    if (name in _METRICS or name in _built_in_modules()) and "(" not in spec:
         return spec, {}
     return canonical_name(spec.strip()) or (spec, {})
 

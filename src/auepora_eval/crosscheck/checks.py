@@ -19,7 +19,7 @@ from ..core.types import Document, EvaluationSample, Response, RetrievedDocument
 from ..engine.evaluate import evaluate
 from ..errors import AueporaWarning
 from ..judge.metric import judged_parts
-from ..stats.roc import auroc, average_precision, tpr_at_fpr
+from ..stats.calibration import auroc, average_precision, tpr_at_fpr
 
 # --- results of a cross-check: compared metric and method, number of cases, largest deviation ------------------------
 

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..core.batch import failure_reason
-from ..core.metrics_base import Metric
-from ..core.registry import metric_infos
+from ..core.metrics_base import BatchMetric, Metric
+from ..core.registry import find_metric
 from ..core.results import Results
 from ..core.scores import Scores, Status
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
-from ..judge.metric import JudgedMetric
 
 _SAMPLES_COMPARED = 1000
 """Number of samples whose ids are compared."""
@@ -157,7 +156,7 @@ class DataCheck:
 
 
 def _judge_warning(metric: Metric, result: MetricResult) -> str | None:
-    if not isinstance(metric, JudgedMetric) or not isinstance(result.scores, Scores):
+    if not isinstance(metric, BatchMetric) or not metric.calls_judge or not isinstance(result.scores, Scores):
         return None
     values = result.scores.values[result.scores.status == Status.SCORED]
     if len(values) < _MIN_LOWEST_SCORES or not np.all(values == values[0]):
@@ -243,8 +242,8 @@ def _judge_failure(result: MetricResult) -> str | None:
 def _asks_a_judge(result: MetricResult) -> bool:
     if "judging" in result.details:
         return True
-    info = metric_infos().get((result.signature or "").partition("|")[0].partition("@")[0])
-    return info is not None and issubclass(info.cls, JudgedMetric)
+    info = find_metric((result.signature or "").partition("|")[0].partition("@")[0])
+    return info is not None and issubclass(info.cls, BatchMetric) and info.cls.calls_judge
 
 
 def _one_line(text: str) -> str:

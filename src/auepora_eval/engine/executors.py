@@ -18,14 +18,11 @@ import numpy as np
 
 from ..core.batch import Batch, check_samples, pack, unpack
 from ..core.family import FamilyMetric, with_family_keys
-from ..core.metrics_base import BatchMetric, Metric, apply_failure_policy
+from ..core.metrics_base import BatchMetric, Metric, apply_failure_policy, is_judged, pairs_in_worker
 from ..core.scores import Scores, Status
 from ..core.slices import BatchMembership, Slice, batch_membership
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, BadValueError, WorkerError, did_you_mean
-from ..judge.critic import JudgePolicy
-from ..judge.metric import judge_batch, judged_parts, pairs_in_worker
-from ..judge.session import JudgeSession, LoopThread, wait_for_result
 from ..runtime.processes import (
     SharedMemoryTransfer,
     SpilledBytes,
@@ -38,6 +35,9 @@ from ..runtime.processes import (
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
+
+    from ..judge.critic import JudgePolicy
+    from ..judge.session import JudgeSession
 
 # --- sources of batches: small objects that are sent to a worker, which reads the batch itself -----------------------
 
@@ -392,6 +392,9 @@ class JudgingExecutor:
 
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         """The outcomes of each batch, in order."""
+        from ..judge.metric import judge_batch, judged_parts
+        from ..judge.session import LoopThread, wait_for_result
+
         parts = [list(judged_parts(one)) for one in metrics]
         judged = [part for some in parts for part in some]
         if not judged:
@@ -426,9 +429,12 @@ class JudgingExecutor:
 
 def with_judges(executor: Executor, metrics: Sequence[Metric], judging: JudgeSession | JudgePolicy | None) -> Executor:
     """The executor, wrapped to call judges if a metric needs one and the executor does not do so itself."""
-    judged = any(isinstance(one, BatchMetric) and any(judged_parts(one)) for one in metrics)
+    judged = any(isinstance(one, BatchMetric) and is_judged(one) for one in metrics)
     if not judged or getattr(executor, "asks_judges", False):
         return executor
+    from ..judge.critic import JudgePolicy
+    from ..judge.session import JudgeSession
+
     session = judging if isinstance(judging, JudgeSession) else JudgeSession(judging or JudgePolicy())
     return JudgingExecutor(executor, session)
 

@@ -24,9 +24,8 @@ from ..core.slices import Grouping, Rows, SliceSpec, parse_slices, require_slice
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..errors import AlignmentError, BadValueError
 from ..stats.intervals import Interval
-from .accumulators import CollectingAccumulator
 from .data_checks import DataCheck
-from .evaluate import BATCH_SIZE, Metrics, Progress, collect_scores, evaluate, resolve_metrics
+from .evaluate import BATCH_SIZE, CollectingAccumulator, Metrics, Progress, collect_scores, evaluate, resolve_metrics
 from .executors import Executor, ExecutorName, make_executor, with_judges
 
 if TYPE_CHECKING:

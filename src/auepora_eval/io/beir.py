@@ -22,10 +22,9 @@ from ..errors import BadValueError, DataFileError, DuplicateIdError
 from ..runtime.files import plain_stem, plain_suffix, read_bytes, read_lines, write_lines
 from .codec import LineError, encode_sample
 from .corpus import Corpus, CorpusJoin
-from .formats import FileHead, Format, Role, register_format
+from .formats import Format, find_compressed, looks_like_beir, parse_trec_level, register_format
 from .problems import ParsedSample, Problems, RowSchema, decoding_problem, quote_text
 from .trec import judged_documents, judged_levels
-from .trec_columns import parse_level
 from .values import warn_repeated_keys
 
 _SPLITS = ("test", "dev", "train")
@@ -64,8 +63,8 @@ def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """Yield the judged queries of the split, in the order of its judgements, with the texts of their documents."""
     folder, judgements = resolve_split(path)
     judged, lines = _judgements(judgements, problems)
-    queries = _queries(_find_file(folder, "queries.jsonl"), judged, problems)
-    with Corpus.open(_find_file(folder, "corpus.jsonl"), problems) as corpus:
+    queries = _queries(find_compressed(folder, "queries.jsonl"), judged, problems)
+    with Corpus.open(find_compressed(folder, "corpus.jsonl"), problems) as corpus:
         corpus_join = CorpusJoin(corpus)
         for query_id, levels in judged.items():
             query = queries.get(query_id)
@@ -75,14 +74,6 @@ def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
             sample = EvaluationSample(query_id, query.text, *judged_documents(levels), metadata=query.metadata or {})
             yield ParsedSample(None, corpus_join.fill_sample(sample))
     corpus_join.report(stacklevel=3)
-
-
-def _find_file(folder: Path, name: str) -> Path:
-    """Return the path of a file in the folder, compressed or not."""
-    for suffix in ("", ".gz", ".zst"):
-        if (folder / f"{name}{suffix}").exists():
-            return folder / f"{name}{suffix}"
-    return folder / name
 
 
 def _judgements(path: Path, problems: Problems) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
@@ -101,7 +92,7 @@ def _judgements(path: Path, problems: Problems) -> tuple[dict[str, dict[str, int
             continue
         query, doc, level = cells
         try:
-            value = parse_level(level.encode())
+            value = parse_trec_level(level.encode())
         except ValueError:
             problems.add(path, number, f"the score (column 3) must be an integer, found {quote_text(level)}")
             continue
@@ -244,18 +235,11 @@ def _cell(text: str, sample: EvaluationSample) -> bytes:
     return text.encode()
 
 
-def _looks_like(head: FileHead, role: Role) -> bool:
-    folder = head.path if head.path.is_dir() else head.path.parent.parent
-    if not head.path.is_dir() and (head.path.parent.name != "qrels" or head.suffix != ".tsv"):
-        return False
-    return all(_find_file(folder, name).exists() for name in ("corpus.jsonl", "queries.jsonl"))
-
-
 FORMAT = register_format(
     Format(
         "beir",
         "BEIR: a folder of corpus, queries and judgements",
-        _looks_like,
+        looks_like_beir,
         read_samples=read_samples,
         write_samples=save_beir,
         sample_fields=frozenset({"sample_id", "query", "relevant_docs", "candidate_docs", "metadata"}),

@@ -25,7 +25,7 @@ from .codec import (
     SentenceRow,
     encode_sample,
 )
-from .formats import FileHead, Format, Role, register_format
+from .formats import Format, looks_like_golden, register_format
 from .problems import TOO_DEEP, ParsedSample, Problems, UniqueIds, quote_text
 
 ResultT = TypeVar("ResultT")
@@ -337,15 +337,11 @@ def _check_expectation(value: Any, key: str, owner: str) -> Any:
     return value
 
 
-def _looks_like(head: FileHead, role: Role) -> bool:
-    return role == "samples" and head.suffix in (".yaml", ".yml")
-
-
 FORMAT = register_format(
     Format(
         "golden",
         "golden queries in YAML: expected chunks, and what the answer must say",
-        _looks_like,
+        looks_like_golden,
         read_samples=read_samples,
         write_samples=save_golden,
         sample_fields=frozenset({"sample_id", "query", "relevant_docs", "labels", "metadata"}),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,8 +24,10 @@ from .codec import LineError, decode_output_line
 from .corpus import Corpus, CorpusJoin
 from .formats import Format, Role, get_format, guess_format
 from .jsonl import OutputsFile, gathered_outputs
-from .labels import NuggetsById, with_nuggets
 from .problems import MISSING_RETRIEVED, ParsedOutput, ParsedSample, Problems
+
+if TYPE_CHECKING:
+    from .labels import NuggetsById
 
 MAX_NAMED_IDS = 3
 """How many ids a warning names; the others are counted."""
@@ -444,6 +446,8 @@ def load_dataset(
     if not samples:
         raise DataFileError(path, None, "there is no sample in it")
     if nuggets is not None:
+        from .labels import with_nuggets
+
         samples = list(with_nuggets(samples, nuggets))
     return InMemoryDataset(plain_stem(path) if name is None else name, samples)
 

@@ -16,7 +16,7 @@ import msgspec
 from ..core.dataset import InMemoryDataset
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DuplicateIdError
-from ..runtime.files import plain_stem, plain_suffix, read_lines, write_lines
+from ..runtime.files import plain_stem, read_lines, write_lines
 from ..runtime.processes import gc_paused
 from .codec import (
     OUTPUT_SHAPE,
@@ -29,7 +29,7 @@ from .codec import (
     encode_output,
     encode_sample,
 )
-from .formats import FileHead, Format, Role, register_format
+from .formats import Format, Role, looks_like_jsonl, register_format
 from .problems import (
     BAD_SPAN,
     MISSING_RETRIEVED,
@@ -195,18 +195,11 @@ def _require_new(sample_id: str, seen: set[str]) -> None:
     seen.add(sample_id)
 
 
-def _looks_like(head: FileHead, role: Role) -> bool:
-    """Any file with ``sample_id``; else any file of that suffix, so that its errors name the expected fields."""
-    if head.suffix not in (".jsonl", ".ndjson", ".json", ""):
-        return False
-    return "sample_id" in head.keys or plain_suffix(head.path) in (".jsonl", ".ndjson")
-
-
 FORMAT = register_format(
     Format(
         "jsonl",
         "our own: a sample, or an output, per line",
-        _looks_like,
+        looks_like_jsonl,
         read_samples,
         iter_outputs,
         save_jsonl_dataset,

@@ -18,7 +18,7 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AueporaError, BadValueError, DataFileError, DuplicateIdError, MissingDependencyError
 from ..runtime.files import atomic_write, is_compressed, open_bytes
 from .codec import LineError, decode_output_line, decode_sample, encode_output, encode_sample
-from .formats import FileHead, Format, Role, register_format
+from .formats import Format, Role, looks_like_parquet, register_format
 from .problems import TOO_DEEP, ParsedOutput, ParsedSample, Problems, UniqueIds, quote_text
 
 if TYPE_CHECKING:
@@ -284,15 +284,11 @@ def require_arrow() -> None:
         )
 
 
-def _looks_like(head: FileHead, role: Role) -> bool:
-    return head.suffix in (".parquet", ".pq") or head.text.startswith("PAR1")
-
-
 FORMAT = register_format(
     Format(
         "parquet",
         "Parquet: samples, or outputs, as rows of a table",
-        _looks_like,
+        looks_like_parquet,
         read_samples,
         read_outputs,
         save_parquet_dataset,

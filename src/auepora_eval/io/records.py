@@ -17,7 +17,7 @@ from ..core.types import EvaluationSample, Response, SystemOutputs
 from ..errors import BadValueError, DuplicateIdError
 from ..runtime.files import plain_suffix, read_bytes, write_lines
 from .codec import ErrorCollector, LineError, encode_output, encode_sample, text_id
-from .formats import FileHead, Format, Role, register_format
+from .formats import Format, looks_like_deepeval, looks_like_ragas, register_format
 from .problems import (
     ParsedOutput,
     ParsedSample,
@@ -333,12 +333,6 @@ _NESTED_LOSSES = frozenset(
     for part in parts.split()
 )
 
-_RAGAS_LEGACY_COLUMNS = frozenset({"contexts", "ground_truth", "ground_truths"})
-"""Columns of ragas before version 0.2; next to a question they identify the format."""
-_OWN_FORMAT_KEYS = frozenset({"sample_id", "query"})
-"""Keys of our own JSONL format; with one of them, unknown keys are typos."""
-_SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", "")
-
 
 def samples_from_records(
     records: Iterable[Mapping[str, Any]], columns: str | Mapping[str, str] = "ragas"
@@ -438,22 +432,6 @@ def _write_samples(columns: RecordColumns, samples: Iterable[EvaluationSample], 
     write_records(columns, ((sample, None) for sample in samples), path)
 
 
-def _looks_like_ragas(head: FileHead, role: Role) -> bool:
-    before = (
-        "question" in head.keys
-        and not _RAGAS_LEGACY_COLUMNS.isdisjoint(head.keys)
-        and _OWN_FORMAT_KEYS.isdisjoint(head.keys)
-    )
-    return head.suffix in _SUFFIXES and ("user_input" in head.keys or before)
-
-
-def _looks_like_deepeval(head: FileHead, role: Role) -> bool:
-    others = DEEPEVAL.names() - {"input"}
-    return (
-        head.suffix in _SUFFIXES and "input" in head.keys and (len(head.keys) == 1 or not others.isdisjoint(head.keys))
-    )
-
-
 def _format(
     name: str,
     title: str,
@@ -480,7 +458,7 @@ def _format(
 
 
 _FIELDS = "sample_id query relevant_docs reference_answer metadata"
-RAGAS_FORMAT = _format("ragas", "records of ragas: JSON, JSONL or CSV", RAGAS, _looks_like_ragas, f"{_FIELDS} history")
+RAGAS_FORMAT = _format("ragas", "records of ragas: JSON, JSONL or CSV", RAGAS, looks_like_ragas, f"{_FIELDS} history")
 DEEPEVAL_FORMAT = _format(
-    "deepeval", "test cases of deepeval: JSON, JSONL or CSV", DEEPEVAL, _looks_like_deepeval, _FIELDS
+    "deepeval", "test cases of deepeval: JSON, JSONL or CSV", DEEPEVAL, looks_like_deepeval, _FIELDS
 )

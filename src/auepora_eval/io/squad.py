@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from ..core.types import Document, EvaluationSample, Response, SystemOutputs
 from ..errors import BadValueError, DuplicateIdError
 from ..runtime.files import read_bytes, write_lines
 from .codec import Id, LineError, encode_output, text_id
-from .formats import FileHead, Format, Role, register_format
+from .formats import Format, looks_like_squad, register_format
 from .problems import (
     TOO_DEEP,
     ParsedOutput,
@@ -30,10 +29,6 @@ from .problems import (
 from .values import warn_repeated_keys
 
 _SHAPE = RowSchema("questions", {"": ()}, "predictions", ())
-_PREDICTIONS = re.compile(r'\s*\{\s*"[^"\\]{1,64}"\s*:\s*"')
-_OTHER_FORMAT_KEYS = frozenset(
-    ["data", "version", "sample_id", "id", "query", "question", "user_input", "input", "topic_id", "run_id", "response"]
-)  # keys of other formats, which are not ids
 
 
 class _SquadAnswer(msgspec.Struct):
@@ -189,19 +184,11 @@ def write_predictions(outputs: Iterable[tuple[str, SystemOutputs]], path: Path) 
     write_lines(path, lines())
 
 
-def _looks_like(head: FileHead, role: Role) -> bool:
-    if head.suffix != ".json":
-        return False
-    if role == "samples":
-        return not head.keys.isdisjoint(("data", "version")) and '"paragraphs"' in head.text
-    return _OTHER_FORMAT_KEYS.isdisjoint(head.keys) and _PREDICTIONS.match(head.text) is not None
-
-
 FORMAT = register_format(
     Format(
         "squad",
         "SQuAD: questions by paragraph, or predictions by question id",
-        _looks_like,
+        looks_like_squad,
         iter_questions,
         iter_predictions,
         write_outputs=write_predictions,

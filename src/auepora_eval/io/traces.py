@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.types import STARTED, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from .formats import FileHead, Format, Role, register_format
+from .formats import Format, looks_like_traces, register_format
 from .problems import ParsedOutput, ParsedSample, Problems, UniqueIds
 from .trace_spans import NANOSECONDS_PER_SECOND, TraceSpan, read_spans
 
@@ -238,20 +238,11 @@ def _outermost_calls(
     return list(calls.values())
 
 
-def _looks_like(head: FileHead, role: Role) -> bool:
-    if head.suffix not in (".jsonl", ".ndjson", ".json", "") or "sample_id" in head.keys:
-        return False
-    if head.keys & {"resourceSpans", "resource_spans", "context.trace_id"}:
-        return True
-    quoted = {word for word in ("trace_id", "traceId", "span_id", "spanId") if f'"{word}"' in head.text}
-    return {"trace_id", "span_id"} <= quoted or {"traceId", "spanId"} <= quoted
-
-
 FORMAT = register_format(
     Format(
         "traces",
         "spans of OpenInference or OpenTelemetry GenAI",
-        _looks_like,
+        looks_like_traces,
         read_trace_samples,
         read_trace_outputs,
         sample_fields=frozenset({"sample_id", "query", "cluster_id"}),

@@ -15,8 +15,9 @@ from ..runtime.files import read_bytes, write_lines
 from ..runtime.processes import gc_paused
 from . import trec_arrow
 from . import trec_columns as trec_python
+from .formats import is_qrels_comment, parse_trec_level
 from .problems import quote_text
-from .trec_columns import judgements, parse_level, rankings
+from .trec_columns import judgements, rankings
 
 Reader = Literal["auto", "python", "arrow"]
 """The parser of the lines. Both give the same result; ``auto`` is Arrow if it is installed and the file is large.
@@ -63,20 +64,7 @@ def without_comments(data: bytes) -> bytes:
     """Return the lines of qrels that are not comments."""
     if not data.startswith(b"#") and b"\n#" not in data:
         return data
-    return b"\n".join(line for line in data.split(b"\n") if not is_comment(line.split()))
-
-
-def is_comment(columns: Sequence[bytes]) -> bool:
-    """Whether a line of qrels, split into columns, is a comment: it begins with ``#`` and is not a judgement."""
-    if not columns or not columns[0].startswith(b"#"):
-        return False
-    if len(columns) != 4 or columns[0] == b"#":
-        return True
-    try:
-        parse_level(columns[3])
-    except ValueError:
-        return True
-    return False
+    return b"\n".join(line for line in data.split(b"\n") if not is_qrels_comment(line.split()))
 
 
 def trec_rankings(
@@ -125,7 +113,7 @@ def _qrels_by_line(path: Path, data: bytes) -> dict[str, dict[str, int]]:
     judged: dict[bytes, dict[bytes, int]] = {}
     for number, line in enumerate(data.split(b"\n"), start=1):
         columns = line.split()
-        if is_comment(columns):
+        if is_qrels_comment(columns):
             continue
         if len(columns) != 4:
             if not columns:
@@ -185,7 +173,7 @@ def _parse_score(path: Path, line: int, text: bytes) -> float:
 
 def _parse_level_column(path: Path, line: int, text: bytes) -> int:
     try:
-        return parse_level(text)
+        return parse_trec_level(text)
     except ValueError:
         problem = f"the level (column 4) must be an integer, found {quote_text(text.decode())}"
         raise DataFileError(path, line, problem) from None

@@ -16,18 +16,8 @@ import numpy.typing as npt
 from ..errors import MissingDependencyError
 from ..features.hits import GoldPositions, PrecomputedHits
 from ..features.rankings import HIGHEST_LEVEL
-from .trec_columns import (
-    Bools,
-    Floats,
-    Ints,
-    LineOrder,
-    TrecLines,
-    ValuesT,
-    judgements,
-    parse_level,
-    rankings,
-    sort_lines,
-)
+from .formats import parse_trec_level
+from .trec_columns import Bools, Floats, Ints, LineOrder, TrecLines, ValuesT, judgements, rankings, sort_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,7 +73,7 @@ def encode_qrels(data: bytes) -> tuple[TrecLines[Ints], list[int]] | None:
     texts, indexes = _dictionary_codes(table, "3")
     try:
         # Not the integers of Arrow: it accepts 0x10, and no level above 64 bits.
-        levels = [parse_level(text.encode()) for text in texts]
+        levels = [parse_trec_level(text.encode()) for text in texts]
     except ValueError:
         return None
     queries, rows = _dictionary_codes(table, "0")

@@ -12,6 +12,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from .formats import parse_trec_level
+
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -387,18 +389,11 @@ def qrels_lines(data: bytes) -> TrecLines[list[int]] | None:
     return TrecLines(queries.names(), np.concatenate(rows), TextColumn(docs), levels) if rows else None
 
 
-def parse_level(text: bytes) -> int:
-    """Parse a level; anything but an integer is a ``ValueError``."""
-    if b"_" in text:  # Python accepts 1_000 as a number
-        raise ValueError
-    return int(text)
-
-
 class _LevelCache(dict[bytes, int]):
     """A cache of parsed levels: there are few distinct levels and many lines."""
 
     def __missing__(self, text: bytes) -> int:
-        level = self[text] = parse_level(text)
+        level = self[text] = parse_trec_level(text)
         return level
 
 

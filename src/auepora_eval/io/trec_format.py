@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,7 +20,7 @@ from ..errors import DataFileError, DuplicateIdError
 from ..runtime.files import plain_stem, read_bytes, read_lines
 from ..runtime.processes import gc_paused
 from . import trec
-from .formats import FileHead, Format, Role, register_format
+from .formats import Format, is_qrels_comment, looks_like_trec, register_format
 from .grades import GOLD_BY, provenance_counts_by_query
 from .problems import ParsedOutput, ParsedSample, Problems, quote_text
 from .trec import (
@@ -175,7 +173,7 @@ def _scored_run_by_line(path: Path, data: bytes) -> ScoredRun:
 
 def _check_qrels_line(path: Path, number: int, line: bytes) -> None:
     columns = line.split()
-    if trec.is_comment(columns):
+    if is_qrels_comment(columns):
         return
     if columns and len(columns) != 4:
         expected = "4 columns (query, iteration, document, level)"
@@ -194,28 +192,11 @@ def _parse_run_line(path: Path, number: int, line: bytes) -> tuple[bytes, float]
     return columns[0], trec._parse_score(path, number, columns[4])
 
 
-def _looks_like(head: FileHead, role: Role) -> bool:
-    rows = (line.split() for line in head.text.splitlines() if line.strip())
-    if role == "samples":
-        rows = (columns for columns in rows if not trec.is_comment([column.encode() for column in columns]))
-    lines = list(islice(rows, 3))
-    return bool(lines) and all(_is_trec_row(columns, role) for columns in lines)
-
-
-def _is_trec_row(columns: list[str], role: Role) -> bool:
-    try:
-        if role == "samples":
-            return len(columns) == 4 and int(columns[3]) is not None
-        return len(columns) >= 6 and int(columns[3]) is not None and not math.isnan(float(columns[4]))
-    except ValueError:
-        return False
-
-
 FORMAT = register_format(
     Format(
         "trec",
         "TREC: qrels as samples, a run as outputs",
-        _looks_like,
+        looks_like_trec,
         read_samples,
         read_outputs,
         save_qrels,

@@ -12,7 +12,7 @@ from ..core.types import Document, Response, RetrievedDocument, SystemOutputs
 from ..errors import BadValueError, DuplicateIdError
 from ..runtime.files import write_lines
 from .codec import ErrorCollector, Id, LineError, encode_output
-from .formats import FileHead, Format, Role, register_format
+from .formats import Format, looks_like_trec_rag, register_format
 from .problems import ParsedOutput, Problems, RowSchema, UniqueIds, quote_text, value_problem
 from .records import read_records
 
@@ -138,15 +138,11 @@ def _row(sample_id: str, output: SystemOutputs) -> dict[str, Any]:
     return {**head, "response_length": words, **extra, "answer": answer}
 
 
-def _looks_like(head: FileHead, role: Role) -> bool:
-    return {"references", "answer"} <= head.keys and not head.keys.isdisjoint(("topic_id", "metadata"))
-
-
 FORMAT = register_format(
     Format(
         "trec_rag",
         "answers of the TREC RAG track, with citations by sentence",
-        _looks_like,
+        looks_like_trec_rag,
         read_outputs=iter_answers,
         write_outputs=write_answers,
         output_fields=frozenset({"retrieved", "response", "citations", "extra"}),

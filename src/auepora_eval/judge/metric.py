@@ -96,14 +96,6 @@ def judged_parts(metric: BatchMetric) -> Iterator[JudgedMetric]:
         yield from judged_parts(part)
 
 
-def pairs_in_worker(metric: BatchMetric) -> bool:
-    """Whether the worker can pair samples, given a batch that includes the parents of its variants.
-
-    Not for metrics with a judge: it would be called for a parent once for every batch that includes it.
-    """
-    return metric.needs_parents_only and not any(judged_parts(metric))
-
-
 async def judge_batch(batch: Batch, metrics: Iterable[JudgedMetric], judge: JudgeClient) -> None:
     """Compute the outcomes of a batch for all these metrics concurrently; their ``score`` returns them."""
 

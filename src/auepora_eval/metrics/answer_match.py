@@ -17,7 +17,8 @@ from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import TokenPairs, best_pairs, select_pairs, shared_ngrams, token_ids, token_pairs
 from ..text.tokenizers import Tokenizer, squad_words, word_tokenizer
-from .base import AnswerMetric, ConfiguredMetric, ReferencedMetric, overlap_scores, require_bool, require_choice
+from .answer_base import AnswerMetric, ReferencedMetric, overlap_scores
+from .base import ConfiguredMetric, require_bool, require_choice
 from .derivations_text import bag_steps, containment_steps, equality_steps
 from .overlap import Tokenize, answer_relevance, exact_match, token_f1
 

@@ -1,4 +1,4 @@
-"""Base classes of built-in metrics: configuration, names, skips, signatures, and the texts compared with an answer."""
+"""Base classes of built-in metrics: configuration, names from the registry, option checks, and rankings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,10 @@ from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
 from ..core.metrics_base import BatchMetric, RunInfo
 from ..core.registry import metric_name
 from ..core.scores import Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, BadValueError, DuplicateIdError
 from ..features.hits import RankingView, gold_positions, has_judgement, hits, reject_duplicates, view_key
 from ..features.rankings import rankings
-from ..features.texts import Role, no_response, reference_texts
 from .derivations_ranking import RankedQuery
 from .ranking import Gold, relevant_ids
 
@@ -188,12 +187,7 @@ class RankingMetric(ConfiguredMetric):
         return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < deepest else {}
 
 
-# --- base classes of metrics over answers: skips, and the texts an answer is compared with ---------------------------
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-SkipMasks = Mapping[str, npt.NDArray[np.bool_]]
-"""Per reason which rows are skipped."""
+# --- checks of options ----------------------------------------------------------------------------------------------
 
 
 def require_bool(name: str, value: object) -> None:
@@ -212,122 +206,3 @@ def require_count(name: str, value: object, *, least: int = 1) -> None:
     """Raise unless an option is an integer >= ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise BadValueError(f"{name} must be an integer >= {least}, not {value!r}")
-
-
-def overlap_scores(common: Integers, given: Integers, wanted: Integers) -> tuple[Floats, Floats, Floats]:
-    """F1, precision and recall of each pair, bit for bit equal to those of ``Overlap``."""
-    some = np.maximum(common, 1)
-    precision, recall = some / np.maximum(given, 1), some / np.maximum(wanted, 1)
-    f1 = 2 * precision * recall / (precision + recall)
-    found = common > 0
-    return np.where(found, f1, 0.0), np.where(found, precision, 0.0), np.where(found, recall, 0.0)
-
-
-@dataclass(frozen=True)
-class AnswerMetric(ConfiguredMetric):
-    """A metric of the answer."""
-
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    skip_reasons: ClassVar[dict[str, str]] = {"no_response": "no answer was asked for"}
-
-    def outcome(
-        self,
-        batch: Batch,
-        values: Floats,
-        *,
-        skip: SkipMasks | None = None,
-        skip_answer: SkipMasks | None = None,
-        fail: SkipMasks | None = None,
-        stats: Floats | None = None,
-    ) -> Scores:
-        """The scores of a batch: ``skip`` has reasons in the sample, ``skip_answer`` reasons in the answer.
-
-        ``fail`` has the rows that could not be measured.
-        """
-        # In this order: a failed output on a sample the metric does not apply to is a skip.
-        reasons = {**(skip or {}), "no_response": no_response(batch), **(skip_answer or {})}
-        return Scores.of(values, skip=reasons, fail=fail, stats=stats)
-
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
-        """The outcome of one answered sample by the plain definition."""
-        reason = self.skips(sample)
-        if reason is not None:
-            return Score.skip(reason)
-        if output.response is None:
-            return Score.skip("no_response")
-        return self.score_plain(sample, output, output.response.text)
-
-    def skips(self, sample: EvaluationSample) -> str | None:
-        """The skip reason of a sample the metric does not apply to, else ``None``."""
-        return None
-
-    def derivation(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The steps from the answer to its score."""
-        derivation = self.steps(sample, output, "" if output.response is None else output.response.text)
-        return super().derivation(sample, output, around) if derivation is None else derivation
-
-    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation | None:
-        """The derivation for one answer; ``None`` selects the general one."""
-        return None
-
-    @abstractmethod
-    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
-        """The outcome of an answer by its plain definition."""
-
-
-@dataclass(frozen=True)
-class ReferencedMetric(AnswerMetric):
-    """A metric that compares the answer with reference answers."""
-
-    target = TargetCategory.GENERATION_CORRECTNESS
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_reference": "the sample has no reference answer",
-        **AnswerMetric.skip_reasons,
-    }
-
-    @property
-    def role(self) -> Role:
-        """The texts that answers are compared with."""
-        return "reference"
-
-    def required_fields(self) -> list[str]:
-        """A reference answer, unless answers are compared with the query."""
-        return ["reference_answer"] if self.role == "reference" else []
-
-    def without_reference(self, batch: Batch) -> dict[str, npt.NDArray[np.bool_]]:
-        """The rows without a reference."""
-        return {"no_reference": np.bincount(reference_texts(batch, self.role).owners, minlength=len(batch)) == 0}
-
-    def skips(self, sample: EvaluationSample) -> str | None:
-        """A sample without a reference is skipped."""
-        return "no_reference" if self.role == "reference" and sample.reference_answer is None else None
-
-    def compared_texts(self, sample: EvaluationSample) -> list[str]:
-        """The texts that the answer of this sample is compared with."""
-        return sample.references if self.role == "reference" else [sample.query]
-
-
-@dataclass(frozen=True)
-class ComparedMetric(ReferencedMetric):
-    """A metric that compares the answer with reference answers (the best counts), or with the query."""
-
-    compare_to: Literal["reference", "query"] = field(default="reference", kw_only=True)
-
-    def __post_init__(self) -> None:
-        require_choice("compare_to", self.compare_to, ("reference", "query"))
-        super().__post_init__()
-        # Name and target depend on ``compare_to``, not on the class.
-        plain = self.name.removesuffix("_answer").removesuffix("_query")
-        if self.compare_to == "query":
-            object.__setattr__(self, "target", TargetCategory.GENERATION_RELEVANCE)
-            object.__setattr__(self, "name", f"{plain}_query")
-        elif plain != self.name:
-            object.__setattr__(self, "target", TargetCategory.GENERATION_CORRECTNESS)
-            object.__setattr__(self, "name", f"{plain}_answer")
-
-    @property
-    def role(self) -> Role:
-        """The texts that answers are compared with."""
-        return self.compare_to

@@ -34,7 +34,8 @@ from ..models.bertscore import (
 )
 from ..models.encoding import OUT_OF_MEMORY, TokenEncoder
 from ..models.loading import Device, ModelSource, Precision
-from .base import SkipMasks, require_bool, require_choice, signature_number
+from .answer_base import SkipMasks
+from .base import require_bool, require_choice, signature_number
 from .semantic import SemanticMetricBase, note_truncation
 
 Floats = npt.NDArray[np.float64]

@@ -30,7 +30,8 @@ from ..features.texts import (
 )
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import CharacterTokenizer, Tokenizer, bleu_tokenizer, chrf_tokenizer, custom_tokenizer
-from .base import ReferencedMetric, require_bool, require_choice, require_count, signature_number
+from .answer_base import ReferencedMetric
+from .base import require_bool, require_choice, require_count, signature_number
 from .derivations_text import bleu_steps, chrf_steps
 from .overlap import ngrams
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
-from ..stats.roc import threshold_counts
+from ..stats.calibration import threshold_counts
 
 __all__ = ["NEGateMetrics"]
 

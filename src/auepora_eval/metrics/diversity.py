@@ -35,7 +35,8 @@ from ..stats.intervals import Interval
 from ..text.ngrams import DistinctNgramCounter, distinct_ngrams, ngram_counts
 from ..text.tokenizers import plain_words, word_tokenizer
 from ..text.vocabulary import Vocabulary
-from .base import AnswerMetric, ConfiguredMetric, require_count
+from .answer_base import AnswerMetric
+from .base import ConfiguredMetric, require_count
 from .derivations_text import add_words_step, distinct_steps
 from .overlap import ngrams
 

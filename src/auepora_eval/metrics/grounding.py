@@ -19,7 +19,8 @@ from ..errors import BadValueError
 from ..features.texts import Source, evidence_texts, ngram_support, stop_word_mask, token_ids
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import STOP_WORDS, casefold_text, plain_words, word_tokenizer
-from .base import AnswerMetric, ConfiguredMetric, SkipMasks, require_choice, require_count
+from .answer_base import AnswerMetric, SkipMasks
+from .base import ConfiguredMetric, require_choice, require_count
 from .derivations_text import support_steps
 from .overlap import supported_ngrams
 from .ranking import check_k

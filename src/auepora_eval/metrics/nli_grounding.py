@@ -20,7 +20,8 @@ from ..judge.nli import require_threshold
 from ..models.embedders import PairModel, entailment_index, pair_logits
 from ..models.loading import Device, Precision
 from ..text.sentences import split_sentences
-from .base import AnswerMetric, require_choice
+from .answer_base import AnswerMetric
+from .base import require_choice
 from .ranking import check_k
 from .semantic import note_truncation, problem_masks
 

@@ -26,7 +26,8 @@ from ..features.texts import (
 )
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import Tokenizer, rouge_tokenizer
-from .base import ComparedMetric, overlap_scores, require_bool, require_choice
+from .answer_base import ComparedMetric, overlap_scores
+from .base import require_bool, require_choice
 from .derivations_text import rouge_steps
 from .overlap import Overlap, rouge_l, rouge_lsum, rouge_n
 

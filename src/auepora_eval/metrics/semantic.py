@@ -32,7 +32,8 @@ from ..models.embedders import (
     resolve_embedder,
 )
 from ..models.loading import Device, Precision
-from .base import ConfiguredMetric, ReferencedMetric, require_choice
+from .answer_base import ReferencedMetric
+from .base import ConfiguredMetric, require_choice
 from .ranking import check_k
 
 # --- base classes of the semantic metrics: compared texts, empty texts and truncation --------------------------------

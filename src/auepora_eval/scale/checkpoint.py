@@ -17,7 +17,7 @@ import numpy as np
 
 from .._version import __version__
 from ..core.conventions import Conventions, function_name
-from ..core.metrics_base import BatchMetric
+from ..core.metrics_base import BatchMetric, is_judged
 from ..core.registry import spec_of
 from ..core.results import to_json_value
 from ..core.scores import Status
@@ -36,7 +36,6 @@ from ..engine.executors import (
     score_batch,
 )
 from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError
-from ..judge.metric import judged_parts
 from ..runtime.files import atomic_write
 from .checkpoint_files import PartFacts, merge_batches, read_part, read_part_facts, without_ids, write_part
 
@@ -461,6 +460,6 @@ def _count_unjudged(scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> int:
     failed = [
         scores.status == Status.MEASURE_FAILED
         for scores, metric in zip(scored.scores, metrics, strict=True)
-        if any(judged_parts(metric))
+        if is_judged(metric)
     ]
     return int(np.logical_or.reduce(failed).sum()) if failed else 0

@@ -20,21 +20,16 @@ import numpy.typing as npt
 from ..core.types import SystemOutputs
 from ..errors import BadValueError, DataFileError
 from ..io.codec import LineError, decode_output_line, decode_sample
-from ..io.formats import Role
+from ..io.formats import GLOB, LINE_FORMATS, SPLIT_FORMATS, Role
 from ..io.join import resolve_format
 from ..io.problems import ParsedSample
 from ..io.record_columns import DEEPEVAL, RAGAS, RecordLayout, parse_record_output, parse_record_sample
 from ..io.records import decode_object
 from ..runtime.files import is_compressed, open_bytes, plain_suffix, read_head, read_lines
 
-LINE_FORMATS = ("jsonl", "ragas", "deepeval")
-"""Formats with a record on each line."""
-SPLIT_FORMATS = (*LINE_FORMATS, "parquet")
-"""Formats that can be split."""
 _SUFFIXES = (".jsonl", ".ndjson", ".parquet", ".pq")
 _WHOLE_SUFFIXES = (".csv", ".tsv", ".json")
 """Suffixes of files whose records are not one per line."""
-_MAGIC = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +105,6 @@ class RecordRanges:
         return np.frombuffer(self.table, dtype="<i8").reshape(-1, 6)
 
 
-def is_sharded(path: str | Path) -> bool:
-    """Whether this names several files: a directory of them, or a glob."""
-    return os.path.isdir(path) or (not os.path.exists(path) and _MAGIC.search(str(path)) is not None)
-
-
 def can_be_split(path: str | Path, role: Role, named: str | None = None) -> bool:
     """Whether a single file has a format that can be split into ranges."""
     name, suffix = resolve_format(Path(path), role, named).name, plain_suffix(Path(path))
@@ -151,7 +141,7 @@ def _paths(given: str | Path) -> list[str]:
             ]
         if not found:
             raise DataFileError(text, None, f"no file in this directory ends in {', '.join(_SUFFIXES)}, .gz or .zst")
-    elif not os.path.exists(text) and _MAGIC.search(text):
+    elif not os.path.exists(text) and GLOB.search(text):
         found = [path for path in glob.glob(text, recursive=True) if os.path.isfile(path)]
         if not found:
             raise DataFileError(text, None, "no file matches")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from ..core.conventions import Conventions
-from ..core.metrics_base import BatchMetric, Metric
+from ..core.metrics_base import BatchMetric, Metric, is_judged, pairs_in_worker
 from ..core.results import Results
 from ..core.slices import Slice, SliceSpec, parse_slices
 from ..core.types import EvaluationSample, SystemOutputs
@@ -25,7 +25,6 @@ from ..errors import AueporaError, AueporaWarning, BadValueError, DataFileError,
 from ..io.formats import get_format
 from ..io.join import MAX_NAMED_IDS, unmatched_warnings
 from ..io.problems import MISSING_RETRIEVED
-from ..judge.metric import judged_parts, pairs_in_worker
 from .checkpoint import CheckpointExecutor, Manifest, manifest_for, open_checkpoint
 from .index import (
     Mapper,
@@ -473,7 +472,7 @@ def evaluate_sharded(
 
 def _scores_in_this_process(metrics: Sequence[Metric]) -> bool:
     """Whether the scores of a unit come from several processes: judges run in this one, models in actors."""
-    return any(isinstance(one, BatchMetric) and (one.asks_models or any(judged_parts(one))) for one in metrics)
+    return any(isinstance(one, BatchMetric) and (one.asks_models or is_judged(one)) for one in metrics)
 
 
 def _manifest(
@@ -489,7 +488,7 @@ def _manifest(
         raise BadValueError(f"unit_size must be an integer >= 1, not {unit_size!r}")
     if unit_size is None:
         unit_size = max(batch_size, min(UNIT_SIZE, found.total // _UNITS))
-        if any(isinstance(one, BatchMetric) and any(judged_parts(one)) for one in metrics):
+        if any(isinstance(one, BatchMetric) and is_judged(one) for one in metrics):
             unit_size = batch_size  # judgements that are lost with a unit were paid for
     facts: dict[str, Any] = {
         "dataset": _format_paths(named[0]),

@@ -54,6 +54,7 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 
 docs: $(VENV)/.dev
+	$(BIN)/python tools/metric_index.py
 	$(BIN)/python -m auepora_eval.report.cards docs/metrics
 	$(BIN)/python -m auepora_eval.cli.reference docs/cli-reference.md
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from auepora_eval import metric
 from auepora_eval.core.conventions import PRESETS
-from auepora_eval.metrics.base import RankingMetric
+from auepora_eval.metrics.ranking import RankingMetric
 
 PATH = Path(__file__).resolve().parents[1] / "metrics" / "golden_rankings.json"
 

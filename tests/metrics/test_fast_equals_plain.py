@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from auepora_eval import evaluate_rankings, metric
 from auepora_eval.core.conventions import PRESETS
 from auepora_eval.engine import evaluate as engine
-from auepora_eval.metrics.base import RankingMetric
+from auepora_eval.metrics.ranking import RankingMetric
 from helpers.requirements import examples
 
 IDS = st.sampled_from(["a", "b", "c", "d", "é", "aa", "", "文書", "a b"])

@@ -27,7 +27,8 @@ RE_EXPORTS = (
 """Modules at the paths of the seeds: a docstring, imports and ``__all__``. Nothing in the package imports them."""
 
 BY_NAME = {
-    ("core.registry", "metrics"): "the group of entry points",
+    ("core.registry", "metrics"): "the package of the built-in metrics, and the group of entry points",
+    ("core.registry", "metrics._index"): "built-in metrics are found through their index",
     ("core.results", "render.html"): "results render themselves in notebooks",
     ("compare.types", "compare.rendering"): "comparisons render themselves in notebooks",
     ("engine.executors", "scale.ray_executor"): "executors are selected by name",

@@ -95,12 +95,15 @@ class JudgeOptions:
 
     def judges(self, changes: dict[str, Any]) -> PlannedJudges | None:
         """The judges of the plan, or the one named here; ``None`` if neither is given."""
-        from ..plan.resources import judges_in_file, judges_in_plan
-
         if self.model is None and (self.url is not None or self.key_env is not None):
             raise click.UsageError("--judge-url and --judge-key-env go with --judge-model")
+        if self.model is None and self.plan is None:
+            return None
+        from ..plan.resources import judges_in_file, judges_in_plan
+
         if self.model is None:
-            return None if self.plan is None else judges_in_file(self.plan, changes=changes)
+            assert self.plan is not None
+            return judges_in_file(self.plan, changes=changes)
         if self.plan is not None:
             raise click.UsageError("give --plan or --judge-model, not both")
         options = {"model": self.model, "base_url": self.url, "api_key_env": self.key_env}
@@ -167,7 +170,6 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
     That is the resource called ``judge``, else the only one of ``names``, the names of the resources.
     """
     from ..core.registry import metric
-    from ..judge.metric import JudgedMetric
 
     name = JUDGE if JUDGE in names else next(iter(names)) if len(names) == 1 else None
     made: list[Spec] = []
@@ -176,7 +178,7 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
         options = {} if isinstance(spec, str) else dict(spec[called] or {})
         if name is not None and "critic" not in options:
             built = metric(spec)
-            if isinstance(built, JudgedMetric) and hasattr(built, "critic"):
+            if getattr(built, "calls_judge", False) and hasattr(built, "critic"):
                 made.append({called: {**options, "critic": {"use": name}}})
                 continue
         made.append(spec)

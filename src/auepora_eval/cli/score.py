@@ -408,10 +408,11 @@ def metrics_with_judges(
     """Build the metrics, with the judges they refer to."""
     from ..core.registry import use_resources
     from ..engine.evaluate import resolve_metrics
-    from ..plan.resources import used_resources
 
     if judges is None:
         return resolve_metrics(metrics, conventions)
+    from ..plan.resources import used_resources
+
     with use_resources(judges.build(list(used_resources(list(metrics))), need_key=need_key)):
         return resolve_metrics(metrics, conventions)
 
@@ -421,10 +422,13 @@ def _open_pairs(files: DataFiles, corpus: str | None, nuggets: str | None, *, ke
     """Open a stream of samples with their outputs, with texts of the corpus and nuggets added."""
     from ..io.corpus import Corpus, CorpusJoin
     from ..io.join import PairStream
-    from ..io.labels import NuggetsById
     from ..render.terminal import progress
 
-    known = None if nuggets is None else NuggetsById(nuggets)
+    known = None
+    if nuggets is not None:
+        from ..io.labels import NuggetsById
+
+        known = NuggetsById(nuggets)
     with ExitStack() as open_files:
         corpus_join = None
         if corpus is not None:
@@ -483,11 +487,13 @@ def _errors(pairs: PairStream) -> Iterator[str]:
 
 def _gold_has_provenance(files: DataFiles) -> bool:
     """Whether gold has provenance, judged by the first samples of the file."""
-    from ..io.grades import GOLD_BY, provenance_path
+    from ..core.types import GOLD_BY
     from ..io.problems import Problems
 
     path, form = files.samples
     if form.name != "jsonl":
+        from ..io.grades import provenance_path
+
         return provenance_path(path).exists()
     if not path.is_file() or form.read_samples is None:  # a pipe can be read once
         return False

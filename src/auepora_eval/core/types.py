@@ -22,6 +22,9 @@ __all__ = [
 STARTED = "started"
 """The one timing that is a moment and not a duration: when the request began, in seconds of any clock."""
 
+GOLD_BY = "gold_by"
+"""The key of a sample's metadata with the number of its grades by source: ``{"model": 8, "human": 2}``."""
+
 
 class TargetCategory(Enum):
     """What a metric evaluates: the target space of the Auepora framework (``core.targets`` explains each)."""

@@ -12,14 +12,11 @@ from typing import Any, get_args
 
 import msgspec
 
-from ..core.types import Document, EvaluationSample
+from ..core.types import GOLD_BY, Document, EvaluationSample
 from ..errors import BadValueError, DataFileError
 from ..runtime.files import read_lines, write_lines
 from .labels import Provenance
 from .trec import judged_documents, load_qrels, save_qrels
-
-GOLD_BY = "gold_by"
-"""The key of a sample's metadata with the number of its grades by source: ``{"model": 8, "human": 2}``."""
 
 GradeKey = tuple[str, str]
 """Query and document."""

@@ -14,14 +14,14 @@ import numpy as np
 from ..core.conventions import Conventions
 from ..core.dataset import InMemoryDataset
 from ..core.results import Results
-from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
+from ..core.types import GOLD_BY, Document, EvaluationSample, RetrievedDocument, SystemOutputs
 from ..engine.evaluate import Metrics, evaluate_hits, evaluate_rankings
 from ..errors import DataFileError, DuplicateIdError
 from ..runtime.files import plain_stem, read_bytes, read_lines
 from ..runtime.processes import gc_paused
 from . import trec
 from .formats import Format, is_qrels_comment, looks_like_trec, register_format
-from .grades import GOLD_BY, provenance_counts_by_query
+from .grades import provenance_counts_by_query
 from .problems import ParsedOutput, ParsedSample, Problems, quote_text
 from .trec import (
     Reader,

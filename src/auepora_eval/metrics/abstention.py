@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, join_items, quote_text
 from ..core.metrics_base import snake_case
 from ..core.reduce import SumsReducer
@@ -24,7 +25,6 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
 from ..features.refusals import RefusalDetector, RefusalJudge, Refusals, is_unanswerable, refusals, unanswerable
 from ..text.refusal import REFUSAL_PATTERNS, built_in_patterns, contains_phrase, normalize_patterns
-from .base import ConfiguredMetric
 
 # --- base classes of metrics over refusals: detection, skips and failures --------------------------------------------
 

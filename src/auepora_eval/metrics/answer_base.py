@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import ConfiguredMetric, require_choice
 from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import Role, no_response, reference_texts
-from .base import ConfiguredMetric, require_choice
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import ConfiguredMetric, require_bool, require_choice
 from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
@@ -18,7 +19,6 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import TokenPairs, best_pairs, select_pairs, shared_ngrams, token_ids, token_pairs
 from ..text.tokenizers import Tokenizer, squad_words, word_tokenizer
 from .answer_base import AnswerMetric, ReferencedMetric, overlap_scores
-from .base import ConfiguredMetric, require_bool, require_choice
 from .derivations_text import bag_steps, containment_steps, equality_steps
 from .overlap import Tokenize, answer_relevance, exact_match, token_f1
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import require_count
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number
 from ..core.metrics_base import BatchMetric, RunInfo, apply_failure_policy, with_conventions
 from ..core.reduce import Clusters
@@ -22,7 +23,6 @@ from ..features.refusals import is_unanswerable, refusals, unanswerable
 from ..judge.metric import judged_parts
 from ..stats.intervals import mean_interval
 from .abstention import RefusalDetectionMetric
-from .base import require_count
 from .wrappers import (
     ComputedReducer,
     GoldHitAtK,

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import require_bool, require_choice, signature_number
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
@@ -35,7 +36,6 @@ from ..models.bertscore import (
 from ..models.encoding import OUT_OF_MEMORY, TokenEncoder
 from ..models.loading import Device, ModelSource, Precision
 from .answer_base import SkipMasks
-from .base import require_bool, require_choice, signature_number
 from .semantic import SemanticMetricBase, note_truncation
 
 Floats = npt.NDArray[np.float64]

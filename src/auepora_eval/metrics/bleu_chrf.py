@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import require_bool, require_choice, require_count, signature_number
 from ..core.derivation import Derivation
 from ..core.reduce import SumsReducer
 from ..core.registry import register
@@ -31,7 +32,6 @@ from ..features.texts import (
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import CharacterTokenizer, Tokenizer, bleu_tokenizer, chrf_tokenizer, custom_tokenizer
 from .answer_base import ReferencedMetric
-from .base import require_bool, require_choice, require_count, signature_number
 from .derivations_text import bleu_steps, chrf_steps
 from .overlap import ngrams
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import require_choice, require_count
 from ..core.derivation import DerivationBuilder
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
@@ -21,7 +22,6 @@ from ..judge.critic import JudgeClient
 from ..judge.nuggets import Nugget, sample_nuggets
 from ..judge.ratings import gather_all
 from ..text.sentences import STYLES, Citation, CitedSentence, Style, cited_sentences
-from .base import require_choice, require_count
 from .judged_base import Source, VerdictMetric, VerdictResult, Verify, document_sources
 
 # --- measures over verdicts on citations and nuggets, as plain functions ---------------------------------------------

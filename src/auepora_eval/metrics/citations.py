@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, join_items
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
@@ -18,7 +19,6 @@ from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCatego
 from ..errors import BadTypeError, BadValueError
 from ..features.rankings import parse_level
 from ..text.sentences import require_ids
-from .base import ConfiguredMetric
 from .ranking import relevant_ids
 
 _NO_CITATIONS = "this system gives no citations, neither for the answer nor for its sentences"

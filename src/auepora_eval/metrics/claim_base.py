@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from ..core.configured_metric import require_choice
 from ..core.derivation import (
     NO_CONTEXT,
     Cell,
@@ -37,7 +38,6 @@ from ..judge.ratings import (
 )
 from ..judge.support import check_support, parse_verifier, resolve_verifier, verifier_name
 from ..text.sentences import split_sentences
-from .base import require_choice
 from .judged_base import (
     CheckedStatements,
     SharedJudgementMixin,

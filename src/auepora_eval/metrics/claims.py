@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, Literal
 
+from ..core.configured_metric import require_choice, signature_number
 from ..core.metrics_base import RunInfo
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import TargetCategory
 from ..errors import BadValueError
 from ..judge.ratings import gather_all
-from .base import require_choice, signature_number
 from .claim_base import ClaimEvaluation, ClaimMetric, ContextClaimMetric, EvidenceClaimMetric
 from .judged_base import (
     claim_f_beta,

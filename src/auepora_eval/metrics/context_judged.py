@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from ..core.batch import Batch
+from ..core.configured_metric import require_choice, require_count
 from ..core.metrics_base import RunInfo
 from ..core.registry import parse_use, register
 from ..core.scores import Score, Scores
@@ -39,7 +40,6 @@ from ..judge.session import SharedJudgeClient
 from ..models.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
 from ..models.loading import find_installed_model
 from ..text.sentences import split_sentences
-from .base import require_choice, require_count
 from .judged_base import RepeatedJudgementMetric, SharedJudgementMixin, average_precision, proportion
 from .ranking import check_k
 from .semantic import note_truncation

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import ConfiguredMetric, require_count
 from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.metrics_base import RunInfo, sample_outcome
 from ..core.reduce import Clusters, Fold, Mean, Reducer
@@ -36,7 +37,6 @@ from ..text.ngrams import DistinctNgramCounter, distinct_ngrams, ngram_counts
 from ..text.tokenizers import plain_words, word_tokenizer
 from ..text.vocabulary import Vocabulary
 from .answer_base import AnswerMetric
-from .base import ConfiguredMetric, require_count
 from .derivations_text import add_words_step, distinct_steps
 from .overlap import ngrams
 

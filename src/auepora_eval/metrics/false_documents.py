@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import ConfiguredMetric, require_choice, signature_number
 from ..core.conventions import function_name
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.family import BASE_SKIPS, FamilyMetric, find_parents, with_family_keys
@@ -23,7 +24,6 @@ from ..features.refusals import RefusalJudge
 from ..text.refusal import normalize_text
 from ..text.tokenizers import squad_words
 from .abstention import require_judge
-from .base import ConfiguredMetric, require_choice, signature_number
 from .derivations_text import containment_steps
 from .overlap import contains_any
 from .wrappers import (

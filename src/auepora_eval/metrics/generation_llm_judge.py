@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from ..core.configured_metric import require_choice, signature_number
 from ..core.registry import Use, register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -17,7 +18,6 @@ from ..features.texts import Source
 from ..judge.critic import LLMCritic
 from ..judge.prompting import built_in_prompt
 from ..judge.ratings import SCORE, RatingPrompt, Scale, question_frames, returns_number_only
-from .base import require_choice, signature_number
 from .judged_base import CriticMetric
 from .ranking import check_k
 

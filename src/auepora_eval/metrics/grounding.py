@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import ConfiguredMetric, require_choice, require_count
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
@@ -20,7 +21,6 @@ from ..features.texts import Source, evidence_texts, ngram_support, stop_word_ma
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import STOP_WORDS, casefold_text, plain_words, word_tokenizer
 from .answer_base import AnswerMetric, SkipMasks
-from .base import ConfiguredMetric, require_choice, require_count
 from .derivations_text import support_steps
 from .overlap import supported_ngrams
 from .ranking import check_k

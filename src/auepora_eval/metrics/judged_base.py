@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import ConfiguredMetric, require_bool
 from ..core.derivation import (
     NO_CONTEXT,
     Cell,
@@ -49,7 +50,6 @@ from ..judge.ratings import (
 )
 from ..judge.session import LoopThread, SharedJudgeClient
 from ..judge.support import SupportVerdict, check_support, parse_verifier, resolve_verifier, verifier_name
-from .base import ConfiguredMetric, require_bool
 from .semantic import note_truncation
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import ConfiguredMetric, require_choice, require_count, signature_number
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number
 from ..core.metrics_base import RunInfo, SampleMetric
 from ..core.reduce import Clusters, Fold, Reducer, SumsReducer, counted_values
@@ -22,7 +23,6 @@ from ..core.types import STARTED, EvaluationSample, SystemOutputs, TargetCategor
 from ..errors import BadValueError
 from ..stats.bootstrap import quantile_interval, quantile_of, quantile_rank
 from ..stats.intervals import Interval
-from .base import ConfiguredMetric, require_choice, require_count, signature_number
 
 # Keys that can stand between the brackets of a metric name and be parsed again.
 _TIMING_KEY = re.compile(r"[^\s\[\],|@](?:[^\[\],|@]*[^\s\[\],|@])?")

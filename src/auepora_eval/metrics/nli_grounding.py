@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import require_choice
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -21,7 +22,6 @@ from ..models.embedders import PairModel, entailment_index, pair_logits
 from ..models.loading import Device, Precision
 from ..text.sentences import split_sentences
 from .answer_base import AnswerMetric
-from .base import require_choice
 from .ranking import check_k
 from .semantic import note_truncation, problem_masks
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch, checked_outputs
+from ..core.configured_metric import ConfiguredMetric, signature_number
 from ..core.conventions import Conventions
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext
 from ..core.reduce import Mean, SumsReducer
@@ -32,31 +33,29 @@ from ..features.hits import (
     sum_by_query,
 )
 from ..features.rankings import document_rankings
-from .base import ConfiguredMetric, RankingMetric, signature_number
-from .derivations_ranking import (
-    RankedQuery,
-    aqwv_steps,
-    average_precision_steps,
-    f1_steps,
-    hit_rate_steps,
-    mrr_steps,
-    ndcg_steps,
-    precision_steps,
-    r_precision_steps,
-    recall_steps,
-)
 from .ranking import (
     Gold,
+    RankedQuery,
+    RankingMetric,
     aqwv_at_k,
+    aqwv_steps,
+    average_precision_steps,
     check_k,
     f1_at_k,
+    f1_steps,
     hit_rate_at_k,
+    hit_rate_steps,
     map_at_k,
     mrr_at_k,
+    mrr_steps,
     ndcg_at_k,
+    ndcg_steps,
     precision_at_k,
+    precision_steps,
     r_precision,
+    r_precision_steps,
     recall_at_k,
+    recall_steps,
 )
 
 # --- rank-aware retrieval metrics: MRR, MAP, nDCG, R-precision -------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import signature_number
 from ..core.derivation import Cell, Derivation, format_number, join_items
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
@@ -18,14 +19,15 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
 from ..features.hits import GoldPositions, gold_positions, hits, hits_within, sum_by_query
 from ..features.rankings import judged_rankings, rankings
-from .base import RankingMetric, signature_number
-from .derivations_ranking import RankedQuery, format_fraction
 from .ranking import (
     Gold,
+    RankedQuery,
+    RankingMetric,
     accuracy_at_k,
     bpref,
     check_k,
     err_at_k,
+    format_fraction,
     judged_at_k,
     judged_ids,
     rbp,

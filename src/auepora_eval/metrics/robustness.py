@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch, warn_notes
+from ..core.configured_metric import require_choice
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.family import (
     BASE_SKIPS,
@@ -32,7 +33,6 @@ from ..errors import BadValueError
 from ..stats.bootstrap import bootstrap_interval
 from ..stats.intervals import Interval, mean_interval
 from .abstention import NegativeRejectionRate
-from .base import require_choice
 from .wrappers import (
     ComputedReducer,
     WrapperMetric,

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import require_bool, require_choice
 from ..core.derivation import Derivation
 from ..core.registry import register
 from ..core.scores import Score, Scores
@@ -27,7 +28,6 @@ from ..features.texts import (
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import Tokenizer, rouge_tokenizer
 from .answer_base import ComparedMetric, overlap_scores
-from .base import require_bool, require_choice
 from .derivations_text import rouge_steps
 from .overlap import Overlap, rouge_l, rouge_lsum, rouge_n
 

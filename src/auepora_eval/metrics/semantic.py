@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import ConfiguredMetric, require_choice
 from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number
 from ..core.metrics_base import RunInfo
 from ..core.registry import register
@@ -33,7 +34,6 @@ from ..models.embedders import (
 )
 from ..models.loading import Device, Precision
 from .answer_base import ReferencedMetric
-from .base import ConfiguredMetric, require_choice
 from .ranking import check_k
 
 # --- base classes of the semantic metrics: compared texts, empty texts and truncation --------------------------------

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, quote_text
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
@@ -21,7 +22,6 @@ from ..core.scores import Score
 from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
 from ..text.tokenizers import casefold_text
-from .base import ConfiguredMetric
 
 # --- JSON schemas compiled to validators, cached; nothing is fetched -------------------------------------------------
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.configured_metric import ConfiguredMetric, require_choice, require_count
 from ..core.conventions import function_name
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.family import FamilyKey, sort_by_id, with_family_keys
@@ -24,7 +25,6 @@ from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCa
 from ..errors import BadTypeError, BadValueError
 from ..features.hits import GoldRank, first_gold_rank, has_spans
 from ..judge.metric import judged_parts
-from .base import ConfiguredMetric, require_choice, require_count
 from .retrieval import HitRateAtK
 
 # --- whether a relevant document is among the first k, by id, or by span where ids do not match ----------------------

@@ -22,7 +22,7 @@ from ..core.registry import Spec, use_resources
 from ..core.results import Results
 from ..core.scores import Scores
 from ..core.slices import SliceSpec, parse_slices, require_slice_values
-from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
+from ..core.types import GOLD_BY, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
 from ..engine.data_checks import mass_failure
 from ..engine.evaluate import BATCH_SIZE, Progress, evaluate, evaluate_stream, resolve_metrics
 from ..engine.executors import ExecutorName, make_executor
@@ -31,7 +31,7 @@ from ..engine.suggest import AvailableFields, metrics_needing_retrieved
 from ..errors import AueporaWarning, BadValueError
 from ..features.hits import gold_positions
 from ..features.rankings import judged_rankings
-from ..io.grades import GOLD_BY, gold_signature, with_gold
+from ..io.grades import gold_signature, with_gold
 from ..judge.critic import JudgePolicy
 from ..judge.metric import judged_parts
 from ..judge.prompting import prompt_folder

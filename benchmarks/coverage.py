@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from auepora_eval.stats.bootstrap import bootstrap_interval, bootstrap_interval_of, quantile_interval
-from auepora_eval.stats.intervals import Interval, mean_interval
 from auepora_eval.stats.calibration import auroc
+from auepora_eval.stats.intervals import Interval, mean_interval
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]

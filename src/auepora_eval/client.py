@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from .core.batch import check_samples
 from .core.conventions import PRESETS, Conventions
 from .core.dataset import InMemoryDataset
-from .core.metrics_base import Metric
+from .core.metrics_base import BatchMetric, Metric
 from .core.registry import Spec
 from .core.results import Results
 from .core.slices import SliceSpec
@@ -271,7 +271,7 @@ def _unsupported(
                 annotated[name] = any(getattr(sample, name, None) is not None for sample in samples)
             if not annotated[name]:
                 reasons.setdefault(one.name, f"no sample has {name if name.endswith('s') else f'a {name}'}")
-        if answers_only and "retrieved" in getattr(one, "reads", ()):
+        if answers_only and isinstance(one, BatchMetric) and "retrieved" in one.metadata.reads:
             reasons.setdefault(one.name, "no output says what was retrieved")
     return reasons
 

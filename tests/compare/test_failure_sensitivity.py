@@ -238,13 +238,13 @@ class TestChunks:
     def test_metrics_that_compare_ids(self, name: str) -> None:
         built = metric({name: {"max_grade": 3}} if name == "err@5" else name)
         assert isinstance(built, BatchMetric)
-        assert built.by_chunk_id == (name in self.BY_ID)
+        assert built.metadata.by_chunk_id == (name in self.BY_ID)
 
     def test_wrapper_compares_ids_if_its_metric_does(self) -> None:
         for base, want in (("recall@5", True), ("token_f1", False)):
             built = metric({"sliced": {"base": base, "where": {"labels.x": "y"}}})
             assert isinstance(built, BatchMetric)
-            assert built.by_chunk_id is want
+            assert built.metadata.by_chunk_id is want
 
 
 class TestUnbounded:

@@ -30,6 +30,7 @@ from auepora_eval import (
     metric,
 )
 from auepora_eval.core.batch import Batch
+from auepora_eval.core.metrics_base import declare
 from auepora_eval.core.types import Response
 from auepora_eval.errors import AlignmentError, BadTypeError, BadValueError, MetricDefinitionError, MissingFieldError
 from helpers.builders import output, sample, samples
@@ -103,7 +104,9 @@ class TestSystemFailures:
     def test_inapplicable_sample_is_skipped_though_the_system_failed(self) -> None:
         class OnlyUnanswerable(SampleMetric):
             target = TargetCategory.NEGATIVE_REJECTION
-            output_skips = frozenset({"no_citation"})
+            metadata = declare(
+                output_skips=frozenset({"no_citation"}),
+            )
 
             def applies(self, sample: EvaluationSample) -> str | None:
                 return None if sample.labels.get("scenario") == "unanswerable" else "answerable"
@@ -119,7 +122,7 @@ class TestSystemFailures:
             assert outcome(got)[:2] == ["scored", "skipped:answerable"]
             assert outcome(got)[2].startswith("system_failed:")
             assert got.value == 1 / 2
-        assert OnlyUnanswerable.output_skips >= {"no_response", "no_citation"}
+        assert OnlyUnanswerable.metadata.output_skips >= {"no_response", "no_citation"}
 
     def test_a_failed_row_is_not_looked_at(self) -> None:
         """Neither a NaN nor a repeated id in what a failed system left behind stops the others."""

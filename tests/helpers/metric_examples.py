@@ -11,16 +11,13 @@ from typing import Any
 import pytest
 
 from auepora_eval import BatchMetric, EvaluationSample, SystemOutputs, metric
-from auepora_eval.core.registry import Spec, use_resources
+from auepora_eval.core.registry import Spec, metric_infos, use_resources
 from helpers.builders import output, sample
 from helpers.critics import SteadyBareCritic, SteadyCritic, SteadyYesNoCritic, shares_words
 from helpers.tiny_models import FOLDER, model_path
 
 LETTERS = {"python": "helpers.letter_vectors:letters"}
-EXAMPLES: dict[str, list[Spec]] = {
-    "accuracy": ["accuracy@2", "accuracy@5"],
-    "answer_relevance": ["answer_relevance"],
-    "aqwv": ["aqwv", "aqwv@2", {"aqwv": {"form": "program"}}, {"aqwv": {"p_fa": "collection", "corpus_size": 50}}],
+SPECIAL_EXAMPLES: dict[str, list[Spec]] = {
     "claim_context_precision": [
         {"claim_context_precision": {"critic": {"use": "judge"}}},
         {"claim_context_precision@2": {"critic": {"use": "bare judge"}, "claims": "sentences"}},
@@ -47,12 +44,6 @@ EXAMPLES: dict[str, list[Spec]] = {
         {"claim_recall": {"critic": {"use": "judge"}}},
         {"claim_recall": {"claims": "sentences", "verifier": {"use": "entails"}}},
     ],
-    "bleu": ["bleu", {"bleu": {"max_order": 2, "smooth_method": "floor"}}, {"bleu": {"tokenize": "char"}}],
-    "bpref": ["bpref", {"bpref": {"min_relevance": 2}}],
-    "chrf": ["chrf", {"chrf": {"word_order": 2, "beta": 1.5}}],
-    "citation_coverage": ["citation_coverage", {"citation_coverage": {"corpus_ids": ["a", "b", "c"]}}],
-    "citation_gold_precision": ["citation_gold_precision", {"citation_gold_precision": {"conventions": "trec"}}],
-    "citation_gold_recall": ["citation_gold_recall", {"citation_gold_recall": {"min_relevance": 2}}],
     "citation_support_f1": [{"citation_support_f1": {"critic": {"use": "judge"}}}],
     "citation_support_precision": [
         {"citation_support_precision": {"critic": {"use": "judge"}}},
@@ -63,27 +54,14 @@ EXAMPLES: dict[str, list[Spec]] = {
         {"citation_support_recall": {"critic": {"use": "entails"}, "at_most_citations": 1}},
         {"citation_support_recall": {"critic": {"nli": {"model": model_path("nli"), "threshold": 0.2}}}},
     ],
-    "containment": ["containment", {"containment": {"norm": "lower"}}, {"containment": {"norm": "none"}}],
-    "context_noise_accuracy": [
-        "context_noise_accuracy",
-        {"context_noise_accuracy": {"base": "token_f1"}},
-        {"context_noise_accuracy": {"base": "bleu"}},
-        {"context_noise_accuracy": {"base": "distinct_n"}},
-        {"context_noise_accuracy": {"insufficient": "rgb_script"}},
-    ],
     "context_utilisation": [
         {"context_utilisation": {"critic": {"use": "judge"}}},
         {"context_utilisation": {"claims": "sentences", "verifier": {"use": "entails"}, "k": 3}},
-    ],
-    "counterfactual_consistency": [
-        "counterfactual_consistency",
-        {"counterfactual_consistency": {"base": "exact_match", "counterfactual_scenarios": ["typo", "paraphrase"]}},
     ],
     "cross_encoder_similarity": [
         {"cross_encoder_similarity": {"model": model_path("cross-encoder")}},
         {"cross_encoder_similarity": {"model": model_path("cross-encoder-identity"), "compare_to": "query"}},
     ],
-    "distinct_n": ["distinct_n", {"distinct_n": {"n": 1}}],
     "embedding_context_redundancy": [
         {"embedding_context_redundancy": {"embed_fn": LETTERS}},
         {"embedding_context_redundancy@3": {"embed_fn": LETTERS}},
@@ -101,40 +79,6 @@ EXAMPLES: dict[str, list[Spec]] = {
             }
         },
     ],
-    "empty_result_rate": ["empty_result_rate"],
-    "err": [{"err": {"max_grade": 3}}, {"err@3": {"max_grade": 4}}],
-    "error_correction_rate": [
-        "error_correction_rate",
-        {"error_correction_rate": {"over": "all", "insufficient": "rgb_script"}},
-        {"error_correction_rate": {"base": "token_f1", "threshold": 0.2, "cues": ["cats", "mat"]}},
-    ],
-    "error_detection_rate": [
-        "error_detection_rate",
-        {"error_detection_rate": {"cues": "rgb_paper"}},
-        {"error_detection_rate": {"cues": ["the documents | are: wrong", "cats"]}},
-    ],
-    "evidence_overlap": [
-        "evidence_overlap",
-        {"evidence_overlap": {"n": 2, "k": 3}},
-        {"evidence_overlap": {"evidence_source": "relevant"}},
-    ],
-    "exact_match": ["exact_match", {"exact_match": {"ignore_articles": False}}],
-    "f1": ["f1@3", {"f1@5": {"conventions": "client"}}],
-    "failure_attribution": [
-        "failure_attribution",
-        {"failure_attribution@2": {"correct": "token_f1", "correct_from": 0.5, "languages": ["en"]}},
-        {"failure_attribution": {"faithfulness": "evidence_overlap", "faithful_from": 0.2, "min_relevance": 2}},
-    ],
-    "field_accuracy": ["field_accuracy", {"field_accuracy": {"fields": ["label", "n"]}}],
-    "groundedness": ["groundedness"],
-    "hallucination_rate": ["hallucination_rate"],
-    "hit_rate": ["hit_rate@1", "hit_rate@5"],
-    "intra_list_diversity": [
-        "intra_list_diversity@5",
-        "intra_list_diversity@2",
-        {"intra_list_diversity": {"top_k": None, "depth": 3}},
-    ],
-    "judged": ["judged@2", "judged@5"],
     "judged_context_precision": [
         {"judged_context_precision": {"critic": {"use": "judge"}}},
         {"judged_context_precision@3": {"critic": {"use": "yes or no"}, "against": "answer"}},
@@ -143,7 +87,6 @@ EXAMPLES: dict[str, list[Spec]] = {
         {"judged_context_relevance": {"critic": {"use": "judge"}}},
         {"judged_context_relevance@2": {"critic": {"use": "judge"}}},
     ],
-    "label_accuracy": ["label_accuracy", {"label_accuracy": {"field": "kind"}}],
     "llm_answer_quality": [
         {"llm_answer_quality": {"critic": {"use": "judge"}}},
         {
@@ -161,18 +104,6 @@ EXAMPLES: dict[str, list[Spec]] = {
         {"llm_faithfulness": {"critic": {"use": "bare judge"}, "k": 2, "scale": "1-5"}},
         {"llm_faithfulness": {"critic": {"use": "judge"}, "evidence_source": "relevant", "min_relevance": 2}},
     ],
-    "map": ["map", "map@3", {"map@3": {"conventions": "paper"}}, {"map": {"ap": "gold"}}],
-    "mean_latency": ["mean_latency", "mean_latency[retrieval]"],
-    "misleading_rate": ["misleading_rate", {"misleading_rate": {"base": "token_f1", "threshold": 0.2}}],
-    "mistake_reappearance_rate": ["mistake_reappearance_rate"],
-    "mrr": ["mrr", "mrr@2", {"mrr": {"conventions": "golden"}}],
-    "ndcg": [
-        "ndcg",
-        "ndcg@3",
-        {"ndcg@3": {"gain_scheme": "linear"}},
-        {"ndcg": {"gain_scheme": "exponential"}},
-        {"ndcg@3": {"gain_scheme": "linear", "ties": "average"}},
-    ],
     "bertscore": [
         {"bertscore": {"model_type": model_path("bert"), "num_layers": 2}},
         {"bertscore": {"model_type": model_path("bert"), "num_layers": 1, "score_type": "recall"}},
@@ -182,38 +113,16 @@ EXAMPLES: dict[str, list[Spec]] = {
         {"nli_grounding": {"model": model_path("nli"), "threshold": 0.2}},
         {"nli_grounding": {"model": model_path("nli"), "threshold": 0.2, "evidence": "joined", "k": 2}},
     ],
-    "noise_robustness": [
-        "noise_robustness",
-        {"noise_robustness": {"base": "recall@3", "noise_scenarios": ["typo"]}},
-        {"noise_robustness": {"base": "bleu", "base_set": "all"}},
-        {"noise_robustness": {"base": {"map": {"ap": "gold"}}, "base_set": "all"}},
-        {"noise_robustness": {"base": "distinct_n"}},
-    ],
     "noise_sensitivity": [
         {"noise_sensitivity": {"critic": {"use": "judge"}}},
         {"noise_sensitivity": {"critic": {"use": "judge"}, "noise": "irrelevant", "k": 3}},
         {"noise_sensitivity": {"claims": "sentences", "verifier": {"use": "entails"}, "noise": "relevant"}},
-    ],
-    "negative_rejection_rate": [
-        "negative_rejection_rate",
-        {"negative_rejection_rate": {"languages": ["en", "zh"]}},
-        {"negative_rejection_rate": {"refusal_patterns": ["the mat", "cats"]}},
     ],
     "nugget_recall": [
         {"nugget_recall": {"critic": {"use": "judge"}}},
         {"nugget_recall": {"critic": {"use": "bare judge"}, "variant": "weighted", "at_a_time": 1}},
         {"nugget_recall": {"critic": {"use": "entails"}, "variant": "all"}},
     ],
-    "over_refusal_rate": ["over_refusal_rate", {"over_refusal_rate": {"refusal_patterns": ["the mat", "cats"]}}],
-    "precision": ["precision@1", "precision@5", {"precision@5": {"conventions": "client"}}],
-    "quality_given_hit": ["quality_given_hit", {"quality_given_hit@2": {"base": "rougeL_answer"}}],
-    "quality_given_miss": ["quality_given_miss@3", {"quality_given_miss": {"base": "bleu", "min_relevance": 2}}],
-    "quantile_latency": ["quantile_latency", "quantile_latency[retrieval,0.5]", "quantile_latency[end_to_end,1.0]"],
-    "r_precision": ["r_precision"],
-    "rbp": ["rbp", {"rbp": {"p": 0.5}}],
-    "recall_doc": ["recall_doc@1", "recall_doc@5"],
-    "recall": ["recall@1", "recall@5", {"recall@5": {"conventions": "paper"}}],
-    "refusal_correctness": ["refusal_correctness", {"refusal_correctness": {"languages": ["en"]}}],
     "reverse_question_relevance": [
         {"reverse_question_relevance": {"critic": {"use": "judge"}, "embed_fn": LETTERS}},
         {
@@ -225,44 +134,11 @@ EXAMPLES: dict[str, list[Spec]] = {
             }
         },
     ],
-    "rejection_f1": ["rejection_f1", {"rejection_f1": {"refusal_patterns": ["the mat", "cats"]}}],
-    "rejection_precision": ["rejection_precision", {"rejection_precision": {"on_system_failure": "exclude"}}],
-    "response_diversity": ["response_diversity"],
-    "sliced": [
-        {"sliced": {"base": "token_f1", "where": {"labels.label": "cats"}}},
-        {"sliced": {"base": {"map@3": {"conventions": "client"}}, "where": {"labels.label": ["cats", 1]}}},
-        {"sliced": {"base": "bleu", "where": {"labels.kind": True}}},
-        {"sliced": {"base": "response_diversity", "where": {"labels.kind": True}}},
-        {"sliced": {"base": "quantile_latency", "where": {"labels.label": "cats"}}},
-    ],
     "self_knowledge": [
         {"self_knowledge": {"critic": {"use": "judge"}}},
         {"self_knowledge": {"claims": "sentences", "verifier": {"use": "entails"}}},
     ],
-    "span_iou": ["span_iou@3"],
-    "span_precision": ["span_precision@3"],
-    "span_recall": ["span_recall@3"],
-    "rouge1_answer": ["rouge1_answer", {"rouge1_answer": {"use_stemmer": False}}],
-    "rouge1_query": ["rouge1_query"],
-    "rouge2_answer": ["rouge2_answer"],
-    "rouge2_query": ["rouge2_query"],
-    "rougeL_answer": ["rougeL_answer", {"rougeL_answer": {"tokenizer": "unicode"}}],
-    "rougeL_query": ["rougeL_query"],
-    "rougeLsum_answer": ["rougeLsum_answer"],
-    "rougeLsum_query": ["rougeLsum_query"],
-    "rouge_scores": ["rouge_scores", {"rouge_scores": {"variants": ["rouge2", "rougeLsum"]}}],
     "sbert_similarity": [{"sbert_similarity": {"model": model_path("sbert")}}],
-    "structured_validity": [
-        "structured_validity",
-        {"structured_validity": {"schema": {"type": "object", "required": ["n"]}}},
-    ],
-    "support_coverage": ["support_coverage", {"support_coverage": {"k": 2}}],
-    "support_density": ["support_density"],
-    "throughput": [
-        "throughput",
-        {"throughput": {"timing_key": "retrieval", "concurrency": 3}},
-        {"throughput": {"by": "clock"}},
-    ],
     "weighted_support_precision": [
         {"weighted_support_precision": {"critic": {"use": "judge"}}},
         {"weighted_support_precision": {"critic": {"use": "bare judge"}, "judged": "all", "citations": "hash"}},
@@ -271,7 +147,10 @@ EXAMPLES: dict[str, list[Spec]] = {
         {"weighted_support_recall": {"critic": {"use": "judge"}, "citations": "sentences"}},
         {"weighted_support_recall": {"critic": {"use": "entails"}, "judged": "all"}},
     ],
-    "token_f1": ["token_f1", {"token_f1": {"ignore_case": False}}],
+}
+"""Specs of metrics that need a judge, a model or a function, which a metric cannot declare itself."""
+EXAMPLES: dict[str, list[Spec]] = {
+    name: [*info.metadata.examples, *SPECIAL_EXAMPLES.get(name, ())] for name, info in metric_infos().items()
 }
 RESOURCES = {
     "judge": SteadyCritic(),

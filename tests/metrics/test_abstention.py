@@ -144,7 +144,7 @@ def test_refusal_detection(fields: dict[str, Any], want: bool | None) -> None:
     result = NegativeRejectionRate().compute([row], [output(**fields)])
     assert list(result.scores or ()) == [want]
     assert RefusalDetector().refused(row, output(**fields)) is want
-    assert NegativeRejectionRate().reference_score(row, output(**fields)).value == want
+    assert NegativeRejectionRate().reference(row, output(**fields)).value == want
 
 
 def test_failed_output_is_ignored() -> None:
@@ -209,7 +209,7 @@ def test_refusal_correctness_of_one(metadata: Any, want: str) -> None:
     one = RefusalCorrectness()
     row, refusal = sample(metadata=metadata), output(answer="")
     assert list(one.compute([row], [refusal]).outcomes or ()) == [want]
-    plain = one.reference_score(row, refusal)
+    plain = one.reference(row, refusal)
     assert ":".join(filter(None, [plain.status.name.lower(), plain.reason])) == want
     assert one.is_applicable(row, refusal) is (want == "scored")
 

@@ -129,8 +129,8 @@ def test_signature_identifies_the_corpus() -> None:
 
 
 def test_corpus_ids_replace_retrieved_documents() -> None:
-    assert "retrieved" in CitationCoverage().reads
-    assert "retrieved" not in CitationCoverage(("a",)).reads
+    assert "retrieved" in CitationCoverage().metadata.reads
+    assert "retrieved" not in CitationCoverage(("a",)).metadata.reads
 
 
 GOLD: list[tuple[Any, SystemOutputs, dict[str, Any], Any, Any, str]] = [  # gold, output, rules, precision, recall, why

@@ -600,7 +600,7 @@ def test_metric_without_a_critic_raises_when_used(name: str) -> None:
     built = metric(name)
     assert isinstance(built, BatchMetric)
     assert "critic:none" in str(built.signature)
-    assert not built.suggested
+    assert not built.metadata.suggested
     with pytest.raises(BadValueError, match=f"metric '{name}' needs a critic"):
         result_of(built)
     with pytest.raises(BadValueError, match="needs a critic"):

@@ -98,7 +98,7 @@ class Checks:
 
     def check_streaming_without_scores_gives_the_same_value(self) -> None:
         rows, outs = made_data()
-        if not built(self.spec).needs_all:  # what is not kept has no interval where samples belong together
+        if not built(self.spec).metadata.needs_all:  # what is not kept has no interval where samples belong together
             for row in rows:
                 row.labels.pop("variant_of", None)
         (kept,) = evaluate(rows, outs, [self.spec])
@@ -131,7 +131,7 @@ class Checks:
         assert details["num_samples"] == sum(score is not None for score in result.scores or ())
         reasons = sum(n for key, n in details.items() if key.startswith(("skipped_", "failed_")))
         assert reasons == details["num_skipped"] + details["num_failed"]
-        known = {*built(self.spec).skip_reasons, "no_response", "missing_output"}
+        known = {*built(self.spec).metadata.skip_reasons, "no_response", "missing_output"}
         assert {text.partition(":")[2] for text in outcomes if text.startswith("skipped:")} <= known
 
     def check_failures_count_at_the_worst_value_or_are_excluded(self) -> None:

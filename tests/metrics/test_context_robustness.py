@@ -82,7 +82,7 @@ RATIOS: list[tuple[Any, str, str]] = [  # noise ratio, outcome, why
 def test_noise_ratio_values(ratio: Any, outcome: str) -> None:
     assert list(noisy((ratio, "Paris")).outcomes or ()) == [outcome]
     row = sample(answer="Paris", labels={} if ratio is None else {"noise_ratio": ratio})
-    plain = ContextNoiseAccuracy().reference_score(row, output(answer="Paris"))
+    plain = ContextNoiseAccuracy().reference(row, output(answer="Paris"))
     assert plain is not None
     assert outcome_of(plain) == outcome
 
@@ -221,7 +221,7 @@ def test_what_false_documents_are(labels: dict[str, Any], metadata: Any, outcome
     for one in (ErrorDetectionRate(), ErrorCorrectionRate()):
         result = scored(one, [row], [f"{CUE} It is Paris."])
         assert list(result.outcomes or ()) == [outcome]
-        plain = one.reference_score(row, output(answer=f"{CUE} It is Paris."))
+        plain = one.reference(row, output(answer=f"{CUE} It is Paris."))
         assert plain is not None
         assert outcome_of(plain) == outcome
         assert one.is_applicable(row, output()) == (not outcome.startswith("skipped"))

@@ -17,7 +17,9 @@ from helpers.texts import ATOMS, TEXT
 METRICS = [
     name
     for name, info in metric_infos().items()
-    if issubclass(info.cls, BatchMetric) and "response" in info.cls.reads and "citations" not in info.cls.reads
+    if issubclass(info.cls, BatchMetric)
+    and "response" in info.cls.metadata.reads
+    and "citations" not in info.cls.metadata.reads
     if not issubclass(info.cls, FamilyMetric)  # they have no score of a sample by itself
     if not issubclass(info.cls, JudgedMetric)  # they need a judge
     if not {"model", "model_type", "embed_fn"}
@@ -71,10 +73,10 @@ def test_batch_path_is_the_plain_definition(rows: list[tuple[str, list[str], str
         value = built.reference_value(samples, outputs)
         if value is not None:
             assert (result.value if result.defined else math.nan) == pytest.approx(value, abs=1e-12, nan_ok=True)
-        if built.needs_all:
+        if built.metadata.needs_all:
             continue  # no sample has a score without the others
         for row, (sample, output) in enumerate(zip(samples, outputs, strict=True)):
-            plain = built.reference_score(sample, output)
+            plain = built.reference(sample, output)
             assert plain is not None
             assert result.scores is not None
             assert result.outcomes is not None

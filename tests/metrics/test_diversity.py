@@ -99,7 +99,7 @@ LISTS: list[tuple[list[Any], float, str]] = [  # vectors, want, why
 @pytest.mark.parametrize(("vectors", "want"), [r[:2] for r in LISTS], ids=[r[2] for r in LISTS])
 def test_documents_by_hand(vectors: list[Any], want: float) -> None:
     assert outcome(IntraListDiversity(), listed(*vectors)) == pytest.approx(want, abs=ABOUT)
-    plain = IntraListDiversity().reference_score(SAMPLE, listed(*vectors))
+    plain = IntraListDiversity().reference(SAMPLE, listed(*vectors))
     assert plain.value == pytest.approx(want, abs=ABOUT)
 
 
@@ -134,7 +134,7 @@ UNUSABLE: list[tuple[list[Any], str, str]] = [
 @pytest.mark.parametrize(("vectors", "want"), [r[:2] for r in UNUSABLE], ids=[r[2] for r in UNUSABLE])
 def test_vectors_that_cannot_be_used(vectors: list[Any], want: str) -> None:
     assert outcome(IntraListDiversity(), listed(*vectors)) == want
-    plain = IntraListDiversity().reference_score(SAMPLE, listed(*vectors))
+    plain = IntraListDiversity().reference(SAMPLE, listed(*vectors))
     assert f"{plain.status.name.lower()}:{plain.reason}" == want
 
 
@@ -194,7 +194,7 @@ def test_batch_path_is_the_plain_definition(lists: list[list[list[float]]], k: i
     outs = [listed(*vectors) for vectors in lists]
     (result,) = evaluate(rows, outs, [f"intra_list_diversity@{k}"])
     for at, (row, out) in enumerate(zip(rows, outs, strict=True)):
-        want = IntraListDiversity(k).reference_score(row, out).value
+        want = IntraListDiversity(k).reference(row, out).value
         assert want is not None
         assert result.scores is not None
         assert result.scores[at] == pytest.approx(want, abs=ABOUT)

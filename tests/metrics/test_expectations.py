@@ -98,7 +98,7 @@ def test_missing_output_never_scores_1(missing: Any) -> None:
 def test_no_option_and_no_choice() -> None:
     assert str(metric("groundedness").signature) == "groundedness|v1"  # type: ignore[attr-defined]
     assert Groundedness().worst is None
-    assert Groundedness.binary
+    assert Groundedness.metadata.binary
 
 
 def test_invalid_expectations_are_applicable() -> None:

@@ -471,8 +471,8 @@ def test_dimensions_may_be_a_mapping_or_a_list_of_them() -> None:
 
 
 def test_they_run_only_if_requested() -> None:
-    assert not LLMFaithfulnessScore.suggested
-    assert not LLMAnswerQuality.suggested
+    assert not LLMFaithfulnessScore.metadata.suggested
+    assert not LLMAnswerQuality.metadata.suggested
 
 
 def test_judged_metrics_can_be_wrapped() -> None:

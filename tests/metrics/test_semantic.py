@@ -69,7 +69,7 @@ def outcome(built: BatchMetric, row: EvaluationSample, out: SystemOutputs) -> An
     )
     text = (result.outcomes or ())[0]
     score = (result.scores or ())[0]
-    plain = built.reference_score(row, out)
+    plain = built.reference(row, out)
     assert plain is not None
     if text == "scored":
         assert plain.value == pytest.approx(score, abs=1e-6)

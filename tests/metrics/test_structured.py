@@ -147,7 +147,7 @@ def test_label_field_is_an_option() -> None:
     one = metric("label_accuracy", field="verdict")
     assert outcome(one, sample(labels={"verdict": "a", "label": "b"}), answered("", {"verdict": "A"})) == 1.0
     assert outcome(one, sample(labels={"label": "b"}), answered("b")) == "skipped:no_label"
-    assert LabelAccuracy.binary
+    assert LabelAccuracy.metadata.binary
 
 
 FIELDS: list[tuple[Any, Any, Any, Any, str]] = [  # expected, output, fields, want, why
@@ -260,7 +260,7 @@ def test_validity_by_hand(schema: Any, out: Any, want: Any, place: str) -> None:
 def test_option_comes_before_the_schema_of_the_sample() -> None:
     row = sample(metadata={"output_schema": {"required": ["z"]}})
     assert outcome(StructuredValidity(SCHEMA), row, answered("", {"n": 1})) == 1.0
-    assert StructuredValidity.binary
+    assert StructuredValidity.metadata.binary
 
 
 BROKEN: list[tuple[Any, str, str]] = [  # schema, message, why

@@ -66,7 +66,7 @@ def test_metric_properties() -> None:
                 "target": built.target.name,
                 "range": "{:g} {:g}".format(*built.range),
                 "higher_is_better": built.higher_is_better,
-                "binary": built.binary,
+                "binary": built.metadata.binary,
                 "worst": built.worst,
                 "reducer": built.reducer.name,
                 "required_fields": " ".join(built.required_fields()),
@@ -207,5 +207,5 @@ def test_recorded_reasons_still_exist() -> None:
 
 def test_reasons_of_the_registry_are_recorded() -> None:
     recorded: dict[str, list[str]] = json.loads((GOLDEN / "metrics" / "reasons.json").read_text(encoding="utf-8"))
-    declared = {reason for info in metric_infos().values() for reason in getattr(info.cls, "skip_reasons", {})}
+    declared = {reason for info in metric_infos().values() for reason in info.metadata.skip_reasons}
     assert declared <= set(recorded["skipped"])

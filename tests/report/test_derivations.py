@@ -37,7 +37,7 @@ def derivations(one: BatchMetric, seed: int) -> Iterator[tuple[Derivation, float
     for row, out, score, outcome in zip(rows, outs, result.scores or (), result.outcomes or (), strict=True):
         if outcome == "scored":
             assert out is not None
-            yield one.derivation(row, out, context), score
+            yield one.explain(row, out, context), score
 
 
 @pytest.mark.parametrize("spec", COMPUTED, ids=str)
@@ -76,7 +76,7 @@ def test_models_are_not_called_by_default(spec: Spec) -> None:
         patch.setattr("auepora_eval.models.loading._load_cached", _never)
         for row, out in pairs[:4]:
             if row.reference_answer is not None and row.references[0].strip() and out.response.text.strip():  # type: ignore[union-attr]
-                assert scored_metric.derivation(row, out, context).value == 0.25
+                assert scored_metric.explain(row, out, context).value == 0.25
 
 
 def _never(*_: object) -> None:
@@ -87,14 +87,14 @@ def _never(*_: object) -> None:
 def test_every_option_and_reducer_is_described(spec: Spec) -> None:
     one = built(spec)
     for key, value in one.signature.options.items():
-        assert "an option of" not in describe_option(key, value, one.option_help), key
+        assert "an option of" not in describe_option(key, value, one.metadata.option_help), key
     assert describe_reducer(one.reducer.name) != one.reducer.name
 
 
 def last(spec: Spec, row: EvaluationSample, out: SystemOutputs, **options: Any) -> str:
     one = metric(spec)
     assert isinstance(one, BatchMetric)
-    return one.derivation(row, out, ExplainContext(**options)).steps[-1].text
+    return one.explain(row, out, ExplainContext(**options)).steps[-1].text
 
 
 GRADED = sample({"a": 3, "b": 1, "c": 2})
@@ -180,7 +180,7 @@ def test_last_step(spec: Spec, row: EvaluationSample, out: SystemOutputs, text: 
 def test_ndcg_shows_gain_and_discount_per_position() -> None:
     one = metric({"ndcg@3": {"gain_scheme": "linear"}})
     assert isinstance(one, BatchMetric)
-    returned = one.derivation(GRADED, output("bxac")).steps[2].table
+    returned = one.explain(GRADED, output("bxac")).steps[2].table
     assert returned is not None
     assert returned.headers == ("rank", "document", "gain", "discount", "gain / discount")
     assert returned.rows == (
@@ -193,7 +193,7 @@ def test_ndcg_shows_gain_and_discount_per_position() -> None:
 def test_duplicate_document_counts_once() -> None:
     one = metric("recall@3")
     assert isinstance(one, BatchMetric)
-    table = one.derivation(sample(["a"]), output("axa")).steps[1].table
+    table = one.explain(sample(["a"]), output("axa")).steps[1].table
     assert table is not None
     assert [row[3] for row in table.rows] == ["hit 1", "", "returned before"]
 
@@ -204,7 +204,7 @@ def test_variant_shows_its_base() -> None:
     pairs = [(base, output(answer="a cat")), (noisy, output(answer="dog"))]
     one = metric("noise_robustness")
     assert isinstance(one, BatchMetric)
-    derivation = one.derivation(noisy, pairs[1][1], ExplainContext(lambda: pairs))
+    derivation = one.explain(noisy, pairs[1][1], ExplainContext(lambda: pairs))
     assert derivation.steps[0].text == "Without noise, clean, answered with “a cat”: token_f1 = 1"
     assert derivation.value == 0.0
 
@@ -220,7 +220,7 @@ class Vowels(SampleMetric):
 
 
 def test_custom_metric_shows_inputs_and_score() -> None:
-    derivation = Vowels().derivation(sample(query="how?"), SystemOutputs([], Response("aha")))
+    derivation = Vowels().explain(sample(query="how?"), SystemOutputs([], Response("aha")))
     assert (derivation.value, derivation.general) == (0.2, True)
     assert "The question: “how?”" in [step.text for step in derivation.steps]
     assert derivation.steps[-1].text.endswith("Vowels gives 0.2")

@@ -4,13 +4,13 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from auepora_eval import EvaluationSample, Metric, MetricResult, SystemOutputs, TargetCategory
 from auepora_eval.core.derivation import NO_CONTEXT, Derivation, ExplainContext
-from auepora_eval.core.metrics_base import SampleMetric
+from auepora_eval.core.metrics_base import SampleMetric, declare
 from auepora_eval.core.scores import Score, Scores
 from auepora_eval.errors import BadValueError, UnknownMetricError
 from auepora_eval.report.cards import Card, card
@@ -242,9 +242,11 @@ class Broken(Shouting):
     """Whether the answer shouts; its derivation fails."""
 
     name = "broken"
-    option_help: ClassVar[dict[str, str]] = {"by": "me"}
+    metadata = declare(
+        option_help={"by": "me"},
+    )
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         raise ZeroDivisionError

@@ -187,7 +187,7 @@ def test_judgements_of_another_prompt_are_shown_unchanged() -> None:
     ]
     one = metric({"claim_faithfulness": {"critic": ScriptedCritic(reply_by_words)}})
     assert isinstance(one, BatchMetric)
-    derivation = one.derivation(SAMPLE, OUTPUT, ExplainContext(judgements=tuple(judgements), stored_score=0.5))
+    derivation = one.explain(SAMPLE, OUTPUT, ExplainContext(judgements=tuple(judgements), stored_score=0.5))
     assert (derivation.general, derivation.value) == (True, 0.5)
     (table,) = (step.table for step in derivation.steps if step.table is not None)
     assert [row[2] for row in table.rows] == [

@@ -63,7 +63,7 @@ def test_every_metric_continues_after_a_failed_batch() -> None:
     metrics = usable()
     assert len(metrics) > 60
     want = evaluate(*rows([*range(20), *range(40, 60)]), metrics)
-    alone = [one.name for one in metrics if not one.needs_all]
+    alone = [one.name for one in metrics if not one.metadata.needs_all]
     for how, keep in itertools.product(("stand in", "only read", "unread"), (True, False)):
         got = evaluate_sources(sources(60, 20), metrics, executor=_Losing(how), keep_scores=keep, slices="labels.lang")
         for name in alone:

@@ -195,12 +195,12 @@ def test_every_metric_over_families_is_joined_where_it_is_scored() -> None:
     """
     classes = {name: info.cls for name, info in metric_infos().items() if issubclass(info.cls, BatchMetric)}
     families = {name for name, cls in classes.items() if issubclass(cls, FamilyMetric)}
-    assert {name for name, cls in classes.items() if cls.needs_parents_only} == families
+    assert {name for name, cls in classes.items() if cls.metadata.needs_parents_only} == families
     assert families == {"noise_robustness", "counterfactual_consistency", "misleading_rate"}
     kept = {
         name
         for name, cls in classes.items()
-        if cls.needs_all and not (cls.needs_parents_only and not cls.details_need_all)
+        if cls.metadata.needs_all and not (cls.metadata.needs_parents_only and not cls.metadata.details_need_all)
     }
     judged = {name for name, cls in classes.items() if issubclass(cls, JudgedMetric)}
     assert kept - judged == KEPT

@@ -169,6 +169,7 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
 
     That is the resource called ``judge``, else the only one of ``names``, the names of the resources.
     """
+    from ..core.metrics_base import BatchMetric
     from ..core.registry import metric
 
     name = JUDGE if JUDGE in names else next(iter(names)) if len(names) == 1 else None
@@ -178,7 +179,7 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
         options = {} if isinstance(spec, str) else dict(spec[called] or {})
         if name is not None and "critic" not in options:
             built = metric(spec)
-            if getattr(built, "calls_judge", False) and hasattr(built, "critic"):
+            if isinstance(built, BatchMetric) and built.metadata.calls_judge and hasattr(built, "critic"):
                 made.append({called: {**options, "critic": {"use": name}}})
                 continue
         made.append(spec)

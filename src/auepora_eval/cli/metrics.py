@@ -92,10 +92,10 @@ def _option_example(info: MetricInfo) -> str:
     """An example of this metric after ``-m`` with an option."""
     import inspect
 
-    python_only = getattr(info.cls, "python_options", ())
+    python_only = info.metadata.python_options
     own = [name for name in info.options if name != info.at and name not in info.keys and name not in python_only]
     options = [f"{name}=VALUE" for name in own[:1]]
-    if not own and "retrieved" in getattr(info.cls, "reads", ()):
+    if not own and "retrieved" in info.metadata.reads:
         options = ["min_relevance=2"]  # a convention is an option of every metric; this one applies to rankings
     spec = info.name if info.at is None else f"{info.name}@10"
     if info.keys:

@@ -174,15 +174,15 @@ def _meta_of(one: BatchMetric, scores: Scores | None) -> MetricMeta:
         one.range,
         one.higher_is_better,
         one.higher_score_is_better,
-        one.binary,
+        one.metadata.binary,
         "no scores per sample, so there is no interval and no test" if scores is None else None,
         worst_stats if worst_stats is None or width in (None, len(worst_stats)) else None,  # a critic may change them
         one.rounding,
-        one.by_chunk_id,
-        one.by_parent_id,
+        one.metadata.by_chunk_id,
+        one.metadata.by_parent_id,
         one.worst,
         one.active_conventions.missing,
-        one.is_paired and one.needs_all,
+        one.is_paired and one.metadata.needs_all,
     )
 
 

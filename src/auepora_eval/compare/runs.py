@@ -277,7 +277,7 @@ def _mean_parts(
         _difference_part(
             # One exact sum: each part is rounded once, so that the parts add up to rounding.
             exact_sum(np.concatenate([after, -before])) / len(a),
-            paired_interval(before, after, clusters=clusters, binary=metric.binary, lowest=low, highest=high),
+            paired_interval(before, after, clusters=clusters, binary=metric.metadata.binary, lowest=low, highest=high),
             float(p_value),
         )
         for (before, after), p_value in zip(pairs, flips.p_values, strict=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValueError
 from .batch import Batch
-from .metrics_base import BatchMetric
+from .metrics_base import BatchMetric, declare
 from .reduce import Clusters
 from .scores import Scores
 from .types import EvaluationSample, SystemOutputs
@@ -163,8 +163,10 @@ class FamilyMetric(BatchMetric):
     slice of variants keeps the parents they were paired with.
     """
 
-    handles_failures: ClassVar[bool] = True
-    needs_all: ClassVar[bool] = True
+    metadata = declare(
+        handles_failures=True,
+        needs_all=True,
+    )
     scenarios: tuple[str, ...]
     """The scenarios (``labels["scenario"]``) whose samples are scored."""
 

@@ -8,14 +8,14 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import AlignmentError, AueporaError, BadValueError, MetricDefinitionError
+from ..errors import AlignmentError, AueporaError, BadValueError, MetricDefinitionError, did_you_mean
 from ..stats.intervals import Interval
 from .batch import Batch, check_samples, warn_notes
 from .conventions import CONVENTION_NAMES, Conventions, Signature
@@ -54,11 +54,11 @@ def common_options(metric: BatchMetric) -> dict[str, str]:
     """Conventions about failures, shown only where they differ from the default and change the number."""
     conventions = metric.active_conventions
     options: dict[str, str] = {}
-    if not metric.counts_system_failures:
+    if not metric.metadata.counts_system_failures:
         return options
     if conventions.missing != "fail":
         options["missing"] = conventions.missing
-    if conventions.on_system_failure != "worst" and not metric.always_counts_failures:
+    if conventions.on_system_failure != "worst" and not metric.metadata.always_counts_failures:
         options["failed"] = conventions.on_system_failure
     return options
 
@@ -97,6 +97,8 @@ SKIP_REASON_BY_FIELD = {
 
 
 REMOVED_HOOKS = {
+    "derivation": "explain",
+    "reference_score": "reference",
     "choices": "signature_options",
     "run_choices": "run_signature_options",
     "choice_words": "option_help",
@@ -146,76 +148,158 @@ class Metric(ABC):
         """The metric's number over aligned samples and outputs."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricMetadata:
+    """What a metric declares about itself besides its formula; written as ``metadata = declare(...)`` in its class."""
+
+    reads: frozenset[str] = frozenset()
+    """Fields of an output that the metric needs: ``retrieved``, ``response``, ``timings``."""
+    range: tuple[float, float] = (0.0, 1.0)
+    higher_is_better: bool = True
+    binary: bool = False
+    """Whether every score is 0 or 1, so that their mean is a proportion."""
+    version: int = 1
+    """Raised when the formula changes, so that old and new numbers are never subtracted."""
+
+    counts_system_failures: bool = True
+    """Whether a failed output counts at the worst value; latency, for example, has none."""
+    always_counts_failures: bool = False
+    """Whether it does so under all conventions, because failures are part of what is measured."""
+    handles_failures: bool = False
+    """Whether ``score`` handles failed outputs itself, as a metric over another metric does."""
+    output_skips: frozenset[str] = frozenset({"no_response", "empty_answer", "no_text", "no_timing"})
+    """Skip reasons caused by the output. Where the system failed, the failure takes precedence over these. A subclass
+    adds reasons to the inherited ones."""
+
+    by_chunk_id: bool = False
+    """Whether it compares chunk ids, so that runs with different chunking cannot be compared by it."""
+    by_parent_id: bool = False
+    """Whether it compares ids of parent documents, which gold must then contain."""
+    needs_all: bool = False
+    """Whether the result needs the outcomes of all samples, to pair them or to break them down by group."""
+    needs_parents_only: bool = False
+    """Whether ``pair_samples`` needs only a sample and its parents, rather than all samples."""
+    details_need_all: bool = False
+    """Whether ``further_details`` needs all outcomes even where they are already paired."""
+    stat_names: tuple[str, ...] = ()
+    """Names of statistics whose means belong in ``details``, one per column of ``Scores.stats``; of one that begins
+    with ``num_`` it is the total."""
+    calls_judge: bool = False
+    """Whether the metric itself calls a judge."""
+
+    suggested: bool = True
+    """Whether the metric is among the defaults, where the user names no metrics."""
+    suggested_with_spans: frozenset[str] = frozenset()
+    """Suggests a metric that otherwise is not, where these have spans: ``gold``, ``returned`` or both."""
+    python_options: frozenset[str] = frozenset()
+    """Options that cannot be written in a spec, such as a function."""
+
+    reference: str = ""
+    """Where the definition comes from."""
+    skip_reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why a sample may be skipped, for the reference page."""
+    failure_note: str = ""
+    """How failed outputs count, for the reference page, where the default sentence does not suffice."""
+    option_help: Mapping[str, str] = field(default_factory=dict)
+    """Explanations of its signature options, by key, or by ``key:value`` where the value matters."""
+    prompt_names: tuple[str, ...] = ()
+    """Names of the default prompts of a judged metric, for the reference page."""
+
+    aliases: Mapping[str, Iterable[str]] = field(default_factory=dict)
+    """Names in other tools, by tool: ``{"trec_eval": ("map", "map_cut_k")}``, where ``k`` is the cut-off. A mapping of
+    names to options for a name that implies some."""
+    peers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names in the tools that the cross-check compares with, by tool."""
+    examples: tuple[Any, ...] = ()
+    """Specs that the common tests evaluate."""
+
+
+_OWN_FIELDS = ("aliases", "peers", "examples")
+"""Fields that a subclass does not inherit: they belong to one name."""
+
+
+class _Declaration(dict[str, Any]):
+    """The fields that a class declares; those of its bases are inherited."""
+
+
+def declare(**fields: Any) -> Any:
+    """The metadata of a metric class: only what differs from its base classes."""
+    return _Declaration(fields)
+
+
+def _merge_metadata(cls: type[BatchMetric]) -> MetricMetadata:
+    """The metadata of a class: what it and its bases declare, the nearest first, with all output skips together."""
+    merged: dict[str, Any] = {}
+    skips = MetricMetadata().output_skips
+    for base in reversed(cls.__mro__):
+        declared = dict(vars(base).get("_declared") or {})
+        if base is cls or not issubclass(base, BatchMetric):
+            own = vars(base).get("metadata", {})
+            if not isinstance(own, _Declaration) and base is cls and own:
+                raise MetricDefinitionError(f"{cls.__name__}: write metadata = declare(...)")
+            declared = dict(own) if isinstance(own, _Declaration) else {}
+            if base is cls:
+                declared |= {name: vars(cls)[name] for name in ("range", "higher_is_better") if name in vars(cls)}
+                cls._declared = declared
+        skips |= declared.get("output_skips", frozenset())
+        merged |= {name: value for name, value in declared.items() if base is cls or name not in _OWN_FIELDS}
+    unknown = sorted(set(merged) - set(MetricMetadata.__dataclass_fields__))
+    if unknown:
+        raise MetricDefinitionError(
+            f"{cls.__name__} declares '{unknown[0]}', which metadata does not have"
+            f"{did_you_mean(unknown[0], MetricMetadata.__dataclass_fields__)}"
+        )
+    return MetricMetadata(**{**merged, "output_skips": skips})
+
+
+def _refuse_removed_names(cls: type[BatchMetric]) -> None:
+    for old, new in REMOVED_HOOKS.items():
+        if old in vars(cls):
+            raise MetricDefinitionError(f"{cls.__name__} defines '{old}', which is now called '{new}'; rename it")
+    for name in set(MetricMetadata.__dataclass_fields__) - {"range", "higher_is_better"}:
+        value = vars(cls).get(name)
+        if value is not None and not callable(value) and not isinstance(value, property):
+            raise MetricDefinitionError(
+                f"{cls.__name__} defines '{name}', which is now part of its metadata: metadata = declare({name}=...)"
+            )
+
+
+def set_metadata(metric: BatchMetric, **changes: Any) -> None:
+    """Change the metadata of one object under construction, where it depends on the options."""
+    object.__setattr__(metric, "metadata", replace(metric.metadata, **changes))
+    for name in ("range", "higher_is_better"):
+        if name in changes:
+            object.__setattr__(metric, name, changes[name])
+
+
 class BatchMetric(Metric):
     """A metric that scores a whole batch at once, one outcome per sample; a reducer turns them into one number.
 
-    Objects hold configuration only, so one may be used from any thread and sent to any process.
+    Implement ``score``; ``reference`` gives the plain definition of one sample, and ``explain`` its steps. What the
+    metric declares about itself is one value, ``metadata``. Objects hold configuration only, so one may be used from
+    any thread and sent to any process.
     """
 
+    metadata: MetricMetadata = MetricMetadata()
+    _declared: ClassVar[Mapping[str, Any]] = {}
     reducer: Reducer = Mean()
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
-    binary: ClassVar[bool] = False
-    """Whether every score is 0 or 1, so that their mean is a proportion."""
-    version: ClassVar[int] = 1
-    """Raised when the formula changes, so that old and new numbers are never subtracted."""
     conventions: Conventions | None = None
     """The metric's own conventions; ``None`` takes those of the plan."""
     overrides: tuple[tuple[str, Any], ...] = ()
     """Single conventions that override the others: ``(("min_relevance", 2),)``."""
-    counts_system_failures: ClassVar[bool] = True
-    """Whether a failed output counts at the worst value; latency, for example, has none."""
-    always_counts_failures: ClassVar[bool] = False
-    """Whether it does so under all conventions, because failures are part of what is measured."""
-    output_skips: ClassVar[frozenset[str]] = frozenset({"no_response", "empty_answer", "no_text", "no_timing"})
-    """Skip reasons caused by the output. Where the system failed, the failure takes precedence over these."""
-    by_chunk_id: ClassVar[bool] = False
-    """Whether it compares chunk ids, so that runs with different chunking cannot be compared by it."""
-    by_parent_id: ClassVar[bool] = False
-    """Whether it compares ids of parent documents, which gold must then contain."""
-    handles_failures: ClassVar[bool] = False
-    """Whether ``score`` handles failed outputs itself, as a metric over another metric does."""
-    needs_all: ClassVar[bool] = False
-    """Whether the result needs the outcomes of all samples, to pair them or to break them down by group."""
-    needs_parents_only: ClassVar[bool] = False
-    """Whether ``pair_samples`` needs only a sample and its parents, rather than all samples."""
-    details_need_all: ClassVar[bool] = False
-    """Whether ``further_details`` needs all outcomes even where they are already paired."""
-    stat_names: ClassVar[tuple[str, ...]] = ()
-    """Names of statistics whose means belong in ``details``, one per column of ``Scores.stats``; of one that begins
-    with ``num_`` it is the total."""
-    reads: ClassVar[frozenset[str]] = frozenset()
-    """Fields of an output that this metric needs: ``retrieved``, ``response``, ``timings``."""
-    calls_judge: ClassVar[bool] = False
-    """Whether the metric itself calls a judge."""
-    suggested: ClassVar[bool] = True
-    """Whether the metric is among the defaults, where the user names no metrics."""
-    suggested_with_spans: ClassVar[frozenset[str]] = frozenset()
-    """Suggests a metric that otherwise is not, where these have spans: ``gold``, ``returned`` or both."""
-    python_options: ClassVar[frozenset[str]] = frozenset()
-    """Options that cannot be written in a spec, such as a function."""
-    skip_reasons: ClassVar[dict[str, str]] = {}
-    """Why a sample may be skipped, for the reference page."""
-    failure_note: ClassVar[str] = ""
-    """How failed outputs count, for the reference page, where the default sentence does not suffice."""
-    reference: ClassVar[str] = ""
-    """Where the definition comes from."""
-    option_help: ClassVar[Mapping[str, str]] = {}
-    """Explanations of its signature options, by key, or by ``key:value`` where the value matters."""
 
     def __init__(self, *, name: str = "") -> None:
         set_name(self, name)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for old, new in REMOVED_HOOKS.items():
-            if old in vars(cls):
-                raise MetricDefinitionError(f"{cls.__name__} defines '{old}', which is now called '{new}'; rename it")
+        _refuse_removed_names(cls)
         if "name" not in vars(cls) and "name" not in getattr(cls, "__annotations__", {}):
             cls.name = snake_case(cls.__name__)
-        # A subclass adds reasons and keeps the inherited ones, so that a skip never hides a failure.
-        inherited: list[frozenset[str]] = [vars(base).get("output_skips", frozenset()) for base in cls.__mro__]
-        cls.output_skips = frozenset().union(*inherited)
+        cls.metadata = _merge_metadata(cls)
+        cls.range, cls.higher_is_better = cls.metadata.range, cls.metadata.higher_is_better
 
     @abstractmethod
     def score(self, batch: Batch) -> Scores:
@@ -225,7 +309,7 @@ class BatchMetric(Metric):
         """No fields by default."""
         return []
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The outcome of one answered sample by the plain definition, if there is one, to check ``score``."""
         return None
 
@@ -237,7 +321,7 @@ class BatchMetric(Metric):
         """The value over answered samples by the plain definition, for metrics that are not means."""
         return None
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """How the score of one scored sample is computed, step by step.
@@ -267,7 +351,7 @@ class BatchMetric(Metric):
         """The value a failed answer counts at; ``None`` where there is none and failures leave the mean."""
         low, high = self.range
         value = low if self.higher_is_better else high
-        return value if self.counts_system_failures and math.isfinite(value) else None
+        return value if self.metadata.counts_system_failures and math.isfinite(value) else None
 
     @property
     def higher_score_is_better(self) -> bool:
@@ -352,7 +436,7 @@ class BatchMetric(Metric):
     @property
     def signature(self) -> Signature:
         """Name, every option that changes the number, and the formula's version."""
-        return Signature(self.base_name, {**self.signature_options(), **common_options(self)}, self.version)
+        return Signature(self.base_name, {**self.signature_options(), **common_options(self)}, self.metadata.version)
 
     def compute(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> MetricResult:
         """The metric's number over aligned samples and outputs."""
@@ -386,15 +470,15 @@ class PerSampleMetric(BatchMetric):
         """Each sample, its output (a placeholder where missing), and whether that counts as an answer."""
         nothing = SystemOutputs(retrieved=[], response=Response(""))
         # Read as nothing returned, a missing output is an answer only where failing to give one would count.
-        zero = self.active_conventions.missing == "zero" and self.counts_system_failures
+        zero = self.active_conventions.missing == "zero" and self.metadata.counts_system_failures
         for sample, output, failure in zip(batch.samples, batch.outputs, batch.failures, strict=True):
             yield sample, output or nothing, failure is None if output is not None else zero
 
     def precheck(self, sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score | None:
         """The outcome of a sample that need not be scored; ``None`` where it must be."""
-        for field in self.required_fields():
-            if getattr(sample, field, None) is None:
-                return Score.skip(SKIP_REASON_BY_FIELD.get(field) or to_reason(f"no_{field}"))
+        for required in self.required_fields():
+            if getattr(sample, required, None) is None:
+                return Score.skip(SKIP_REASON_BY_FIELD.get(required) or to_reason(f"no_{required}"))
         reason = self.applies(sample)
         if reason is not None:
             return Score.skip(reason)
@@ -425,7 +509,7 @@ class SampleMetric(PerSampleMetric):
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The outcome of one sample."""
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """``score_one`` is the definition."""
         return self._outcome(Batch([sample], [output]), sample, output, answered=True)
 
@@ -491,16 +575,16 @@ def apply_failure_policy(metric: BatchMetric, batch: Batch) -> Scores:
     """
     conventions = metric.active_conventions
     scores = _score(metric, batch)
-    if batch.all_answered or metric.handles_failures:
+    if batch.all_answered or metric.metadata.handles_failures:
         return scores
-    counts = conventions.on_system_failure == "worst" or metric.always_counts_failures
+    counts = conventions.on_system_failure == "worst" or metric.metadata.always_counts_failures
     worst = metric.worst if counts else None
     value, stats = (math.nan, None) if worst is None else (metric.worst_in(batch), metric.worst_stats)
     if scores.stats is not None and worst is not None and stats is None:
         raise MetricDefinitionError(f"metric '{metric.name}' has statistics but no 'worst_stats' for a failed answer")
     in_output = scores.status != Status.SKIPPED
     for code, name in enumerate(scores.reason_names):
-        if name in metric.output_skips:
+        if name in metric.metadata.output_skips:
             in_output |= scores.reason_codes == code
     missing = batch.missing
     if missing.any():
@@ -592,7 +676,7 @@ def make_result(
             completed = metric.reducer.value(scores.take(scores.status == Status.SCORED))
         if (scores.status == Status.MEASURE_FAILED).any():
             bounds = metric.reducer.bounds(scores, *metric.range)
-    means = StatMeans(metric.stat_names)
+    means = StatMeans(metric.metadata.stat_names)
     means.add(scores)
     return assemble_result(
         metric,
@@ -604,7 +688,7 @@ def make_result(
         further={**means.values(), **metric.further_details(scores, clusters)},
         signature=signature or metric.signature,
         scores=scores if keep_scores else None,
-        interval=metric.reducer.interval(scores, *metric.range, binary=metric.binary, clusters=clusters),
+        interval=metric.reducer.interval(scores, *metric.range, binary=metric.metadata.binary, clusters=clusters),
     )
 
 
@@ -637,7 +721,7 @@ def assemble_result(
         if status is not Status.SCORED:
             key = f"{'skipped' if status is Status.SKIPPED else 'failed'}_{reason}"
             details[key] = details.get(key, 0) + count
-    if "empty_gold" in metric.skip_reasons and "relevant_docs" in metric.required_fields():
+    if "empty_gold" in metric.metadata.skip_reasons and "relevant_docs" in metric.required_fields():
         details.setdefault("skipped_empty_gold", 0)
     if totals[Status.SYSTEM_FAILED]:
         details["value_completed"] = None if math.isnan(completed) else completed
@@ -669,7 +753,7 @@ def general_derivation(
     """The inputs of the metric in this sample, and the resulting number."""
     if is_judged(metric):
         return judged_derivation(sample, output, around)
-    steps = add_inputs(DerivationBuilder(), sample, output, metric.reads, metric.required_fields())
+    steps = add_inputs(DerivationBuilder(), sample, output, metric.metadata.reads, metric.required_fields())
     if metric.asks_models and not around.may_call_models:
         stored = (
             "no number is stored"
@@ -687,7 +771,7 @@ def general_derivation(
 
 def is_judged(metric: BatchMetric) -> bool:
     """Whether the metric or one of its inner metrics calls a judge."""
-    return metric.calls_judge or any(map(is_judged, metric.inner_metrics()))
+    return metric.metadata.calls_judge or any(map(is_judged, metric.inner_metrics()))
 
 
 def pairs_in_worker(metric: BatchMetric) -> bool:
@@ -695,7 +779,7 @@ def pairs_in_worker(metric: BatchMetric) -> bool:
 
     Not for metrics with a judge: it would be called for a parent once for every batch that includes it.
     """
-    return metric.needs_parents_only and not is_judged(metric)
+    return metric.metadata.needs_parents_only and not is_judged(metric)
 
 
 def judged_derivation(sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation:
@@ -716,7 +800,7 @@ def sample_outcome(
     metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
 ) -> Scores | None:
     """The outcome of one sample; a metric of pairs uses all samples of the run. None where the sample is not there."""
-    depends_on_run = metric.needs_all and type(metric).pair_samples is not BatchMetric.pair_samples
+    depends_on_run = metric.metadata.needs_all and type(metric).pair_samples is not BatchMetric.pair_samples
     if not metric.is_paired and not depends_on_run:
         return apply_failure_policy(metric, Batch([sample], [output]))
     pairs = around.pairs

@@ -25,49 +25,12 @@ from ..errors import (
     did_you_mean,
 )
 from .conventions import CONVENTION_NAMES, Conventions
-from .metrics_base import BatchMetric, Metric, set_name, snake_case, with_name
+from .metrics_base import BatchMetric, Metric, MetricMetadata, set_name, snake_case, with_name
 
 # --- aliases of metrics: ir_measures' ``nDCG@10``, trec_eval's ``ndcg_cut_10``, papers' ``ROUGE-L`` ------------------
 
-# ir_measures, lower case -> our name. The cut-off follows an @, parameters are in parentheses.
-_IR_MEASURES = {
-    "ap": "map",
-    "map": "map",
-    "p": "precision",
-    "precision": "precision",
-    "r": "recall",
-    "recall": "recall",
-    "rr": "mrr",
-    "mrr": "mrr",
-    "ndcg": "ndcg",
-    "success": "hit_rate",
-    "rprec": "r_precision",
-    "rprecision": "r_precision",
-    "bpref": "bpref",
-    "judged": "judged",
-    "rbp": "rbp",
-    "err": "err",
-    "f1": "f1",
-}
-# trec_eval, with the cut-off after the last underscore -> our name.
-_TREC_EVAL_CUT = {
-    "P": "precision",
-    "recall": "recall",
-    "success": "hit_rate",
-    "map_cut": "map",
-    "ndcg_cut": "ndcg",
-}
-_TREC_EVAL = {"recip_rank": "mrr", "Rprec": "r_precision"}
-# As rouge-score, sacrebleu and most papers write them.
-_TEXT = {
-    "rouge1": "rouge1_answer",
-    "rouge2": "rouge2_answer",
-    "rougel": "rougeL_answer",
-    "rougelsum": "rougeLsum_answer",
-    "em": "exact_match",
-    "chrf++": "chrf",
-}
-_TEXT_OPTIONS = {"chrf++": {"word_order": 2}}
+METRIC_INDEX = "auepora_eval.metrics._index"
+"""The generated index of built-in metrics and their aliases: a metric is imported only when it is named."""
 _GAINS = {"log2": "linear", "exp-log2": "exponential"}
 _PARAMETERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "rel": ("min_relevance", int),
@@ -86,16 +49,18 @@ def canonical_name(text: str) -> tuple[str, dict[str, Any]] | None:
     >>> canonical_name("nDCG@10"), canonical_name("AP(rel=2)@100"), canonical_name("ndcg_cut_10")
     (('ndcg@10', {}), ('map@100', {'min_relevance': 2}), ('ndcg@10', {}))
     """
-    if text in _TREC_EVAL:
-        return _TREC_EVAL[text], {}
-    known = text.lower().replace("-", "").replace("_", "")
-    if known in _TEXT:
-        return _TEXT[known], dict(_TEXT_OPTIONS.get(known, {}))
+    trec_eval, papers, ir_measures = _alias_tables()
+    if text in trec_eval:
+        return trec_eval[text], {}
+    known = _plain_name(text)
+    if known in papers:
+        name, implied = papers[known]
+        return name, dict(implied)
     trec = _TREC_SPEC.fullmatch(text)
-    if trec is not None and trec["name"] in _TREC_EVAL_CUT:
-        return f"{_TREC_EVAL_CUT[trec['name']]}@{trec['k']}", {}
+    if trec is not None and (found := trec_eval.get(f"{trec['name']}_k")):
+        return f"{found}@{trec['k']}", {}
     match = _IR_SPEC.fullmatch(text)
-    if match is None or match["name"].lower() not in _IR_MEASURES:
+    if match is None or match["name"].lower() not in ir_measures:
         return None
     options: dict[str, Any] = {}
     for part in filter(None, (match["parameters"] or "").split(",")):
@@ -108,7 +73,23 @@ def canonical_name(text: str) -> tuple[str, dict[str, Any]] | None:
         except (ValueError, KeyError):
             return None
     cut = f"@{match['k']}" if match["k"] else ""
-    return f"{_IR_MEASURES[match['name'].lower()]}{cut}", options
+    return f"{ir_measures[match['name'].lower()]}{cut}", options
+
+
+def _plain_name(text: str) -> str:
+    """A name as papers write it, without case and hyphens."""
+    return text.lower().replace("-", "").replace("_", "")
+
+
+@functools.cache
+def _alias_tables() -> tuple[dict[str, str], dict[str, tuple[str, Mapping[str, Any]]], dict[str, str]]:
+    """The aliases of trec_eval, of papers with the options they imply, and of ir_measures in lower case."""
+    aliases = importlib.import_module(METRIC_INDEX).ALIASES
+    return (
+        {name: metric for name, (metric, _) in aliases["trec_eval"].items()},
+        {_plain_name(name): given for name, given in aliases["papers"].items()},
+        {name.lower(): metric for name, (metric, _) in aliases["ir_measures"].items()},
+    )
 
 
 # --- resources of a plan, such as a judge or an embedder, and references to them in options of metrics ---------------
@@ -172,8 +153,6 @@ ClassT = TypeVar("ClassT", bound=type[Metric])
 
 ENTRY_POINTS = "auepora_eval.metrics"
 """The package of the built-in metrics, and the group of entry points of other packages."""
-METRIC_INDEX = "auepora_eval.metrics._index"
-"""The generated index of built-in metrics: a metric is imported only when it is named."""
 _SPEC = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:@(?P<at>[^\[\]@]*))?(?:\[(?P<keys>[^\[\]]*)\])?")
 
 
@@ -196,6 +175,11 @@ class MetricInfo:
             optional = self.parameters[self.at].default is not inspect.Parameter.empty
             text += f"[@{self.at}]" if optional else f"@{self.at}"
         return text + (f"[{','.join(self.keys)}]" if self.keys else "")
+
+    @property
+    def metadata(self) -> MetricMetadata:
+        """What the class declares; the defaults for a class that only implements ``Metric``."""
+        return self.cls.metadata if issubclass(self.cls, BatchMetric) else MetricMetadata()
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
@@ -430,7 +414,7 @@ def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
     for key in remaining:
         if key not in parameters and key != "conventions":
             # Every batch metric accepts them, but only ranking metrics depend on them.
-            changeable = CONVENTION_NAMES if "retrieved" in getattr(info.cls, "reads", ()) else ()
+            changeable = CONVENTION_NAMES if "retrieved" in info.metadata.reads else ()
             raise UnknownOptionError(info.name, key, {*info.options, "conventions", "as"}, changeable)
     conventions = remaining.pop("conventions", None)
     if conventions is not None:

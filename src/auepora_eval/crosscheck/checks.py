@@ -348,7 +348,7 @@ def specs_to_check(info: MetricInfo) -> list[dict[str, dict[str, Any]]]:
         optional = info.parameters[info.at].default is not inspect.Parameter.empty
         cuts = [*_KS, None] if optional else list(_KS)
     names = [info.name if cut is None else f"{info.name}@{cut}" for cut in cuts]
-    reads: frozenset[str] = getattr(info.cls, "reads", frozenset())
+    reads = info.metadata.reads
     # Answer and latency metrics do not depend on the conventions of rankings.
     independent = "timings" in reads or ("response" in reads and "citations" not in reads)
     conventions = [("auepora", {})] if independent else list(product(PRESETS, _CHANGES))
@@ -405,7 +405,7 @@ def _compare(
     assert isinstance(result.scores, Scores)
     expected = []
     for row, ((sample, output), computed_score) in enumerate(zip(pairs, result.scores, strict=True)):
-        reference = built.reference_score(sample, output)
+        reference = built.reference(sample, output)
         if reference is None:
             return
         deviations.add(computed_score, reference.value, f"{spec}, {sample.sample_id}")
@@ -414,7 +414,9 @@ def _compare(
             statistics = built.reference_stats(sample, output)
             for column, by_definition in enumerate(statistics):
                 computed = float(result.scores.stats[row, column])
-                deviations.add(computed, by_definition, f"{spec}, {sample.sample_id}, {built.stat_names[column]}")
+                deviations.add(
+                    computed, by_definition, f"{spec}, {sample.sample_id}, {built.metadata.stat_names[column]}"
+                )
     numbers = [value for value in expected if value is not None]
     if built.reducer.name == "mean":
         deviations.add(result.value, math.fsum(numbers) / len(numbers) if numbers else 0.0, f"{spec}, mean")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from ..core.registry import metric_infos
 from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
 from ..engine.evaluate import evaluate, evaluate_rankings
 from .checks import CrossCheck, DeviationTally, generate_scores
@@ -139,51 +140,48 @@ def _ranking_scores(gold: Gold, ranked: Ranked, specs: list[Any]) -> dict[str, l
     return {result.name: list(result.scores or ()) for result in results}
 
 
-_RANX = {
-    **{f"{ours}@{k}": f"{theirs}@{k}" for k in (1, 5, 20) for ours, theirs in (
-        ("recall", "recall"), ("precision", "precision"), ("hit_rate", "hit_rate"), ("mrr", "mrr"), ("map", "map"),
-        ("ndcg", "ndcg"), ("f1", "f1"),
-    )},
-    "mrr": "mrr", "map": "map", "ndcg": "ndcg", "r_precision": "r-precision", "rbp": "rbp.80",
-}  # fmt: skip
+def _peer_names(tool: str, cutoffs: tuple[int, ...]) -> dict[str, str]:
+    """Our specs and the names of a tool for the same measures, as the metrics declare them."""
+    found: dict[str, str] = {}
+    for name, info in metric_infos().items():
+        for theirs in info.metadata.peers.get(tool, ()):
+            if theirs.endswith(("@k", "_k")):
+                found |= {f"{name}@{k}": f"{theirs[:-1]}{k}" for k in cutoffs}
+            else:
+                found[name] = theirs
+    return found
 
 
 def _ranx(count: int, seed: int) -> Iterator[CrossCheck]:
     from ranx import Qrels, Run
     from ranx import evaluate as ranx_evaluate
 
+    compared = _peer_names("ranx", (1, 5, 20))
     gold, ranked = _generate_rankings(count, seed, graded=False)
     names = [f"q{number:06d}" for number in range(count)]
     qrels = {q: {i: level for i, level in judged.items() if level > 0} for q, judged in zip(names, gold, strict=True)}
     runs = {q: {i: float(len(ids) - n) for n, i in enumerate(ids)} for q, ids in zip(names, ranked, strict=True)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of its compiler
-        theirs = ranx_evaluate(Qrels(qrels), Run(runs), list(_RANX.values()), return_mean=False)
-    ours = _ranking_scores(gold, ranked, list(_RANX))
-    for name, their_name in _RANX.items():
+        theirs = ranx_evaluate(Qrels(qrels), Run(runs), list(compared.values()), return_mean=False)
+    ours = _ranking_scores(gold, ranked, list(compared))
+    for name, their_name in compared.items():
         tally = DeviationTally(name.partition("@")[0], "ranx")
         for case, (mine, other) in enumerate(zip(ours[name], theirs[their_name], strict=True)):
             tally.add(mine, float(other), f"{name}, query {case}")
         yield tally.check()
 
 
-_PYTREC = {
-    "map": "map", "mrr": "recip_rank", "r_precision": "Rprec", "bpref": "bpref", "ndcg": "ndcg",
-    **{f"{ours}@{k}": f"{theirs}_{k}" for k in (5, 10) for ours, theirs in (
-        ("recall", "recall"), ("precision", "P"), ("hit_rate", "success"), ("map", "map_cut"), ("ndcg", "ndcg_cut"),
-    )},
-}  # fmt: skip
-
-
 def _pytrec(count: int, seed: int) -> Iterator[CrossCheck]:
     import pytrec_eval
 
+    compared = _peer_names("pytrec_eval", (5, 10))
     gold, ranked = _generate_rankings(count, seed, graded=True)
     qrels = {str(n): judged for n, judged in enumerate(gold)}
     runs = {str(n): {i: float(len(ids) - at) for at, i in enumerate(ids)} for n, ids in enumerate(ranked)}
-    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(_PYTREC.values())).evaluate(runs)
-    ours = _ranking_scores(gold, ranked, list(_PYTREC))
-    for name, their_name in _PYTREC.items():
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(compared.values())).evaluate(runs)
+    ours = _ranking_scores(gold, ranked, list(compared))
+    for name, their_name in compared.items():
         tally = DeviationTally(name.partition("@")[0], "pytrec_eval")
         for case in range(count):
             tally.add(ours[name][case], theirs[str(case)][their_name], f"{name}, query {case}")

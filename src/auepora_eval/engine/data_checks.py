@@ -156,7 +156,7 @@ class DataCheck:
 
 
 def _judge_warning(metric: Metric, result: MetricResult) -> str | None:
-    if not isinstance(metric, BatchMetric) or not metric.calls_judge or not isinstance(result.scores, Scores):
+    if not isinstance(metric, BatchMetric) or not metric.metadata.calls_judge or not isinstance(result.scores, Scores):
         return None
     values = result.scores.values[result.scores.status == Status.SCORED]
     if len(values) < _MIN_LOWEST_SCORES or not np.all(values == values[0]):
@@ -243,7 +243,7 @@ def _asks_a_judge(result: MetricResult) -> bool:
     if "judging" in result.details:
         return True
     info = find_metric((result.signature or "").partition("|")[0].partition("@")[0])
-    return info is not None and issubclass(info.cls, BatchMetric) and info.cls.calls_judge
+    return info is not None and issubclass(info.cls, BatchMetric) and info.cls.metadata.calls_judge
 
 
 def _one_line(text: str) -> str:

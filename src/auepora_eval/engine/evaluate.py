@@ -110,7 +110,7 @@ class StreamingAccumulator(CollectingAccumulator):
         self._all: Fold = metric.reducer.fold()
         self._completed: Fold = metric.reducer.fold()
         self._tally: Counter[tuple[Status, str]] = Counter()
-        self._means = StatMeans(metric.stat_names)
+        self._means = StatMeans(metric.metadata.stat_names)
         self._counted = 0
         self._groups: dict[tuple[str, str], StreamingAccumulator] = {}
 
@@ -138,7 +138,7 @@ class StreamingAccumulator(CollectingAccumulator):
         return result
 
     def _folded(self, *, alone: bool) -> MetricResult:
-        interval = self._all.interval(*self.metric.range, binary=self.metric.binary) if alone else None
+        interval = self._all.interval(*self.metric.range, binary=self.metric.metadata.binary) if alone else None
         failed = sum(n for (status, _), n in self._tally.items() if status is Status.MEASURE_FAILED)
         return assemble_result(
             self.metric,
@@ -169,7 +169,9 @@ def make_accumulator(
 
 def must_keep_scores(metric: BatchMetric, *, joined: bool = False) -> bool:
     """Whether the result of a metric needs all its outcomes, even if the caller does not want them."""
-    return metric.needs_all and not (joined and pairs_in_worker(metric) and not metric.details_need_all)
+    return metric.metadata.needs_all and not (
+        joined and pairs_in_worker(metric) and not metric.metadata.details_need_all
+    )
 
 
 def compute_result(metric: Metric, batch: Batch) -> MetricResult:

@@ -55,7 +55,7 @@ def result_over_repeats(
         result = make_result(metric, parts[0], signature=signature, keep_scores=keep_scores, clusters=clusters)
     else:
         means = per_sample_means(parts)
-        stats = StatMeans(metric.stat_names)
+        stats = StatMeans(metric.metadata.stat_names)
         stats.add(means)
         further = merge_details([metric.further_details(part, clusters) for part in parts])
         value = metric.reducer.value(means) if isinstance(metric.reducer, Mean) else _mean(values)
@@ -212,7 +212,7 @@ def _interval(
     if isinstance(reducer, Mean):
         # The mean of zeros and ones may lie between them, and then it is not a proportion.
         counted = means.values[means.counted]
-        binary = metric.binary and bool(((counted == 0) | (counted == 1)).all())
+        binary = metric.metadata.binary and bool(((counted == 0) | (counted == 1)).all())
         return reducer.interval(means, low, high, binary=binary, clusters=clusters)
     rows = np.flatnonzero(np.any([part.counted for part in parts], axis=0))
     kept, inside = [part.take(rows) for part in parts], None if clusters is None else clusters[rows]

@@ -29,7 +29,7 @@ def suggest_metrics(
 
 def metrics_needing_retrieved(metrics: Iterable[Metric]) -> list[str]:
     """The names of the metrics that need ``retrieved`` in an output."""
-    return [one.name for one in metrics if isinstance(one, BatchMetric) and "retrieved" in one.reads]
+    return [one.name for one in metrics if isinstance(one, BatchMetric) and "retrieved" in one.metadata.reads]
 
 
 def require_retrieved(metrics: Sequence[Metric], outputs_path: str) -> None:
@@ -61,7 +61,7 @@ class AvailableFields:
             if (
                 "timing_key" not in info.keys
                 and issubclass(info.cls, BatchMetric)
-                and info.cls.suggested
+                and info.cls.metadata.suggested
                 and not _needs_user_option(info)
             ):
                 built = metric(_specs(info, DEFAULT_K, ("end_to_end",))[0])
@@ -140,7 +140,9 @@ def specs_for(
         cls = info.cls
         if not issubclass(cls, BatchMetric) or _needs_user_option(info):
             continue
-        if not cls.suggested and not (cls.suggested_with_spans and cls.suggested_with_spans <= spans):
+        if not cls.metadata.suggested and not (
+            cls.metadata.suggested_with_spans and cls.metadata.suggested_with_spans <= spans
+        ):
             continue
         if bare_ids and cls.is_applicable is not BatchMetric.is_applicable:
             continue
@@ -150,7 +152,7 @@ def specs_for(
             except BadValueError:
                 continue  # a timing key that is not valid in a metric name
             assert isinstance(built, BatchMetric)
-            if built.reads <= set(output_parts) and set(built.required_fields()) <= set(fields):
+            if built.metadata.reads <= set(output_parts) and set(built.required_fields()) <= set(fields):
                 found.append((built.target.value, spec))
     return [spec for _, spec in sorted(found, key=lambda pair: pair[0])]
 

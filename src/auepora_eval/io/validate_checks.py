@@ -384,7 +384,7 @@ def _cites(output: SystemOutputs | None) -> bool:
 
 def _fields_read(spec: str) -> frozenset[str]:
     built = metric(spec)
-    return built.reads if isinstance(built, BatchMetric) else frozenset()
+    return built.metadata.reads if isinstance(built, BatchMetric) else frozenset()
 
 
 def _missing_data(
@@ -400,7 +400,7 @@ def _missing_data(
         lacks = [f"no sample has {name}" for name in built.required_fields() if name not in fields]
         lacks += [
             f"no output has {_FIELD_NAMES.get(name, name)}"
-            for name in sorted(built.reads)
+            for name in sorted(built.metadata.reads)
             if name not in outputs_fields
         ]
         if best is not None and len(lacks) >= len(best):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
-from typing import ClassVar
 
 from ..core.batch import Batch
 from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
-from ..core.metrics_base import BatchMetric, PerSampleMetric, judged_derivation
+from ..core.metrics_base import BatchMetric, PerSampleMetric, declare, judged_derivation
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import JudgeError
@@ -23,10 +22,11 @@ class JudgedMetric(PerSampleMetric):
     several metrics need from the judge, such as the claims of an answer, belongs into ``batch.afeature``.
     """
 
-    calls_judge: ClassVar[bool] = True
-    suggested: ClassVar[bool] = False  # it costs money and needs a critic
-    prompt_names: ClassVar[tuple[str, ...]] = ()
-    """Names of the default prompts, for the reference page."""
+    metadata = declare(
+        calls_judge=True,
+        suggested=False,  # it costs money and needs a critic
+        prompt_names=(),
+    )
     asks_follow_ups: bool = False
     """Whether further requests depend on replies: a preview can count only the first ones."""
 
@@ -51,7 +51,7 @@ class JudgedMetric(PerSampleMetric):
             raise outcome
         return outcome
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The stored judgements; no judge is called."""

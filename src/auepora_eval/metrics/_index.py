@@ -1,4 +1,6 @@
-"""Built-in metrics by name: the module that defines each. Written by ``make docs``."""
+"""Built-in metrics: the module of each, and its names in other tools. Written by ``make docs``."""
+
+from typing import Any
 
 MODULES = {
     "accuracy": "retrieval_judged",
@@ -96,4 +98,45 @@ MODULES = {
     "token_f1": "answer_match",
     "weighted_support_precision": "citation_support",
     "weighted_support_recall": "citation_support",
+}
+ALIASES: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
+    "ir_measures": {
+        "AP": ("map", {}),
+        "Bpref": ("bpref", {}),
+        "ERR": ("err", {}),
+        "F1": ("f1", {}),
+        "Judged": ("judged", {}),
+        "MAP": ("map", {}),
+        "MRR": ("mrr", {}),
+        "P": ("precision", {}),
+        "Precision": ("precision", {}),
+        "R": ("recall", {}),
+        "RBP": ("rbp", {}),
+        "RPrecision": ("r_precision", {}),
+        "RR": ("mrr", {}),
+        "Recall": ("recall", {}),
+        "Rprec": ("r_precision", {}),
+        "Success": ("hit_rate", {}),
+        "nDCG": ("ndcg", {}),
+    },
+    "papers": {
+        "EM": ("exact_match", {}),
+        "ROUGE-1": ("rouge1_answer", {}),
+        "ROUGE-2": ("rouge2_answer", {}),
+        "ROUGE-L": ("rougeL_answer", {}),
+        "ROUGE-Lsum": ("rougeLsum_answer", {}),
+        "chrF++": ("chrf", {"word_order": 2}),
+    },
+    "trec_eval": {
+        "P_k": ("precision", {}),
+        "Rprec": ("r_precision", {}),
+        "bpref": ("bpref", {}),
+        "map": ("map", {}),
+        "map_cut_k": ("map", {}),
+        "ndcg": ("ndcg", {}),
+        "ndcg_cut_k": ("ndcg", {}),
+        "recall_k": ("recall", {}),
+        "recip_rank": ("mrr", {}),
+        "success_k": ("hit_rate", {}),
+    },
 }

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, join_items, quote_text
-from ..core.metrics_base import snake_case
+from ..core.metrics_base import declare, snake_case
 from ..core.reduce import SumsReducer
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status, to_reason
@@ -100,10 +100,10 @@ class RefusalMetric(RefusalDetectionMetric):
     """A metric over refusals."""
 
     target = TargetCategory.NEGATIVE_REJECTION
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_response": "no answer was asked for, and the output does not say whether the system refused"
-    }
+    metadata = declare(
+        reads=frozenset({"response"}),
+        skip_reasons={"no_response": "no answer was asked for, and the output does not say whether the system refused"},
+    )
     unclear_reason: ClassVar[str] = "bad_answerable"
     """The failure reason if a sample does not say whether refusing is right."""
 
@@ -148,7 +148,7 @@ class RefusalMetric(RefusalDetectionMetric):
         _, unclear = self.refusal_masks(batch)
         return np.where(unclear, math.nan, super().worst_in(batch)).astype(np.float64)
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The outcome of one answered sample by the plain definition."""
         should_refuse, refused = self.should_refuse(sample), self.detector.reference_refused(sample, output)
         reason = self.plain_skip(sample, should_refuse, refused)
@@ -160,7 +160,7 @@ class RefusalMetric(RefusalDetectionMetric):
             return Score.fail(self.unclear_reason if should_refuse is None else str(refused))
         return Score(self.plain_value(should_refuse, refused))
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """Whether refusing was right, and the steps of the refusal detection."""
@@ -240,12 +240,19 @@ class NegativeRejectionRate(RefusalMetric):
     failed measurement (`bad_answerable`, `bad_refused`, `bad_refusal_judgement`).
     """
 
-    binary: ClassVar[bool] = True
-    reference: ClassVar[str] = "Chen et al. 2024 (negative rejection in RGB)"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "answerable": "the question is not marked unanswerable",
-        **RefusalMetric.skip_reasons,
-    }
+    metadata = declare(
+        binary=True,
+        skip_reasons={
+            "answerable": "the question is not marked unanswerable",
+            **RefusalMetric.metadata.skip_reasons,
+        },
+        reference="Chen et al. 2024 (negative rejection in RGB)",
+        examples=(
+            "negative_rejection_rate",
+            {"negative_rejection_rate": {"languages": ["en", "zh"]}},
+            {"negative_rejection_rate": {"refusal_patterns": ["the mat", "cats"]}},
+        ),
+    )
 
     def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
         """Answerable questions are skipped."""
@@ -270,12 +277,18 @@ class OverRefusalRate(RefusalMetric):
     system that declines everything is perfect there and worst here. A failed answer counts as 1: the user got none.
     """
 
-    higher_is_better = False
-    binary: ClassVar[bool] = True
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "unanswerable": "the question is marked unanswerable",
-        **RefusalMetric.skip_reasons,
-    }
+    metadata = declare(
+        binary=True,
+        skip_reasons={
+            "unanswerable": "the question is marked unanswerable",
+            **RefusalMetric.metadata.skip_reasons,
+        },
+        higher_is_better=False,
+        examples=(
+            "over_refusal_rate",
+            {"over_refusal_rate": {"refusal_patterns": ["the mat", "cats"]}},
+        ),
+    )
 
     def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
         """Unanswerable questions are skipped."""
@@ -299,13 +312,19 @@ class RejectionPrecision(RefusalMetric):
     depends on how many questions are unanswerable: compare runs over the same samples.
     """
 
-    binary: ClassVar[bool] = True
-    output_skips: ClassVar[frozenset[str]] = frozenset({"not_refused"})
-    failure_note: ClassVar[str] = "counts as a wrong refusal where the question has an answer, else leaves the mean"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "not_refused": "the system answered",
-        **RefusalMetric.skip_reasons,
-    }
+    metadata = declare(
+        binary=True,
+        output_skips=frozenset({"not_refused"}),
+        skip_reasons={
+            "not_refused": "the system answered",
+            **RefusalMetric.metadata.skip_reasons,
+        },
+        failure_note="counts as a wrong refusal where the question has an answer, else leaves the mean",
+        examples=(
+            "rejection_precision",
+            {"rejection_precision": {"on_system_failure": "exclude"}},
+        ),
+    )
 
     def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
         """Answers are skipped."""
@@ -369,15 +388,20 @@ class RejectionF1(RefusalMetric):
     """
 
     reducer = SetF1()
-    stat_names: ClassVar[tuple[str, ...]] = ("rightly_refused", "refused", "unanswerable")
-    failure_note: ClassVar[str] = (
-        "counts as the wrong decision: as answered where the question has no answer, as refused where it has one"
+    metadata = declare(
+        stat_names=("rightly_refused", "refused", "unanswerable"),
+        failure_note="counts as the wrong decision: as answered where the question has no answer, "
+        "as refused where it has one",
+        examples=(
+            "rejection_f1",
+            {"rejection_f1": {"refusal_patterns": ["the mat", "cats"]}},
+        ),
     )
 
     @property
     def worst_stats(self) -> Sequence[float]:
         """Those that ``statistics`` gave."""
-        return (math.nan,) * len(self.stat_names)
+        return (math.nan,) * len(self.metadata.stat_names)
 
     def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
         """None: every question counts."""
@@ -427,13 +451,19 @@ class RefusalCorrectness(RefusalMetric):
     as defined under `negative_rejection_rate`. Anything but a list of ids is a failed measurement (`bad_expectation`).
     """
 
-    binary: ClassVar[bool] = True
+    metadata = declare(
+        binary=True,
+        skip_reasons={
+            "expects_documents": "documents are expected for this query",
+            "no_expectation": "`metadata` has no `expected_doc_ids`",
+            **RefusalMetric.metadata.skip_reasons,
+        },
+        examples=(
+            "refusal_correctness",
+            {"refusal_correctness": {"languages": ["en"]}},
+        ),
+    )
     unclear_reason: ClassVar[str] = _BAD_EXPECTATION
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "expects_documents": "documents are expected for this query",
-        "no_expectation": "`metadata` has no `expected_doc_ids`",
-        **RefusalMetric.skip_reasons,
-    }
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether this query should be refused."""

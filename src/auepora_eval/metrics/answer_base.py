@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.configured_metric import ConfiguredMetric, require_choice
 from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
+from ..core.metrics_base import declare
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import Role, no_response, reference_texts
@@ -36,8 +37,10 @@ def overlap_scores(common: Integers, given: Integers, wanted: Integers) -> tuple
 class AnswerMetric(ConfiguredMetric):
     """A metric of the answer."""
 
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    skip_reasons: ClassVar[dict[str, str]] = {"no_response": "no answer was asked for"}
+    metadata = declare(
+        reads=frozenset({"response"}),
+        skip_reasons={"no_response": "no answer was asked for"},
+    )
 
     def outcome(
         self,
@@ -57,7 +60,7 @@ class AnswerMetric(ConfiguredMetric):
         reasons = {**(skip or {}), "no_response": no_response(batch), **(skip_answer or {})}
         return Scores.of(values, skip=reasons, fail=fail, stats=stats)
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The outcome of one answered sample by the plain definition."""
         reason = self.skips(sample)
         if reason is not None:
@@ -70,12 +73,12 @@ class AnswerMetric(ConfiguredMetric):
         """The skip reason of a sample the metric does not apply to, else ``None``."""
         return None
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The steps from the answer to its score."""
         derivation = self.steps(sample, output, "" if output.response is None else output.response.text)
-        return super().derivation(sample, output, around) if derivation is None else derivation
+        return super().explain(sample, output, around) if derivation is None else derivation
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation | None:
         """The derivation for one answer; ``None`` selects the general one."""
@@ -91,10 +94,12 @@ class ReferencedMetric(AnswerMetric):
     """A metric that compares the answer with reference answers."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_reference": "the sample has no reference answer",
-        **AnswerMetric.skip_reasons,
-    }
+    metadata = declare(
+        skip_reasons={
+            "no_reference": "the sample has no reference answer",
+            **AnswerMetric.metadata.skip_reasons,
+        },
+    )
 
     @property
     def role(self) -> Role:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.configured_metric import ConfiguredMetric, require_bool, require_choice
 from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
-from ..core.metrics_base import SampleMetric
+from ..core.metrics_base import SampleMetric, declare
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -40,7 +40,9 @@ class _NormalisedMetric(ReferencedMetric):
     ignore_punctuation: bool = True
     ignore_articles: bool = True
 
-    reference: ClassVar[str] = "Rajpurkar et al. 2016, 2018; the evaluation script of SQuAD 2.0"
+    metadata = declare(
+        reference="Rajpurkar et al. 2016, 2018; the evaluation script of SQuAD 2.0",
+    )
 
     def __post_init__(self) -> None:
         for name in ("ignore_case", "ignore_punctuation", "ignore_articles"):
@@ -87,7 +89,14 @@ class ExactMatch(_NormalisedMetric):
     too, which is how SQuAD 2.0 writes "no answer". The best over all reference answers counts.
     """
 
-    binary: ClassVar[bool] = True
+    metadata = declare(
+        binary=True,
+        examples=(
+            "exact_match",
+            {"exact_match": {"ignore_articles": False}},
+        ),
+        aliases={"papers": ("EM",)},
+    )
 
     def score(self, batch: Batch) -> Scores:
         """Whether all words are equal, pair by pair."""
@@ -121,6 +130,13 @@ class TokenF1(_NormalisedMetric):
     value is 0, if neither has, 1. The best over all reference answers counts.
     """
 
+    metadata = declare(
+        examples=(
+            "token_f1",
+            {"token_f1": {"ignore_case": False}},
+        ),
+    )
+
     def score(self, batch: Batch) -> Scores:
         """F1, pair by pair."""
         sides = token_pairs(batch, self.words, "reference")
@@ -149,10 +165,13 @@ class AnswerRelevance(AnswerMetric):
     """
 
     target = TargetCategory.GENERATION_RELEVANCE
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "empty_query": "the query has no words",
-        **AnswerMetric.skip_reasons,
-    }
+    metadata = declare(
+        skip_reasons={
+            "empty_query": "the query has no words",
+            **AnswerMetric.metadata.skip_reasons,
+        },
+        examples=("answer_relevance",),
+    )
 
     def signature_options(self) -> dict[str, str]:
         """The normalisation."""
@@ -194,14 +213,21 @@ class Containment(ConfiguredMetric, SampleMetric):
     norm: Literal["squad", "lower", "none"] = "squad"
 
     target = TargetCategory.GENERATION_CORRECTNESS
-    binary: ClassVar[bool] = True
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    reference: ClassVar[str] = "Chen et al. 2024 (RGB); Wang et al. 2023 (EVOUNA)"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_reference": "the sample has no reference answer",
-        "empty_reference": "every reference normalises to nothing",
-        "no_response": "no answer was asked for",
-    }
+    metadata = declare(
+        reads=frozenset({"response"}),
+        binary=True,
+        skip_reasons={
+            "no_reference": "the sample has no reference answer",
+            "empty_reference": "every reference normalises to nothing",
+            "no_response": "no answer was asked for",
+        },
+        reference="Chen et al. 2024 (RGB); Wang et al. 2023 (EVOUNA)",
+        examples=(
+            "containment",
+            {"containment": {"norm": "lower"}},
+            {"containment": {"norm": "none"}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         require_choice("norm", self.norm, tuple(_NORMS))
@@ -233,7 +259,7 @@ class Containment(ConfiguredMetric, SampleMetric):
         spellings = [[text for name in names if (text := " ".join(words(name)))] for names in slots]
         return Score(all(any(text in answer for text in texts) for texts in spellings if texts))
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """Which spelling of each slot occurs in the answer."""

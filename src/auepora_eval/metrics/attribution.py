@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.configured_metric import require_count
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number
-from ..core.metrics_base import BatchMetric, RunInfo, apply_failure_policy, with_conventions
+from ..core.metrics_base import BatchMetric, RunInfo, apply_failure_policy, declare, set_metadata, with_conventions
 from ..core.reduce import Clusters
 from ..core.registry import metric, register
 from ..core.scores import Score, Scores, Status
@@ -77,22 +77,29 @@ class FailureAttribution(RefusalDetectionMetric):
     faithful_from: float = field(default=0.5, kw_only=True)
 
     target = TargetCategory.GENERATION_CORRECTNESS
-    higher_is_better = False
-    binary: ClassVar[bool] = True
-    handles_failures: ClassVar[bool] = True
-    by_chunk_id: ClassVar[bool] = True
-    needs_all: ClassVar[bool] = True
-    counts_system_failures: ClassVar[bool] = False
-    failure_note: ClassVar[str] = "is a cause of its own among the shares, and leaves the value"
-    reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_gold": "`relevant_docs` is not annotated",
-        "empty_gold": "nothing is relevant, and the conventions skip such queries",
-        "unanswerable": "the question has no answer: see the metrics of refusals",
-        "no_reference": "the sample has no reference answer",
-        "no_response": "no answer was asked for",
-        "answered_right": "the answer is right",
-    }
+    metadata = declare(
+        reads=frozenset({"response", "retrieved"}),
+        binary=True,
+        counts_system_failures=False,
+        handles_failures=True,
+        by_chunk_id=True,
+        needs_all=True,
+        skip_reasons={
+            "no_gold": "`relevant_docs` is not annotated",
+            "empty_gold": "nothing is relevant, and the conventions skip such queries",
+            "unanswerable": "the question has no answer: see the metrics of refusals",
+            "no_reference": "the sample has no reference answer",
+            "no_response": "no answer was asked for",
+            "answered_right": "the answer is right",
+        },
+        failure_note="is a cause of its own among the shares, and leaves the value",
+        higher_is_better=False,
+        examples=(
+            "failure_attribution",
+            {"failure_attribution@2": {"correct": "token_f1", "correct_from": 0.5, "languages": ["en"]}},
+            {"failure_attribution": {"faithfulness": "evidence_overlap", "faithful_from": 0.2, "min_relevance": 2}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         require_count("k", self.k)
@@ -113,12 +120,13 @@ class FailureAttribution(RefusalDetectionMetric):
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
                 raise BadValueError(f"{name} must be a number, not {value!r}")
         correct, _, _, faithful = self._parts
-        if "response" not in correct.reads:
+        if "response" not in correct.metadata.reads:
             raise BadValueError(f"correct must be a metric of the answer, which '{correct.name}' is not")
         require_in_range("correct_from", self.correct_from, correct)
         require_in_range("faithful_from", self.faithful_from, faithful)
-        object.__setattr__(
-            self, "skip_reasons", {**as_batch_metric(self.correct).skip_reasons, **type(self).skip_reasons}
+        set_metadata(
+            self,
+            skip_reasons={**as_batch_metric(self.correct).metadata.skip_reasons, **type(self).metadata.skip_reasons},
         )
         super().__post_init__()
 
@@ -235,19 +243,19 @@ class FailureAttribution(RefusalDetectionMetric):
         """Whether there are gold documents and a reference answer."""
         return sample.relevant_docs is not None and sample.reference_answer is not None
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """1 if the cause is the retriever's, by the plain definitions."""
         cause = self.plain_cause(sample, output)
         return cause if isinstance(cause, Score) else Score(float(cause in _RETRIEVAL_CAUSES))
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The checks along the pipeline, up to the first that failed."""
         correct, hit, returned, faithful = self._parts
         cause = self._known_cause(sample, output)
         if cause is None:
-            return super().derivation(sample, output, around)
+            return super().explain(sample, output, around)
         steps = DerivationBuilder()
         for what, part, stops_at in (
             (f"Wrong is below {format_number(self.correct_from)}:", correct, None),
@@ -278,7 +286,7 @@ class FailureAttribution(RefusalDetectionMetric):
 
     def plain_cause(self, sample: EvaluationSample, output: SystemOutputs) -> str | Score:
         """The cause of one answered sample, or a score if it has none."""
-        correct, hit, returned, faithful = (part.reference_score(sample, output) for part in self._parts)
+        correct, hit, returned, faithful = (part.reference(sample, output) for part in self._parts)
         assert correct is not None
         assert hit is not None
         assert returned is not None

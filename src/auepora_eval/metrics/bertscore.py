@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.configured_metric import require_bool, require_choice, signature_number
+from ..core.metrics_base import declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
@@ -74,9 +75,11 @@ class BertScoreMetric(SemanticMetricBase):
     revision: str | None = field(default=None, kw_only=True)
     allow_download: bool = field(default=False, kw_only=True, compare=False)
 
-    stat_names: ClassVar[tuple[str, ...]] = ("precision", "recall", "f1", "num_truncated")
-    failure_note: ClassVar[str] = "counts as an empty answer does: 0, or what that is after rescaling"
-    reference: ClassVar[str] = "Zhang et al. 2020 (BERTScore)"
+    metadata = declare(
+        stat_names=("precision", "recall", "f1", "num_truncated"),
+        failure_note="counts as an empty answer does: 0, or what that is after rescaling",
+        reference="Zhang et al. 2020 (BERTScore)",
+    )
 
     def __post_init__(self) -> None:
         given = str(self.score_type).lower()
@@ -89,11 +92,11 @@ class BertScoreMetric(SemanticMetricBase):
         if layers is not None and (isinstance(layers, bool) or not isinstance(layers, int) or layers < 0):
             raise BadValueError(f"num_layers must be an integer >= 0, not {layers!r}")
         object.__setattr__(self, "baseline", _check_baseline(self.baseline))
-        object.__setattr__(self, "needs_all", self.idf)
+        set_metadata(self, needs_all=self.idf)
         _ = self.source  # raises for invalid options
         super().__post_init__()
         if isinstance(self.baseline, tuple):  # a file is read when it is needed
-            object.__setattr__(self, "range", (self.worst, 1.0))
+            set_metadata(self, range=(self.worst, 1.0))
 
     @property
     def source(self) -> ModelSource:
@@ -207,9 +210,9 @@ class BertScoreMetric(SemanticMetricBase):
         weighed = np.where(scores.status == Status.SCORED, stats[:, self._column], scores.values)
         return replace(scores, values=weighed, stats=stats, keys=None)
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The plain definition; with ``idf`` there is none for a sample by itself."""
-        return None if self.idf else super().reference_score(sample, output)
+        return None if self.idf else super().reference(sample, output)
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """Two texts at a time, all cosines at once, no padding."""

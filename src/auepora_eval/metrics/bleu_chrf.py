@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.configured_metric import require_bool, require_choice, require_count, signature_number
 from ..core.derivation import Derivation
+from ..core.metrics_base import declare
 from ..core.reduce import SumsReducer
 from ..core.registry import register
 from ..core.scores import Score, Scores
@@ -190,8 +191,15 @@ class BleuScore(ReferencedMetric):
     tokenize: str = "13a"
     lowercase: bool = False
 
-    range = (0.0, 100.0)
-    reference: ClassVar[str] = "Papineni et al. 2002; Post 2018 (sacrebleu 2)"
+    metadata = declare(
+        reference="Papineni et al. 2002; Post 2018 (sacrebleu 2)",
+        range=(0.0, 100.0),
+        examples=(
+            "bleu",
+            {"bleu": {"max_order": 2, "smooth_method": "floor"}},
+            {"bleu": {"tokenize": "char"}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         require_count("max_order", self.max_order)
@@ -365,8 +373,15 @@ class ChrF(ReferencedMetric):
     lowercase: bool = False
     whitespace: bool = False
 
-    range = (0.0, 100.0)
-    reference: ClassVar[str] = "Popović 2015, 2017; Post 2018 (sacrebleu 2)"
+    metadata = declare(
+        reference="Popović 2015, 2017; Post 2018 (sacrebleu 2)",
+        range=(0.0, 100.0),
+        examples=(
+            "chrf",
+            {"chrf": {"word_order": 2, "beta": 1.5}},
+        ),
+        aliases={"papers": {"chrF++": {"word_order": 2}}},
+    )
 
     def __post_init__(self) -> None:
         require_count("char_order", self.char_order)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.configured_metric import require_choice, require_count
 from ..core.derivation import DerivationBuilder
+from ..core.metrics_base import declare
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -105,16 +106,18 @@ class CitationSupportMetric(VerdictMetric):
 
     target = TargetCategory.GENERATION_FAITHFULNESS
     own_count_names: ClassVar[tuple[str, ...]] = ("num_sentences", "num_citations", "num_uncited", "num_out_of_range")
-    reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
-    output_skips: ClassVar[frozenset[str]] = frozenset({"refused", "whole_answer", "no_sentences"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "refused": "the system refused to answer, and says so in `refused`",
-        "empty_answer": "the answer has no sentence",
-        "no_sentences": "the list of sentences is asked for, and the answer has none",
-        "whole_answer": "the answer cites as a whole, and none of its sentences does",
-        "no_text": "a cited document has no text",
-        **VerdictMetric.skip_reasons,
-    }
+    metadata = declare(
+        reads=frozenset({"response", "retrieved"}),
+        output_skips=frozenset({"refused", "whole_answer", "no_sentences"}),
+        skip_reasons={
+            "refused": "the system refused to answer, and says so in `refused`",
+            "empty_answer": "the answer has no sentence",
+            "no_sentences": "the list of sentences is asked for, and the answer has none",
+            "whole_answer": "the answer cites as a whole, and none of its sentences does",
+            "no_text": "a cited document has no text",
+            **VerdictMetric.metadata.skip_reasons,
+        },
+    )
 
     def __post_init__(self) -> None:
         require_choice("citations", self.citations, STYLES)
@@ -203,7 +206,9 @@ class AlceMetric(CitationSupportMetric):
     at_most_citations: int | None = field(default=3, kw_only=True)
     """How many citations of a sentence are checked; `null` for all."""
 
-    reference: ClassVar[str] = "Gao et al. 2023 (ALCE), section 3.3"
+    metadata = declare(
+        reference="Gao et al. 2023 (ALCE), section 3.3",
+    )
     checks_each_citation: ClassVar[bool] = False
     """Whether each citation is checked on its own too."""
 
@@ -337,7 +342,9 @@ class TrecMetric(CitationSupportMetric):
     judged: Literal["first", "all"] = field(default="first", kw_only=True)
     """Which citations of a sentence count: the `first`, as in the track, or the mean of `all`."""
 
-    reference: ClassVar[str] = "Thakur et al. 2025 (Support Evaluation for the TREC 2024 RAG Track)"
+    metadata = declare(
+        reference="Thakur et al. 2025 (Support Evaluation for the TREC 2024 RAG Track)",
+    )
 
     def __post_init__(self) -> None:
         require_choice("judged", self.judged, ("first", "all"))
@@ -445,13 +452,15 @@ class NuggetRecall(VerdictMetric):
 
     target = TargetCategory.GENERATION_CORRECTNESS
     own_count_names: ClassVar[tuple[str, ...]] = (*_COUNT_NAMES, *VARIANTS)
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_nuggets": "the sample has no nuggets",
-        "no_vital_nuggets": "none of its nuggets is vital, and only these count",
-        **VerdictMetric.skip_reasons,
-    }
+    metadata = declare(
+        skip_reasons={
+            "no_nuggets": "the sample has no nuggets",
+            "no_vital_nuggets": "none of its nuggets is vital, and only these count",
+            **VerdictMetric.metadata.skip_reasons,
+        },
+        reference="Pradeep et al. 2024 (AutoNuggetizer), TREC 2024 RAG track",
+    )
     formula_text: ClassVar[str] = "what the answer has of the nuggets that count, by weight, over all that count"
-    reference: ClassVar[str] = "Pradeep et al. 2024 (AutoNuggetizer), TREC 2024 RAG track"
 
     def __post_init__(self) -> None:
         require_choice("variant", self.variant, VARIANTS)

@@ -8,11 +8,11 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, join_items
-from ..core.metrics_base import SampleMetric
+from ..core.metrics_base import SampleMetric, declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
@@ -46,7 +46,9 @@ class CitationMetric(ConfiguredMetric, SampleMetric):
     """A metric over the distinct ids that an answer cites."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
-    output_skips: ClassVar[frozenset[str]] = frozenset({"no_citations"})
+    metadata = declare(
+        output_skips=frozenset({"no_citations"}),
+    )
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The score of the cited ids, if there are any."""
@@ -56,7 +58,7 @@ class CitationMetric(ConfiguredMetric, SampleMetric):
             return Score.fail("bad_citations")
         return Score.skip("no_citations") if cited is None else self.score_cited(cited, sample, output)
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The cited ids, and the ids they are compared with."""
@@ -102,16 +104,22 @@ class CitationCoverage(CitationMetric):
     _known: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
     _fingerprint: str = field(default="", init=False, repr=False, compare=False)
 
-    binary: ClassVar[bool] = True
-    counts_system_failures: ClassVar[bool] = False
-    needs_all: ClassVar[bool] = True  # whether an answer without a list of citations counts depends on the others
-    output_skips: ClassVar[frozenset[str]] = frozenset({"refused"})
-    reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved", "citations"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "refused": "the system refused to answer, and says so in `refused`",
-        "no_citations": _NO_CITATIONS,
-        "no_response": "no answer was asked for",
-    }
+    metadata = declare(
+        reads=frozenset({"response", "retrieved", "citations"}),
+        binary=True,
+        counts_system_failures=False,
+        output_skips=frozenset({"refused"}),
+        needs_all=True,  # whether an answer without a list of citations counts depends on the others
+        skip_reasons={
+            "refused": "the system refused to answer, and says so in `refused`",
+            "no_citations": _NO_CITATIONS,
+            "no_response": "no answer was asked for",
+        },
+        examples=(
+            "citation_coverage",
+            {"citation_coverage": {"corpus_ids": ["a", "b", "c"]}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         if self.corpus_ids is not None:
@@ -120,7 +128,7 @@ class CitationCoverage(CitationMetric):
             object.__setattr__(self, "corpus_ids", ids)
             object.__setattr__(self, "_known", known)
             object.__setattr__(self, "_fingerprint", hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:12])
-            object.__setattr__(self, "reads", self.reads - {"retrieved"})  # no longer used
+            set_metadata(self, reads=self.metadata.reads - {"retrieved"})  # no longer used
         super().__post_init__()
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
@@ -138,14 +146,14 @@ class CitationCoverage(CitationMetric):
         without = scores.with_reason("no_citations")
         return scores.replaced(without, Status.SCORED, "", 0.0) if cites.any() and without.any() else scores
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """None: whether an answer without a list of citations counts depends on the other answers."""
         return None
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The proportion by the plain definition."""
-        reference_score = super().reference_score
-        scores = [score for pair in zip(samples, outputs, strict=True) if (score := reference_score(*pair)) is not None]
+        reference = super().reference
+        scores = [score for pair in zip(samples, outputs, strict=True) if (score := reference(*pair)) is not None]
         cites = any(score.value is not None or score.reason == "bad_citations" for score in scores)
         values = [
             score.value or 0.0
@@ -197,14 +205,16 @@ def _check_corpus_ids(ids: Any) -> frozenset[str]:
 class CitationGoldMetric(CitationMetric):
     """A metric that compares the cited ids with the relevant ones."""
 
-    by_chunk_id: ClassVar[bool] = True
-    reads: ClassVar[frozenset[str]] = frozenset({"response", "citations"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_gold": "`relevant_docs` is not annotated",
-        "empty_gold": "nothing is relevant, and the conventions skip such queries",
-        "no_citations": _NO_CITATIONS,
-        "no_response": "no answer was asked for",
-    }
+    metadata = declare(
+        reads=frozenset({"response", "citations"}),
+        by_chunk_id=True,
+        skip_reasons={
+            "no_gold": "`relevant_docs` is not annotated",
+            "empty_gold": "nothing is relevant, and the conventions skip such queries",
+            "no_citations": _NO_CITATIONS,
+            "no_response": "no answer was asked for",
+        },
+    )
 
     def required_fields(self) -> list[str]:
         """Gold documents."""
@@ -275,6 +285,13 @@ class CitationGoldPrecision(CitationGoldMetric):
     (`bad_citations`).
     """
 
+    metadata = declare(
+        examples=(
+            "citation_gold_precision",
+            {"citation_gold_precision": {"conventions": "trec"}},
+        ),
+    )
+
     def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:
         """What is cited."""
         return cited
@@ -292,6 +309,13 @@ class CitationGoldRecall(CitationGoldMetric):
     0. Every answer with citations and gold is counted, a refusal too. Citations that are not a list of ids are a failed
     measurement (`bad_citations`).
     """
+
+    metadata = declare(
+        examples=(
+            "citation_gold_recall",
+            {"citation_gold_recall": {"min_relevance": 2}},
+        ),
+    )
 
     def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:
         """What is relevant."""

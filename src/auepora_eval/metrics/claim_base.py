@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.configured_metric import require_choice
 from ..core.derivation import (
@@ -19,6 +19,7 @@ from ..core.derivation import (
     join_items,
     quote_text,
 )
+from ..core.metrics_base import declare
 from ..core.registry import parse_use
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs
@@ -281,14 +282,16 @@ class ClaimMetric(SharedJudgementMixin):
     own_prompts: tuple[tuple[str, Prompt], ...] = field(init=False, repr=False, default=())
     """The custom prompts by name."""
 
-    prompt_names: ClassVar[tuple[str, ...]] = ("claims", "support")
-    python_options: ClassVar[frozenset[str]] = frozenset({"critic"})  # on the command line --judge-model names it
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    output_skips: ClassVar[frozenset[str]] = frozenset({"no_claims"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_response": "no answer was asked for",
-        "no_claims": "the answer claims nothing: it is empty, or it declines",
-    }
+    metadata = declare(
+        reads=frozenset({"response"}),
+        output_skips=frozenset({"no_claims"}),
+        python_options=frozenset({"critic"}),  # on the command line --judge-model names it
+        skip_reasons={
+            "no_response": "no answer was asked for",
+            "no_claims": "the answer claims nothing: it is empty, or it declines",
+        },
+        prompt_names=("claims", "support"),
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "critic", parse_use(self.critic))
@@ -367,12 +370,12 @@ class ClaimMetric(SharedJudgementMixin):
         # If only some repeats find claims, the score is the mean over those.
         return self.score_ratings(RatingSet(ratings, requested - len(skips))) if ratings else skips[0]
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The claims, their verdicts and the counts, from the stored judgements."""
         derivation = claim_steps(self, sample, output, around)
-        return super().derivation(sample, output, around) if derivation is None else derivation
+        return super().explain(sample, output, around) if derivation is None else derivation
 
     def combination_formula(self) -> str:
         """The formula that combines the parts (``dimension_names``)."""
@@ -400,11 +403,13 @@ class ContextClaimMetric(ClaimMetric):
     k: int | None = field(default=None, kw_only=True)
     """How many of the returned documents count; all by default."""
 
-    reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        **ClaimMetric.skip_reasons,
-        "no_text": "the documents have no text",
-    }
+    metadata = declare(
+        reads=frozenset({"response", "retrieved"}),
+        skip_reasons={
+            **ClaimMetric.metadata.skip_reasons,
+            "no_text": "the documents have no text",
+        },
+    )
 
     def __post_init__(self) -> None:
         check_k(self.k)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import ClassVar, Literal
 
 from ..core.configured_metric import require_choice, signature_number
-from ..core.metrics_base import RunInfo
+from ..core.metrics_base import RunInfo, declare
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import TargetCategory
@@ -42,7 +42,9 @@ class ClaimFaithfulness(EvidenceClaimMetric):
     """
 
     target = TargetCategory.GENERATION_FAITHFULNESS
-    reference: ClassVar[str] = "Es et al. 2023 (RAGAS); Ru et al. 2024 (RAGChecker)"
+    metadata = declare(
+        reference="Es et al. 2023 (RAGAS); Ru et al. 2024 (RAGChecker)",
+    )
 
     async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
         """The proportion of supported claims."""
@@ -62,11 +64,13 @@ class _ReferencedGrounding(EvidenceClaimMetric):
     """A metric over the answer's claims, the documents and the reference."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
-    reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_reference": "the sample has no reference answer",
-        **ContextClaimMetric.skip_reasons,
-    }
+    metadata = declare(
+        skip_reasons={
+            "no_reference": "the sample has no reference answer",
+            **ContextClaimMetric.metadata.skip_reasons,
+        },
+        reference="Ru et al. 2024 (RAGChecker)",
+    )
     counts_correct: ClassVar[bool]
 
     def required_fields(self) -> list[str]:
@@ -100,7 +104,9 @@ class ClaimHallucination(_ReferencedGrounding):
     judge.
     """
 
-    higher_is_better = False
+    metadata = declare(
+        higher_is_better=False,
+    )
     counts_correct: ClassVar[bool] = False
 
 
@@ -116,7 +122,9 @@ class SelfKnowledge(_ReferencedGrounding):
     claims nothing is skipped; RAGChecker's code gives it 0.
     """
 
-    higher_is_better = False
+    metadata = declare(
+        higher_is_better=False,
+    )
     counts_correct: ClassVar[bool] = True
 
 
@@ -140,13 +148,15 @@ class NoiseSensitivity(ContextClaimMetric):
     """The documents whose noise counts."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
-    higher_is_better = False
-    reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_reference": "the sample has no reference answer",
-        **ContextClaimMetric.skip_reasons,
-        "no_reference_claims": "the reference claims nothing",
-    }
+    metadata = declare(
+        skip_reasons={
+            "no_reference": "the sample has no reference answer",
+            **ContextClaimMetric.metadata.skip_reasons,
+            "no_reference_claims": "the reference claims nothing",
+        },
+        reference="Ru et al. 2024 (RAGChecker)",
+        higher_is_better=False,
+    )
 
     def __post_init__(self) -> None:
         require_choice("noise", self.noise, ("both", "relevant", "irrelevant"))
@@ -221,10 +231,12 @@ class ReferenceClaimMetric(ClaimMetric):
     """A metric that compares claims with the (first) reference answer."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_reference": "the sample has no reference answer",
-        **ClaimMetric.skip_reasons,
-    }
+    metadata = declare(
+        skip_reasons={
+            "no_reference": "the sample has no reference answer",
+            **ClaimMetric.metadata.skip_reasons,
+        },
+    )
 
     def required_fields(self) -> list[str]:
         """A reference answer."""
@@ -246,7 +258,9 @@ class ClaimPrecision(ReferenceClaimMetric):
     to two digits.
     """
 
-    reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
+    metadata = declare(
+        reference="Ru et al. 2024 (RAGChecker)",
+    )
 
     async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
         """The proportion of the answer's claims."""
@@ -270,12 +284,14 @@ class ClaimRecall(ReferenceClaimMetric):
     wherever answer and reference have different numbers of claims.
     """
 
-    reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_reference": "the sample has no reference answer",
-        "no_response": "no answer was asked for",
-        **_NO_REFERENCE_CLAIMS,
-    }
+    metadata = declare(
+        skip_reasons={
+            "no_reference": "the sample has no reference answer",
+            "no_response": "no answer was asked for",
+            **_NO_REFERENCE_CLAIMS,
+        },
+        reference="Ru et al. 2024 (RAGChecker)",
+    )
 
     async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
         """The proportion of the reference's claims."""
@@ -303,8 +319,10 @@ class ClaimF1(ReferenceClaimMetric):
     beta: float = field(default=1.0, kw_only=True)
     """Above 1 recall weighs more, below 1 precision."""
 
-    reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
-    skip_reasons: ClassVar[dict[str, str]] = ClaimRecall.skip_reasons
+    metadata = declare(
+        skip_reasons=ClaimRecall.metadata.skip_reasons,
+        reference="Ru et al. 2024 (RAGChecker)",
+    )
 
     def __post_init__(self) -> None:
         if isinstance(self.beta, bool) or not isinstance(self.beta, (int, float)) or not 0 < self.beta < math.inf:
@@ -363,9 +381,11 @@ class _ReferenceContextMetric(ContextClaimMetric):
     """A metric over the reference's claims and the documents."""
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
-    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
-    reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
-    skip_reasons: ClassVar[dict[str, str]] = _SKIPS
+    metadata = declare(
+        reads=frozenset({"retrieved"}),
+        skip_reasons=_SKIPS,
+        reference="Ru et al. 2024 (RAGChecker)",
+    )
 
     def required_fields(self) -> list[str]:
         """A reference answer."""
@@ -440,13 +460,15 @@ class ContextUtilisation(EvidenceClaimMetric):
     """
 
     target = TargetCategory.GENERATION_FAITHFULNESS
-    reference: ClassVar[str] = "Ru et al. 2024 (RAGChecker)"
-    output_skips: ClassVar[frozenset[str]] = frozenset({"nothing_to_use"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        **_SKIPS,
-        "no_response": "no answer was asked for",
-        "nothing_to_use": "the documents support no claim of the reference",
-    }
+    metadata = declare(
+        output_skips=frozenset({"nothing_to_use"}),
+        skip_reasons={
+            **_SKIPS,
+            "no_response": "no answer was asked for",
+            "nothing_to_use": "the documents support no claim of the reference",
+        },
+        reference="Ru et al. 2024 (RAGChecker)",
+    )
 
     def required_fields(self) -> list[str]:
         """A reference answer."""

@@ -7,11 +7,11 @@ import math
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from ..core.batch import Batch
 from ..core.configured_metric import require_choice, require_count
-from ..core.metrics_base import RunInfo
+from ..core.metrics_base import RunInfo, declare, set_metadata
 from ..core.registry import parse_use, register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -60,22 +60,24 @@ class _JudgedContext(SharedJudgementMixin):
     """The custom prompt, loaded."""
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
-    python_options: ClassVar[frozenset[str]] = frozenset({"critic"})  # on the command line --judge-model names it
-    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
-    skip_reasons: ClassVar[dict[str, str]] = {"no_text": "the documents have no text"}
+    metadata = declare(
+        reads=frozenset({"retrieved"}),
+        python_options=frozenset({"critic"}),  # on the command line --judge-model names it
+        skip_reasons={"no_text": "the documents have no text"},
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "critic", parse_use(self.critic))
         require_critic(self.critic)
         check_k(self.k)
         if self.prompt is not None:
-            object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise=self.prompt_names[0]))
+            object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise=self.metadata.prompt_names[0]))
         super().__post_init__()
 
     @property
     def prompt_used(self) -> Prompt:
         """The prompt in use."""
-        return self.own_prompt or resolve_prompt(None, otherwise=self.prompt_names[0])
+        return self.own_prompt or resolve_prompt(None, otherwise=self.metadata.prompt_names[0])
 
     def judging_critic(self) -> Critic:
         """The resolved critic."""
@@ -160,22 +162,24 @@ class JudgedContextPrecision(_JudgedContext):
     against: Literal["reference", "answer"] = field(default="reference", kw_only=True)
     """The answer that documents should be useful for."""
 
-    prompt_names: ClassVar[tuple[str, ...]] = ("usefulness",)
-    reference: ClassVar[str] = "ragas (context precision)"
-    output_skips: ClassVar[frozenset[str]] = frozenset({"empty_answer"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_reference": "the sample has no reference answer, or an empty one",
-        "no_response": "documents should be useful for the answer, and none was asked for",
-        "empty_answer": "documents should be useful for the answer, which is empty",
-        **_JudgedContext.skip_reasons,
-    }
+    metadata = declare(
+        output_skips=frozenset({"empty_answer"}),
+        skip_reasons={
+            "no_reference": "the sample has no reference answer, or an empty one",
+            "no_response": "documents should be useful for the answer, and none was asked for",
+            "empty_answer": "documents should be useful for the answer, which is empty",
+            **_JudgedContext.metadata.skip_reasons,
+        },
+        reference="ragas (context precision)",
+        prompt_names=("usefulness",),
+    )
 
     def __post_init__(self) -> None:
         require_choice("against", self.against, ("reference", "answer"))
         super().__post_init__()
         if self.against == "answer":
             object.__setattr__(self, "needs_response", True)
-            object.__setattr__(self, "reads", frozenset({"response", "retrieved"}))
+            set_metadata(self, reads=frozenset({"response", "retrieved"}))
 
     def required_fields(self) -> list[str]:
         """A reference answer, unless documents are judged against the system's answer."""
@@ -228,14 +232,16 @@ class JudgedContextRelevance(_JudgedContext):
     repeat is needed in each.
     """
 
-    prompt_names: ClassVar[tuple[str, ...]] = ("needed_sentences",)
-    reference: ClassVar[str] = "Es et al. 2023 (RAGAS)"
-    output_skips: ClassVar[frozenset[str]] = frozenset({"no_sentences"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        **_JudgedContext.skip_reasons,
-        "empty_query": "the query has no text",
-        "no_sentences": "the documents hold no sentence with a letter or a digit",
-    }
+    metadata = declare(
+        output_skips=frozenset({"no_sentences"}),
+        skip_reasons={
+            **_JudgedContext.metadata.skip_reasons,
+            "empty_query": "the query has no text",
+            "no_sentences": "the documents hold no sentence with a letter or a digit",
+        },
+        reference="Es et al. 2023 (RAGAS)",
+        prompt_names=("needed_sentences",),
+    )
 
     def judging_critic(self) -> Critic:
         """The resolved critic, which must return lists."""
@@ -311,18 +317,20 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
     own_prompt: Prompt | None = field(init=False, repr=False, default=None)
     """The custom prompt, loaded."""
 
-    range = (-1.0, 1.0)
-    prompt_names: ClassVar[tuple[str, ...]] = ("reverse_questions",)
+    metadata = declare(
+        reads=frozenset({"response"}),
+        output_skips=frozenset({"noncommittal"}),
+        python_options=frozenset({"critic"}),  # on the command line --judge-model names it
+        skip_reasons={
+            "empty_query": "the query has no text",
+            "no_response": "no answer was asked for",
+            "noncommittal": "the answer evades, and such answers are to be skipped",
+        },
+        reference="Es et al. 2023 (RAGAS)",
+        prompt_names=("reverse_questions",),
+        range=(-1.0, 1.0),
+    )
     target = TargetCategory.GENERATION_RELEVANCE
-    python_options: ClassVar[frozenset[str]] = frozenset({"critic"})  # on the command line --judge-model names it
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    reference: ClassVar[str] = "Es et al. 2023 (RAGAS)"
-    output_skips: ClassVar[frozenset[str]] = frozenset({"noncommittal"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "empty_query": "the query has no text",
-        "no_response": "no answer was asked for",
-        "noncommittal": "the answer evades, and such answers are to be skipped",
-    }
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "critic", parse_use(self.critic))
@@ -332,13 +340,13 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
         require_count("n", self.n)
         require_choice("noncommittal", self.noncommittal, ("zero", "skip", "ignore"))
         if self.prompt is not None:
-            object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise=self.prompt_names[0]))
+            object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise=self.metadata.prompt_names[0]))
         super().__post_init__()
 
     @property
     def prompt_used(self) -> Prompt:
         """The prompt in use."""
-        return self.own_prompt or resolve_prompt(None, otherwise=self.prompt_names[0])
+        return self.own_prompt or resolve_prompt(None, otherwise=self.metadata.prompt_names[0])
 
     @property
     def count_names(self) -> tuple[str, ...]:

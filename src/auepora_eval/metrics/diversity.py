@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.configured_metric import ConfiguredMetric, require_count
 from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
-from ..core.metrics_base import RunInfo, sample_outcome
+from ..core.metrics_base import RunInfo, declare, sample_outcome, set_metadata
 from ..core.reduce import Clusters, Fold, Mean, Reducer
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
@@ -139,13 +139,19 @@ class DistinctN(AnswerMetric):
     n: int = 2
 
     target = TargetCategory.DIVERSITY
-    counts_system_failures: ClassVar[bool] = False
-    output_skips: ClassVar[frozenset[str]] = frozenset({"too_short"})
-    reference: ClassVar[str] = "Li et al. 2016"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        **AnswerMetric.skip_reasons,
-        "too_short": "the answer has fewer than n words",
-    }
+    metadata = declare(
+        counts_system_failures=False,
+        output_skips=frozenset({"too_short"}),
+        skip_reasons={
+            **AnswerMetric.metadata.skip_reasons,
+            "too_short": "the answer has fewer than n words",
+        },
+        reference="Li et al. 2016",
+        examples=(
+            "distinct_n",
+            {"distinct_n": {"n": 1}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         require_count("n", self.n)
@@ -199,15 +205,22 @@ class IntraListDiversity(ConfiguredMetric):
     embed: Any = field(default=None, kw_only=True)
 
     target = TargetCategory.DIVERSITY
-    range = (0.0, 2.0)
-    counts_system_failures: ClassVar[bool] = False
-    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
-    output_skips: ClassVar[frozenset[str]] = frozenset({NO_VECTOR, "too_few_documents"})
-    reference: ClassVar[str] = "Smyth and McClave 2001; Ziegler et al. 2005"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "too_few_documents": "fewer than two documents were returned, or are looked at",
-        NO_VECTOR: "one of the documents looked at has no vector",
-    }
+    metadata = declare(
+        reads=frozenset({"retrieved"}),
+        counts_system_failures=False,
+        output_skips=frozenset({NO_VECTOR, "too_few_documents"}),
+        skip_reasons={
+            "too_few_documents": "fewer than two documents were returned, or are looked at",
+            NO_VECTOR: "one of the documents looked at has no vector",
+        },
+        reference="Smyth and McClave 2001; Ziegler et al. 2005",
+        range=(0.0, 2.0),
+        examples=(
+            "intra_list_diversity@5",
+            "intra_list_diversity@2",
+            {"intra_list_diversity": {"top_k": None, "depth": 3}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         if self.top_k is not None:
@@ -251,7 +264,7 @@ class IntraListDiversity(ConfiguredMetric):
             fail={reason: found.problems[reason] for reason in UNUSABLE_REASONS},
         )
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The plain definition, pair by pair."""
         documents = [item.doc for item in output.retrieved[: self.k]]
         if len(documents) < 2:
@@ -273,12 +286,12 @@ class IntraListDiversity(ConfiguredMetric):
         cosines = [math.fsum(a * b for a, b in zip(*pair, strict=True)) for pair in pairs]
         return Score(1.0 - math.fsum(cosines) / len(cosines))
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The cosine of every pair of documents, where their vectors are stored with them."""
         if self.embed is not None:
-            return super().derivation(sample, output, around)
+            return super().explain(sample, output, around)
         found = list_cosines(Batch([sample], [output]), self.k, None)
         value = float(np.clip(1.0 - found.values[0], *self.range))
         return list_distance_steps([item.doc for item in output.retrieved[: self.k]], float(found.values[0]), value)
@@ -332,19 +345,22 @@ class ResponseDiversity(ConfiguredMetric):
 
     target = TargetCategory.DIVERSITY
     reducer = MeanOfPairs()
-    needs_all: ClassVar[bool] = True
-    counts_system_failures: ClassVar[bool] = False
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        **AnswerMetric.skip_reasons,
-        "empty_answer": "the answer has no words",
-        "no_other_answer": "it is the only answer",
-    }
+    metadata = declare(
+        reads=frozenset({"response"}),
+        counts_system_failures=False,
+        needs_all=True,
+        skip_reasons={
+            **AnswerMetric.metadata.skip_reasons,
+            "empty_answer": "the answer has no words",
+            "no_other_answer": "it is the only answer",
+        },
+        examples=("response_diversity",),
+    )
 
     def __post_init__(self) -> None:
         if self.embed is not None:
             object.__setattr__(self, "embed", parse_embedder(self.embed, what="embed"))
-            object.__setattr__(self, "range", (0.0, 2.0))
+            set_metadata(self, range=(0.0, 2.0))
         super().__post_init__()
 
     @property
@@ -391,13 +407,13 @@ class ResponseDiversity(ConfiguredMetric):
         values[there] = np.clip(1.0 - cosines, *self.range)
         return replace(alone, values=values)
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The distance of this answer to every other one."""
         value = None if self.embed is not None else sample_outcome(self, sample, output, around)
         if value is None or value[0] is None or output.response is None:
-            return super().derivation(sample, output, around)
+            return super().explain(sample, output, around)
         return answer_distance_steps(sample.sample_id, output.response.text, around.pairs, value[0])
 
     def select(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from ..core.configured_metric import ConfiguredMetric, require_choice, signature
 from ..core.conventions import function_name
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.family import BASE_SKIPS, FamilyMetric, find_parents, with_family_keys
-from ..core.metrics_base import BatchMetric, SampleMetric, with_conventions
+from ..core.metrics_base import BatchMetric, SampleMetric, declare, with_conventions
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -97,14 +97,21 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
     judge: RefusalJudge | None = field(default=None, hash=False)  # it need not be hashable
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
-    binary: ClassVar[bool] = True
+    metadata = declare(
+        reads=frozenset({"response"}),
+        binary=True,
+        skip_reasons={
+            "no_false_documents": "nothing says that the documents are false",
+            "no_response": "no answer was asked for",
+        },
+        reference="Chen et al. 2024 (RGB)",
+        examples=(
+            "error_detection_rate",
+            {"error_detection_rate": {"cues": "rgb_paper"}},
+            {"error_detection_rate": {"cues": ["the documents | are: wrong", "cats"]}},
+        ),
+    )
     needs_response = True
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    reference: ClassVar[str] = "Chen et al. 2024 (RGB)"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_false_documents": "nothing says that the documents are false",
-        "no_response": "no answer was asked for",
-    }
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cues", _check_cues(self.cues))
@@ -144,7 +151,7 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
         answer = normalize_text(output.response.text)
         return Score(any(normalize_text(cue) in answer for cue in self.cues))
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """Which cues occur in the answer."""
@@ -193,15 +200,22 @@ class ErrorCorrectionRate(WrapperMetric):
     insufficient: Literal["judged", "rgb_script", "rgb_fact_script"] = "judged"
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
-    binary: ClassVar[bool] = True
-    counts_system_failures: ClassVar[bool] = True
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    output_skips: ClassVar[frozenset[str]] = frozenset({"not_detected"})
-    reference: ClassVar[str] = "Chen et al. 2024 (RGB)"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        **ErrorDetectionRate.skip_reasons,
-        "not_detected": 'the answer does not say that the documents are wrong (`over="detected"`)',
-    }
+    metadata = declare(
+        reads=frozenset({"response"}),
+        binary=True,
+        counts_system_failures=True,
+        output_skips=frozenset({"not_detected"}),
+        skip_reasons={
+            **ErrorDetectionRate.metadata.skip_reasons,
+            "not_detected": 'the answer does not say that the documents are wrong (`over="detected"`)',
+        },
+        reference="Chen et al. 2024 (RGB)",
+        examples=(
+            "error_correction_rate",
+            {"error_correction_rate": {"over": "all", "insufficient": "rgb_script"}},
+            {"error_correction_rate": {"base": "token_f1", "threshold": 0.2, "cues": ["cats", "mat"]}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         require_choice("over", self.over, ("detected", "all"))
@@ -252,9 +266,9 @@ class ErrorCorrectionRate(WrapperMetric):
         fail = _merge_masks(_masks_by_reason(detected, Status.MEASURE_FAILED), unmeasured)
         return Scores.of((is_detected & right).astype(np.float64), skip=skip, fail=fail)
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """By the plain definitions of detection and of the base metric."""
-        detected, outcome = self.detection.reference_score(sample, output), self.inner.reference_score(sample, output)
+        detected, outcome = self.detection.reference(sample, output), self.inner.reference(sample, output)
         if detected is None or outcome is None:
             return None
         if has_false_documents(sample) is False:
@@ -273,11 +287,11 @@ class ErrorCorrectionRate(WrapperMetric):
         assert outcome.value is not None
         return Score(outcome.value >= self.threshold)
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """Whether the answer reports wrong documents, and whether it is right."""
-        detected = self.detection.derivation(sample, output, around)
+        detected = self.detection.explain(sample, output, around)
         steps = DerivationBuilder().extend(detected)
         if detected.value != 1:
             return steps.finish("Not detected counts as 0 among all", 0.0)
@@ -331,21 +345,27 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
     threshold: float = 1.0
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
-    higher_is_better = False
-    binary: ClassVar[bool] = True
-    counts_system_failures: ClassVar[bool] = True
-    failure_note: ClassVar[str] = "counts as misled; a pair whose base question failed leaves the mean"
-    needs_parents_only: ClassVar[bool] = True
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    reference: ClassVar[str] = "Liu et al. 2023 (RECALL)"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_false_documents": "nothing says that the documents are false",
-        **BASE_SKIPS,
-        "not_a_variant": 'the sample names no question without false documents in `labels["variant_of"]`',
-        "base_false_documents": "the sample it is a variant of has false documents too",
-        "base_skipped": "the base metric does not apply to the sample it is a variant of",
-        "base_wrong": "the question was answered wrongly without false documents",
-    }
+    metadata = declare(
+        reads=frozenset({"response"}),
+        binary=True,
+        counts_system_failures=True,
+        needs_parents_only=True,
+        skip_reasons={
+            "no_false_documents": "nothing says that the documents are false",
+            **BASE_SKIPS,
+            "not_a_variant": 'the sample names no question without false documents in `labels["variant_of"]`',
+            "base_false_documents": "the sample it is a variant of has false documents too",
+            "base_skipped": "the base metric does not apply to the sample it is a variant of",
+            "base_wrong": "the question was answered wrongly without false documents",
+        },
+        failure_note="counts as misled; a pair whose base question failed leaves the mean",
+        reference="Liu et al. 2023 (RECALL)",
+        higher_is_better=False,
+        examples=(
+            "misleading_rate",
+            {"misleading_rate": {"base": "token_f1", "threshold": 0.2}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -398,13 +418,13 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
             pairs = pairs.replaced(mask, outcome, reason, math.nan)
         return pairs
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """Whether the answer was right without the false documents, and with them."""
         base = around.find(str(sample.labels.get("variant_of")))
         if base is None:
-            return super().derivation(sample, output, around)
+            return super().explain(sample, output, around)
         steps, inner = (
             DerivationBuilder().add_step(f"Right is {format_number(self.threshold)} or more of {self.inner.name}"),
             self.inner,
@@ -422,7 +442,7 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
         """The proportion by the base metric's plain definition, for distinct ids without cycles."""
         scored, true_documents = {}, set()
         for sample, output in zip(samples, outputs, strict=True):
-            outcome = self.inner.reference_score(sample, output)
+            outcome = self.inner.reference(sample, output)
             if outcome is None:
                 return None
             scored[sample.sample_id] = outcome.value
@@ -453,15 +473,18 @@ class MistakeReappearanceRate(ConfiguredMetric, SampleMetric):
     """
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
-    higher_is_better = False
-    binary: ClassVar[bool] = True
+    metadata = declare(
+        reads=frozenset({"response"}),
+        binary=True,
+        skip_reasons={
+            "no_wrong_answer": 'the sample has no `metadata["wrong_answer"]`, or none with a word in it',
+            "no_response": "no answer was asked for",
+        },
+        reference="after Liu et al. 2023 (RECALL)",
+        higher_is_better=False,
+        examples=("mistake_reappearance_rate",),
+    )
     needs_response = True
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    reference: ClassVar[str] = "after Liu et al. 2023 (RECALL)"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_wrong_answer": 'the sample has no `metadata["wrong_answer"]`, or none with a word in it',
-        "no_response": "no answer was asked for",
-    }
 
     def signature_options(self) -> dict[str, str]:
         """The normalisation."""
@@ -484,7 +507,7 @@ class MistakeReappearanceRate(ConfiguredMetric, SampleMetric):
             return Score.fail("bad_wrong_answer")
         return Score(contains_any(output.response.text, wrong, squad_words))
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """Which false answer occurs in the answer."""

@@ -7,9 +7,10 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from ..core.configured_metric import require_choice, signature_number
+from ..core.metrics_base import declare, set_metadata
 from ..core.registry import Use, register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -51,15 +52,17 @@ class LLMFaithfulnessScore(CriticMetric):
     """How many of the returned documents count; all by default."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
-    prompt_names: ClassVar[tuple[str, ...]] = ("faithfulness",)
-    reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        **CriticMetric.skip_reasons,
-        "empty_answer": "the answer is empty",
-        "no_text": "the documents have no text",
-        "no_gold": "the evidence is the relevant documents, and they are not annotated",
-        "empty_gold": "the evidence is the relevant documents, and there is none",
-    }
+    metadata = declare(
+        reads=frozenset({"response", "retrieved"}),
+        skip_reasons={
+            **CriticMetric.metadata.skip_reasons,
+            "empty_answer": "the answer is empty",
+            "no_text": "the documents have no text",
+            "no_gold": "the evidence is the relevant documents, and they are not annotated",
+            "empty_gold": "the evidence is the relevant documents, and there is none",
+        },
+        prompt_names=("faithfulness",),
+    )
 
     def __post_init__(self) -> None:
         require_choice("evidence_source", self.evidence_source, ("retrieved", "relevant"))
@@ -68,7 +71,7 @@ class LLMFaithfulnessScore(CriticMetric):
         if self.evidence_source == "relevant":
             if self.k is not None:
                 raise BadValueError("'k' counts retrieved documents; it means nothing with 'evidence_source: relevant'")
-            object.__setattr__(self, "reads", frozenset({"response"}))
+            set_metadata(self, reads=frozenset({"response"}))
 
     def required_fields(self) -> list[str]:
         """Relevant documents where they are the evidence."""
@@ -138,7 +141,9 @@ class LLMAnswerQuality(CriticMetric):
     scale: str | None = field(default=None, kw_only=True)
 
     target = TargetCategory.GENERATION_RELEVANCE
-    prompt_names: ClassVar[tuple[str, ...]] = ("answer_quality",)
+    metadata = declare(
+        prompt_names=("answer_quality",),
+    )
 
     def __post_init__(self) -> None:
         if self.dimensions is not None:
@@ -185,7 +190,7 @@ class LLMAnswerQuality(CriticMetric):
     def _known_criteria(self) -> dict[str, str]:
         """Descriptions by name: from the option, else the prompt, else built-in."""
         own = dict(one.split(": ", 1) for one in self._judged_dimensions if ": " in one)
-        built_in = {SCORE: ONE_QUESTION, **dict(built_in_prompt(self.prompt_names[0]).criteria)}
+        built_in = {SCORE: ONE_QUESTION, **dict(built_in_prompt(self.metadata.prompt_names[0]).criteria)}
         return {**built_in, **dict(self.prompt_used.criteria), **own}
 
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.configured_metric import ConfiguredMetric, require_choice, require_count
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
-from ..core.metrics_base import SampleMetric
+from ..core.metrics_base import SampleMetric, declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
@@ -36,15 +36,17 @@ class _SupportMetric(AnswerMetric):
     """How many of the returned documents count; all by default."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
-    reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
+    metadata = declare(
+        reads=frozenset({"response", "retrieved"}),
+        output_skips=frozenset({"empty_answer", "too_short", "no_text", "no_content"}),
+        skip_reasons={
+            **AnswerMetric.metadata.skip_reasons,
+            "empty_answer": "the answer has no words",
+            "no_text": "the documents have no text",
+        },
+    )
     empty_reason: ClassVar[str] = "empty_answer"
     """The skip reason of an answer with words, but without any unit that counts."""
-    output_skips: ClassVar[frozenset[str]] = frozenset({"empty_answer", "too_short", "no_text", "no_content"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        **AnswerMetric.skip_reasons,
-        "empty_answer": "the answer has no words",
-        "no_text": "the documents have no text",
-    }
 
     @property
     def source(self) -> Source:
@@ -145,12 +147,19 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
     n: int = 1
     evidence_source: Source = "retrieved"
 
-    skip_reasons: ClassVar[dict[str, str]] = {
-        **_SupportMetric.skip_reasons,
-        "too_short": "the answer has fewer than n words",
-        "no_gold": "the evidence is the relevant documents, and they are not annotated",
-        "empty_gold": "the evidence is the relevant documents, and there is none",
-    }
+    metadata = declare(
+        skip_reasons={
+            **_SupportMetric.metadata.skip_reasons,
+            "too_short": "the answer has fewer than n words",
+            "no_gold": "the evidence is the relevant documents, and they are not annotated",
+            "empty_gold": "the evidence is the relevant documents, and there is none",
+        },
+        examples=(
+            "evidence_overlap",
+            {"evidence_overlap": {"n": 2, "k": 3}},
+            {"evidence_overlap": {"evidence_source": "relevant"}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         require_count("n", self.n)
@@ -159,7 +168,7 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
         if self.evidence_source == "relevant":
             if self.k is not None:
                 raise BadValueError("'k' counts retrieved documents; it means nothing with 'evidence_source: relevant'")
-            object.__setattr__(self, "reads", frozenset({"response"}))
+            set_metadata(self, reads=frozenset({"response"}))
 
     @property
     def source(self) -> Source:
@@ -223,6 +232,10 @@ class SupportDensity(_SupportMetric):
     Words count as often as they occur ("paris paris london" against "paris": 2/3). Nothing retrieved scores 0.
     """
 
+    metadata = declare(
+        examples=("support_density",),
+    )
+
     def score(self, batch: Batch) -> Scores:
         """The proportion of each answer."""
         every = token_ids(batch, word_tokenizer(), "answers").counts
@@ -239,7 +252,10 @@ class HallucinationRate(SupportDensity):
     A word that is not in the documents is a hint, not a proof, of a hallucination. Nothing retrieved scores 1.
     """
 
-    higher_is_better = False
+    metadata = declare(
+        higher_is_better=False,
+        examples=("hallucination_rate",),
+    )
 
     def score(self, batch: Batch) -> Scores:
         """One minus the density of each answer."""
@@ -273,10 +289,16 @@ class SupportCoverage(_SupportMetric):
     often as they occur. Nothing retrieved scores 0.
     """
 
-    skip_reasons: ClassVar[dict[str, str]] = {
-        **_SupportMetric.skip_reasons,
-        "no_content": "the answer has function words alone",
-    }
+    metadata = declare(
+        skip_reasons={
+            **_SupportMetric.metadata.skip_reasons,
+            "no_content": "the answer has function words alone",
+        },
+        examples=(
+            "support_coverage",
+            {"support_coverage": {"k": 2}},
+        ),
+    )
     empty_reason: ClassVar[str] = "no_content"
 
     def score(self, batch: Batch) -> Scores:
@@ -320,10 +342,13 @@ class Groundedness(ConfiguredMetric, SampleMetric):
     """
 
     target = TargetCategory.GENERATION_FAITHFULNESS
-    binary: ClassVar[bool] = True
-    counts_system_failures: ClassVar[bool] = False
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    skip_reasons: ClassVar[dict[str, str]] = {"no_response": "no answer was asked for"}
+    metadata = declare(
+        reads=frozenset({"response"}),
+        binary=True,
+        counts_system_failures=False,
+        skip_reasons={"no_response": "no answer was asked for"},
+        examples=("groundedness",),
+    )
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether anything is expected; without expectations every answer would score 1."""
@@ -340,7 +365,7 @@ class Groundedness(ConfiguredMetric, SampleMetric):
             all(text in answer for text in required) and not any(text.strip() and text in answer for text in forbidden)
         )
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """Which of the required and forbidden phrases occur in the answer."""

@@ -26,7 +26,7 @@ from ..core.derivation import (
     format_number,
     quote_text,
 )
-from ..core.metrics_base import add_judgements
+from ..core.metrics_base import add_judgements, declare
 from ..core.registry import Use, parse_use, resolve
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs
@@ -145,7 +145,9 @@ class _JudgedScore(Score):
 class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
     """A metric whose score of a sample is the mean over its judgements."""
 
-    needs_all: ClassVar[bool] = True  # for the spread of the judge; the memory is small
+    metadata = declare(
+        needs_all=True,  # for the spread of the judge; the memory is small
+    )
 
     @property
     def dimension_names(self) -> tuple[str, ...]:
@@ -517,14 +519,16 @@ class VerdictMetric(SharedJudgementMixin):
     own_prompt: Prompt | None = field(init=False, repr=False, default=None)
     """The custom prompt, loaded."""
 
-    prompt_names: ClassVar[tuple[str, ...]] = ("support",)
+    metadata = declare(
+        reads=frozenset({"response"}),
+        python_options=frozenset({"critic"}),  # on the command line --judge-model names it
+        skip_reasons={"no_response": "no answer was asked for"},
+        prompt_names=("support",),
+    )
     own_count_names: ClassVar[tuple[str, ...]] = ()
     """The names of the metric's own counts."""
     formula_text: ClassVar[str]
     """The formula of the score, as text."""
-    python_options: ClassVar[frozenset[str]] = frozenset({"critic"})  # on the command line --judge-model names it
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    skip_reasons: ClassVar[dict[str, str]] = {"no_response": "no answer was asked for"}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "critic", parse_verifier(self.critic, what="critic"))
@@ -638,12 +642,12 @@ class VerdictMetric(SharedJudgementMixin):
 
         return await self.count(sample, output, verify), checked
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The input, the verdicts and the counts, from the stored judgements."""
         derivation = verdict_steps(self, sample, output, around)
-        return super().derivation(sample, output, around) if derivation is None else derivation
+        return super().explain(sample, output, around) if derivation is None else derivation
 
     @abstractmethod
     def add_input_steps(self, steps: DerivationBuilder, sample: EvaluationSample, output: SystemOutputs) -> None:
@@ -739,9 +743,11 @@ class CriticMetric(RepeatedJudgementMetric):
     own_prompt: Prompt | None = field(init=False, repr=False, default=None)
     """The custom prompt, loaded."""
 
-    python_options: ClassVar[frozenset[str]] = frozenset({"critic"})  # on the command line --judge-model names it
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    skip_reasons: ClassVar[dict[str, str]] = {"no_response": "no answer was asked for"}
+    metadata = declare(
+        reads=frozenset({"response"}),
+        python_options=frozenset({"critic"}),  # on the command line --judge-model names it
+        skip_reasons={"no_response": "no answer was asked for"},
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "critic", parse_use(self.critic))
@@ -750,7 +756,7 @@ class CriticMetric(RepeatedJudgementMetric):
             object.__setattr__(self, "scale", str(Scale.parse(self.scale)))
         require_bool("rationale", self.rationale)
         if self.prompt is not None:
-            object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise=self.prompt_names[0]))
+            object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise=self.metadata.prompt_names[0]))
         super().__post_init__()
 
     @property
@@ -762,7 +768,7 @@ class CriticMetric(RepeatedJudgementMetric):
     @property
     def prompt_used(self) -> Prompt:
         """The prompt in use."""
-        return self.own_prompt or resolve_prompt(None, otherwise=self.prompt_names[0])
+        return self.own_prompt or resolve_prompt(None, otherwise=self.metadata.prompt_names[0])
 
     def require_ready(self) -> None:
         """Raise unless a judge is configured."""
@@ -785,7 +791,7 @@ class CriticMetric(RepeatedJudgementMetric):
             return question
         return self.score_ratings(await request_ratings(judge, resolve_critic(self.critic, self.name), question))
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The stored ratings, rescaled to [0, 1], and their mean."""
@@ -794,7 +800,7 @@ class CriticMetric(RepeatedJudgementMetric):
         derivation = judgement_steps(
             question, around.judgements, metric.combine, aggregation=getattr(self, "aggregation", "")
         )
-        return super().derivation(sample, output, around) if derivation is None else derivation
+        return super().explain(sample, output, around) if derivation is None else derivation
 
     def _with_replay_critic(self, judgements: Iterable[SampleJudgement]) -> CriticMetric:
         """A copy with a critic of the kind that made these judgements: the prompt may depend on it."""

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.configured_metric import ConfiguredMetric, require_choice, require_count, signature_number
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number
-from ..core.metrics_base import RunInfo, SampleMetric
+from ..core.metrics_base import RunInfo, SampleMetric, declare
 from ..core.reduce import Clusters, Fold, Reducer, SumsReducer, counted_values
 from ..core.registry import register
 from ..core.scores import Score, Scores
@@ -46,11 +46,13 @@ class _TimingMetric(ConfiguredMetric, SampleMetric):
     timing_key: str = "end_to_end"
 
     target = TargetCategory.LATENCY
-    range = (0.0, math.inf)
-    higher_is_better = False
-    counts_system_failures: ClassVar[bool] = False
-    reads: ClassVar[frozenset[str]] = frozenset({"timings"})
-    skip_reasons: ClassVar[dict[str, str]] = {"no_timing": "the output has no such timing"}
+    metadata = declare(
+        reads=frozenset({"timings"}),
+        counts_system_failures=False,
+        skip_reasons={"no_timing": "the output has no such timing"},
+        range=(0.0, math.inf),
+        higher_is_better=False,
+    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.timing_key, str) or not _TIMING_KEY.fullmatch(self.timing_key):
@@ -69,7 +71,7 @@ class _TimingMetric(ConfiguredMetric, SampleMetric):
         seconds = _finite_number(timing)
         return Score.fail("bad_timing") if seconds is None or seconds < 0 else Score(seconds)
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The timing itself."""
@@ -105,6 +107,13 @@ class MeanLatency(_TimingMetric):
     signature, since waiting in line is part of the wait. A timing that is negative or not a number is a failed
     measurement (`bad_timing`).
     """
+
+    metadata = declare(
+        examples=(
+            "mean_latency",
+            "mean_latency[retrieval]",
+        ),
+    )
 
 
 class Quantile(Reducer):
@@ -142,7 +151,14 @@ class QuantileLatency(_TimingMetric):
 
     quantile: float = 0.95
 
-    needs_all: ClassVar[bool] = True
+    metadata = declare(
+        needs_all=True,
+        examples=(
+            "quantile_latency",
+            "quantile_latency[retrieval,0.5]",
+            "quantile_latency[end_to_end,1.0]",
+        ),
+    )
 
     def __post_init__(self) -> None:
         q = _finite_number(self.quantile)
@@ -232,12 +248,19 @@ class Throughput(_TimingMetric):
     by: Literal["latency", "clock"] = "latency"
     concurrency: int | None = None
 
-    higher_is_better = True
-    output_skips: ClassVar[frozenset[str]] = frozenset({"no_start"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        **_TimingMetric.skip_reasons,
-        "no_start": "by the clock, and the output does not say when its request began",
-    }
+    metadata = declare(
+        output_skips=frozenset({"no_start"}),
+        skip_reasons={
+            **_TimingMetric.metadata.skip_reasons,
+            "no_start": "by the clock, and the output does not say when its request began",
+        },
+        higher_is_better=True,
+        examples=(
+            "throughput",
+            {"throughput": {"timing_key": "retrieval", "concurrency": 3}},
+            {"throughput": {"by": "clock"}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         require_choice("by", self.by, ("latency", "clock"))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.configured_metric import require_choice
+from ..core.metrics_base import declare
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -55,16 +56,18 @@ class NliGrounding(AnswerMetric):
     allow_download: bool = field(default=False, kw_only=True, compare=False)
 
     target = TargetCategory.GENERATION_FAITHFULNESS
-    suggested: ClassVar[bool] = False  # it needs a model, which the user names
-    reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
-    stat_names: ClassVar[tuple[str, ...]] = ("num_truncated",)
-    output_skips: ClassVar[frozenset[str]] = frozenset({"empty_answer", "no_text"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        **AnswerMetric.skip_reasons,
-        "empty_answer": "the answer has no sentence",
-        "no_text": "the documents have no text",
-    }
-    reference: ClassVar[str] = "Honovich et al. 2022 (TRUE)"
+    metadata = declare(
+        reads=frozenset({"response", "retrieved"}),
+        output_skips=frozenset({"empty_answer", "no_text"}),
+        stat_names=("num_truncated",),
+        suggested=False,  # it needs a model, which the user names
+        skip_reasons={
+            **AnswerMetric.metadata.skip_reasons,
+            "empty_answer": "the answer has no sentence",
+            "no_text": "the documents have no text",
+        },
+        reference="Honovich et al. 2022 (TRUE)",
+    )
 
     def __post_init__(self) -> None:
         if isinstance(self.model, os.PathLike):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number, join_items
-from ..core.metrics_base import RunInfo
+from ..core.metrics_base import RunInfo, declare
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, BadValueError, DuplicateIdError
@@ -553,14 +553,16 @@ def aqwv_steps(query: RankedQuery, k: int | None, beta: float, corpus_size: int 
 class RankingMetric(ConfiguredMetric):
     """A metric over the ranked ids of each query."""
 
-    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
-    by_chunk_id: ClassVar[bool] = True
+    metadata = declare(
+        reads=frozenset({"retrieved"}),
+        by_chunk_id=True,
+        skip_reasons={
+            "no_gold": "`relevant_docs` is not annotated",
+            "empty_gold": "nothing is relevant, and the conventions skip such queries",
+        },
+    )
     ranks_ids: ClassVar[bool] = True
     """Whether returned ids themselves are compared; parents of chunks may repeat, ids may not."""
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_gold": "`relevant_docs` is not annotated",
-        "empty_gold": "nothing is relevant, and the conventions skip such queries",
-    }
 
     def required_fields(self) -> list[str]:
         """Gold documents."""
@@ -590,7 +592,7 @@ class RankingMetric(ConfiguredMetric):
             skips["empty_gold"] = empty if rules.empty_gold == "skip" else empty & ~has_judgement(batch)
         return Scores.of(np.zeros(len(batch)), skip=skips)
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The outcome of one sample by the plain definitions."""
         chunks, _ = RankingMetric.reference_ranking(self, sample, output)
         judged = isinstance(chunks, Mapping) and any(level >= 0 for level in chunks.values())
@@ -636,7 +638,7 @@ class RankingMetric(ConfiguredMetric):
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """The value of one query by its definition in ``metrics.ranking``."""
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The steps from the ranking to the value."""
@@ -647,7 +649,7 @@ class RankingMetric(ConfiguredMetric):
                 gold or {}, ranked, self.active_conventions.min_relevance, self.active_conventions.depth, scores
             )
         )
-        return super().derivation(sample, output, around) if derivation is None else derivation
+        return super().explain(sample, output, around) if derivation is None else derivation
 
     def steps(self, one: RankedQuery) -> Derivation | None:
         """The derivation of one query; ``None`` selects the general one."""

@@ -14,6 +14,7 @@ from ..core.batch import Batch, checked_outputs
 from ..core.configured_metric import ConfiguredMetric, signature_number
 from ..core.conventions import Conventions
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext
+from ..core.metrics_base import declare, set_metadata
 from ..core.reduce import Mean, SumsReducer
 from ..core.registry import register
 from ..core.scores import Score, Scores
@@ -86,7 +87,16 @@ class MRRAtK(OrderMetric):
     The preset `golden` cuts an `mrr` that names no k at 10.
     """
 
-    reference: ClassVar[str] = "trec_eval `recip_rank`; Voorhees 1999"
+    metadata = declare(
+        reference="trec_eval `recip_rank`; Voorhees 1999",
+        examples=(
+            "mrr",
+            "mrr@2",
+            {"mrr": {"conventions": "golden"}},
+        ),
+        aliases={"ir_measures": ("RR", "MRR"), "trec_eval": ("recip_rank",)},
+        peers={"ranx": ("mrr", "mrr@k"), "pytrec_eval": ("recip_rank",)},
+    )
 
     @property
     def max_rank(self) -> int | None:
@@ -127,7 +137,12 @@ class RPrecision(RankingMetric):
     """
 
     target = TargetCategory.RETRIEVAL_ACCURACY
-    reference: ClassVar[str] = "trec_eval `Rprec`"
+    metadata = declare(
+        reference="trec_eval `Rprec`",
+        examples=("r_precision",),
+        aliases={"ir_measures": ("Rprec", "RPrecision"), "trec_eval": ("Rprec",)},
+        peers={"ranx": ("r-precision",), "pytrec_eval": ("Rprec",)},
+    )
 
     def score(self, batch: Batch) -> Scores:
         """Hits within as many positions as there is gold."""
@@ -158,7 +173,17 @@ class MeanAveragePrecision(OrderMetric):
     it is 0.
     """
 
-    reference: ClassVar[str] = "trec_eval `map`, `map_cut` (`ap: gold`)"
+    metadata = declare(
+        reference="trec_eval `map`, `map_cut` (`ap: gold`)",
+        examples=(
+            "map",
+            "map@3",
+            {"map@3": {"conventions": "paper"}},
+            {"map": {"ap": "gold"}},
+        ),
+        aliases={"ir_measures": ("AP", "MAP"), "trec_eval": ("map", "map_cut_k")},
+        peers={"ranx": ("map", "map@k"), "pytrec_eval": ("map", "map_cut_k")},
+    )
 
     def score(self, batch: Batch) -> Scores:
         """The sum of the precisions at the hits over the divisor of the conventions."""
@@ -213,8 +238,17 @@ class NDCGAtK(OrderMetric):
     ties: Literal["order", "average"] = field(default="order", kw_only=True)
     """Documents with equal scores: in their given order, or the mean over all orders."""
 
-    reference: ClassVar[str] = (
-        "Järvelin & Kekäläinen 2002; Burges et al. 2005 (exponential); trec_eval `ndcg`, `ndcg_cut` (linear)"
+    metadata = declare(
+        reference="Järvelin & Kekäläinen 2002; Burges et al. 2005 (exponential); trec_eval `ndcg`, `ndcg_cut` (linear)",
+        examples=(
+            "ndcg",
+            "ndcg@3",
+            {"ndcg@3": {"gain_scheme": "linear"}},
+            {"ndcg": {"gain_scheme": "exponential"}},
+            {"ndcg@3": {"gain_scheme": "linear", "ties": "average"}},
+        ),
+        aliases={"ir_measures": ("nDCG",), "trec_eval": ("ndcg", "ndcg_cut_k")},
+        peers={"ranx": ("ndcg", "ndcg@k"), "pytrec_eval": ("ndcg", "ndcg_cut_k")},
     )
 
     def __post_init__(self) -> None:
@@ -259,9 +293,9 @@ class NDCGAtK(OrderMetric):
             average_ties=self.ties == "average",
         )
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The outcome of one sample by the plain definitions."""
-        plain = super().reference_score(sample, output)
+        plain = super().reference(sample, output)
         return plain if self.ties == "order" or plain.value is None else Score(self._with_ties(sample, output))
 
     def _averaged(self, batch: Batch) -> Scores:
@@ -379,7 +413,16 @@ class RecallAtK(CutOffMetric):
     Every school agrees on it for binary gold; they differ only in queries with nothing relevant.
     """
 
-    reference: ClassVar[str] = "trec_eval `recall`"
+    metadata = declare(
+        reference="trec_eval `recall`",
+        examples=(
+            "recall@1",
+            "recall@5",
+            {"recall@5": {"conventions": "paper"}},
+        ),
+        aliases={"ir_measures": ("R", "Recall"), "trec_eval": ("recall_k",)},
+        peers={"ranx": ("recall@k",), "pytrec_eval": ("recall_k",)},
+    )
 
     def score(self, batch: Batch) -> Scores:
         """Hits over gold."""
@@ -406,7 +449,16 @@ class PrecisionAtK(CutOffMetric):
     document that is returned twice is one hit and occupies two positions.
     """
 
-    reference: ClassVar[str] = "trec_eval `P` (`precision: k`)"
+    metadata = declare(
+        reference="trec_eval `P` (`precision: k`)",
+        examples=(
+            "precision@1",
+            "precision@5",
+            {"precision@5": {"conventions": "client"}},
+        ),
+        aliases={"ir_measures": ("P", "Precision"), "trec_eval": ("P_k",)},
+        peers={"ranx": ("precision@k",), "pytrec_eval": ("P_k",)},
+    )
 
     def score(self, batch: Batch) -> Scores:
         """Hits over positions."""
@@ -439,7 +491,15 @@ class F1AtK(CutOffMetric):
     The denominator of precision follows the conventions.
     """
 
-    reference: ClassVar[str] = "van Rijsbergen 1979"
+    metadata = declare(
+        reference="van Rijsbergen 1979",
+        examples=(
+            "f1@3",
+            {"f1@5": {"conventions": "client"}},
+        ),
+        aliases={"ir_measures": ("F1",)},
+        peers={"ranx": ("f1@k",)},
+    )
 
     def score(self, batch: Batch) -> Scores:
         """The harmonic mean per query."""
@@ -475,8 +535,16 @@ class HitRateAtK(CutOffMetric):
     .. math:: [\,G \cap R_k \ne \emptyset\,]
     """
 
-    reference: ClassVar[str] = "trec_eval `success`"
-    binary: ClassVar[bool] = True
+    metadata = declare(
+        binary=True,
+        reference="trec_eval `success`",
+        examples=(
+            "hit_rate@1",
+            "hit_rate@5",
+        ),
+        aliases={"ir_measures": ("Success",), "trec_eval": ("success_k",)},
+        peers={"ranx": ("hit_rate@k",), "pytrec_eval": ("success_k",)},
+    )
 
     def score(self, batch: Batch) -> Scores:
         """Whether there is a hit."""
@@ -503,11 +571,17 @@ class RecallDocAtK(CutOffMetric):
     """
 
     ranks_ids: ClassVar[bool] = False
-    by_chunk_id: ClassVar[bool] = False  # parents do not depend on the chunking
-    by_parent_id: ClassVar[bool] = True
-    suggested: ClassVar[bool] = False  # the same as recall where nothing has a parent
-    suggested_with_spans: ClassVar[frozenset[str]] = frozenset({"gold"})
-    reference: ClassVar[str] = "recall over parent documents"
+    metadata = declare(
+        by_chunk_id=False,  # parents do not depend on the chunking
+        by_parent_id=True,
+        suggested=False,  # the same as recall where nothing has a parent
+        suggested_with_spans=frozenset({"gold"}),
+        reference="recall over parent documents",
+        examples=(
+            "recall_doc@1",
+            "recall_doc@5",
+        ),
+    )
 
     def required_fields(self) -> list[str]:
         """None: expected documents may be given in the metadata only."""
@@ -585,8 +659,16 @@ class AQWV(RankingMetric):
     form: Literal["query", "program"] = "query"
 
     target = TargetCategory.RETRIEVAL_ACCURACY
-    suggested: ClassVar[bool] = False  # the user must choose the cost of a false alarm
-    reference: ClassVar[str] = "the MATERIAL program's AQWV (`form: program`, `p_fa: collection`)"
+    metadata = declare(
+        suggested=False,  # the user must choose the cost of a false alarm
+        reference="the MATERIAL program's AQWV (`form: program`, `p_fa: collection`)",
+        examples=(
+            "aqwv",
+            "aqwv@2",
+            {"aqwv": {"form": "program"}},
+            {"aqwv": {"p_fa": "collection", "corpus_size": 50}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         check_k(self.k)
@@ -601,7 +683,7 @@ class AQWV(RankingMetric):
             raise BadTypeError(f"aqwv's corpus_size must be an integer, not {self.corpus_size!r}")
         if (self.corpus_size is not None) != (self.p_fa == "collection"):
             raise BadValueError("aqwv needs 'corpus_size' exactly when 'p_fa' is \"collection\"")
-        object.__setattr__(self, "range", (-float(self.beta), 1.0))
+        set_metadata(self, range=(-float(self.beta), 1.0))
         object.__setattr__(self, "reducer", Mean() if self.form == "query" else AQWVOverQueries(self.beta))
         super().__post_init__()
 
@@ -668,21 +750,24 @@ class EmptyResultRate(ConfiguredMetric):
     """
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
-    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
-    higher_is_better = False
-    always_counts_failures: ClassVar[bool] = True
-    binary: ClassVar[bool] = True
+    metadata = declare(
+        reads=frozenset({"retrieved"}),
+        binary=True,
+        always_counts_failures=True,
+        higher_is_better=False,
+        examples=("empty_result_rate",),
+    )
 
     def score(self, batch: Batch) -> Scores:
         """Whether the list is empty."""
         checked_outputs(batch)
         return Scores.of(gold_positions(batch).returned == 0)
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The plain definition."""
         return Score(0.0 if output.retrieved else 1.0)
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The number of returned documents."""

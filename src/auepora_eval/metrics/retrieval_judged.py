@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.configured_metric import signature_number
 from ..core.derivation import Cell, Derivation, format_number, join_items
+from ..core.metrics_base import declare
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -166,7 +166,15 @@ class BPref(RankingMetric):
     """
 
     target = TargetCategory.RETRIEVAL_ACCURACY
-    reference: ClassVar[str] = "Buckley & Voorhees 2004; trec_eval `bpref`"
+    metadata = declare(
+        reference="Buckley & Voorhees 2004; trec_eval `bpref`",
+        examples=(
+            "bpref",
+            {"bpref": {"min_relevance": 2}},
+        ),
+        aliases={"ir_measures": ("Bpref",), "trec_eval": ("bpref",)},
+        peers={"pytrec_eval": ("bpref",)},
+    )
 
     def score(self, batch: Batch) -> Scores:
         """By the number of judged non-relevant documents above each hit."""
@@ -209,8 +217,15 @@ class JudgedAtK(RankingMetric):
     k: int
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
-    reference: ClassVar[str] = "ir_measures `Judged`; 1 − trec_eval `unj` for full lists"
-    skip_reasons: ClassVar[dict[str, str]] = {"no_gold": "`relevant_docs` is not annotated"}
+    metadata = declare(
+        skip_reasons={"no_gold": "`relevant_docs` is not annotated"},
+        reference="ir_measures `Judged`; 1 − trec_eval `unj` for full lists",
+        examples=(
+            "judged@2",
+            "judged@5",
+        ),
+        aliases={"ir_measures": ("Judged",)},
+    )
 
     def __post_init__(self) -> None:
         check_k(self.k, optional=False)
@@ -259,12 +274,18 @@ class AccuracyAtK(RankingMetric):
     k: int
 
     target = TargetCategory.RETRIEVAL_ACCURACY
-    suggested: ClassVar[bool] = False  # large candidate sets inflate it
-    reference: ClassVar[str] = "Auepora, retrieval accuracy"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        **RankingMetric.skip_reasons,
-        "no_candidates": "nothing was judged non-relevant: neither candidates nor levels below `min_relevance`",
-    }
+    metadata = declare(
+        suggested=False,  # large candidate sets inflate it
+        skip_reasons={
+            **RankingMetric.metadata.skip_reasons,
+            "no_candidates": "nothing was judged non-relevant: neither candidates nor levels below `min_relevance`",
+        },
+        reference="Auepora, retrieval accuracy",
+        examples=(
+            "accuracy@2",
+            "accuracy@5",
+        ),
+    )
 
     def __post_init__(self) -> None:
         check_k(self.k, optional=False)
@@ -321,8 +342,16 @@ class RBP(RankingMetric):
     p: float = 0.8
 
     target = TargetCategory.RETRIEVAL_ACCURACY
-    reference: ClassVar[str] = "Moffat & Zobel 2008; trec_eval 10 `rbp`, `rbp_resid` (binary judgements)"
-    stat_names: ClassVar[tuple[str, ...]] = ("residual",)
+    metadata = declare(
+        stat_names=("residual",),
+        reference="Moffat & Zobel 2008; trec_eval 10 `rbp`, `rbp_resid` (binary judgements)",
+        examples=(
+            "rbp",
+            {"rbp": {"p": 0.5}},
+        ),
+        aliases={"ir_measures": ("RBP",)},
+        peers={"ranx": ("rbp.80",)},
+    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.p, (int, float)) or not 0 < self.p < 1:
@@ -390,8 +419,15 @@ class ERRAtK(RankingMetric):
     k: int | None = None
 
     target = TargetCategory.RETRIEVAL_ACCURACY
-    suggested: ClassVar[bool] = False  # the user must set max_grade
-    reference: ClassVar[str] = "Chapelle et al. 2009"
+    metadata = declare(
+        suggested=False,  # the user must set max_grade
+        reference="Chapelle et al. 2009",
+        examples=(
+            {"err": {"max_grade": 3}},
+            {"err@3": {"max_grade": 4}},
+        ),
+        aliases={"ir_measures": ("ERR",)},
+    )
 
     def __post_init__(self) -> None:
         check_k(self.k)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext
-from ..core.metrics_base import RunInfo
+from ..core.metrics_base import RunInfo, declare
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
@@ -44,16 +43,19 @@ class SpanMetric(ConfiguredMetric):
     k: int
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
-    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
-    suggested: ClassVar[bool] = False
-    suggested_with_spans: ClassVar[frozenset[str]] = frozenset({"gold", "returned"})
-    output_skips: ClassVar[frozenset[str]] = frozenset({"no_returned_spans"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_gold": "`relevant_docs` is not annotated",
-        "empty_gold": "nothing is relevant",
-        "no_spans": "a relevant document has neither a span nor, as a whole document, a text; or all of them are empty",
-        "no_returned_spans": "a chunk within k has neither a span nor, as a whole document, a text",
-    }
+    metadata = declare(
+        reads=frozenset({"retrieved"}),
+        output_skips=frozenset({"no_returned_spans"}),
+        suggested=False,
+        suggested_with_spans=frozenset({"gold", "returned"}),
+        skip_reasons={
+            "no_gold": "`relevant_docs` is not annotated",
+            "empty_gold": "nothing is relevant",
+            "no_spans": "a relevant document has neither a span nor, as a whole document, a text; "
+            "or all of them are empty",
+            "no_returned_spans": "a chunk within k has neither a span nor, as a whole document, a text",
+        },
+    )
 
     def __post_init__(self) -> None:
         check_k(self.k, optional=False)
@@ -72,7 +74,7 @@ class SpanMetric(ConfiguredMetric):
         key = ("span_overlap", rules.min_relevance, cut)
         return batch.feature(key, lambda b: _count_overlap(b, rules.min_relevance, cut))
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The plain definition, character by character."""
         if sample.relevant_docs is None:
             return Score.skip("no_gold")
@@ -93,7 +95,7 @@ class SpanMetric(ConfiguredMetric):
     def plain(self, gold: set[Character], returned: set[Character]) -> float:
         """The value of one query from the gold and the returned characters."""
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The gold spans, the returned spans and their overlap."""
@@ -143,7 +145,10 @@ class SpanRecallAtK(SpanMetric):
     text. Returning nothing scores 0.
     """
 
-    reference: ClassVar[str] = "Smith & Troynikov 2024 (Chroma, Evaluating Chunking Strategies for Retrieval)"
+    metadata = declare(
+        reference="Smith & Troynikov 2024 (Chroma, Evaluating Chunking Strategies for Retrieval)",
+        examples=("span_recall@3",),
+    )
 
     def score(self, batch: Batch) -> Scores:
         """Common over gold."""
@@ -171,7 +176,10 @@ class SpanPrecisionAtK(SpanMetric):
     covers all of its text. Returning nothing, or empty chunks only, scores 0.
     """
 
-    reference: ClassVar[str] = "Smith & Troynikov 2024, there with repeated characters counted in the denominator"
+    metadata = declare(
+        reference="Smith & Troynikov 2024, there with repeated characters counted in the denominator",
+        examples=("span_precision@3",),
+    )
 
     def score(self, batch: Batch) -> Scores:
         """Common over returned."""
@@ -199,7 +207,10 @@ class SpanIoUAtK(SpanMetric):
     text but no span covers all of its text. Returning nothing scores 0.
     """
 
-    reference: ClassVar[str] = "Jaccard 1901; Smith & Troynikov 2024, there with repeated characters counted"
+    metadata = declare(
+        reference="Jaccard 1901; Smith & Troynikov 2024, there with repeated characters counted",
+        examples=("span_iou@3",),
+    )
 
     def score(self, batch: Batch) -> Scores:
         """Common over either."""

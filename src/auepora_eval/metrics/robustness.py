@@ -24,7 +24,7 @@ from ..core.family import (
     sort_by_id,
     with_family_keys,
 )
-from ..core.metrics_base import SampleMetric, apply_failure_policy, with_conventions
+from ..core.metrics_base import SampleMetric, apply_failure_policy, declare, set_metadata, with_conventions
 from ..core.reduce import Clusters, Mean, Reducer, SumsReducer
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
@@ -129,13 +129,22 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
     base_set: Literal["pairs", "all"] = "pairs"
 
     target = TargetCategory.NOISE_ROBUSTNESS
-    needs_parents_only: ClassVar[bool] = True
-    details_need_all: ClassVar[bool] = True  # the intervals of every scenario are made of all pairs
-    failure_note: ClassVar[str] = "counts at the worst value of the base metric; a pair whose base failed is left out"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        **BASE_SKIPS,
-        "base_skipped": "the base metric does not apply to the sample it is a variant of",
-    }
+    metadata = declare(
+        needs_parents_only=True,
+        details_need_all=True,  # the intervals of every scenario are made of all pairs
+        skip_reasons={
+            **BASE_SKIPS,
+            "base_skipped": "the base metric does not apply to the sample it is a variant of",
+        },
+        failure_note="counts at the worst value of the base metric; a pair whose base failed is left out",
+        examples=(
+            "noise_robustness",
+            {"noise_robustness": {"base": "recall@3", "noise_scenarios": ["typo"]}},
+            {"noise_robustness": {"base": "bleu", "base_set": "all"}},
+            {"noise_robustness": {"base": {"map": {"ap": "gold"}}, "base_set": "all"}},
+            {"noise_robustness": {"base": "distinct_n"}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_scenarios", require_scenarios("noise_scenarios", self.noise_scenarios))
@@ -148,8 +157,8 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
             )
         sums = isinstance(inner.reducer, (Mean, SumsReducer))
         object.__setattr__(self, "reducer", (RatioOfSums if sums else RatioOfValues)(inner.reducer))
-        object.__setattr__(self, "range", (0.0 if inner.range[0] >= 0 else -math.inf, math.inf))
-        object.__setattr__(self, "higher_is_better", inner.higher_is_better)
+        set_metadata(self, range=(0.0 if inner.range[0] >= 0 else -math.inf, math.inf))
+        set_metadata(self, higher_is_better=inner.higher_is_better)
 
     @property
     def scenarios(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -172,7 +181,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         if not isinstance(inner.reducer, Mean):
             return None
         for sample, output in zip(samples, outputs, strict=True):
-            outcome = inner.reference_score(sample, output)
+            outcome = inner.reference(sample, output)
             if outcome is None:
                 return None
             scored[sample.sample_id] = outcome.value
@@ -188,7 +197,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
             return math.nan
         return (math.fsum(noisy) / len(noisy)) / (math.fsum(base) / len(base))
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The base metric's scores without noise and with it."""
@@ -360,14 +369,20 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
     counterfactual_scenarios: tuple[str, ...] = ("counterfactual",)
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
-    needs_parents_only: ClassVar[bool] = True
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
+    metadata = declare(
+        reads=frozenset({"response"}),
+        needs_parents_only=True,
+        skip_reasons={
+            **BASE_SKIPS,
+            "no_response": "there is no answer to compare, to the variant or to its base",
+        },
+        failure_note="counts at the worst value of the similarity, on either side of a pair",
+        examples=(
+            "counterfactual_consistency",
+            {"counterfactual_consistency": {"base": "exact_match", "counterfactual_scenarios": ["typo", "paraphrase"]}},
+        ),
+    )
     base_role: ClassVar[str] = "similarity"
-    failure_note: ClassVar[str] = "counts at the worst value of the similarity, on either side of a pair"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        **BASE_SKIPS,
-        "no_response": "there is no answer to compare, to the variant or to its base",
-    }
 
     def __post_init__(self) -> None:
         scenarios = require_scenarios("counterfactual_scenarios", self.counterfactual_scenarios)
@@ -376,7 +391,7 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
         inner = self.inner
         if (
             inner.required_fields() != ["reference_answer"]
-            or not inner.reads <= {"response"}
+            or not inner.metadata.reads <= {"response"}
             or is_paired_metric(inner)
         ):
             raise BadValueError(
@@ -451,13 +466,13 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
             parts.append(replace(scores, stats=None, keys=None))
         return Scores.concat(parts)
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """Both answers and their similarity."""
         base = around.find(str(sample.labels.get("variant_of")))
         if base is None or isinstance(self.inner.reducer, ComputedReducer):
-            return super().derivation(sample, output, around)
+            return super().explain(sample, output, around)
         first = base[1].response if base[1] is not None else None
         steps = DerivationBuilder().add_step(
             f"The base {base[0].sample_id} was answered with {quote_text(first.text if first else '')}"
@@ -475,7 +490,7 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
             base = answers.get(str(sample.labels.get("variant_of")))
             if is_variant(sample, self.scenarios) and base is not None and output.response is not None:
                 pair = EvaluationSample(sample.sample_id, "", reference_answer=base)
-                outcome = self.inner.reference_score(pair, output)
+                outcome = self.inner.reference(pair, output)
                 if outcome is None:
                     return None
                 found += [] if outcome.value is None else [outcome.value]

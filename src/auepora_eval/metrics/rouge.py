@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.configured_metric import require_bool, require_choice
 from ..core.derivation import Derivation
+from ..core.metrics_base import declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -49,7 +50,9 @@ class _Rouge(ComparedMetric):
     use_stemmer: bool = field(default=True, kw_only=True)
     tokenizer: TokenizerName = field(default="rouge_score", kw_only=True)
 
-    reference: ClassVar[str] = "Lin 2004; rouge-score 0.1.2"
+    metadata = declare(
+        reference="Lin 2004; rouge-score 0.1.2",
+    )
 
     def __post_init__(self) -> None:
         require_bool("use_stemmer", self.use_stemmer)
@@ -101,7 +104,9 @@ class _RougeVariant(_Rouge):
     """A metric of one variant. Mean precision and recall, of the reference with the best F1, are in the details."""
 
     variant: ClassVar[str]
-    stat_names: ClassVar[tuple[str, ...]] = ("precision", "recall")
+    metadata = declare(
+        stat_names=("precision", "recall"),
+    )
 
     @property
     def worst_stats(self) -> tuple[float, ...]:
@@ -148,6 +153,14 @@ class Rouge1(_RougeVariant):
 
     variant: ClassVar[str] = "rouge1"
 
+    metadata = declare(
+        examples=(
+            "rouge1_answer",
+            {"rouge1_answer": {"use_stemmer": False}},
+        ),
+        aliases={"papers": ("ROUGE-1",)},
+    )
+
 
 @register("rouge2_answer")
 @dataclass(frozen=True)
@@ -163,6 +176,11 @@ class Rouge2(_RougeVariant):
 
     variant: ClassVar[str] = "rouge2"
 
+    metadata = declare(
+        examples=("rouge2_answer",),
+        aliases={"papers": ("ROUGE-2",)},
+    )
+
 
 @register("rougeL_answer")
 @dataclass(frozen=True)
@@ -177,6 +195,14 @@ class RougeL(_RougeVariant):
     """
 
     variant: ClassVar[str] = "rougeL"
+
+    metadata = declare(
+        examples=(
+            "rougeL_answer",
+            {"rougeL_answer": {"tokenizer": "unicode"}},
+        ),
+        aliases={"papers": ("ROUGE-L",)},
+    )
 
 
 RougeLAnswer = RougeL
@@ -197,7 +223,11 @@ class RougeLsum(_RougeVariant):
     """
 
     variant: ClassVar[str] = "rougeLsum"
-    suggested: ClassVar[bool] = False
+    metadata = declare(
+        suggested=False,
+        examples=("rougeLsum_answer",),
+        aliases={"papers": ("ROUGE-Lsum",)},
+    )
 
 
 @dataclass(frozen=True)
@@ -219,7 +249,10 @@ class Rouge1Query(_QueryComparison, Rouge1):
     Tokens as in `rouge1_answer`.
     """
 
-    suggested: ClassVar[bool] = False
+    metadata = declare(
+        suggested=False,
+        examples=("rouge1_query",),
+    )
 
 
 @register("rouge2_query")
@@ -233,7 +266,10 @@ class Rouge2Query(_QueryComparison, Rouge2):
     Tokens as in `rouge1_answer`.
     """
 
-    suggested: ClassVar[bool] = False
+    metadata = declare(
+        suggested=False,
+        examples=("rouge2_query",),
+    )
 
 
 @register("rougeL_query")
@@ -246,7 +282,10 @@ class RougeLQuery(_QueryComparison, RougeL):
     Tokens as in `rouge1_answer`.
     """
 
-    suggested: ClassVar[bool] = False
+    metadata = declare(
+        suggested=False,
+        examples=("rougeL_query",),
+    )
 
 
 @register("rougeLsum_query")
@@ -256,6 +295,10 @@ class RougeLsumQuery(_QueryComparison, RougeLsum):
 
     .. math:: 2 P R / (P + R), \quad P = \text{hits} / |\text{answer}|, \quad R = \text{hits} / |\text{query}|
     """
+
+    metadata = declare(
+        examples=("rougeLsum_query",),
+    )
 
 
 @register("rouge_scores")
@@ -271,7 +314,13 @@ class RougeScores(_Rouge):
 
     variants: tuple[str, ...] = ("rouge1", "rouge2", "rougeL")
 
-    suggested: ClassVar[bool] = False
+    metadata = declare(
+        suggested=False,
+        examples=(
+            "rouge_scores",
+            {"rouge_scores": {"variants": ["rouge2", "rougeLsum"]}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         if isinstance(self.variants, str) or not all(isinstance(one, str) for one in self.variants):
@@ -281,17 +330,13 @@ class RougeScores(_Rouge):
         if not self.variants:
             raise BadValueError("variants must name at least one of " + ", ".join(VARIANTS))
         object.__setattr__(self, "variants", tuple(dict.fromkeys(self.variants)))
+        set_metadata(self, stat_names=self.variants)
         super().__post_init__()
 
     @property
     def headline(self) -> str:
         """The variant whose F1 is the value."""
         return "rougeL" if "rougeL" in self.variants else self.variants[0]
-
-    @property
-    def stat_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The means of all variants belong in the details."""
-        return self.variants
 
     @property
     def worst_stats(self) -> tuple[float, ...]:

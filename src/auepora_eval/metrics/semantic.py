@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.configured_metric import ConfiguredMetric, require_choice
 from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number
-from ..core.metrics_base import RunInfo
+from ..core.metrics_base import RunInfo, declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -75,7 +75,9 @@ class SemanticMetricBase(ReferencedMetric):
 
     compare_to: Literal["reference", "query"] = field(default="reference", kw_only=True)
 
-    suggested: ClassVar[bool] = False  # it needs a model, which the user names
+    metadata = declare(
+        suggested=False,  # it needs a model, which the user names
+    )
 
     def __post_init__(self) -> None:
         require_choice("compare_to", self.compare_to, ("reference", "query"))
@@ -102,8 +104,10 @@ class SemanticMetricBase(ReferencedMetric):
 class TextPairMetric(SemanticMetricBase):
     """A metric that scores each text pair with a model."""
 
-    range = (-1.0, 1.0)
-    stat_names: ClassVar[tuple[str, ...]] = ("num_truncated",)
+    metadata = declare(
+        stat_names=("num_truncated",),
+        range=(-1.0, 1.0),
+    )
 
     @property
     def worst_stats(self) -> Sequence[float] | None:
@@ -158,7 +162,7 @@ class TextPairMetric(SemanticMetricBase):
             return (0.0 if non_empty else self.both_empty), []
         return (None, [(text, answer) for text in non_empty]) if non_empty else (0.0, [])
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The compared texts, and the model's score of each pair."""
@@ -289,7 +293,9 @@ class SbertSimilarity(_ModelMetric):
 
     cache: str | None = field(default=None, kw_only=True, compare=False)
 
-    reference = "Reimers and Gurevych 2019"
+    metadata = declare(
+        reference="Reimers and Gurevych 2019",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -330,15 +336,17 @@ class CrossEncoderSimilarity(_ModelMetric):
     logits reads empty texts like any other.
     """
 
-    range = (-np.inf, np.inf)
-    reference = "Nogueira and Cho 2019"
-    failure_note = "counts at the worst value where the model's activation has one, else leaves the mean"
+    metadata = declare(
+        failure_note="counts at the worst value where the model's activation has one, else leaves the mean",
+        reference="Nogueira and Cho 2019",
+        range=(-np.inf, np.inf),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         activation = activation_name(self.pair_model.source)
         if activation is not None:
-            object.__setattr__(self, "range", ACTIVATIONS[activation][1])
+            set_metadata(self, range=ACTIVATIONS[activation][1])
 
     @property
     def pair_model(self) -> PairModel:
@@ -389,11 +397,13 @@ class _ContextMetric(ConfiguredMetric):
     embed_fn: Any
     k: int | None = field(default=None, kw_only=True)
 
-    range = (-1.0, 1.0)
+    metadata = declare(
+        reads=frozenset({"retrieved"}),
+        stat_names=("num_truncated",),
+        suggested=False,  # it needs a model, which the user names
+        range=(-1.0, 1.0),
+    )
     target = TargetCategory.RETRIEVAL_RELEVANCE
-    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
-    suggested: ClassVar[bool] = False  # it needs a model, which the user names
-    stat_names: ClassVar[tuple[str, ...]] = ("num_truncated",)
 
     def __post_init__(self) -> None:
         check_k(self.k)
@@ -469,11 +479,13 @@ class EmbeddingContextRelevance(_ContextMetric):
     counts as -1.
     """
 
-    output_skips: ClassVar[frozenset[str]] = frozenset({"no_text"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "empty_query": "the query has no text",
-        "no_text": "the documents have no text",
-    }
+    metadata = declare(
+        output_skips=frozenset({"no_text"}),
+        skip_reasons={
+            "empty_query": "the query has no text",
+            "no_text": "the documents have no text",
+        },
+    )
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether any document has text."""
@@ -498,7 +510,7 @@ class EmbeddingContextRelevance(_ContextMetric):
             stats=cut,
         )
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The plain definition, document by document."""
         if not sample.query.strip():
             return Score.skip("empty_query")
@@ -509,13 +521,13 @@ class EmbeddingContextRelevance(_ContextMetric):
         vectors, _ = self.vectors(Batch([sample], [output]), [[sample.query, *own]])
         return _plain_mean(text_cosines(vectors, [(sample.query, text) for text in own]))
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The cosine of the query with every document."""
         own = [item.doc for item in output.retrieved[: self.depth] if item.doc.text.strip()]
         if not around.may_call_models or not own:
-            return super().derivation(sample, output, around)
+            return super().explain(sample, output, around)
         vectors, _ = self.vectors(Batch([sample], [output]), [[sample.query, *(one.text for one in own)]])
         found = text_cosines(vectors, [(sample.query, one.text) for one in own])
         rows: list[tuple[Cell, ...]] = [
@@ -538,12 +550,14 @@ class EmbeddingContextRedundancy(_ContextMetric):
     """
 
     target = TargetCategory.DIVERSITY
-    higher_is_better = False
-    counts_system_failures: ClassVar[bool] = False
-    output_skips: ClassVar[frozenset[str]] = frozenset({"too_few_documents"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "too_few_documents": "fewer than two documents with text were returned, or are looked at",
-    }
+    metadata = declare(
+        counts_system_failures=False,
+        output_skips=frozenset({"too_few_documents"}),
+        skip_reasons={
+            "too_few_documents": "fewer than two documents with text were returned, or are looked at",
+        },
+        higher_is_better=False,
+    )
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether two documents have text."""
@@ -564,7 +578,7 @@ class EmbeddingContextRedundancy(_ContextMetric):
             stats=cut,
         )
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The plain definition, document by document."""
         texts = [item.doc.text for item in output.retrieved[: self.depth]]
         own = [text for text in texts if text and text.strip()]
@@ -579,13 +593,13 @@ class EmbeddingContextRedundancy(_ContextMetric):
             highest.append(float(found.values.max()))
         return Score(sum(highest) / len(highest))
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The highest cosine of every document with one before it."""
         own = [item.doc for item in output.retrieved[: self.depth] if item.doc.text.strip()]
         if not around.may_call_models:
-            return super().derivation(sample, output, around)
+            return super().explain(sample, output, around)
         vectors, _ = self.vectors(Batch([sample], [output]), [[one.text for one in own]])
         pairs = [(own[j].text, own[i].text) for i in range(1, len(own)) for j in range(i)]
         cosines = text_cosines(vectors, pairs).values

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
 from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, quote_text
-from ..core.metrics_base import SampleMetric
+from ..core.metrics_base import SampleMetric, declare
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
@@ -208,12 +208,18 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
     field: str = "label"
 
     target = TargetCategory.GENERATION_CORRECTNESS
-    binary: ClassVar[bool] = True
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_label": "neither the reference answer nor the sample's labels have the field (null counts as missing)",
-        "no_response": "no answer was asked for",
-    }
+    metadata = declare(
+        reads=frozenset({"response"}),
+        binary=True,
+        skip_reasons={
+            "no_label": "neither the reference answer nor the sample's labels have the field (null counts as missing)",
+            "no_response": "no answer was asked for",
+        },
+        examples=(
+            "label_accuracy",
+            {"label_accuracy": {"field": "kind"}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         _check_field_name(self.field)
@@ -236,7 +242,7 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
         given = structured.get(self.field) if isinstance(structured, Mapping) else None
         return Score(same_value(expected, given))
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The expected and the given label."""
@@ -275,12 +281,18 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
     fields: tuple[str, ...] | None = None
 
     target = TargetCategory.GENERATION_CORRECTNESS
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_reference": "the sample has no reference answer",
-        "no_fields": "the reference answer is not structured, or has none of the fields asked for",
-        "no_response": "no answer was asked for",
-    }
+    metadata = declare(
+        reads=frozenset({"response"}),
+        skip_reasons={
+            "no_reference": "the sample has no reference answer",
+            "no_fields": "the reference answer is not structured, or has none of the fields asked for",
+            "no_response": "no answer was asked for",
+        },
+        examples=(
+            "field_accuracy",
+            {"field_accuracy": {"fields": ["label", "n"]}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         if self.fields is not None:
@@ -318,7 +330,7 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
         right = sum(name in given and same_value(value, given[name]) for name, value in expected.items())
         return Score(right / len(expected))
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The expected and given values, field by field."""
@@ -362,13 +374,19 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
     """The schema as canonical JSON, by which metrics are compared: a dict has no hash, and 1 equals true."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
-    binary: ClassVar[bool] = True
-    reference: ClassVar[str] = "JSON Schema 2020-12"
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_schema": 'no schema was given as an option or in `metadata["output_schema"]`',
-        "no_response": "no answer was asked for",
-    }
+    metadata = declare(
+        reads=frozenset({"response"}),
+        binary=True,
+        skip_reasons={
+            "no_schema": 'no schema was given as an option or in `metadata["output_schema"]`',
+            "no_response": "no answer was asked for",
+        },
+        reference="JSON Schema 2020-12",
+        examples=(
+            "structured_validity",
+            {"structured_validity": {"schema": {"type": "object", "required": ["n"]}}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         if self.schema is not None:
@@ -407,7 +425,7 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
         except (RecursionError, ArithmeticError):
             return Score.fail("not_validated")
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The schema, the answer, and whether it is valid."""

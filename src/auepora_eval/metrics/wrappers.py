@@ -16,7 +16,17 @@ from ..core.configured_metric import ConfiguredMetric, require_choice, require_c
 from ..core.conventions import function_name
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.family import FamilyKey, sort_by_id, with_family_keys
-from ..core.metrics_base import BatchMetric, Metric, RunInfo, apply_failure_policy, with_conventions, with_name
+from ..core.metrics_base import (
+    BatchMetric,
+    Metric,
+    MetricMetadata,
+    RunInfo,
+    apply_failure_policy,
+    declare,
+    set_metadata,
+    with_conventions,
+    with_name,
+)
 from ..core.reduce import Clusters, Mean, Reducer, SumsReducer
 from ..core.registry import metric, register
 from ..core.scores import Score, Scores, Status
@@ -52,20 +62,20 @@ class GoldHitAtK(HitRateAtK):
             values[row] = float(self._hits(batch.samples[row], batch.outputs[row]))
         return scores.with_values(values)
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The plain definition."""
-        by_id = super().reference_score(sample, output)
+        by_id = super().reference(sample, output)
         if by_id.status is not Status.SCORED or not has_spans(sample):
             return by_id
         return Score(float(self._hits(sample, output)))
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The derivation by ids, or the rank that completes a gold span."""
         found = self._rank(sample, output) if has_spans(sample) else None
         if found is None or found.by == "id":
-            return super().derivation(sample, output, around)
+            return super().explain(sample, output, around)
         if found.rank is None:
             sentence = "No gold id is among those returned, and no gold span is covered by half"
         else:
@@ -115,10 +125,10 @@ def inner_derivation(
 ) -> Derivation:
     """The steps of another metric, if it has a score; else its outcome and value."""
     if output is not None and (metric.is_paired or _needs_model_call(metric, around)):
-        return metric.derivation(sample, output, around)
+        return metric.explain(sample, output, around)
     outcome, value = inner_score(metric, sample, output, around)
     if outcome == Status.SCORED.name.lower() and output is not None:
-        return metric.derivation(sample, output, around)
+        return metric.explain(sample, output, around)
     counts = "" if value is None else f", which counts as {format_number(value)}"
     return DerivationBuilder().finish(f"{metric.name} of {sample.sample_id}: {outcome}{counts}", value)
 
@@ -168,8 +178,10 @@ class ComputedReducer(Reducer):
 class _ComputeOnlyMetric(BatchMetric):
     """Adapts a metric that only implements ``compute``: each sample is its own statistic."""
 
-    needs_all: ClassVar[bool] = True
-    handles_failures: ClassVar[bool] = True  # failed outputs are passed as empty answers with the error
+    metadata = declare(
+        handles_failures=True,  # failed outputs are passed as empty answers with the error
+        needs_all=True,
+    )
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
@@ -243,7 +255,9 @@ class WrapperMetric(ConfiguredMetric):
     """The wrapped metric: its name, ``{name: options}``, or a ``Metric``."""
 
     base_role: ClassVar[str] = "base"
-    counts_system_failures: ClassVar[bool] = False  # the wrapped metric has counted them
+    metadata = declare(
+        counts_system_failures=False,  # the wrapped metric has counted them
+    )
 
     def __post_init__(self) -> None:
         try:
@@ -253,17 +267,24 @@ class WrapperMetric(ConfiguredMetric):
         object.__setattr__(self, "base", built)
         base = self.inner
         object.__setattr__(self, "target", getattr(type(self), "target", base.target))
-        object.__setattr__(self, "reads", type(self).reads | base.reads)
-        object.__setattr__(self, "by_chunk_id", type(self).by_chunk_id or base.by_chunk_id)
-        object.__setattr__(self, "skip_reasons", {**base.skip_reasons, **type(self).skip_reasons})
-        object.__setattr__(self, "output_skips", type(self).output_skips | base.output_skips)
+        own, given = type(self).metadata, base.metadata
+        set_metadata(
+            self,
+            reads=own.reads | given.reads,
+            by_chunk_id=own.by_chunk_id or given.by_chunk_id,
+            skip_reasons={**given.skip_reasons, **own.skip_reasons},
+            output_skips=own.output_skips | given.output_skips,
+        )
         super().__post_init__()
 
     def copy_attributes(self, *names: str) -> None:
-        """Copy these attributes from the wrapped metric; for ``__post_init__``."""
+        """Copy these attributes and metadata from the wrapped metric; for ``__post_init__``."""
         inner = self.inner
         for name in names:
-            object.__setattr__(self, name, getattr(inner, name))
+            if name in MetricMetadata.__dataclass_fields__:
+                set_metadata(self, **{name: getattr(inner, name, getattr(inner.metadata, name))})
+            else:
+                object.__setattr__(self, name, getattr(inner, name))
 
     @property
     def inner(self) -> BatchMetric:
@@ -311,11 +332,20 @@ class SlicedMetric(WrapperMetric):
     where: Any
     """``{path: value or values}``, or a function from sample to true or false."""
 
-    handles_failures: ClassVar[bool] = True
+    metadata = declare(
+        handles_failures=True,
+        suggested=False,
+        skip_reasons={"other_slice": "the sample is not selected"},
+        failure_note="as with the other metric",
+        examples=(
+            {"sliced": {"base": "token_f1", "where": {"labels.label": "cats"}}},
+            {"sliced": {"base": {"map@3": {"conventions": "client"}}, "where": {"labels.label": ["cats", 1]}}},
+            {"sliced": {"base": "bleu", "where": {"labels.kind": True}}},
+            {"sliced": {"base": "response_diversity", "where": {"labels.kind": True}}},
+            {"sliced": {"base": "quantile_latency", "where": {"labels.label": "cats"}}},
+        ),
+    )
     follows_base: ClassVar[bool] = True
-    failure_note: ClassVar[str] = "as with the other metric"
-    suggested: ClassVar[bool] = False
-    skip_reasons: ClassVar[dict[str, str]] = {"other_slice": "the sample is not selected"}
 
     def __post_init__(self) -> None:
         if isinstance(self.where, Mapping):
@@ -369,17 +399,17 @@ class SlicedMetric(WrapperMetric):
         """The wrapped metric's outcomes; other samples are skipped."""
         selected = np.fromiter(map(self._is_selected, batch.samples), np.bool_, len(batch))
         scores = inner_scores(self.inner, batch)
-        if not self.needs_all:
+        if not self.metadata.needs_all:
             return scores.replaced(~selected, Status.SKIPPED, "other_slice", math.nan)
         # An unselected sample may be the parent of a selected variant, so they are separated once all are known.
         keys = [None] * len(batch) if scores.keys is None else scores.keys
         return replace(scores, keys=tuple(zip(selected.tolist(), keys, strict=True)))
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The wrapped metric's score, if the sample is selected."""
-        return self.inner.reference_score(sample, output) if self.predicate(sample) else Score.skip("other_slice")
+        return self.inner.reference(sample, output) if self.predicate(sample) else Score.skip("other_slice")
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The wrapped metric's steps; a metric over several samples sees the selected ones only."""
@@ -391,7 +421,7 @@ class SlicedMetric(WrapperMetric):
 
     def pair_samples(self, scores: Scores) -> Scores:
         """Join as the wrapped metric does, then skip the unselected samples."""
-        if not self.needs_all or scores.keys is None:
+        if not self.metadata.needs_all or scores.keys is None:
             return scores
         # Samples that could not be scored have no key: they failed, selected or not.
         selected = np.array([key is None or key[0] for key in scores.keys], dtype=np.bool_)
@@ -405,7 +435,7 @@ class SlicedMetric(WrapperMetric):
 
     def select(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
         """The wrapped metric's selection of these samples, without unselected ones."""
-        if not self.needs_all or type(self.inner).select is BatchMetric.select:
+        if not self.metadata.needs_all or type(self.inner).select is BatchMetric.select:
             return joined.take(rows)
         return self.pair_samples(scores.take(rows))
 
@@ -479,12 +509,21 @@ class ContextNoiseAccuracy(WrapperMetric):
     insufficient: Literal["judged", "rgb_script"] = "judged"
 
     target = TargetCategory.NOISE_ROBUSTNESS
-    reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    handles_failures: ClassVar[bool] = True
-    needs_all: ClassVar[bool] = True
-    failure_note: ClassVar[str] = "as with the base metric"
-    reference: ClassVar[str] = "Chen et al. 2024 (RGB)"
-    skip_reasons: ClassVar[dict[str, str]] = {"no_noise_ratio": '`labels["noise_ratio"]` is not there'}
+    metadata = declare(
+        reads=frozenset({"response"}),
+        handles_failures=True,
+        needs_all=True,
+        skip_reasons={"no_noise_ratio": '`labels["noise_ratio"]` is not there'},
+        failure_note="as with the base metric",
+        reference="Chen et al. 2024 (RGB)",
+        examples=(
+            "context_noise_accuracy",
+            {"context_noise_accuracy": {"base": "token_f1"}},
+            {"context_noise_accuracy": {"base": "bleu"}},
+            {"context_noise_accuracy": {"base": "distinct_n"}},
+            {"context_noise_accuracy": {"insufficient": "rgb_script"}},
+        ),
+    )
 
     def __post_init__(self) -> None:
         require_choice("insufficient", self.insufficient, ("judged", "rgb_script"))
@@ -494,12 +533,11 @@ class ContextNoiseAccuracy(WrapperMetric):
             raise BadValueError(
                 f"'{inner.name}' is computed from several samples together; it has no value by noise ratio"
             )
-        if self.insufficient == "rgb_script" and not inner.binary:
+        if self.insufficient == "rgb_script" and not inner.metadata.binary:
             raise BadValueError(
                 f"insufficient='rgb_script' needs a base whose scores are 0 or 1, which those of '{inner.name}' are not"
             )
-        for name in ("range", "higher_is_better", "binary", "stat_names"):
-            object.__setattr__(self, name, getattr(inner, name))
+        self.copy_attributes("range", "higher_is_better", "binary", "stat_names")
         known = isinstance(inner.reducer, (Mean, SumsReducer))
         object.__setattr__(self, "reducer", inner.reducer if known else _BaseReducer(inner.reducer))
 
@@ -532,12 +570,12 @@ class ContextNoiseAccuracy(WrapperMetric):
         scores = scores.replaced(invalid, Status.MEASURE_FAILED, "bad_noise_ratio", math.nan)
         return with_family_keys(scores.replaced(missing, Status.SKIPPED, "no_noise_ratio", math.nan), batch, payloads)
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The base metric's outcome by its plain definition, where the sample has a ratio."""
         ratio = noise_ratio(sample)
         if ratio is None:
             return Score.skip("no_noise_ratio")
-        outcome = self.inner.reference_score(sample, output)
+        outcome = self.inner.reference(sample, output)
         if outcome is None or outcome.status is Status.SKIPPED:
             return outcome
         if math.isnan(ratio):
@@ -546,7 +584,7 @@ class ContextNoiseAccuracy(WrapperMetric):
             return Score(ratio == 1)
         return outcome
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The noise ratio, then the base metric's steps."""
@@ -576,7 +614,7 @@ class ContextNoiseAccuracy(WrapperMetric):
     def _group(self, scores: Scores, clusters: Clusters | None, rows: list[int]) -> dict[str, Any]:
         group, group_clusters = scores.take(rows), None if clusters is None else clusters[rows]
         value = self.reducer.value(group)
-        interval = self.reducer.interval(group, *self.range, binary=self.binary, clusters=group_clusters)
+        interval = self.reducer.interval(group, *self.range, binary=self.metadata.binary, clusters=group_clusters)
         return {
             "value": None if math.isnan(value) else value,
             "interval": None if interval is None else [interval.low, interval.high],
@@ -594,11 +632,13 @@ class _ConditionalQuality(WrapperMetric):
     base: Any = "token_f1"
     k: int = 5
 
-    handles_failures: ClassVar[bool] = True
+    metadata = declare(
+        reads=frozenset({"retrieved"}),
+        handles_failures=True,
+        by_chunk_id=True,
+        failure_note="leaves the mean: nothing is known of what it retrieved",
+    )
     follows_base: ClassVar[bool] = True
-    by_chunk_id: ClassVar[bool] = True
-    failure_note: ClassVar[str] = "leaves the mean: nothing is known of what it retrieved"
-    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
     on_hit: ClassVar[bool]
     other_reason: ClassVar[str]
 
@@ -636,11 +676,11 @@ class _ConditionalQuality(WrapperMetric):
             f"given.{key}": value for key, value in self.hit.run_signature_options(run).items()
         }
 
-    def derivation(
+    def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """Whether there is a hit, and then the other metric's steps."""
-        steps = DerivationBuilder().extend(self.hit.derivation(sample, output, around))
+        steps = DerivationBuilder().extend(self.hit.explain(sample, output, around))
         steps.add_step(f"So the sample is one with{'' if self.on_hit else 'out'} a hit, and {self.inner.name} counts")
         return prepend_steps(steps, inner_derivation(self.inner, sample, output, around))
 
@@ -654,9 +694,9 @@ class _ConditionalQuality(WrapperMetric):
             scores = scores.replaced(hit_scores.with_reason(reason), Status.SKIPPED, reason, math.nan)
         return scores
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The other metric's outcome, if the sample is selected, by the plain definitions of both."""
-        hit, outcome = self.hit.reference_score(sample, output), self.inner.reference_score(sample, output)
+        hit, outcome = self.hit.reference(sample, output), self.inner.reference(sample, output)
         if hit is None or outcome is None or hit.status is Status.SKIPPED:
             return hit if hit is not None and hit.status is Status.SKIPPED else None
         excluded = hit.value != float(self.on_hit) and outcome.status is not Status.SKIPPED
@@ -683,11 +723,17 @@ class QualityGivenHit(_ConditionalQuality):
 
     on_hit: ClassVar[bool] = True
     other_reason: ClassVar[str] = "no_hit"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_gold": "`relevant_docs` is not annotated",
-        "empty_gold": "nothing is relevant, and the conventions skip such queries",
-        "no_hit": "no relevant document was among the first k",
-    }
+    metadata = declare(
+        skip_reasons={
+            "no_gold": "`relevant_docs` is not annotated",
+            "empty_gold": "nothing is relevant, and the conventions skip such queries",
+            "no_hit": "no relevant document was among the first k",
+        },
+        examples=(
+            "quality_given_hit",
+            {"quality_given_hit@2": {"base": "rougeL_answer"}},
+        ),
+    )
 
 
 @register("quality_given_miss", at="k")
@@ -704,8 +750,14 @@ class QualityGivenMiss(_ConditionalQuality):
 
     on_hit: ClassVar[bool] = False
     other_reason: ClassVar[str] = "hit"
-    skip_reasons: ClassVar[dict[str, str]] = {
-        "no_gold": "`relevant_docs` is not annotated",
-        "empty_gold": "nothing is relevant, and the conventions skip such queries",
-        "hit": "a relevant document was among the first k",
-    }
+    metadata = declare(
+        skip_reasons={
+            "no_gold": "`relevant_docs` is not annotated",
+            "empty_gold": "nothing is relevant, and the conventions skip such queries",
+            "hit": "a relevant document was among the first k",
+        },
+        examples=(
+            "quality_given_miss@3",
+            {"quality_given_miss": {"base": "bleu", "min_relevance": 2}},
+        ),
+    )

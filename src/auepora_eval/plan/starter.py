@@ -205,7 +205,7 @@ def _primary(targets: Sequence[TargetSupport]) -> str:
 
 def _metric_line(spec: str, *, cites: bool) -> str:
     built = metric(spec)
-    if not cites and isinstance(built, BatchMetric) and "citations" in built.reads:
+    if not cites and isinstance(built, BatchMetric) and "citations" in built.metadata.reads:
         return f"  # - {_scalar(spec)}   # for a system that cites"
     return f"  - {_scalar(spec)}"
 

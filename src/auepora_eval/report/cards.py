@@ -132,7 +132,7 @@ def metric_card(info: MetricInfo) -> MetricCard:
     }
     follows_base = getattr(cls, "follows_base", False)
     span = _declared_range(info) if scored else getattr(cls, "range", None)
-    prompts = [built_in_prompt(name) for name in getattr(cls, "prompt_names", ())]
+    prompts = [built_in_prompt(name) for name in info.metadata.prompt_names]
     return MetricCard(
         name=info.name,
         pattern=info.pattern,
@@ -143,9 +143,9 @@ def metric_card(info: MetricInfo) -> MetricCard:
         range=None if follows_base else span,
         higher_is_better=None if follows_base else getattr(cls, "higher_is_better", None),
         options=options,
-        skips=dict(getattr(cls, "skip_reasons", {})),
+        skips=dict(info.metadata.skip_reasons),
         failures=_failure_rule(info),
-        reference=getattr(cls, "reference", ""),
+        reference=info.metadata.reference,
         follows_base=follows_base,
         prompts=tuple((prompt.id, prompt.text) for prompt in prompts),
     )
@@ -164,9 +164,9 @@ def _declared_range(info: MetricInfo) -> tuple[float, float] | None:
 def _failure_rule(info: MetricInfo) -> str:
     if not issubclass(info.cls, BatchMetric):
         return "not declared"
-    if info.cls.failure_note:
-        return info.cls.failure_note
-    if not info.cls.counts_system_failures:
+    if info.cls.metadata.failure_note:
+        return info.cls.metadata.failure_note
+    if not info.cls.metadata.counts_system_failures:
         return "leaves the mean"
     return "counts at the worst value"
 
@@ -570,7 +570,7 @@ def card(result: MetricResult, metric: Metric | None = None) -> Card:
     info = _info(result, signature, metric)
     reference_card = metric_card(info) if info is not None else None
     built = metric if isinstance(metric, BatchMetric) else None
-    target, own_help = TARGETS[result.target], built.option_help if built is not None else {}
+    target, own_help = TARGETS[result.target], built.metadata.option_help if built is not None else {}
     value_range = built.range if built is not None else None if reference_card is None else reference_card.range
     higher = (
         built.higher_is_better
@@ -657,7 +657,7 @@ def _samples(result: MetricResult, built: BatchMetric | None) -> SampleCounts | 
     details = result.details
     if "num_scored" not in details:
         return None
-    skip_reasons = {} if built is None else built.skip_reasons
+    skip_reasons = {} if built is None else built.metadata.skip_reasons
     skips = _reasons(details, "skipped_", skip_reasons)
     failures = _reasons(details, "failed_", skip_reasons)
     counts = None

@@ -244,7 +244,7 @@ def _explain_answer(
     stored: str | None,
 ) -> RepeatExplanation:
     """The outcome of one answer, recomputed where no call is needed, and its derivation."""
-    skip_reasons = {} if metric is None else metric.skip_reasons
+    skip_reasons = {} if metric is None else metric.metadata.skip_reasons
     outcome, value = stored or _default_outcome(output), context.stored_score
     if metric is not None and not _needs_calls(metric, context):
         scores = _outcome(metric, sample, output, context)
@@ -282,7 +282,7 @@ def _derivation(
     metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, context: ExplainContext
 ) -> Derivation | None:
     try:
-        return metric.derivation(sample, output, context)
+        return metric.explain(sample, output, context)
     except AueporaError:  # a resource it needs is not available
         return None
     except Exception:

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..compare.golden import corpus_ids, store_missing_aggregate
 from ..core.batch import Batch
 from ..core.conventions import Conventions
-from ..core.metrics_base import BatchMetric, Metric
+from ..core.metrics_base import BatchMetric, Metric, declare
 from ..core.plan import EvaluationPlan, with_corpus_ids
 from ..core.registry import Spec, use_resources
 from ..core.results import Results
@@ -63,8 +63,10 @@ class JudgedAtDepth(BatchMetric):
     name: str = "judged"
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
-    counts_system_failures: ClassVar[bool] = False  # a failed sample has no results to judge
-    stat_names: ClassVar[tuple[str, ...]] = ("num_results", "num_unjudged")
+    metadata = declare(
+        counts_system_failures=False,  # a failed sample has no results to judge
+        stat_names=("num_results", "num_unjudged"),
+    )
 
     def score(self, batch: Batch) -> Scores:
         """Proportion of judged results; queries without gold or without results are skipped."""
@@ -89,8 +91,10 @@ class GoldProvenance(BatchMetric):
     name: str = "gold"
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
-    handles_failures: ClassVar[bool] = True
-    stat_names: ClassVar[tuple[str, ...]] = tuple(f"num_{by}" for by in _PROVENANCES)
+    metadata = declare(
+        handles_failures=True,
+        stat_names=tuple(f"num_{by}" for by in _PROVENANCES),
+    )
 
     def score(self, batch: Batch) -> Scores:
         """Scores of 0 with the counts as statistics."""

@@ -63,7 +63,7 @@ structure: $(VENV)/.dev
 	@echo
 	@$(BIN)/python -m tools.size
 
-# A hundred seeded wrong turns in the metric kernels: nearly all must be noticed.
+# A hundred seeded faults in the metric kernels: at least 95 must make a test fail.
 mutants: $(VENV)/.dev
 	AUEPORA_MUTANTS=1 $(BIN)/python -m pytest -s tests/mutation
 

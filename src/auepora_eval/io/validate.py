@@ -177,7 +177,7 @@ class Validation:
     warnings: list[Problem]
     """Data that can be scored but is probably wrong."""
     samples: dict[str, Any]
-    """Counts; see ``inventory.count_samples``."""
+    """Counts; see ``validate_checks.count_samples``."""
     outputs: dict[str, Any] | None
     """Counts; ``None`` without outputs."""
     targets: list[TargetSupport] = field(default_factory=list)

@@ -285,7 +285,7 @@ def swap_replay(
 ) -> ReplayReport:
     """Let the generator of run B answer from the documents of run A, and split the difference between the runs.
 
-    ``system_b`` is the system of run B in two parts, or its generator (see ``replay_system.make_replay_system``). It
+    ``system_b`` is the system of run B in two parts, or its generator (see ``make_replay_system``). It
     must be the system of run B: ``planned``, the ``system`` of the plan that built it, is compared with that of run B;
     for a live object, its class and ``config`` are compared. The answers are stored as a run with the tag ``replay``.
     An unfinished replay of the same system is resumed, and a finished one is reused unless ``fresh`` is set.

@@ -40,7 +40,7 @@ class SignFlips:
     z: Floats
     """The sum of the differences over its spread under flips, which is the root of the squared cluster sums' sum."""
     flipped: Floats
-    """The absolute value of z in each flip: a row per flip. ``adjust.max_t`` reads it."""
+    """The absolute value of z in each flip: a row per flip. ``max_t`` reads it."""
     exact: bool
     """Whether these are all flips there are."""
 

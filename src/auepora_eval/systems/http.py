@@ -162,8 +162,8 @@ _PIECE = 1 << 16
 class HttpSystem:
     """Calls an endpoint over HTTP or HTTPS; connections are kept open between calls.
 
-    ``request`` is a template (``templates.Template``), by default the sample's id, query, ``top_k`` and history; with
-    ``GET`` its keys become query parameters. ``response`` maps names to paths in the reply (``replies.ReplyPaths``);
+    ``request`` is a template (``json_mapping.Template``), by default the sample's id, query, ``top_k`` and history; with
+    ``GET`` its keys become query parameters. ``response`` maps names to paths in the reply (``json_mapping.ReplyPaths``);
     without it the reply is a line of an outputs file. ``timeout`` bounds the whole call in seconds. Redirects are not
     followed and no proxy is used. May be called from many threads at once.
     """

@@ -30,7 +30,7 @@ from .validate_checks import (
     supported_targets,
 )
 
-# --- files that were read completely, with their problems: dataset, outputs, corpus and nuggets ----------------------
+# --- files: dataset, outputs, corpus and nuggets, read completely, with their problems -------------------------------
 
 RecordT = TypeVar("RecordT", ParsedSample, ParsedOutput)
 
@@ -147,7 +147,7 @@ def locate_run_duplicates(outputs: ParsedFile[ParsedOutput], problems: Sequence[
     ]
 
 
-# --- validation of a dataset and its outputs: problems, warnings, counts of fields, supported targets ----------------
+# --- the validation: problems, warnings, counts of fields, supported targets -----------------------------------------
 
 SCHEMA = 1
 MAX_SUGGESTIONS = 20

@@ -1,4 +1,4 @@
-"""Calibration of scores against labels, and means of labels made sharper by scores (prediction-powered)."""
+"""Calibration of scores compared with labels, and prediction-powered means: labels of some samples, scores of all."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def _columns(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floa
     return values, right
 
 
-# --- A mean of labels that only some samples have, made sharper by scores that all of them have ----------------------
+# --- prediction-powered means: labels of some samples, scores of all -------------------------------------------------
 # With N samples, a score :math:`s_i` of each, and labels :math:`y_i` of n of them, drawn at random,
 #
 # .. math:: \hat\theta = \overline{y}_{n} + \lambda \, (\overline{s}_{N} - \overline{s}_{n})

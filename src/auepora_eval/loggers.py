@@ -62,7 +62,7 @@ def require_prefix(prefix: str) -> None:
         raise BadValueError(f"the prefix {prefix!r} may contain only letters, digits and _ . / -, such as 'dev/'")
 
 
-# --- log entries of results: defined numbers, signatures, and the parameters of the run ------------------------------
+# --- log entries: defined numbers, signatures, parameters of the run -------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flattened
 
 
-# --- logging of results to MLflow ------------------------------------------------------------------------------------
+# --- MLflow ----------------------------------------------------------------------------------------------------------
 
 # MLflow's limits for one request, and for the length of values (since 2.10).
 MAX_METRICS, MAX_PARAMS, MAX_TAGS = 1000, 100, 100
@@ -271,7 +271,7 @@ def _batches(values: Sequence[Any], size: int) -> Iterator[list[Any]]:
         yield batch
 
 
-# --- logging of results to Weights & Biases --------------------------------------------------------------------------
+# --- Weights & Biases ------------------------------------------------------------------------------------------------
 
 
 def log_to_wandb(

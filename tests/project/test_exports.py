@@ -9,7 +9,7 @@ import pytest
 
 import auepora_eval
 from helpers.requirements import REPO
-from helpers.source_tree import MODULES, module_name
+from tools.source_tree import MODULES, module_name
 
 
 def export_problems(path: Path) -> Iterator[str]:

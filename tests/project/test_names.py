@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -10,22 +9,19 @@ from pathlib import Path
 import pytest
 
 from helpers.requirements import REPO
-from helpers.source_tree import MODULES, module_name, parse
+from tools.size import above_the_limits
+from tools.structure import repeated_class_names
 
 pytestmark = pytest.mark.xdist_group("source_tree")
 
 BANNED_WORDS = frozenset((Path(__file__).parent / "banned_words.txt").read_text(encoding="utf-8").split())
 # Fields of comparisons and metric cards that are printed as keys and recorded in the golden files.
 RECORDED_NAMES = frozenset({"doubt", "doubts"})
-CHECKED_FOLDERS = ("src", "tests", "benchmarks")
+CHECKED_FOLDERS = ("src", "tests", "benchmarks", "tools")
 
-MAX_MODULE_LINES = 900
-MAX_CLASS_LINES = 300
-MAX_FUNCTION_STATEMENTS = 60
-# What is longer, and why. At most ten.
+# What is larger than the limits of tools/size.py, and why. At most ten.
 SIZE_EXCEPTIONS = {
     "store.runs.RunStore": "the facade of the store: one short method per operation, each with its docstring",
-    "cli.score.command": "one statement per command-line option that is passed on",
 }
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
@@ -68,34 +64,9 @@ def test_no_identifier_contains_a_banned_word() -> None:
 
 
 def test_class_names_are_unique() -> None:
-    places = defaultdict(list)
-    for path in MODULES:
-        for node in ast.walk(parse(path)):
-            if isinstance(node, ast.ClassDef):
-                places[node.name].append(module_name(path))
-    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
-
-
-def statements(function: ast.AST) -> int:
-    return sum(isinstance(node, ast.stmt) for node in ast.walk(function)) - 1
-
-
-def long_parts() -> Iterator[str]:
-    """Modules, classes and functions above the limits."""
-    for path in MODULES:
-        module = module_name(path)
-        if len(path.read_text(encoding="utf-8").splitlines()) > MAX_MODULE_LINES:
-            yield module
-        for node in ast.walk(parse(path)):
-            if isinstance(node, ast.ClassDef):
-                if (node.end_lineno or 0) - node.lineno >= MAX_CLASS_LINES:
-                    yield f"{module}.{node.name}"
-            elif (
-                isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and statements(node) > MAX_FUNCTION_STATEMENTS
-            ):
-                yield f"{module}.{node.name}"
+    assert repeated_class_names() == {}
 
 
 def test_nothing_is_too_long() -> None:
-    assert sorted(long_parts()) == sorted(SIZE_EXCEPTIONS)
+    assert above_the_limits() == sorted(SIZE_EXCEPTIONS)
     assert len(SIZE_EXCEPTIONS) <= 10

@@ -1,1 +1,11 @@
-"""Annotation by people: labels of answers, pools of documents with grades, and the calibration of judges."""
+"""Annotation by people: labels of answers, pools of documents with grades, and the calibration of judges.
+
+* ``draws``: random draws of samples for labelling
+* ``session``: a labelling session: items, the form as a state machine, the label file
+* ``terminal``: the form on a terminal, and line by line for screen readers
+* ``agreement``: which labels count, and agreement between annotators
+* ``pool``: the union of the top documents of several runs, and human grades
+* ``relevance``: grading of pooled documents by a judge
+* ``calibration``: scores of a judge compared with human labels
+* ``calibration_report``: the report of a calibration: conclusion, sample weights, rendering
+"""

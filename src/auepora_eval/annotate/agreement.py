@@ -73,7 +73,7 @@ def format_label(label: Label) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-# --- human labels: which ones count, agreement between annotators, and aggregation to one label per sample -----------
+# --- selection of labels, agreement of raters, and one label per sample ----------------------------------------------
 
 KeyT = TypeVar("KeyT")
 
@@ -219,7 +219,7 @@ def _normalised(label: Label, scale: Scale | None) -> float:
     return (value - low) / (high - low)
 
 
-# --- agreement between annotators: pairwise, overall, and the answers they disagree on -------------------------------
+# --- the agreement report: pairwise, overall, and the answers they disagree on ---------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-# --- scores by sample, to compare with labels: from a metric of a stored run, or from a file -------------------------
+# --- scores by sample, from a metric of a stored run or from a file --------------------------------------------------
 
 _MAX_LISTED = 12
 """Maximum number of metrics listed in a message."""
@@ -270,7 +270,7 @@ def _answer_reader(
     return read
 
 
-# --- compare scores with human labels: agreement, calibration error, and the corrected mean --------------------------
+# --- comparison with human labels: agreement, calibration error, corrected mean --------------------------------------
 
 Floats = npt.NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from ..stats.calibration import Bin, Confusion, CorrectedMean
 from ..stats.intervals import Estimate, Interval
 from .draws import LabelDraw, read_draws
 
-# --- conclusion of a calibration: a judge is usable, usable with correction, or not usable ---------------------------
+# --- the conclusion: a judge is usable, usable with correction, or not usable ----------------------------------------
 
 Usability = Literal["not_usable", "usable_with_correction", "usable"]
 _USABILITY_TEXT: dict[Usability, str] = {
@@ -118,7 +118,7 @@ def _join(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-# --- calibration report: a judge compared with human labels ----------------------------------------------------------
+# --- the report ------------------------------------------------------------------------------------------------------
 
 
 def count_of(n: int, what: str) -> str:
@@ -275,7 +275,7 @@ def _interval_list(interval: Interval | None) -> list[float] | None:
     return None if interval is None else [interval.low, interval.high]
 
 
-# --- rendering of a calibration report as tables, for a terminal or as Markdown --------------------------------------
+# --- rendering as tables, for a terminal or as Markdown --------------------------------------------------------------
 
 _MAX_TEXT_CHARS = 100
 """Maximum length of a question, an answer or a rationale."""
@@ -481,7 +481,7 @@ def _intervals(report: CalibrationReport) -> list[Interval]:
     return [one for one in found if one is not None]
 
 
-# --- sample weights: whether the labelled samples are a random draw, and how many samples each represents ------------
+# --- sample weights: random draws, and how many samples each label represents ----------------------------------------
 
 _NO_DRAW_NOTE = "nothing tells that the labelled samples were drawn at random: no draw is noted"
 

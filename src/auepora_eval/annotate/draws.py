@@ -128,7 +128,7 @@ def _allocate_strata(sizes: Mapping[str, int]) -> Iterator[str]:
             heapq.heappush(queue, priority(name, allocated + 1))
 
 
-# --- the record of a draw, stored next to the label file: it shows that the labels are a random sample ---------------
+# --- the record of a draw, next to the label file: it shows that the labels are a random sample ----------------------
 
 
 def draw_path(labels: str | Path) -> Path:

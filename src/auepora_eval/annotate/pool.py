@@ -295,7 +295,7 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-# --- runs to pool: stored runs by name, TREC runs and output files by path -------------------------------------------
+# --- the pooled runs: stored runs by name, TREC runs and output files by path ----------------------------------------
 
 
 def is_outputs_file(run: str) -> bool:

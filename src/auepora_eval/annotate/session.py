@@ -142,7 +142,7 @@ def build_item(
     )
 
 
-# --- the form as a state machine: a key leads to a new state and a label to write; independent of the terminal -------
+# --- the form as a state machine: a key gives a new state and a label to write ---------------------------------------
 
 Mode = Literal["form", "comment", "help", "over"]
 _LABELS = {"r": RIGHT, "w": WRONG}

@@ -32,7 +32,7 @@ from .session import (
     with_layout,
 )
 
-# --- decoding of keyboard bytes into keys: characters, named keys, and pasted text -----------------------------------
+# --- keys: keyboard bytes as characters, named keys and pasted text --------------------------------------------------
 
 _ESCAPE = "\x1b"
 _PASTE, _PASTE_END = f"{_ESCAPE}[200~", f"{_ESCAPE}[201~"
@@ -226,7 +226,7 @@ def _words(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-# --- the screen of a session: lines of text from a state and a size; independent of the terminal ---------------------
+# --- the screen as lines of text, from a state and a size; independent of the terminal -------------------------------
 
 _INDENT = 2
 _MAX_WIDTH = 100
@@ -376,7 +376,7 @@ def _visible_tail(text: str, width: int) -> str:
     return text
 
 
-# --- the body --------------------------------------------------------------------------------------------------------
+# --- the body of the screen ------------------------------------------------------------------------------------------
 
 
 def _body(state: FormState, width: int) -> tuple[list[ScreenLine], tuple[int, ...]]:
@@ -457,7 +457,7 @@ def _end(state: FormState, width: int) -> list[ScreenLine]:
     return [ScreenLine(part) for line in lines for part in wrap(line, width)]
 
 
-# --- the terminal screen: taken over for the form and restored in every case -----------------------------------------
+# --- the terminal: taken over for the form and restored in every case ------------------------------------------------
 
 _CSI = "\x1b["
 # The other screen, no wrapping (a width that we and the terminal disagree about must not push lines down), bracketed
@@ -639,7 +639,7 @@ def _exit(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-# --- the terminal form: shows a session and reads keys; each label is on disk before the next answer is shown --------
+# --- the form: each label is on disk before the next answer is shown -------------------------------------------------
 
 
 def run_form(state: FormState, label_file: LabelFile, *, title: str = "") -> FormState:

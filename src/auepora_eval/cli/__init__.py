@@ -1,9 +1,10 @@
-"""The command line, ``auepora``: one module per command, imported when it is called.
+"""The command line, ``auepora``: one module per command, imported when the command is called.
 
-main        the group of commands, and exit codes
-score       scores of saved outputs, or of a TREC run
-metrics     the list of metrics, and the card of one
-crosscheck  every metric compared with its plain definition and with other tools
-specs       metrics as they are written after ``-m``
-output      where results are written
+Modules that are not commands:
+
+* ``main``: the group of commands, and exit codes
+* ``options``: options and output that several commands share
+* ``judge_options``: options and output of commands that may call a judge, and the progress of runs
+* ``console``: messages on stderr, closed pipes, signals
+* ``reference``: the generated page ``docs/cli-reference.md``
 """

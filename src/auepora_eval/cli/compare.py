@@ -272,7 +272,7 @@ def _changes_text(changes: list[QueryChange], judged_by: str) -> str:
     return "\n".join(lines)
 
 
-# --- score TREC run files with qrels into a temporary store, for ``auepora compare --qrels`` -------------------------
+# --- TREC run files, scored with qrels into a temporary store --------------------------------------------------------
 
 DEFAULT_METRICS = ("map", "ndcg@10", "mrr", "precision@10", "recall@100")
 """Metrics of TREC runs when none are named."""

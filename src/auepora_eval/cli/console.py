@@ -60,7 +60,7 @@ def echo_err(message: str, *, always: bool = False) -> None:
         click.echo(escape_control_characters(message), err=True)
 
 
-# --- A standard output that ignores a closed pipe, as with ``head`` and ``less`` -------------------------------------
+# --- standard output that ignores a closed pipe, as with ``head`` and ``less`` ---------------------------------------
 
 
 class _PipeWriter(io.FileIO):
@@ -101,7 +101,7 @@ def ignore_closed_pipe() -> Iterator[None]:
             stdout.flush()
 
 
-# --- handling of signals and Ctrl-C, and redirection of what the user's system prints --------------------------------
+# --- signals and Ctrl-C, and redirection of what the user's system prints --------------------------------------------
 
 
 class TerminationSignal(KeyboardInterrupt):

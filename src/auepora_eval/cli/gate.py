@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-# --- output of gate reports, shared by ``auepora gate`` and ``auepora run``: JUnit XML and the step summary ----------
+# --- output, shared by ``auepora gate`` and ``auepora run``: JUnit XML and the step summary --------------------------
 
 junit_option = click.option(
     "--junit",
@@ -72,7 +72,7 @@ def publish(report: GateReport, record: RunRecord, *, junit: str | None) -> None
         echo_err(f"Warning: {error}")
 
 
-# --- ``auepora gate``: check a stored run against gates --------------------------------------------------------------
+# --- the command -----------------------------------------------------------------------------------------------------
 
 
 @click.command(name="gate")

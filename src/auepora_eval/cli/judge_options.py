@@ -260,7 +260,7 @@ def preview_text(found: Preview, *, as_json: bool, notes: Sequence[str] = ()) ->
     return "\n\n".join([found.to_text(), *notes])
 
 
-# --- stored judgements on the command line: those of one sample, the failed ones, and all of them for replay ---------
+# --- stored judgements: those of one sample, the failed ones, and all of them for replay -----------------------------
 
 
 def sample_judgements(store: RunStore, record: RunRecord, position: int) -> list[dict[str, Any]]:
@@ -392,7 +392,7 @@ def usage_text(usage: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-# --- the progress of a run on the terminal, its exit codes, and the options that resume it ---------------------------
+# --- progress of a run on the terminal, its exit codes, and the options that resume it -------------------------------
 
 STOPPED_EARLY, INTERRUPTED = 3, 130
 """Exit codes."""

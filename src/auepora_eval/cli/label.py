@@ -230,7 +230,7 @@ def _run_session(state: FormState, sheet: LabelFile, *, plain: bool, title: str)
         echo_err("the same command continues with the others")
 
 
-# --- agreement -------------------------------------------------------------------------------------------------------
+# --- agreement between annotators ------------------------------------------------------------------------------------
 
 
 def _print_agreement(files: list[str], *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ import click
 from .._version import __version__
 from .console import TerminationSignal, ignore_closed_pipe, raise_on_signals
 
-# --- A click group that imports each command when it is called -------------------------------------------------------
+# --- a click group that imports each command when it is called -------------------------------------------------------
 
 
 class LazyGroup(click.Group):
@@ -55,7 +55,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-# --- the ``auepora`` command: a group whose commands are imported when they are called, and the exit codes -----------
+# --- the commands, and the exit codes --------------------------------------------------------------------------------
 
 # Name -> (module, one-line help). The help is here so that listing the commands imports none of them.
 COMMANDS = {

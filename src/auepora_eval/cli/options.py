@@ -48,7 +48,7 @@ def grouped_options(
     return result
 
 
-# --- the options that select the executor: this process, several processes or a Ray cluster --------------------------
+# --- the executor: this process, several processes or a Ray cluster --------------------------------------------------
 
 NAMES = ("serial", "processes", "ray")
 
@@ -103,7 +103,7 @@ def executor_options(function: FunctionT) -> FunctionT:
     )
 
 
-# --- parsing of metrics after ``-m``: a name, ``name:option=value,...``, or a JSON object ----------------------------
+# --- metrics after ``-m``: a name, ``name:option=value,...``, or a JSON object ---------------------------------------
 
 # The colon that starts the options: one in the brackets of `mean_latency[a:b]` does not.
 _SHORT = re.compile(r"(?P<name>[^:\[\]]*(?:\[[^\[\]]*\])?[^:\[\]]*):(?P<options>.*)", re.DOTALL)
@@ -182,7 +182,7 @@ def _no_constant(name: str) -> Any:
     raise ValueError(name)  # NaN and Infinity are not JSON, although the standard library accepts them
 
 
-# --- helpers of commands that read stored runs: the option ``--store``, completion of runs, formatting ---------------
+# --- stored runs: the option ``--store``, completion of runs, formatting ---------------------------------------------
 
 
 def store_option(function: FunctionT) -> FunctionT:
@@ -256,7 +256,7 @@ def format_time(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
 
 
-# --- writing results to stdout or to a file, in the format of its suffix ---------------------------------------------
+# --- results to stdout or to a file, in the format of its suffix -----------------------------------------------------
 
 
 def output_format(output: str | None) -> Literal["csv", "json", "markdown", "table"]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..runs.perturbed import PerturbedRuns
     from ..runs.run import RunOutcome
 
-# --- ``auepora run --perturb``: run the system of a plan at each rate, and print the curve ---------------------------
+# --- ``--perturb``: run the system of a plan at each rate, and print the curve ---------------------------------------
 
 _SINGLE_RUN_OPTIONS = {"run_name": "--run", "against": "--against", "junit": "--junit", "per_query": "--per-query"}
 """Options that apply to a single run."""
@@ -132,7 +132,7 @@ def _sweep_resume_command(plan: str, sweep: object, corpus: str | None) -> str:
     return note + shlex.join(["auepora", "run", plan, "--perturb", str(sweep), *more, "--resume", *again])
 
 
-# --- the options of ``auepora run`` that perturb the retrieved documents ---------------------------------------------
+# --- options that perturb the retrieved documents --------------------------------------------------------------------
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -155,7 +155,7 @@ def perturb_options(function: FunctionT) -> FunctionT:
     return kind(corpus(function))
 
 
-# --- ``auepora run``: run a plan, or resume an interrupted run -------------------------------------------------------
+# --- the command -----------------------------------------------------------------------------------------------------
 
 DEFAULT_STORE = "runs.sqlite"
 

@@ -314,7 +314,7 @@ def _with_warnings(results: Results, qrels_path: str, run_path: str) -> Results:
     return results
 
 
-# --- scoring of single files for ``auepora score``: pairs are streamed, and only scores are kept ---------------------
+# --- single files: pairs are streamed, and only scores are kept ------------------------------------------------------
 
 PROBE_SAMPLES = 64
 """Number of samples read to detect whether gold has provenance."""
@@ -543,7 +543,7 @@ def _evaluate_pairs(
     return results
 
 
-# --- scoring of many files for ``auepora score``: directories and globs, split into ranges that workers read ---------
+# --- many files: directories and globs, split into ranges that workers read ------------------------------------------
 
 CHECKED_SAMPLES = 1000
 """Number of samples read again for data warnings."""

@@ -220,7 +220,7 @@ def _verdict(checked: Validation) -> str:
     return ", ".join(parts)
 
 
-# --- ``auepora validate PLAN``: report every problem in a plan and the files it names, and what would run ------------
+# --- plans: every problem in a plan and the files it names, and what would run ---------------------------------------
 
 
 def validate_plan(path: str, *, as_json: bool) -> bool:

@@ -1,21 +1,16 @@
 """Comparison of stored runs: query by query and metric by metric, with intervals, tests and a verdict.
 
-======================= ================================================================================
-``types``               the comparison documents: aggregates, queries, metrics, ``CompareReport``
-``aggregate``           golden-query metrics of one run: compute, store, subtract
-``queries``             two runs query by query
-``match``               rank of an expected chunk: by its id, or by its location in the document
-``golden``              golden queries, and which of them a run contains
-``versions``            configuration and dataset differences between two runs
-``report``              the golden-query report of two runs and its file; ``markdown``: the page
-``metric_comparisons``  two runs on every metric: differences, tests, ``verdict``
-``leaderboard``         more than two runs; ``leaderboard_tables``: as tables
-``question_overlap``    metrics of word overlap between answer and question, and when they decide nothing
-``failure_sensitivity`` verdicts rechecked for failed outputs; ``missing_outputs``: for missing ones
-``runs``                the whole report on two runs; ``summary``: one sentence
-``tables``              terminal output; ``report_notes``: notes on failures
-``stores``              the store to read, and a run's samples and outputs
-======================= ================================================================================
+* ``types``: the data types of a comparison
+* ``stores``: the store that a comparison reads, and differences of configuration
+* ``pairing``: the scores of one metric in two runs, paired by sample
+* ``analysis``: tests, intervals, power, verdicts, sensitivity to failures
+* ``metrics``: two runs compared on all their metrics
+* ``leaderboard``: several runs, every pair of them compared
+* ``golden``: golden queries: rank of the first expected chunk, aggregate of a run
+* ``queries``: two runs query by query, and the cause of each change
+* ``chunks``: whether the chunks changed between two runs
+* ``runs``: the whole comparison of two runs, and its split into retrieval and generation
+* ``rendering``: comparisons as tables, Markdown, CSV, one sentence and notebook HTML
 """
 
 from .golden import compute_aggregate, store_aggregate

@@ -39,7 +39,7 @@ from .pairing import (
 )
 from .types import ComparisonInput, DowngradeReason, MetricComparison, Verdict
 
-# --- sensitivity of a verdict to failed and missing outputs: rescored so that failing cannot have helped the ... -----
+# --- sensitivity to failures: failed and missing outputs rescored against the winner ---------------------------------
 
 Bools = npt.NDArray[np.bool_]
 
@@ -130,7 +130,7 @@ def _with_failures_at_worst(pair: MetricPair, failed: Bools, *, second: bool) ->
     return replace(pair, second=filled) if second else replace(pair, first=filled)
 
 
-# --- the verdict of a comparison (better, worse, equal, inconclusive) and the rules for it ---------------------------
+# --- the verdict (better, worse, equal, inconclusive) and its rules --------------------------------------------------
 
 ALPHA = 0.05
 """The significance level."""
@@ -196,7 +196,7 @@ def require_margin(margin: Margin, known: Iterable[str]) -> None:
             raise UnknownMetricError(name, names)
 
 
-# --- notes on one metric of a comparison: few units, which samples count, the spread of repeats ----------------------
+# --- notes on a metric: few units, which samples count, the spread of repeats ----------------------------------------
 
 
 def is_unbounded(interval: Interval | None) -> bool:
@@ -242,7 +242,7 @@ def _repeat_notes(one: ComparisonInput, reading: RunPairScores) -> list[str]:
     return [note]
 
 
-# --- statistical comparison of metrics of two runs: permutation tests, intervals, power and verdicts -----------------
+# --- the analysis: permutation tests, intervals, power and verdicts --------------------------------------------------
 
 Floats = npt.NDArray[np.float64]
 Adjustment = Literal["max-t", "holm"]
@@ -570,7 +570,7 @@ def _straddles(interval: Interval | None, margin: float | None) -> bool:
     return any(interval.low <= end <= interval.high for end in (-margin, margin))
 
 
-# --- metrics of word overlap between answer and question, and when they cannot decide a comparison -------------------
+# --- word overlap with the question, and when it cannot decide a comparison ------------------------------------------
 
 OVERLAP_NOTE = "word overlap of answer and question"
 _QUESTION_OVERLAP = frozenset({"answer_relevance", "rouge1_query", "rouge2_query", "rougeL_query", "rougeLsum_query"})

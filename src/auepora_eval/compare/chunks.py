@@ -200,7 +200,7 @@ def _hits_gold(run: RunOutputs, gold: Mapping[str, Sequence[GoldDocument]], *, b
     )
 
 
-# --- the output of each run for a query, reduced to what may explain a difference: failures, documents, answers ------
+# --- outputs of each run for a query: failures, documents, answers ---------------------------------------------------
 
 
 class GoldRanks(NamedTuple):

@@ -89,7 +89,7 @@ def _queries(ids: Sequence[str], kind: str = "") -> str:
     return f"1 {kind}query is" if len(ids) == 1 else f"{len(ids)} {kind}queries are"
 
 
-# --- the rank of a query's first expected chunk: matched by id or span, or by its location if documents were ... -----
+# --- the rank of a query's first expected chunk: by id or span, or by its location in the document -------------------
 # ``features.hits`` decides what is a hit. This module locates the chunks that golden queries expect.
 
 DEPTH = 10
@@ -204,7 +204,7 @@ def _located_hits(run: RunOutputs, expected: set[str]) -> dict[str, Document]:
     return found
 
 
-# --- the golden-query metrics of one stored run, computed by the conventions ``golden`` ------------------------------
+# --- the aggregate of a stored run, computed by the conventions ``golden`` -------------------------------------------
 
 CorpusIds = str | Path | Iterable[str]
 """The path of a corpus (JSONL), or the ids of its documents."""

@@ -1,4 +1,4 @@
-"""Leaderboard: several runs ranked on the samples that all of them have, and every pair of them compared."""
+"""Leaderboard: several runs ranked on their common samples, every pair compared; and notes on failures."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def failure_notes(report: CompareReport) -> list[str]:
     return lines
 
 
-# --- leaderboard: several runs ranked on the samples that all of them have, and every pair of them compared ----------
+# --- the leaderboard: runs ranked on the samples that all of them have, and every pair compared ----------------------
 
 Floats = npt.NDArray[np.float64]
 

@@ -413,7 +413,7 @@ def _without_rounding(first: Scores, second: Scores, rounding: float) -> Scores:
     return replace(second, values=np.where(same, first.values, second.values)) if rounding and same.any() else second
 
 
-# --- the headline metric by which the queries of two runs are compared: the one named, else the most ... -------------
+# --- the headline metric, by which the queries of two runs are compared ----------------------------------------------
 
 _ANSWERS = (
     TargetCategory.GENERATION_CORRECTNESS,

@@ -24,7 +24,7 @@ from ..stats.permutation import SwapStatistic
 from ..store.records import RunRecord, RunStatus, plan_conventions, run_info
 from ..store.runs import RunStore
 
-# --- the samples that several runs share: their ids, their rows in each run, and their clusters ----------------------
+# --- shared samples of several runs: their ids, their rows in each run, and their clusters ---------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +90,7 @@ def _run_label(record: RunRecord) -> str:
     return f"{record.run_id} ({record.name})"
 
 
-# --- metadata of the metric behind a stored result: its reducer, range and direction ---------------------------------
+# --- the metric behind a stored result: its reducer, range and direction ---------------------------------------------
 
 _TOLERANCE = 1e-9
 """The largest relative difference between a recomputed and a stored value for the reducer to be the right one."""
@@ -222,7 +222,7 @@ def _build(spec: Any, rules: Conventions, facts: RunInfo) -> Iterator[Metric]:
     yield one.for_run(facts) if isinstance(one, BatchMetric) else one
 
 
-# --- the scores of one metric in two runs, paired by sample and made comparable: which samples enter, and how --------
+# --- paired scores: which samples enter, and how ---------------------------------------------------------------------
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -444,7 +444,7 @@ def _zero_excluded(scores: Scores) -> Floats:
     return np.where(scores.counted[:, None] & np.isfinite(scores.stats), scores.stats, 0.0)
 
 
-# --- missing outputs in a comparison: a sample without an output counts like one on which the system failed ----------
+# --- missing outputs: a sample without an output counts like one on which the system failed --------------------------
 # A convention may skip missing outputs in the value of a single run. In a comparison that would let a run win by
 # leaving out hard samples, so here they count at the metric's worst value, whatever the convention.
 

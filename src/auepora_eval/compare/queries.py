@@ -368,7 +368,7 @@ def _place_notes(places: ChunkLocations, expected: Mapping[str, list[GoldDocumen
     return notes
 
 
-# --- why a query got worse from one run to the next: exactly one cause, derived from the outputs of both runs --------
+# --- causes: why a query got worse from one run to the next; exactly one each ----------------------------------------
 # A cause is an observed difference, the first that applies in a fixed order. That it made the score worse is likely,
 # not proven; ``runs.replay`` measures how much of a difference comes from retrieval and from generation.
 

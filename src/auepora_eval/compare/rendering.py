@@ -149,7 +149,7 @@ def _pair_samples_needed(one: MetricComparison) -> str | None:
     return f"a difference that matters would need {one.n_needed} samples"
 
 
-# --- comparisons as CSV, for spreadsheets: a row per metric, and per pair of runs where there are several ------------
+# --- CSV: a row per metric, and per pair of runs where there are several ---------------------------------------------
 
 COLUMNS = (
     "run_a",
@@ -204,7 +204,7 @@ def _to_csv(rows: Iterable[tuple[str, str, MetricComparison]]) -> str:
     return text.getvalue().rstrip("\n")
 
 
-# --- A comparison in one sentence: on how many primary metrics B is better or worse, and by how much on the ... ------
+# --- one sentence: on how many primary metrics B is better or worse, and by how much ---------------------------------
 
 _TARGETS = (
     TargetCategory.GENERATION_CORRECTNESS,
@@ -274,7 +274,7 @@ def _signed(value: float) -> str:
     return format_value(0.0) if value == 0 else f"{'+' if value > 0 else '−'}{format_value(abs(value))}"
 
 
-# --- comparisons as plain tables for a terminal ----------------------------------------------------------------------
+# --- plain tables for a terminal -------------------------------------------------------------------------------------
 
 MAX_QUERIES_LISTED = 10
 """How many queries of a kind are listed."""
@@ -397,7 +397,7 @@ def _rank_metrics(report: CompareReport) -> str:
     )
 
 
-# --- A comparison of two runs as one page of Markdown ----------------------------------------------------------------
+# --- Markdown: two runs on one page ----------------------------------------------------------------------------------
 
 MAX_MARKDOWN_QUERIES = 200
 """How many queries of a kind are listed; the rest is counted."""
@@ -579,7 +579,7 @@ def _changes(changes: Sequence[QueryChange], judged_by: str) -> list[str]:
     )
 
 
-# --- cells -----------------------------------------------------------------------------------------------------------
+# --- cells of Markdown tables ----------------------------------------------------------------------------------------
 
 
 def _number(value: float | None) -> str:
@@ -625,7 +625,7 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) else 0
 
 
-# --- comparisons as a notebook shows them: a table of differences with verdicts, and a forest plot; ... --------------
+# --- notebook HTML: a table of differences with verdicts, and a forest plot ------------------------------------------
 
 
 def forest_rows(metrics: Iterable[MetricComparison]) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ from .rendering import render_report_md
 from .stores import RunOutputsCache, Store, open_store, version_notes
 from .types import CompareReport
 
-# --- the comparison of two runs by their golden queries, as a report that metrics can be added to --------------------
+# --- comparison by golden queries, as a report that metrics can be added to ------------------------------------------
 
 
 @gc_paused()
@@ -103,7 +103,7 @@ def write_report(
     return path
 
 
-# --- the whole comparison of two stored runs: golden queries, every metric, other differences ------------------------
+# --- the whole comparison: golden queries, every metric, other differences -------------------------------------------
 
 
 def compare_runs(
@@ -172,7 +172,7 @@ def compare_runs(
     )
 
 
-# --- A difference between two runs split into the part from retrieval and the part from generation -------------------
+# --- the split of a difference into a part from retrieval and a part from generation ---------------------------------
 # Between run A and run B is a third run, in which B's generator answered from A's documents. On every sample
 #
 # B - A = (B - replayed) + (replayed - A)

@@ -80,7 +80,7 @@ class RunOutputsCache:
         return self._read[record.run_id]
 
 
-# --- differences between two runs besides their scores: component versions, commit, conventions, dataset -------------
+# --- differences of configuration: component versions, commit, conventions, dataset ----------------------------------
 
 CONFIG_KEYS = ("chunker_version", "embedding", "embedding_version", "model", "prompt_version")
 """The parts of a system, by their names in ``config``, that most often explain a difference."""

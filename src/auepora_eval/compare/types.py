@@ -251,7 +251,7 @@ def _query_columns(queries: list[QueryComparison]) -> dict[str, FrameColumn]:
     return {name: FrameColumn(kind, [getattr(one, name) for one in queries]) for name, kind in columns.items()}
 
 
-# --- the input of the comparison of one metric of two runs -----------------------------------------------------------
+# --- the input of a comparison: one metric of two runs ---------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)

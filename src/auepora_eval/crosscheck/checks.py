@@ -1,4 +1,4 @@
-"""Cross-check against plain definitions: generated cases, the check of every metric, and its report."""
+"""Cross-check of every metric with its plain definition: generated cases, the checks and their results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..errors import AueporaWarning
 from ..judge.metric import judged_parts
 from ..stats.calibration import auroc, average_precision, tpr_at_fpr
 
-# --- results of a cross-check: compared metric and method, number of cases, largest deviation ------------------------
+# --- results: compared metric and method, number of cases, largest deviation -----------------------------------------
 
 TOLERANCE = 1e-9
 MODEL_TOLERANCE = 1e-4
@@ -88,7 +88,7 @@ def merge_checks(checks: Iterable[CrossCheck]) -> list[CrossCheck]:
     return list(rows.values())
 
 
-# --- the ROC measures against their definitions, pair by pair and threshold by threshold -----------------------------
+# --- ROC measures compared with their definitions, pair by pair and threshold by threshold ---------------------------
 
 
 def generate_scores(rng: random.Random) -> tuple[list[float], list[int]]:
@@ -153,7 +153,7 @@ def _tpr_at_fpr(scores: Sequence[float], labels: Sequence[int], most: float) -> 
     return best
 
 
-# --- generated samples and outputs with edge cases: repeats, levels below 0, empty lists, chunks ---------------------
+# --- generated cases: repeats, levels below 0, empty lists, chunks ---------------------------------------------------
 
 _IDS = [f"d{number}" for number in range(14)]
 _WHOLE = {12, 13}
@@ -267,7 +267,7 @@ def _text(rng: random.Random) -> str:
     return " ".join(rng.choices(_WORDS, k=rng.randint(0, 9)))
 
 
-# --- checks of the fast path against the plain definition of every registered metric, under every preset -------------
+# --- every registered metric compared with its plain definition, under every preset ----------------------------------
 
 MODEL_OPTIONS = {"model", "model_type"}
 """Options that name a model."""

@@ -1,4 +1,4 @@
-"""Cross-check against other installed tools, for rankings and texts."""
+"""Cross-check with other installed tools, for rankings and texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
 from ..engine.evaluate import evaluate, evaluate_rankings
 from .checks import CrossCheck, DeviationTally, generate_scores
 
-# --- checks of text metrics against rouge-score and sacrebleu, on difficult generated texts --------------------------
+# --- text metrics compared with rouge-score and sacrebleu, on difficult generated texts ------------------------------
 
 _WORDS = [
     "the", "cats", "sat", "running", "quickly", "on", "mats", "it's", "U.S.", "naïve", "organization", "-\n", "3.14",
@@ -85,7 +85,7 @@ def sacrebleu_checks(count: int, seed: int) -> Iterator[CrossCheck]:
         yield tally.check()
 
 
-# --- checks against other installed tools, on cases all of them can read, and their known defects --------------------
+# --- other installed tools, on cases all of them can read, and their known defects -----------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,7 @@ def _judge_warning(metric: Metric, result: MetricResult) -> str | None:
     return f"all {len(values)} scores of {result.name} are {values[0]:g}; the judge may not tell answers apart"
 
 
-# --- detects evaluations that failed as a whole: most samples without an answer, or no usable judgement --------------
+# --- evaluations that failed as a whole: most samples without an answer, or no usable judgement ----------------------
 
 _LONGEST_EXAMPLE = 300
 _ERRORS_READ = 10_000

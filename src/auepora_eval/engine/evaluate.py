@@ -517,7 +517,7 @@ def run_metrics(
     return results
 
 
-# --- evaluation of bare rankings: document ids alone, or precomputed hits --------------------------------------------
+# --- bare rankings: document ids alone, or precomputed hits ----------------------------------------------------------
 
 # Bare ids are cheap to score, so that the fixed cost of a batch matters; larger batches still fit the cache.
 RANKINGS_BATCH_SIZE = 16_384

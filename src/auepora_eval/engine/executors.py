@@ -112,7 +112,7 @@ class SourcedBatch:
         return Batch(samples, outputs, memory=memory)
 
 
-# --- executors: score batches in this process or in several, with identical results ----------------------------------
+# --- executors of this process and of several processes --------------------------------------------------------------
 
 ExecutorName = Literal["serial", "processes", "ray"]
 Notes = dict[str, tuple[int, str]]
@@ -377,7 +377,7 @@ def _warm_up() -> None:
     time.sleep(0.05)  # long enough that the others take the rest
 
 
-# --- executor for judged metrics: judges work several batches ahead, so that they are never idle ---------------------
+# --- the executor for judged metrics: judges work several batches ahead ----------------------------------------------
 
 PREFETCH_BATCHES = 2
 """Number of batches judged ahead of the current one."""
@@ -449,7 +449,7 @@ def _prefetch(batches: Iterator[Scorable], ahead: int) -> Iterator[Scorable]:
     yield from buffer
 
 
-# --- batches that no worker could score: their samples become failed measurements, and the evaluation continues ------
+# --- batches that no worker could score: their samples become failed measurements ------------------------------------
 
 WORKER_DIED, SCORING_FAILED = "worker_died", "scoring_failed"
 

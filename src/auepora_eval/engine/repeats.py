@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..judge.critic import JudgePolicy
     from ..judge.session import JudgeSession
 
-# --- aggregates the outcomes of several repeats: means per sample, means of values, and the spread of repeats --------
+# --- aggregation over repeats: means per sample, means of values, and the spread -------------------------------------
 
 _FAILED = (Status.SYSTEM_FAILED, Status.MEASURE_FAILED)
 
@@ -330,7 +330,7 @@ def _sd_within_samples(values: npt.NDArray[np.float64]) -> float | None:
     return math.sqrt(mean(np.nanvar(values[:, several], axis=0, ddof=1)))
 
 
-# --- several outputs per sample: the mean of each sample's repeats is its score, and their spread is reported --------
+# --- evaluation: one pass per repeat ---------------------------------------------------------------------------------
 
 Outputs = Iterable[SystemOutputs | None]
 

@@ -16,7 +16,7 @@ from ..errors import AueporaError, BadTypeError
 from ..text.vocabulary import IdTable, TokenIds
 from .rankings import retrieved_problem
 
-# --- mean cosines of vectors with each other, from sums of vectors: in time that grows with the vectors, not ... -----
+# --- mean cosines of vectors with each other, in time linear in the number of vectors --------------------------------
 # With every vector at length one, the cosines of u with all vectors add up to u · S, where S is the sum of them all. S
 # is summed without rounding error in units of 2⁻⁵², so that no bit of a result depends on the order of the vectors.
 
@@ -175,7 +175,7 @@ def cached_inference(
     return in_batch
 
 
-# --- embeddings of documents and texts: read from metadata or computed by a function, checked and normalised ---------
+# --- embeddings: read from metadata or computed by a function, checked and normalised --------------------------------
 
 Mask = npt.NDArray[np.bool_]
 

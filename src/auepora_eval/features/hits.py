@@ -334,7 +334,7 @@ def log_discounts(*ranks: Ints) -> Floats:
     return _log_table(1 << size.bit_length())
 
 
-# --- which retrieved documents are hits for which gold: by id, or by the characters of the gold passage that ... -----
+# --- matching of retrieved documents and gold: by id, or by the characters of the gold passage -----------------------
 # This is the only place that decides it. A gold document is hit at the rank of its id. Where no gold id of the sample
 # is returned, or the returned ones are other passages, the gold spans decide: a gold document is hit at the first rank
 # at which the retrieved chunks of its parent, taken together up to that rank, cover at least half of its span.
@@ -501,7 +501,7 @@ def _covers_half(gold_span: Span, spans: Iterable[Span]) -> bool:
     return 2 * covered_characters(common) >= end - start
 
 
-# --- rankings whose hits the reader has found already: arrays, with ids loaded only on access ------------------------
+# --- precomputed hits: arrays from the reader, with ids loaded only on access ----------------------------------------
 
 T = TypeVar("T")
 

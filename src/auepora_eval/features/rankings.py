@@ -265,7 +265,7 @@ def parse_level(level: Any, doc_id: str, sample_id: str) -> int:
     raise BadTypeError(f"sample '{sample_id}': the relevance of '{doc_id}' is {level!r}; it must be an integer")
 
 
-# --- batches from bare document ids: samples and outputs are created only on access ----------------------------------
+# --- batches of bare document ids: samples and outputs are created only on access ------------------------------------
 
 
 def rankings_batch(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-# --- comparison of numbers and intervals with thresholds, and its wording --------------------------------------------
+# --- thresholds: comparison with numbers and intervals, and its wording ----------------------------------------------
 
 _TOLERANCE = 1e-12
 """Numbers closer than this are equal: 0.79 - 0.80 is -0.01, despite rounding."""
@@ -148,7 +148,7 @@ def coverage_outcome(gate: CoverageGate, result: MetricResult | None, *, implied
     return GateOutcome(gate.text, status, reason, name, proportion, implied)
 
 
-# --- the check of results and a comparison against gates: passed, failed or inconclusive -----------------------------
+# --- the check of results and a comparison: passed, failed or inconclusive -------------------------------------------
 
 NO_BASELINE = "there is no run to compare with; name one with --against"
 

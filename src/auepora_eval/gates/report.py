@@ -94,7 +94,7 @@ class GateReport:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
-# --- the gate report as a plain table and as Markdown, also appended to ``$GITHUB_STEP_SUMMARY`` ---------------------
+# --- plain table and Markdown, also appended to ``$GITHUB_STEP_SUMMARY`` ---------------------------------------------
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]+")
@@ -144,7 +144,7 @@ def _closing(report: GateReport) -> str:
     return f"{report.headline}{with_what}"
 
 
-# --- the gate report as JUnit XML: a test case per gate, for CI services ---------------------------------------------
+# --- JUnit XML: a test case per gate, for CI services ----------------------------------------------------------------
 
 # Characters that XML 1.0 does not allow, not even escaped.
 _INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

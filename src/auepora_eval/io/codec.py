@@ -24,7 +24,7 @@ from .problems import (
     value_problem,
 )
 
-# --- fast construction of the data types from parsed rows, field by field --------------------------------------------
+# --- construction of the data types from parsed rows, field by field -------------------------------------------------
 # Python constructors take most of the time of reading a file. Rows are already validated, so the objects are created
 # empty and their fields are set, which takes half the time. A test compares both ways, so that no field is missing.
 
@@ -137,7 +137,7 @@ def build_sentence(row: SentenceRow) -> dict[str, Any]:
     return {"text": row.text, "citations": row.citations}
 
 
-# --- encoding and decoding of samples and outputs as JSON lines ------------------------------------------------------
+# --- JSON lines ------------------------------------------------------------------------------------------------------
 
 Id = Annotated[str, msgspec.Meta(min_length=1)]
 """An id; an empty one is an error, as it comes from a column that was not filled in."""
@@ -390,7 +390,7 @@ def _encode(values: dict[str, Any], row: Any, shape: RowSchema) -> bytes:
         raise LineError(f"an integer has too many digits: {error}") from error
 
 
-# --- collects all errors of a record instead of stopping at the first ------------------------------------------------
+# --- collection of all errors of a record ----------------------------------------------------------------------------
 
 ResultT = TypeVar("ResultT")
 

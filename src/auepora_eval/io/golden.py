@@ -350,7 +350,7 @@ FORMAT = register_format(
 )
 
 
-# --- the fingerprint of a dataset: a hash of its samples in their order, whatever file they came from ----------------
+# --- the fingerprint of a dataset: a hash of its samples in their order ----------------------------------------------
 
 _SORTED_ENCODER = msgspec.json.Encoder(order="sorted")
 _ROW_DECODER: msgspec.json.Decoder[SampleRow[DocumentRow]] = msgspec.json.Decoder(SampleRow[DocumentRow])

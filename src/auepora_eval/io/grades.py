@@ -218,7 +218,7 @@ def _validation_errors(row: Mapping[str, Any]) -> Iterator[str]:
             yield f"'{key}' must be a string, not {row[key]!r:.40}"
 
 
-# --- samples with the grades of a qrels file as their gold, and with the provenance of those grades ------------------
+# --- samples with these grades as their gold, and with their provenance ----------------------------------------------
 
 
 def with_gold(samples: Iterable[EvaluationSample], qrels: str | Path) -> list[EvaluationSample]:

@@ -91,7 +91,7 @@ def _name_ids(ids: Sequence[str]) -> str:
     return names if len(ids) <= MAX_NAMED_IDS else f"{names} and {len(ids) - MAX_NAMED_IDS} more"
 
 
-# --- streams samples and their outputs from files, pair by pair, with constant memory --------------------------------
+# --- streams of samples and outputs from files, pair by pair, with constant memory -----------------------------------
 
 Pair = tuple[EvaluationSample, SystemOutputs | None]
 _CHUNK_SIZE = 1024
@@ -393,7 +393,7 @@ def count_lines(path: Path) -> int | None:
     return count
 
 
-# --- loading of datasets and outputs from files of any format, for the CLI, the client and plans ---------------------
+# --- loading of files of any format, for the CLI, the client and plans -----------------------------------------------
 
 
 def resolve_format(path: Path, role: Role, name: str | None = None) -> Format:

@@ -208,7 +208,7 @@ FORMAT = register_format(
 )
 
 
-# --- all problems of one line, not only the first: each is recorded and repaired, then decoding is tried again -------
+# --- all problems of one line: each is recorded and repaired, then decoding is tried again ---------------------------
 
 MAX_PROBLEMS = 50
 """How many problems of one line are reported; a line with more is probably of another format."""

@@ -290,7 +290,7 @@ def _unknown_key_hint(key: str) -> str:
     return did_you_mean(key[:80], _KEYS, otherwise=f"; known fields: {', '.join(_KEYS)}")
 
 
-# --- nugget files: a query per line with its nuggets, as the nuggetizer of the TREC RAG track writes them ------------
+# --- nugget files: a query per line with its nuggets, as the TREC RAG track writes them ------------------------------
 # ``{"qid": "q1", "query": "...", "nuggets": [{"text": "...", "importance": "vital"}]}``. If an answer was
 # compared with them, each nugget has an ``assignment``, and the line names the answer (``run_id``, ``answer_text``).
 

@@ -119,7 +119,7 @@ def _other_file_hint(key: str, raw: object, schema: RowSchema) -> str:
     return "" if meant is None else f": that is {meant!r} in the file of the {schema.other_rows}; {place}"
 
 
-# --- messages about invalid rows: errors of msgspec, translated to field names and plain words -----------------------
+# --- messages: errors of msgspec in field names and plain words ------------------------------------------------------
 
 TOO_DEEP = "the values are nested too deeply"
 BAD_SPAN = "span"
@@ -300,7 +300,7 @@ def _column(line: bytes, offset: int) -> int:
     return len(line[:offset].decode(errors="replace")) + 1
 
 
-# --- types of the file readers: samples and outputs with their lines, and the collector of problems ------------------
+# --- types of the readers: samples and outputs with their lines, and the collector of problems -----------------------
 
 MAX_NAMED_LINES = 3
 """How many further lines a repeated warning names; the others are counted."""

@@ -18,7 +18,7 @@ from ..errors import BadValueError, did_you_mean
 from .codec import LineError, collect_errors, text_id
 from .problems import quote_text
 
-# --- lists in the cells of a table: as JSON, or as Python literals, which pandas writes to CSV files -----------------
+# --- lists in cells: as JSON, or as Python literals, which pandas writes to CSV files --------------------------------
 
 
 def parse_list_cell(cell: str) -> list[Any] | None:
@@ -65,7 +65,7 @@ def _has_adjacent_strings(text: str) -> bool:
     return False
 
 
-# --- conversion of one record with named columns, as in other tools, to a sample and an output -----------------------
+# --- columns and layout of a record ----------------------------------------------------------------------------------
 
 ID_COLUMNS = ("sample_id", "id", "question_id", "query_id")
 """The columns that may contain the id of a record, in order of precedence."""
@@ -228,7 +228,7 @@ def parse_record_output(
     return sample_id, (output, retrieved is not None)
 
 
-# --- calls of a record -----------------------------------------------------------------------------------------------
+# --- values of a record: question, documents, answer -----------------------------------------------------------------
 
 
 def _question(values: Mapping[str, Any], columns: RecordColumns) -> tuple[str, list[dict[str, Any]], str | None]:

@@ -169,7 +169,7 @@ def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str] | LineErro
             cells, first_line = [], line
 
 
-# --- writes samples, each with its output, as records in the columns of another tool ---------------------------------
+# --- writing of samples and outputs in the columns of another tool ---------------------------------------------------
 
 _ID_COLUMN = ID_COLUMNS[0]
 
@@ -316,7 +316,7 @@ def _csv_line(cells: list[str], delimiter: str) -> bytes:
     return text.getvalue().removesuffix("\r\n").encode()
 
 
-# --- records of ragas and deepeval, with question, contexts and answer in one record: from files or dicts ------------
+# --- samples and outputs from records of files or dicts --------------------------------------------------------------
 
 ResultT = TypeVar("ResultT")
 

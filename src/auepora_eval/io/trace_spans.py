@@ -212,7 +212,7 @@ def _type_name(value: Any) -> str:
     return _TYPE_NAMES.get(type(value), "a number")
 
 
-# --- the query and the answer of a span: from its input and output, its messages, its events -------------------------
+# --- query and answer of a span: from its input and output, its messages, its events ---------------------------------
 
 Events = list[tuple[str, dict[str, Any]]]
 """The events of a span: their names and attributes."""
@@ -341,7 +341,7 @@ def _text_parts(parts: Sequence[Any]) -> Iterator[str]:
             yield text
 
 
-# --- spans of traced requests, read from the common JSON export formats ----------------------------------------------
+# --- reading of spans from the common JSON export formats ------------------------------------------------------------
 
 _TRACE = ("context.trace_id", "trace_id", "traceId", "context.traceId", "spanContext.traceId", "traceID")
 _SPAN = ("context.span_id", "span_id", "spanId", "context.spanId", "spanContext.spanId", "spanID")

@@ -185,7 +185,7 @@ def _column_count_error(path: Path, line: int, content: bytes, expected: str, fo
     return DataFileError(path, line, f"expected {expected}, found {found}{hint}: {text}")
 
 
-# --- writing of TREC files: judgements as qrels, rankings as runs ----------------------------------------------------
+# --- writing ---------------------------------------------------------------------------------------------------------
 
 _TAG = "auepora"
 

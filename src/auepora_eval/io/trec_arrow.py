@@ -145,7 +145,7 @@ class ArrowDocIds:
         return texts
 
 
-# --- vectorised hashing, comparison and sorting of a column of strings, in words of eight bytes ----------------------
+# --- columns of strings: vectorised hashing, comparison and sorting, in words of eight bytes -------------------------
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -285,7 +285,7 @@ def _last_marked(marks: Bools) -> Ints:
     return latest
 
 
-# --- hashes of query-document pairs, and the lookup of judged pairs among retrieved ones -----------------------------
+# --- judged pairs: hashes of query and document, and their lookup among retrieved ones -------------------------------
 
 _QUERY_FACTOR = np.uint64(0x5851F42D4C957F2D)
 """Distributes the query numbers over all 64 bits."""
@@ -347,7 +347,7 @@ def collect_gold_pairs(queries: Ints, docs: VectorizedTexts, levels: Ints, pool:
     return GoldPairs(lines, queries[lines], levels[lines], keys[order], number[order])
 
 
-# --- matching of gold documents in a run on columns of Arrow, without creating a string per line ---------------------
+# --- matching of gold documents in a run, without creating a string per line -----------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,7 +198,7 @@ def _split_cells(text: Bytes, columns: int, more: bool) -> tuple[Ints, Ints] | N
     return starts[cells], ends[cells]
 
 
-# --- the lines of a TREC file as columns, and their conversion to rankings and judged levels by query ----------------
+# --- lines as columns, and their conversion to rankings and judged levels by query -----------------------------------
 
 Floats = npt.NDArray[np.float64]
 ValuesT = TypeVar("ValuesT")
@@ -348,7 +348,7 @@ def _sort_ties(docs: DocIds, order: LineOrder) -> list[str]:
     return texts
 
 
-# --- reader of TREC lines without Arrow: NumPy finds the columns, and parses scores of the same format ---------------
+# --- the reader without Arrow: NumPy finds the columns, and parses scores of the same format -------------------------
 
 _CACHE_BITS = 16
 _HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, as Knuth hashes

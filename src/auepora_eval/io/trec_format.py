@@ -211,7 +211,7 @@ FORMAT = register_format(
 )
 
 
-# --- evaluation of TREC files on a fast path, without building samples and outputs -----------------------------------
+# --- evaluation on a fast path, without building samples and outputs -------------------------------------------------
 
 _THREADS = 2
 """The number of independent parts of the work; NumPy and Arrow release the GIL."""

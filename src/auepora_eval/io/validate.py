@@ -30,7 +30,7 @@ from .validate_checks import (
     supported_targets,
 )
 
-# --- files that were read completely, with their problems: dataset, outputs, corpus and nuggets ----------------------
+# --- files: dataset, outputs, corpus and nuggets, read completely, with their problems -------------------------------
 
 RecordT = TypeVar("RecordT", ParsedSample, ParsedOutput)
 
@@ -147,7 +147,7 @@ def locate_run_duplicates(outputs: ParsedFile[ParsedOutput], problems: Sequence[
     ]
 
 
-# --- validation of a dataset and its outputs: problems, warnings, counts of fields, supported targets ----------------
+# --- the validation: problems, warnings, counts of fields, supported targets -----------------------------------------
 
 SCHEMA = 1
 MAX_SUGGESTIONS = 20
@@ -177,7 +177,7 @@ class Validation:
     warnings: list[Problem]
     """Data that can be scored but is probably wrong."""
     samples: dict[str, Any]
-    """Counts; see ``inventory.count_samples``."""
+    """Counts; see ``validate_checks.count_samples``."""
     outputs: dict[str, Any] | None
     """Counts; ``None`` without outputs."""
     targets: list[TargetSupport] = field(default_factory=list)

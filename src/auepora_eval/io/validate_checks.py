@@ -204,7 +204,7 @@ def output_warnings(path: Path, outputs: Sequence[ParsedOutput], *, repeats: boo
     return found.summarize()
 
 
-# --- counts of the fields of samples and outputs: annotations, labels, scenarios, timings ----------------------------
+# --- counts of fields: annotations, labels, scenarios, timings -------------------------------------------------------
 
 SAMPLE_CHECKS: dict[str, Callable[[EvaluationSample], bool]] = {
     "relevant_docs": lambda s: s.relevant_docs is not None,
@@ -277,7 +277,7 @@ def count_outputs(outputs: Iterable[SystemOutputs]) -> dict[str, Any]:
     return {"outputs": counts["outputs"], **{name: counts[name] for name in OUTPUT_CHECKS}, "timings": dict(timings)}
 
 
-# --- the targets and metrics that the data supports, and what is missing for the others ------------------------------
+# --- supported targets and metrics, and what is missing for the others -----------------------------------------------
 
 _DOCUMENT = Document("?", "?", {"embedding": [1.0]}, span=(0, 1))
 COMPLETE_OUTPUT = SystemOutputs(

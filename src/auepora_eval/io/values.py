@@ -20,7 +20,7 @@ from ..runtime.files import read_bytes, read_lines
 from .codec import LineError
 from .problems import TOO_DEEP, Problems, RowSchema, decoding_problem, first_invalid_value, quote_text
 
-# --- YAML as plain values with line numbers --------------------------------------------------------------------------
+# --- YAML with line numbers ------------------------------------------------------------------------------------------
 # The loaders of PyYAML lose line numbers, accept repeated keys and crash on deep nesting. Here YAML is parsed to a tree
 # of nodes, and nodes are converted to JSON types: strings, numbers, booleans, null, lists, objects.
 
@@ -181,7 +181,7 @@ def dump_yaml(value: Any) -> str:
     return text.rstrip("\n")
 
 
-# --- keys that occur twice in one JSON object: the last one counts, which is usually a mistake -----------------------
+# --- repeated keys of a JSON object: the last one counts, which is usually a mistake ---------------------------------
 
 
 class _ObjectWithRepeats(dict[str, Any]):
@@ -237,7 +237,7 @@ def warn_repeated_keys(
         problems.warnings.add(f"repeated {key}", path, line, message, record=record)
 
 
-# --- JSON values of a file: one per line, written over several lines, or the items of one array ----------------------
+# --- JSON values: one per line, written over several lines, or the items of one array --------------------------------
 
 TOO_LONG = "an integer has too many digits"
 _NO_SCHEMA = RowSchema("values", {}, "", ())
@@ -324,7 +324,7 @@ def syntax_problem(path: Path) -> tuple[int, str] | None:
     return None
 
 
-# --- pieces ----------------------------------------------------------------------------------------------------------
+# --- pieces of a file: one JSON value each ---------------------------------------------------------------------------
 
 
 def _pieces(path: Path, *, loose: bool) -> Iterator[tuple[int, bytes | LineError, bool]]:

@@ -1,1 +1,13 @@
-"""Judging by a language model: critics, what they are asked, and the session that asks them with care."""
+"""Judging by a language model: critics, prompts, the session that calls critics, and parsing of replies.
+
+* ``critic``: the interfaces of critics, their requests and judgements, and the judge policy
+* ``session``: calls critics with a cache, a budget, a concurrency limit and retries
+* ``limits``: concurrency limit, circuit breaker, budget, usage
+* ``cache``: stored and recorded judgements
+* ``openai``, ``connections``: the critic for OpenAI-compatible servers, and its HTTP connections
+* ``prompting``, ``prompts/``: prompt templates, and the built-in ones
+* ``parse``: replies read as JSON that fits a schema
+* ``metric``: the base class of metrics that call a judge
+* ``ratings``, ``extraction``, ``support``, ``nli``, ``nuggets``, ``preference``: kinds of requests
+* ``preview``: an estimate of calls and cost
+"""

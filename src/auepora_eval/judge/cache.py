@@ -238,7 +238,7 @@ class JudgementCache:
             ) from error
 
 
-# --- critics that record judgements to a file and replay them later: for tests and audits, without cost --------------
+# --- recorded judgements: written to a file and replayed later, for tests and audits ---------------------------------
 
 
 def request_key(request: JudgeRequest) -> str:

@@ -140,7 +140,7 @@ def critic_name(critic: object) -> str:
     return name if isinstance(name, str) and name else f"{type(critic).__module__}.{type(critic).__qualname__}"
 
 
-# --- judge policy: concurrency limit, timeout, retries, cache and budget ---------------------------------------------
+# --- the judge policy: concurrency limit, timeout, retries, cache and budget -----------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

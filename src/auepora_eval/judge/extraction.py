@@ -77,7 +77,7 @@ async def extract_claims(
     return list(dict.fromkeys(one.strip() for one in claims if one.strip()))
 
 
-# --- generate questions from an answer alone, to compare them with the original question -----------------------------
+# --- questions generated from an answer alone, to compare them with the original question ----------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ async def generate_questions(
     return GeneratedQuestions(tuple(one.strip() for one in generated), evades)
 
 
-# --- judgements about retrieved documents: whether one is useful, and which of its sentences are needed --------------
+# --- retrieved documents: whether one is useful, and which of its sentences are needed -------------------------------
 
 SENTENCES_PER_REQUEST = 60
 """Sentences in one request."""

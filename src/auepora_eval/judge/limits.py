@@ -168,7 +168,7 @@ class CircuitBreaker:
         return seconds if seconds >= max(MAX_RETRY_AFTER, allowed) else None
 
 
-# --- budget for judge calls: reserved before each call by an estimate, committed when the call is over ---------------
+# --- budget: reserved before each call by an estimate, committed when the call is over -------------------------------
 
 _BYTES_PER_TOKEN = 4
 _FIRST_COMPLETION = 256
@@ -350,7 +350,7 @@ class Budget:
         return None
 
 
-# --- judge usage: one record per judgement, and totals by metric, by critic and overall ------------------------------
+# --- usage: one record per judgement, and totals by metric, by critic and overall ------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

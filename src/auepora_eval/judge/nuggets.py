@@ -104,7 +104,7 @@ def _check_word(row: Mapping[str, Any], key: str, words: Any, where: str) -> str
     return word
 
 
-# --- generate nuggets from documents with a judge, and assign nuggets to answers -------------------------------------
+# --- generation from documents, and assignment to answers, by a judge ------------------------------------------------
 
 GENERATION_METRIC, ASSIGNMENT_METRIC = "nuggets", "nugget_assignment"
 """Names of these requests in the usage log."""

@@ -30,7 +30,7 @@ from .ratings import ExpectedScore, expected_score, parse_logprobs, single_digit
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-# --- checks of the options of an ``OpenAICritic``, before anything is sent -------------------------------------------
+# --- checks of the options, before anything is sent ------------------------------------------------------------------
 
 _OWN_FIELDS = frozenset({
     "model", "messages", "temperature", "seed", "max_tokens", "max_completion_tokens", "response_format", "logprobs",
@@ -96,7 +96,7 @@ def check_extra_body(extra: object) -> dict[str, Any]:
     return body
 
 
-# --- errors of OpenAI-compatible servers, translated to ``JudgeError`` with a reason and a remedy --------------------
+# --- errors of servers, translated to ``JudgeError`` with a reason and a remedy --------------------------------------
 
 _EXCERPT = 300
 _MASKED_KEY = re.compile(r"\S*\*{3,}\S*")
@@ -212,7 +212,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return milliseconds / 1000 if milliseconds is not None else parse_retry_after(headers.get("retry-after", ""))
 
 
-# --- replies of OpenAI-compatible servers: the text, the usage, or the failure ---------------------------------------
+# --- replies of servers: the text, the usage, or the failure ---------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ def _usage(value: Any) -> Usage:
     return Usage(*(max(0, one) if isinstance(one, int) else 0 for one in counts))
 
 
-# --- requests to OpenAI-compatible servers: messages, the schema, and fallbacks for what a server does not ... -------
+# --- requests: messages, the schema, and fallbacks for what a server does not support --------------------------------
 
 SchemaMode = Literal["auto", "json_schema", "json_object", "none"]
 REVISION = 1
@@ -410,7 +410,7 @@ def _example(schema: Any) -> str:
     return {"string": '"<text>"', "boolean": "<true or false>"}.get(str(kind), "<anything>")
 
 
-# --- critic for OpenAI-compatible chat completion servers: vLLM, Ollama, llama.cpp, hosted services ------------------
+# --- the critic ------------------------------------------------------------------------------------------------------
 
 _DEFAULT_URL = "https://api.openai.com/v1"
 _TOP_LOGPROBS = 20

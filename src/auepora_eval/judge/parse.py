@@ -14,7 +14,7 @@ from ..errors import JudgeError
 from ..runtime.secrets import ELLIPSIS
 from ..text.refusal import built_in_patterns, is_refusal, normalize_patterns
 
-# --- coerce a parsed reply to the requested schema, where there is exactly one way to do it --------------------------
+# --- coercion to the requested schema, where there is exactly one way to do it ---------------------------------------
 
 _NUMBER_TEXT = re.compile(
     r"(?P<number>[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?)(?:\s*(?:/|out\s+of)\s*(?P<best>[0-9]{1,15}(?:\.0{1,15})?))?"
@@ -435,7 +435,7 @@ def _balanced_end(text: str, at: int) -> int:
     return -1
 
 
-# --- parse a judge's reply to the requested schema, whatever its format; an ambiguous reply is rejected --------------
+# --- the answer in a reply of any format; an ambiguous reply is rejected ---------------------------------------------
 
 MAX_ANSWER_CHARS = 100_000
 """A longer reply is rejected."""

@@ -31,7 +31,7 @@ from .ratings import (
 )
 from .session import JudgeSession, LoopThread
 
-# --- report of a pairwise comparison: the verdict on every pair, and their summary -----------------------------------
+# --- the report: the verdict on every pair, and their summary --------------------------------------------------------
 
 ALPHA = 0.05
 
@@ -168,7 +168,7 @@ def _with_interval(value: float | None, interval: Interval | None) -> str:
     return f"{value:.4f}" if interval is None else f"{value:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
 
 
-# --- pairwise preference: a judge compares the answers of two systems in both orders ---------------------------------
+# --- requests: the answers of two systems in both orders -------------------------------------------------------------
 
 METRIC = "preference"
 """Name of these requests in the usage log."""

@@ -93,7 +93,7 @@ def _not_a_scale(given: object) -> BadValueError:
     return BadValueError(f"a scale is written '0-1' or '1-5', from the worst number to the best; not {given!r:.80}")
 
 
-# --- rating prompts: send them to any kind of critic, repeat them, and parse the replies into ratings ----------------
+# --- ratings: prompts sent to any kind of critic, repeated, and their replies parsed ---------------------------------
 
 T = TypeVar("T")
 SCORE = "score"
@@ -310,7 +310,7 @@ async def run_repeats(judge: JudgeClient, once: Callable[[int], Awaitable[T]]) -
     return results, num_requested
 
 
-# --- expected score: the mean of a scale's labels, weighted by the token probabilities at the position of the ... ----
+# --- expected scores: the mean of the labels, weighted by the token probabilities ------------------------------------
 
 MIN_LABEL_MASS = 0.9
 """Minimum probability mass on the labels for their mean to be used."""

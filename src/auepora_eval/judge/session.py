@@ -36,7 +36,7 @@ from .critic import (
 from .limits import AdaptiveLimiter, Budget, CircuitBreaker, JudgementRecord, Reservation, UsageLog, model_name
 from .nli import EntailmentFunction, EntailmentScore, NliModel
 
-# --- A single call of a critic, with a timeout that always holds and a check of the reply ----------------------------
+# --- one call of a critic, with a timeout that always holds and a check of the reply ---------------------------------
 
 CANCEL_GRACE_S = 1.0
 """Seconds that a cancelled call has to finish; after that it is abandoned."""
@@ -159,7 +159,7 @@ def _number_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-# --- queue of requests to one critic: sent within the concurrency limit and the budget, with retries -----------------
+# --- the queue of one critic: concurrency limit, budget, retries -----------------------------------------------------
 
 _UNBILLED = frozenset(
     {"no_key", "unauthorized", "model_not_found", "unreachable", "rate_limited", "server_error", "context_too_long"}
@@ -294,7 +294,7 @@ def copy_error(error: JudgeError) -> JudgeError:
     )
 
 
-# --- judge session: calls critics for metrics with a cache, a budget, a concurrency limit and retries ----------------
+# --- the session: cache, budget, concurrency limit and retries for all critics ---------------------------------------
 
 _FLUSH_INTERVAL_S = 0.2
 """Longest delay before a judgement is written to the cache file."""
@@ -563,7 +563,7 @@ class JudgeSession:
         self._warnings[f"judgements are not cached: {error}"] = None
 
 
-# --- share judge requests between metrics: identical requests about a sample are sent once ---------------------------
+# --- shared requests: identical requests of several metrics about a sample are sent once -----------------------------
 
 T = TypeVar("T")
 
@@ -622,7 +622,7 @@ def _result_or_raise(outcome: T | JudgeError) -> T:
     return outcome
 
 
-# --- an event loop in a thread of its own, so that judges can be awaited from anywhere, a notebook's loop ... --------
+# --- the event loop in a thread of its own, so that judges can be awaited from anywhere ------------------------------
 
 _CANCEL_GRACE_S = 3.0
 """Seconds that cancelled coroutines have to clean up; after that they are abandoned."""

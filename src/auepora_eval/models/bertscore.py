@@ -135,7 +135,7 @@ def read_baseline(path: str | Path, layer: int) -> Baseline:
     raise DataFileError(path, None, f"there is no baseline for layer {layer} in it")
 
 
-# --- greedy token matching: the cosine of every token with the most similar token of another text --------------------
+# --- greedy matching: the cosine of every token with the most similar token of another text --------------------------
 
 _VECTOR_BYTES = 1 << 29
 """Maximum size of the vectors of one block of pairs."""

@@ -34,7 +34,7 @@ from .loading import (
     load_sentence_transformer,
 )
 
-# --- vectors of texts by a sentence-transformers model ---------------------------------------------------------------
+# --- sentence-transformers models ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _encode_with_model(loaded: LoadedModel, texts: list[str], batch_size: int | 
     return EmbeddingBatch(_table(rows), [False] * len(texts))
 
 
-# --- embedders: a function, a model, an import path or an endpoint, as plans and Python describe them ----------------
+# --- embedders as plans and Python describe them: a function, a model, an import path, an endpoint -------------------
 
 
 @dataclass(frozen=True)
@@ -353,7 +353,7 @@ def require_embedder(option: Any, *, what: str = "embed_fn") -> None:
         ready()
 
 
-# --- scores of text pairs by a sequence classifier: cross-encoders and NLI models ------------------------------------
+# --- text pairs scored by a sequence classifier: cross-encoders and NLI models ---------------------------------------
 
 Floats = npt.NDArray[np.float64]
 Pair = tuple[str, str]

@@ -201,7 +201,7 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or "out of memory" in text or "not enough memory" in text
 
 
-# --- normalised token vectors of texts, taken from one layer of a model ----------------------------------------------
+# --- normalised token vectors, from one layer of a model -------------------------------------------------------------
 
 Integers = npt.NDArray[np.int64]
 

@@ -18,7 +18,7 @@ from ..features.embeddings import EmbeddingBatch, InferenceFailure
 from ..runtime.secrets import Secrets, looks_like_secret
 from .encoding import encodable, require_batch_size
 
-# --- cache of vectors by model and text, in a SQLite file that several processes may share ---------------------------
+# --- the cache of vectors, in a SQLite file that several processes may share -----------------------------------------
 
 _TEXTS_PER_QUERY = 500
 _BUSY_TIMEOUT_S = 60.0
@@ -101,7 +101,7 @@ def encode_with_cache(
     return EmbeddingBatch([row for row, _ in pairs], [cut for _, cut in pairs])
 
 
-# --- vectors from an OpenAI-compatible endpoint ----------------------------------------------------------------------
+# --- the endpoint ----------------------------------------------------------------------------------------------------
 
 _TEXTS_PER_REQUEST = 256
 _REJECTION_STATUSES = (400, 413, 422)

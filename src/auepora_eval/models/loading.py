@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from ..errors import AueporaError, BadTypeError, BadValueError, MissingDependencyError
 
-# --- device and precision of a model ---------------------------------------------------------------------------------
+# --- device and precision --------------------------------------------------------------------------------------------
 
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["float32", "float16", "bfloat16"]
@@ -104,7 +104,7 @@ def _find_layers(model: Any) -> tuple[Any, str]:
     raise BadValueError(f"the layers of a {type(model).__name__} cannot be found; use another model")
 
 
-# --- models by path or hub name: loaded once, offline unless downloads are allowed, identified by a fingerprint ------
+# --- loading: once per process, offline unless downloads are allowed, with a fingerprint -----------------------------
 
 T = TypeVar("T")
 

@@ -1,1 +1,5 @@
-"""Network access shared by judges, models and systems: URL checks and retries."""
+"""Network access shared by judges, models and systems.
+
+* ``urls``: URLs and headers, checked and shown without secrets; deadlines
+* ``retry``: which errors are transient, and the backoff
+"""

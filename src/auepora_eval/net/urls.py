@@ -123,7 +123,7 @@ def _header(name: str, value: object) -> str:
     return text
 
 
-# --- how much time is left for one call, whatever it consists of -----------------------------------------------------
+# --- deadlines: the time left for one call ---------------------------------------------------------------------------
 
 
 class Deadline:

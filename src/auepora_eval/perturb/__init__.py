@@ -1,1 +1,7 @@
-"""Perturbations of queries and retrieved documents; the same seed gives the same perturbation."""
+"""Perturbations of queries and retrieved documents; the same seed gives the same perturbation.
+
+* ``queries``: variants of questions: by edits, by functions, by a language model
+* ``edits``: edits that need no model
+* ``documents``: kinds and rates of document perturbations, noise, labels of samples
+* ``retriever``: retrievers and systems whose rankings are perturbed
+"""

@@ -196,7 +196,7 @@ def _replace_answers(text: str, answers: Iterable[str], wrong: str) -> str:
     return re.sub(rf"(?<!\w)(?:{'|'.join(spaced)})(?!\w)", lambda _: wrong, text, flags=re.IGNORECASE)
 
 
-# --- the relevant documents of a sample, from its annotations --------------------------------------------------------
+# --- gold of a sample, from its annotations --------------------------------------------------------------------------
 
 
 def gold_keys(sample: EvaluationSample) -> frozenset[str]:
@@ -233,7 +233,7 @@ def _expected_doc_ids(sample: EvaluationSample) -> list[str]:
     return [str(one) for one in doc_ids] if isinstance(doc_ids, (list, tuple)) else []
 
 
-# --- the pool of noise documents: draws documents that are not relevant to a sample ----------------------------------
+# --- noise documents: drawn from those that are not relevant to a sample ---------------------------------------------
 
 
 class CorpusLike(Protocol):
@@ -324,7 +324,7 @@ def _padded_words(text: str) -> str:
     return f" {' '.join(squad_words(text))} "
 
 
-# --- the perturbation of one ranking, and the record of what was changed ---------------------------------------------
+# --- perturbation of one ranking, and the record of its changes ------------------------------------------------------
 
 PerturbationRecord = dict[str, Any]
 """The changes made to a ranking, as stored in an output's ``extra["perturbation"]``."""
@@ -485,7 +485,7 @@ def _ids(documents: Sequence[Document]) -> list[str]:
     return [one.doc_id for one in documents]
 
 
-# --- labels of samples for perturbed runs: what metrics must know about the perturbed documents ----------------------
+# --- labels of samples in perturbed runs, which metrics read ---------------------------------------------------------
 
 
 def require_annotations(samples: Sequence[EvaluationSample], sweep: Sweep, edit: DocumentEdit | None = None) -> None:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from ..errors import BadTypeError, BadValueError
 
-# --- grapheme clusters: texts split into user-perceived characters, so that no edit splits one -----------------------
+# --- grapheme clusters: user-perceived characters, which no edit splits ----------------------------------------------
 
 _ZWJ = "\u200d"
 _MARKS = frozenset({"Mn", "Mc", "Me", "Cn"})  # one that this Python does not know yet may be a mark
@@ -173,7 +173,7 @@ def neighbours(layout: str) -> dict[str, str]:
     }
 
 
-# --- edits of a question that need no model: typing errors, wrong keys, words lost or swapped, case, punctuation -----
+# --- edits: typing errors, wrong keys, words dropped or swapped, case, punctuation -----------------------------------
 
 Scenario = str | tuple[str, ...]
 TRIES = 20
@@ -433,7 +433,7 @@ def _is_loose_mark(cells: list[str], position: int) -> bool:
     return not (0 < position < len(cells) - 1 and _is_letter(cells[position - 1]) and _is_letter(cells[position + 1]))
 
 
-# --- random numbers that depend only on a seed and a key, not on the order or number of calls ------------------------
+# --- random numbers from a seed and a key, whatever the order or number of calls -------------------------------------
 
 
 def hash_uniform(seed: int, *key: str) -> float:

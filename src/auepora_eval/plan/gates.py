@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from ..errors import AueporaError, BadTypeError, BadValueError, did_you_mean
 
-# --- the tokenizer of gates, and syntax errors with their position ---------------------------------------------------
+# --- the tokenizer, and syntax errors with their position ------------------------------------------------------------
 
 Kind = Literal["word", "quoted", "sign", "mark", "end"]
 
@@ -61,7 +61,7 @@ def syntax_error(text: str, position: int, problem: str) -> BadValueError:
     return BadValueError(f"cannot read the gate {shown!r}: at character {position + 1} {problem}")
 
 
-# --- the kinds of gates, as dataclasses: ``grammar`` parses them, ``check`` decides them -----------------------------
+# --- the kinds of gates, as dataclasses ------------------------------------------------------------------------------
 
 Operator = Literal[">=", ">", "<=", "<"]
 IntervalPart = Literal["low", "high", "point"]
@@ -131,7 +131,7 @@ def needs_baseline(gate: Gate) -> bool:
     return isinstance(gate, DeltaGate | VerdictGate)
 
 
-# --- the parser of gates: a gate from its text, or a syntax error with its position ----------------------------------
+# --- the parser: a gate from its text, or a syntax error with its position -------------------------------------------
 
 SIGNS: tuple[Operator, ...] = get_args(Operator)
 PARTS: tuple[IntervalPart, ...] = get_args(IntervalPart)
@@ -339,7 +339,7 @@ class _Parser:
         return ""
 
 
-# --- lookup of the metrics and slices that gates name ----------------------------------------------------------------
+# --- the metrics and slices that gates name --------------------------------------------------------------------------
 
 
 def canonical_name(name: str, known: Collection[str]) -> str | None:

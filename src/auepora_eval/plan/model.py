@@ -135,7 +135,7 @@ class Plan:
         return Conventions.of(auto_conventions(judged_pool=judged_pool) if name == "auto" else name, **choices)
 
 
-# --- differences between two plans: a run can be resumed only with the plan it started with --------------------------
+# --- differences between two plans: a run is resumed only with the plan it started with ------------------------------
 
 IGNORED_SECTIONS = ("store", "scoring", "report", "gates")
 """Sections that do not affect the outputs of a run."""

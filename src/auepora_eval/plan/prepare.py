@@ -199,7 +199,7 @@ def _is_given(top: PlanSection, key: str) -> bool:
     return top.has(key)
 
 
-# --- prepare a plan: read its data, resolve its metrics, build its system, and check all of it before the ... --------
+# --- preparation: read the data, resolve the metrics, build the system, check all of it ------------------------------
 
 JUDGED_POOLS = ("trec", "beir")
 """Formats of judged pools."""
@@ -480,7 +480,7 @@ def _warnings(
     return found
 
 
-# --- check a whole plan for ``auepora validate plan.yaml``: every problem, and what would run ------------------------
+# --- the check for ``auepora validate plan.yaml``: every problem, and what would run ---------------------------------
 
 SCHEMA = 1
 

@@ -85,7 +85,7 @@ def _resource(
     return ResourceSource(kind, read[0]), read[1]
 
 
-# --- the kinds -------------------------------------------------------------------------------------------------------
+# --- kinds of resources ----------------------------------------------------------------------------------------------
 
 
 def _read_openai(section: PlanSection, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
@@ -201,7 +201,7 @@ RESOURCE_KINDS: dict[str, ResourceReader] = {
 """The readers of the kinds of resources."""
 
 
-# --- build the resources of a plan, to which metrics refer by ``{use: NAME}`` ----------------------------------------
+# --- building of resources -------------------------------------------------------------------------------------------
 
 Build = Callable[[Mapping[str, Any], Path, float], Any]
 
@@ -321,7 +321,7 @@ _BUILDERS: dict[str, Build] = {
 }
 
 
-# --- the judges of a plan file or of a stored plan, read without the rest of the plan --------------------------------
+# --- judges of a plan file or of a stored plan, without the rest of the plan -----------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

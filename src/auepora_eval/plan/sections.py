@@ -285,7 +285,7 @@ def scoring_section(findings: Findings) -> tuple[Scoring, Stored]:
     return Scoring(**stored), stored  # type: ignore[arg-type]
 
 
-# --- the ``gates`` section of a plan: strings, or mappings from a metric to its condition ----------------------------
+# --- ``gates``: strings, or mappings from a metric to its condition --------------------------------------------------
 
 
 def gates_section(
@@ -335,7 +335,7 @@ def _gate_text(written: object, in_file: str | None) -> tuple[str | None, str | 
     return (None, problem) if problem is not None else (str(written), None)
 
 
-# --- the ``judge`` section of a plan: policy, limits, prices and cache of judge calls --------------------------------
+# --- ``judge``: policy, limits, prices and cache of judge calls ------------------------------------------------------
 
 JUDGE_KEYS = (
     "cache", "cache_only", "concurrency", "timeout", "retries", "backoff", "repeats", "max_calls", "max_tokens",
@@ -406,7 +406,7 @@ def _prices(section: PlanSection) -> dict[str, dict[str, float]]:
     return prices
 
 
-# --- the ``report`` key of a plan: the path of the report that is written after scoring ------------------------------
+# --- ``report``: the path of the report that is written after scoring ------------------------------------------------
 
 SUFFIXES = (".html", ".htm", ".md", ".markdown")
 
@@ -425,7 +425,7 @@ def report_section(findings: Findings, folder: Path) -> tuple[Path | None, str |
     return resolve_path(str(value), folder), str(value)
 
 
-# --- the ``system`` and ``store`` sections of a plan, which may contain environment variables ------------------------
+# --- ``system`` and ``store``, which may contain environment variables -----------------------------------------------
 
 KINDS: tuple[str, ...] = get_args(SystemKind)
 HTTP_KEYS = ("url", "method", "headers", "request", "response")

@@ -1,1 +1,8 @@
-"""Rendering of results: blocks, tables, Markdown, HTML, charts and terminal text. It reads no store."""
+"""Rendering of results: blocks, tables, Markdown, HTML, charts and terminal text. It reads no store.
+
+* ``blocks``: sections, tables and figures as plain dataclasses
+* ``html``, ``markdown``: the blocks as a page, as notebook output, as Markdown
+* ``tables``: results as text tables, CSV and Parquet
+* ``terminal``: control characters, formulas, the progress line
+* ``charts``: Vega-Lite specs, and their drawing as SVG
+"""

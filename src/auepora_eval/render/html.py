@@ -232,7 +232,7 @@ def format_time(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-# --- results as chart rows: value, interval, reliability and the range of the metric ---------------------------------
+# --- chart rows of results: value, interval, reliability and the range of the metric ---------------------------------
 
 SECONDS = "seconds"
 """The axis that timings share."""
@@ -276,7 +276,7 @@ def metric_range(name: str, signature: str | None = None) -> tuple[float, float]
     return None
 
 
-# --- results as notebook HTML: a table by target with intervals, and a chart; no script, everything escaped ----------
+# --- notebook output: a table by target with intervals, and a chart; no script, everything escaped -------------------
 
 MAX_ROWS = 500
 

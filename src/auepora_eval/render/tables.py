@@ -194,7 +194,7 @@ def format_value(value: float) -> str:
     return f"{value:.2e}" if 0 < abs(value) < 0.00005 else f"{value:.4f}"
 
 
-# --- results as CSV, for spreadsheets: a row per metric and group of each slice; and every score, a row per ... ------
+# --- CSV: a row per metric and group of each slice, or a row per sample ----------------------------------------------
 
 COLUMNS = tuple(name for name in METRIC_COLUMNS if name != "coverage")  # it follows from the counts
 
@@ -220,7 +220,7 @@ def scores_csv(results: Results) -> str:
     return text.getvalue().rstrip("\n")
 
 
-# --- results as Parquet (extra ``parquet``): a row per metric and group of each slice, or a row per sample -----------
+# --- Parquet (extra ``parquet``): the same rows ----------------------------------------------------------------------
 
 
 def save_results_parquet(results: Results, path: str | Path) -> None:

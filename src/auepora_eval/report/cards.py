@@ -472,7 +472,7 @@ def hint_for_reason(reason: str) -> str | None:
     return REASON_HINTS.get(reason)
 
 
-# --- metric cards of results as plain data: formula, options, samples and interval of a value ------------------------
+# --- cards of results: formula, options, samples and interval of a value, as plain data ------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,7 @@ def _footnotes(report: CompareReport) -> list[str]:
     return lines
 
 
-# --- the sections of two runs query by query: wins and losses, changed queries and their causes ----------------------
+# --- query by query: wins and losses, changed queries and their causes -----------------------------------------------
 
 MAX_LISTED = 50
 """The number of queries listed per kind; the query browser has all."""
@@ -333,7 +333,7 @@ def _change_list(title: str, listed: list[QueryChange]) -> Details:
     return Details(title, blocks)
 
 
-# --- the section that splits a difference into retrieval and generation, where a replay is stored --------------------
+# --- the split into retrieval and generation, where a replay is stored -----------------------------------------------
 
 MAX_DRAWN = 8
 """The number of metrics drawn; the table has all."""

@@ -37,7 +37,7 @@ from ..store.rows import StoredJudgement
 from ..store.runs import RunStore
 from .cards import Card, ReasonCount, card, describe_reason, describe_reducer, hint_for_reason
 
-# --- the data types of an explanation: reduction, query derivation and recomputation check ---------------------------
+# --- data types: reduction, derivation of a query, recomputation check -----------------------------------------------
 
 SCHEMA = 1
 
@@ -121,7 +121,7 @@ class Explanation:
         return {"schema": SCHEMA, **to_json_value(asdict(self))}
 
 
-# --- lookup of the metric behind a stored result: the one with its signature, or the closest one ---------------------
+# --- the metric behind a stored result: the one with its signature, or the closest one -------------------------------
 
 _RESOURCES = ("critic", "embed", "vectors")
 """Options that name a resource of the plan; an explanation does not need the resource."""
@@ -163,7 +163,7 @@ def _differences(one: BatchMetric, result: MetricResult, record: RunRecord) -> t
     return tuple(fields)
 
 
-# --- the explanation of one query: its outcome, the derivation of its score, and the comparison with the ... ---------
+# --- one query: its outcome, the derivation of its score, and the comparison with the stored one ---------------------
 
 _TOLERANCE = 1e-12
 
@@ -324,7 +324,7 @@ def _check(
     return RecomputationCheck(stored, computed, "differs", why)
 
 
-# --- the explanation of a stored metric: its card, its reduction, and its derivation for one query -------------------
+# --- a stored metric: its card, its reduction, and its derivation for one query --------------------------------------
 
 MAX_SHOWN = 5
 """The number of lowest and of highest scores listed."""
@@ -441,7 +441,7 @@ def _influences(scores: Scores, ids: list[str]) -> tuple[tuple[Influence, ...], 
     return tuple(map(influence, order[:count])), tuple(map(influence, best[:count])) if len(order) > count else ()
 
 
-# --- rendering of explanations for a terminal and as Markdown --------------------------------------------------------
+# --- rendering for a terminal and as Markdown ------------------------------------------------------------------------
 
 MAX_ROWS = 50
 """The number of table rows shown."""

@@ -25,7 +25,7 @@ from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 
-# --- the stored data of one run for a report; each part is read once, on first access --------------------------------
+# --- the stored data of one run; each part is read once, on first access ---------------------------------------------
 
 Floats = npt.NDArray[np.float64]
 
@@ -127,7 +127,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
 
 
-# --- the figures of a report: data of a section turned into charts ---------------------------------------------------
+# --- figures: data of a section turned into charts -------------------------------------------------------------------
 
 WIDE, SQUARE, MEDIUM, SMALL = 820, 560, 440, 300
 MAX_POINTS = 2000

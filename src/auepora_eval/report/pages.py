@@ -71,7 +71,7 @@ from .score_sections import (
     slices_section,
 )
 
-# --- the report of one run: the verdict in one sentence, and the sections --------------------------------------------
+# --- one run: the verdict in one sentence, and the sections ----------------------------------------------------------
 
 ANSWERS = (
     TargetCategory.GENERATION_CORRECTNESS,
@@ -195,7 +195,7 @@ def run_sections(run: StoredRun) -> list[ReportSection]:
     return [one for one in sections if one is not None]
 
 
-# --- the report of two runs: the verdict in one sentence, and the sections -------------------------------------------
+# --- two runs: the verdict in one sentence, and the sections ---------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +321,7 @@ def comparison_sections(compared: ComparedRuns) -> list[ReportSection]:
     return [one for one in sections if one is not None]
 
 
-# --- the report of three or more runs: a leaderboard with significant differences, and all pairs ---------------------
+# --- three or more runs: a leaderboard with significant differences, and all pairs -----------------------------------
 
 
 def leaderboard_or_error(runs: Sequence[StoredRun]) -> Leaderboard | str:
@@ -486,7 +486,7 @@ def _pairs_table(runs: Sequence[StoredRun], leaderboard: Leaderboard) -> Table:
     return simple_table(columns, rows)
 
 
-# --- builds the report of stored runs: of one run, a comparison of two, or a leaderboard of more ---------------------
+# --- the report file -------------------------------------------------------------------------------------------------
 
 MARKDOWN = (".md", ".markdown")
 

@@ -27,7 +27,7 @@ from ..render.markdown import escape_markdown, markdown_table
 from ..render.tables import escape_line_breaks, format_value, results_table, table
 from ..stats.intervals import mean_interval
 
-# --- charts of results: values with intervals, distributions, slices, curves over k, causes, answers by rank ---------
+# --- results: values with intervals, distributions, slices, curves over k, causes, answers by rank -------------------
 
 ResultsByRun = Results | Mapping[str, Results]
 """The results of one run, or of several by name."""
@@ -400,7 +400,7 @@ def _joint_results_text(curve: Curve, *, markdown: bool) -> str:
     return curve.together.to_markdown() if markdown else results_table(curve.together)
 
 
-# --- charts of comparisons: differences and verdicts, queries side by side, wins and losses, splits, ... -------------
+# --- comparisons: differences and verdicts, queries side by side, wins and losses, splits, curves --------------------
 
 _NAMES = ("A", "B")
 

@@ -166,7 +166,7 @@ def _measure_reasons(result: MetricResult) -> Counter[str]:
     return Counter(one.removeprefix(prefix) for one in outcomes)
 
 
-# --- the section of judges: calls, tokens, cost and failures ---------------------------------------------------------
+# --- judges: calls, tokens, cost and failures ------------------------------------------------------------------------
 
 _COLUMNS = (
     TableColumn(""),
@@ -222,7 +222,7 @@ def _row(name: str, used: Mapping[str, Any]) -> Row:
     ]
 
 
-# --- the section of gates: the plan's gates and their outcomes -------------------------------------------------------
+# --- gates of the plan, and their outcomes ---------------------------------------------------------------------------
 
 GateCheck = GateReport | str | None
 """The gate report; or why the gates could not be checked; or ``None`` where there are none."""
@@ -272,7 +272,7 @@ def gates_section(report: GateCheck) -> ReportSection | None:
     return ReportSection("gates", "Gates", blocks, f"{report.headline}{against}.")
 
 
-# --- the section of provenance: plan, versions, commit, dataset, conventions, signatures -----------------------------
+# --- provenance: plan, versions, commit, dataset, conventions, signatures --------------------------------------------
 
 
 def provenance_section(runs: Sequence[StoredRun]) -> ReportSection:
@@ -328,7 +328,7 @@ def _signatures(run: StoredRun) -> Block:
     return simple_table([TableColumn("metric"), TableColumn("signature")], rows)
 
 
-# --- the section of metric cards: formula, conventions and sample counts of each metric ------------------------------
+# --- metric cards: formula, conventions and sample counts ------------------------------------------------------------
 
 
 def card_link(name: str) -> str:

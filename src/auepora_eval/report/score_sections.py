@@ -170,7 +170,7 @@ def _alternative_values(result: MetricResult) -> str:
     return "; ".join(values)
 
 
-# --- slices: how every metric does in each group of samples ----------------------------------------------------------
+# --- slices: every metric in each group of samples -------------------------------------------------------------------
 
 MAX_COLUMNS = 8
 """Up to this number, groups are columns; otherwise each is a row."""
@@ -238,7 +238,7 @@ def _cell(whole: MetricResult, part: MetricResult | None) -> Cell:
     return Cell(value_text(part.value), sign=sign, note=f"{ends}n {n:,}")
 
 
-# --- the section of distributions: histograms of each metric's scores ------------------------------------------------
+# --- distributions: a histogram of each metric's scores --------------------------------------------------------------
 
 LATENCY = TargetCategory.LATENCY  # has a section of its own
 MAX_SHOWN = 12
@@ -279,7 +279,7 @@ def _scores(run: StoredRun, name: str) -> Floats:
     return values[~np.isnan(values)]
 
 
-# --- the section of latency: quantiles and distribution of the timings -----------------------------------------------
+# --- latency: quantiles and distribution of the timings --------------------------------------------------------------
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 
@@ -314,7 +314,7 @@ def _latency_row(name: str, times: Floats) -> Row:
     return [Cell(name), f"{len(times):,}", *map(seconds_text, numbers)]
 
 
-# --- retrieval metrics of stored rankings at several cut-offs, and the rank of the first hit -------------------------
+# --- retrieval curves: metrics of stored rankings at several cut-offs, and the rank of the first hit -----------------
 
 FAMILIES = ("recall", "precision", "ndcg", "hit_rate", "span_recall", "span_precision", "span_iou")
 _BY_ID, _BY_SPAN = FAMILIES[:4], FAMILIES[4:]
@@ -435,7 +435,7 @@ def _first_hits(results: Results) -> npt.NDArray[np.float64]:
     return ranks
 
 
-# --- the sections of retrieval: metrics over k, and answer quality by the rank of the first hit ----------------------
+# --- retrieval: metrics over k, and answer quality by the rank of the first hit --------------------------------------
 
 _RANGES = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, 20), (21, 50), (51, np.inf))
 _TITLES = {

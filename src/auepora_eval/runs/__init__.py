@@ -1,1 +1,9 @@
-"""Running plans: call the system, store its outputs, score them, resume, rescore."""
+"""Running plans: call the system, store its outputs, score them; resume and rescore.
+
+* ``run``: ``run_plan``, ``run_system``, ``resume_run``
+* ``scoring``: scores from stored outputs; ``rescore``
+* ``judging``: judge sessions whose judgements are stored with the run
+* ``preview``: estimates of judge calls; preference between two stored runs
+* ``perturbed``: a run at each rate of a perturbation
+* ``replay``: the generator of one run on the documents of another
+"""

@@ -57,7 +57,7 @@ from .run import (
     system_request,
 )
 
-# --- merge the arms of a sweep into one run, for metrics that compare the answers of arms to one question ------------
+# --- arms of a sweep merged into one run, for metrics that compare answers to one question ---------------------------
 
 ARM_METRICS = ("error_detection_rate", "misleading_rate", "mistake_reappearance_rate")
 """Metrics of false documents that need no option; always computed."""
@@ -337,7 +337,7 @@ def _count(outputs: list[SystemOutputs], which: Callable[[dict[str, Any]], bool]
     return sum(which(one.extra.get(PERTURBATION) or {}) for one in outputs)
 
 
-# --- sources of noise documents: a corpus, the documents of the samples, or what a run retrieved for other ... -------
+# --- sources of noise documents: a corpus, the samples, or what a run retrieved for other samples --------------------
 
 NoiseSource = str | Path | CorpusLike | Iterable[Document]
 """Path of a JSONL corpus, an open corpus, or documents."""
@@ -411,7 +411,7 @@ def _highest_rate(sweep: Sweep) -> float:
     return max(sweep.perturbation(level).noise for level in sweep.levels)
 
 
-# --- perturbed runs of a live system: a stored run at each rate, and the curve over the rates ------------------------
+# --- the sweep -------------------------------------------------------------------------------------------------------
 
 DEFAULT_RATES = "noise=0,0.2,0.4,0.6,0.8"
 PerturbSpec = str | Mapping[str, Sequence[Level]] | Sweep

@@ -106,7 +106,7 @@ def _placeholder_output(sample: EvaluationSample, top_k: int) -> SystemOutputs:
     return SystemOutputs(found, Response(answer))
 
 
-# --- compare the answers of two stored runs with a judge, and select the judge of a plan -----------------------------
+# --- preference between two stored runs, and the judge of a plan -----------------------------------------------------
 
 
 def prefer_runs(

@@ -30,7 +30,7 @@ from ..systems.workers import CallPolicy, Stop
 from .judging import judges_of_run
 from .run import RunCallbacks, RunOutcome, RunRequest, describe_system, metric_specs, resume_run, start_run
 
-# --- check that the system of a replay is the system of the run it replays -------------------------------------------
+# --- the system of a replay must be the system of the run it replays -------------------------------------------------
 
 _PAIRS = ("builtins.tuple", "builtins.list")
 """Classes under which earlier versions stored a pair."""
@@ -65,7 +65,7 @@ def _require_same(record: RunRecord, stored: Mapping[str, Any], given: Mapping[s
         )
 
 
-# --- A system with a replaced retriever: it answers from stored documents of another run -----------------------------
+# --- a system with a replaced retriever: it answers from stored documents of another run -----------------------------
 
 _REQUIREMENTS = (
     "a replay needs a system in two parts: a pair (retriever, generator), an object with retrieve() and generate(), "
@@ -145,7 +145,7 @@ def _system_builder(system: object) -> tuple[Callable[[object], object], bool]:
     return parts.build, awaits
 
 
-# --- the documents that a run retrieved for each sample, loaded from the store for a replay --------------------------
+# --- stored documents of each sample of a run ------------------------------------------------------------------------
 
 
 def stored_contexts(
@@ -199,7 +199,7 @@ def _require_texts(record: RunRecord, contexts: Mapping[str, ReplayContext]) -> 
             )
 
 
-# --- swap replay: the generator of run B answers from the documents of run A, to separate retrieval from ... ---------
+# --- the replay, and its report --------------------------------------------------------------------------------------
 
 LEFT_OUT_NOTE = (
     "left out: samples without a score in one of the three runs; where the answer decides whether a metric applies, "
@@ -285,7 +285,7 @@ def swap_replay(
 ) -> ReplayReport:
     """Let the generator of run B answer from the documents of run A, and split the difference between the runs.
 
-    ``system_b`` is the system of run B in two parts, or its generator (see ``replay_system.make_replay_system``). It
+    ``system_b`` is the system of run B in two parts, or its generator (see ``make_replay_system``). It
     must be the system of run B: ``planned``, the ``system`` of the plan that built it, is compared with that of run B;
     for a live object, its class and ``config`` are compared. The answers are stored as a run with the tag ``replay``.
     An unfinished replay of the same system is resumed, and a finished one is reused unless ``fresh`` is set.

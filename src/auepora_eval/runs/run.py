@@ -328,7 +328,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
 
 
-# --- run plan files and live systems: ``run_plan`` and ``run_system`` ------------------------------------------------
+# --- ``run_plan`` and ``run_system`` ---------------------------------------------------------------------------------
 
 DEFAULT_STORE = "runs.sqlite"
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-# --- judged coverage: the proportion of retrieved documents that are judged, reported with every retrieval metric ----
+# --- judged coverage: the proportion of retrieved documents that are judged ------------------------------------------
 
 _PROVENANCES = ("model", "corrected", "human")
 _TARGETS = (TargetCategory.RETRIEVAL_RELEVANCE, TargetCategory.RETRIEVAL_ACCURACY)
@@ -192,7 +192,7 @@ def _unique_name(name: str, used_names: set[str]) -> str:
     return name
 
 
-# --- score the stored outputs of a run and store the results; also for rescoring -------------------------------------
+# --- scoring and rescoring of stored outputs -------------------------------------------------------------------------
 
 _CHUNK = 1024
 

@@ -1,1 +1,6 @@
-"""Processes, threads, files and secrets: helpers that know nothing of metrics."""
+"""Processes, threads, files and secrets, independent of samples, metrics and runs.
+
+* ``files``: reading with clear errors, compression, atomic writes, SQLite files
+* ``processes``: set-up of worker processes, transfer of large arrays, daemon threads
+* ``secrets``: detection and redaction of secrets
+"""

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from ..errors import DataFileError
 
-# --- zstandard files as byte streams. Unlike the reader of ``zstandard``, this one detects truncated files -----------
+# --- Zstandard files as byte streams; unlike the reader of ``zstandard``, truncated files are detected ---------------
 
 _CHUNK = 1 << 17
 
@@ -257,7 +257,7 @@ def _translate_write_errors(path: Path) -> Iterator[None]:
         raise DataFileError(path, None, f"cannot be written: {error.strerror or error}") from error
 
 
-# --- SQLite files: opened so that several processes can share one, and error messages for users ----------------------
+# --- SQLite files that several processes share, and their error messages ---------------------------------------------
 
 _ERROR_MESSAGES: tuple[tuple[str, str], ...] = (
     ("file is not a database", "is not a store: the file is no SQLite database; name another file"),

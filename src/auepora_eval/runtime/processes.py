@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
-# --- transfer of bytes to another process: small ones go through the pipe, large ones through a file in ... ----------
+# --- transfer of bytes to another process: through the pipe, or through a file in shared memory ----------------------
 # A pipe has a small buffer, so that reader and writer of megabytes wait for each other again and again. A file is
 # written and read in one go.
 
@@ -105,7 +105,7 @@ def _shm_with_space() -> Path | None:
     return None
 
 
-# --- keeps freed memory in the process (glibc ``mallopt``): the next batch needs as much again -----------------------
+# --- memory: a worker keeps what it frees (glibc ``mallopt``), because the next batch needs as much again ------------
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _THRESHOLD_BYTES = 1 << 30
@@ -128,7 +128,7 @@ def disable_malloc_trim() -> None:
         mallopt(_TRIM_THRESHOLD, _THRESHOLD_BYTES)
 
 
-# --- set-up of worker processes: keep freed memory, and exit with the parent process ---------------------------------
+# --- set-up of a worker process: memory, and exit with the parent process --------------------------------------------
 
 
 def prepare_worker(folders: Sequence[Path]) -> None:
@@ -153,7 +153,7 @@ def _end_with_parent(folders: Sequence[Path]) -> None:
     os._exit(1)
 
 
-# --- pauses the garbage collector while many containers and no cycles are created: scanning them is slow -------------
+# --- garbage collection, paused while many containers and no cycles are created --------------------------------------
 
 
 @contextmanager
@@ -168,7 +168,7 @@ def gc_paused() -> Iterator[None]:
             gc.enable()
 
 
-# --- A pool of daemon threads: a call that hangs does not keep the process from exiting ------------------------------
+# --- daemon threads: a call that hangs does not keep the process from exiting ----------------------------------------
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

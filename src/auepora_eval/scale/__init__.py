@@ -1,1 +1,8 @@
-"""The same evaluation beyond one process and one machine: input in shards, and who scores them."""
+"""Evaluation of many files, with checkpoints and on a Ray cluster.
+
+* ``sharded``: ``evaluate_files``: files split into ranges and scored by an executor
+* ``inputs``, ``parquet_ranges``: the files, and ranges of bytes and of rows
+* ``index``: the index of records, and the join of samples and outputs by id hashes
+* ``checkpoint``, ``checkpoint_files``: a folder of scores from which an evaluation resumes
+* ``ray_executor``, ``ray_worker``: the executor on a Ray cluster, and the code that its workers run
+"""

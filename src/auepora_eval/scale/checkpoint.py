@@ -1,4 +1,4 @@
-"""Scoring with a checkpoint folder: its units, its manifest, and what is already scored."""
+"""Scoring with a checkpoint folder: its manifest, its units, and the executor that resumes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinit
 from ..runtime.files import atomic_write
 from .checkpoint_files import PartFacts, merge_batches, read_part, read_part_facts, without_ids, write_part
 
-# --- the manifest of a checkpoint folder: which evaluation it holds, and the units and digests of its parts ----------
+# --- the manifest: which evaluation the folder contains, and the units and digests of its parts ----------------------
 
 FILE = "manifest.json"
 SCHEMA = 1
@@ -306,7 +306,7 @@ def part_unit(
     )
 
 
-# --- scoring with a checkpoint folder: units that are already there are read, the others are scored and written ------
+# --- the executor: finished units are read, the others are scored and written ----------------------------------------
 
 RETRIED_REASONS = (WORKER_DIED, SCORING_FAILED)
 """Failure reasons that are not due to the sample: such a unit is tried again when the evaluation resumes."""

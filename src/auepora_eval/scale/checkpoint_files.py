@@ -63,7 +63,7 @@ class CheckpointPart:
         return replace(self.scored, scores=[by_name[name] for name in names])
 
 
-# --- several batches as one ------------------------------------------------------------------------------------------
+# --- merging of batches ----------------------------------------------------------------------------------------------
 
 
 def merge_batches(batches: Sequence[ScoredBatch]) -> ScoredBatch:

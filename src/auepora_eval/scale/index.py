@@ -260,7 +260,7 @@ def _table_cuts(groups: Sequence[int], batch_size: int) -> Iterator[int]:
         row += size
 
 
-# --- the join of samples and outputs by id hashes, and the bases of each batch's variants ----------------------------
+# --- the join of samples and outputs by id hashes, and the parents of each batch's variants --------------------------
 
 _NONE = np.zeros(0, dtype=np.int64)
 

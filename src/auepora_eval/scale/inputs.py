@@ -184,7 +184,7 @@ def total_bytes(files: Iterable[InputFile]) -> int:
     return sum(one.size for one in dict.fromkeys(files))
 
 
-# --- ranges of compressed files, read sequentially: a stream continues where the previous range ended ----------------
+# --- compressed files, read sequentially: a stream continues where the previous range ended --------------------------
 
 _MOST = 8
 """How many streams a process keeps open: samples, outputs, and bases that come before their variants."""
@@ -253,9 +253,7 @@ def close_streams() -> None:
 atexit.register(close_streams)
 
 
-# --- JSONL files as ranges of bytes, found by line ends alone, and the records read from a range ---------------------
-
-# --- records read from a range: outputs that may be absent, and ids as 64-bit hashes that are the same on all ... ----
+# --- records of a range: outputs that may be absent, and ids as 64-bit hashes ----------------------------------------
 
 Hashes = npt.NDArray[np.uint64]
 

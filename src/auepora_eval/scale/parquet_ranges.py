@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
-# --- columns of a table as samples and outputs, without a detour by way of JSON for every row ------------------------
+# --- columns of a table as samples and outputs, without JSON for every row -------------------------------------------
 # Only tables with exactly the schema that this package writes, and only valid values, are read like this. For all
 # others the result is ``None``, and the caller reads row by row, which also reports what is wrong with which row. A
 # test compares the two ways.
@@ -290,7 +290,7 @@ def _responses(column: pa.Array) -> list[Response | None]:
     return [next(made) if one else None for one in there.tolist()]
 
 
-# --- parquet files as ranges of rows: only the row groups that hold them are read, only they are decoded -------------
+# --- ranges of rows: only the row groups that contain them are read --------------------------------------------------
 
 _NEEDED: dict[Role, tuple[str, ...]] = {"samples": ("sample_id", "query"), "outputs": ("sample_id",)}
 _CACHE_BYTES = 256 << 20
@@ -388,7 +388,7 @@ def _decode_row(file: InputFile, number: int, row: dict[str, Any], role: Role) -
         raise DataFileError(file.path, number, str(error)) from error
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------
+# --- row groups as tables --------------------------------------------------------------------------------------------
 
 
 def _rows(runs: Sequence[RecordRange], columns: list[str] | None = None) -> pa.Table:

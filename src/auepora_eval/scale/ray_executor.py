@@ -34,7 +34,7 @@ from ..engine.executors import (
 from ..errors import AueporaWarning, BadTypeError, BadValueError, MissingDependencyError, WorkerError
 from .ray_worker import BatchMode, BatchResults, Job, ModelActor, RemoteError, run_batches, unpack_scores
 
-# --- A pool of Ray actors that load models once and score batches; an actor that dies is replaced, up to a limit -----
+# --- actors that load models once and score batches; an actor that dies is replaced, up to a limit -------------------
 
 _AHEAD = 2
 """How many batches an actor has before it, so that it need not wait for the next."""
@@ -156,7 +156,7 @@ class ModelPool:
         self._handles.clear()
 
 
-# --- connection to a Ray cluster: an existing one, or a temporary one on this machine --------------------------------
+# --- the cluster: an existing one, or a temporary one on this machine ------------------------------------------------
 
 LOCAL, AUTO, CLIENT = "local", "auto", "ray://"
 _STORE_BYTES = 512 << 20
@@ -379,7 +379,7 @@ def _compare_versions(here: dict[str, str], there: dict[str, str]) -> None:
         )
 
 
-# --- one pass over batches on a Ray cluster: sends tasks, collects results, retries failures or gives up -------------
+# --- one pass over batches: sends tasks, collects results, retries failures or gives up ------------------------------
 
 _PREFETCH = 2
 """How many tasks are queued per worker, so that it need not wait for the next."""
@@ -679,7 +679,7 @@ _DIED = BatchFailure(WORKER_DIED, "not measured: every worker that scored these 
 _NO_MODEL = BatchFailure(WORKER_DIED, "not measured by the model: every worker that loaded it died")
 
 
-# --- executor on a Ray cluster: batches are read and scored by its workers, and their scores are returned in ... -----
+# --- the executor ----------------------------------------------------------------------------------------------------
 
 
 class RayExecutor:

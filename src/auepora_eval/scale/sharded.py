@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..judge.critic import JudgePolicy
     from ..judge.session import JudgeSession
 
-# --- sharded input: files, directories and globs of JSONL or Parquet as many small sources that can be read ... ------
+# --- sharded input: files, directories and globs as many small sources -----------------------------------------------
 # Files are scanned once for the offsets of records, and once for ids; both passes decode nothing else. Then each source
 # is a list of ranges that the worker reads.
 
@@ -246,7 +246,7 @@ def _fingerprint(samples: Sequence[InputFile], outputs: Sequence[InputFile], bat
     return hashlib.sha256(json.dumps([facts, batch_size]).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-# --- the pass over ids on the executor's workers: on a cluster many ranges are read in parallel ----------------------
+# --- the pass over ids, in parallel on the workers of a cluster ------------------------------------------------------
 
 _AT_ONCE = 8
 """How many ranges are read by one task."""
@@ -310,7 +310,7 @@ def _raise_or_yield(returned: Sequence[IdHashes | AueporaError]) -> Iterator[IdH
         yield one
 
 
-# --- evaluation of files of any number and size: split into ranges, scored by an executor, with an optional ... ------
+# --- evaluation: ranges scored by an executor, with an optional checkpoint -------------------------------------------
 
 UNIT_SIZE = 50_000
 """How many samples make a part, where there are many."""

@@ -274,7 +274,7 @@ def _require_numbers(values: Sequence[Any], level: str) -> None:
             raise BadValueError(f"level='ratio' asks for numbers from 0 on, not {value!r}")
 
 
-# --- both ------------------------------------------------------------------------------------------------------------
+# --- common parts ----------------------------------------------------------------------------------------------------
 
 
 def _agreement_report(
@@ -303,7 +303,7 @@ def _ordered(labels: set[Hashable]) -> list[Any]:
     return [*numbers, *sorted((one for one in labels if not isinstance(one, Real | np.bool_)), key=str)]
 
 
-# --- agreement of several raters: of every pair, and of all together -------------------------------------------------
+# --- reports on several raters: every pair, and all together ---------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +361,7 @@ def raters_report(
     return RatersReport(rated, level, tuple(pairs), alpha_report(list(ratings.values()), level, draws=draws, seed=seed))
 
 
-# --- correlation of two columns of numbers: Pearson's r, Spearman's rho, Kendall's tau-b, each with its interval -----
+# --- correlation: Pearson's r, Spearman's rho, Kendall's tau-b, each with its interval -------------------------------
 # 1 means that one column rises with the other, -1 that it falls, 0 that there is no such relation. Pearson looks at the
 # numbers, Spearman at their ranks, Kendall at pairs: how many are in the same order in both columns, less how many are
 # not. All are NaN where a column has one value only; ``why_undefined`` of a report says so in words.

@@ -312,7 +312,7 @@ def _columns(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floa
     return values, right
 
 
-# --- A mean of labels that only some samples have, made sharper by scores that all of them have ----------------------
+# --- prediction-powered means: labels of some samples, scores of all -------------------------------------------------
 # With N samples, a score :math:`s_i` of each, and labels :math:`y_i` of n of them, drawn at random,
 #
 # .. math:: \hat\theta = \overline{y}_{n} + \lambda \, (\overline{s}_{N} - \overline{s}_{n})

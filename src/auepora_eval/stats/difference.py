@@ -117,7 +117,7 @@ def _flags(counts: tuple[int, int, int, int]) -> tuple[str, ...]:
     return ("few",) if sum(counts) < 10 else ()
 
 
-# --- bootstrap intervals of a difference between two runs, for statistics that are not means -------------------------
+# --- bootstrap intervals, for statistics that are not means ----------------------------------------------------------
 # The same units are drawn in both runs, so the difficulty of a sample cancels out of the difference, as in a paired
 # test.
 
@@ -238,7 +238,7 @@ def _values(pair: PairedStatistics, totals: Floats) -> Floats:
     return values
 
 
-# --- statistical power: the minimum detectable effect of a comparison, and the units that a difference needs ---------
+# --- power: the minimum detectable effect, and the units that a difference needs -------------------------------------
 
 
 def unit_sd(differences: Floats, clusters: Ints | None = None) -> float:

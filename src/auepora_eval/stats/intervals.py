@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..errors import BadValueError
 
-# --- quantiles of Student's t, so that an interval needs no more than the standard library ---------------------------
+# --- quantiles of Student's t, with the standard library only --------------------------------------------------------
 
 _TINY = 1e-300
 _DIGITS = 1e-15
@@ -92,7 +92,7 @@ def _away_from_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
 
 
-# --- confidence intervals of a mean: Wilson for a proportion, Student's t by cluster otherwise, and one for ... ------
+# --- intervals of a mean: Wilson for a proportion, Student's t by cluster otherwise ----------------------------------
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -379,7 +379,7 @@ def _t_flags(evenly: float, units: int, skewness: float, shape: _Shape) -> tuple
     return (*(("few",) if few else ()), *(("skewed",) if skewed else ()))
 
 
-# --- an estimate: a value with its interval, or the reason why it is undefined ---------------------------------------
+# --- estimates: a value with its interval, or the reason why it is undefined -----------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +403,7 @@ class Estimate:
         }
 
 
-# --- exact sums: scores scaled to integers, on a grid fine enough not to matter and coarse enough to add exactly -----
+# --- exact sums: scores scaled to integers on a grid -----------------------------------------------------------------
 # A sum of floats depends on the order of summation, which a matrix product does not fix. Integers below 2⁵³ add up
 # exactly in any order, so a result does not depend on how the work was split.
 

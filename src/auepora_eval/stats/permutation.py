@@ -40,7 +40,7 @@ class SignFlips:
     z: Floats
     """The sum of the differences over its spread under flips, which is the root of the squared cluster sums' sum."""
     flipped: Floats
-    """The absolute value of z in each flip: a row per flip. ``adjust.max_t`` reads it."""
+    """The absolute value of z in each flip: a row per flip. ``max_t`` reads it."""
     exact: bool
     """Whether these are all flips there are."""
 
@@ -128,7 +128,7 @@ def random_bits(units: int, draws: int, seed: int, *, at_once: int) -> Iterator[
         yield np.unpackbits(raw.view(np.uint8), axis=1)
 
 
-# --- permutation test for any statistic: the outputs of the two runs are swapped by cluster, alike for all ... -------
+# --- permutation test of any statistic: outputs of two runs are swapped by cluster -----------------------------------
 
 Bools = npt.NDArray[np.bool_]
 
@@ -275,7 +275,7 @@ def _random_swaps(units: int, draws: int, seed: int) -> Iterator[Floats]:
         yield bits[:, :units].astype(np.float64)
 
 
-# --- several metrics at once: p-values by step-down max-T from the sign flips or by Holm, and joint intervals --------
+# --- adjusted p-values: step-down max-T from the sign flips, or Holm; joint intervals --------------------------------
 # Of twenty metrics that do not differ, one will have p < .05 in most comparisons. An adjusted p-value below .05 is
 # wrong about any of the metrics it was adjusted among in 5 % of comparisons at most.
 
@@ -329,7 +329,7 @@ def holm(p_values: Floats) -> Floats:
     return adjusted
 
 
-# --- randomised Tukey HSD: which of several runs differ, all pairs at once -------------------------------------------
+# --- randomised Tukey HSD: all pairs of several runs at once ---------------------------------------------------------
 # If no run differs from another, each unit's scores could as well belong to the runs in any other order. So the scores
 # of each unit are permuted between the runs, many times, and each time the best run's mean minus the worst run's is
 # noted: the largest of all pairs. A pair's p-value is how often it reaches the observed difference (B. Carterette, ACM
@@ -387,7 +387,7 @@ def _random_permutations(sums: Floats, draws: int, seed: int) -> Iterator[Floats
         yield rng.permuted(np.broadcast_to(sums, (rows, *sums.shape)), axis=2).sum(axis=1)
 
 
-# --- permutation test of the association between scores and labels ---------------------------------------------------
+# --- association between scores and labels ---------------------------------------------------------------------------
 
 # How many numbers are permuted at a time.
 _ASSOCIATION_CHUNK = 1 << 20

@@ -20,7 +20,7 @@ from ..io.codec import LineError
 from ..runtime.files import is_writable, open_sqlite, sqlite_error_message
 from ..runtime.secrets import Secrets
 
-# --- messages for errors of database drivers, with advice ------------------------------------------------------------
+# --- messages for driver errors, with advice -------------------------------------------------------------------------
 
 _CONNECTION_ERRORS = ("OperationalError", "InterfaceError")
 """Errors of a driver that cannot reach the server; other errors without a code concern the arguments."""
@@ -54,7 +54,7 @@ def _postgresql_message(error: BaseException, message: str, timeout: float) -> s
     return f"cannot be used: {message}"
 
 
-# --- connections to SQLite and PostgreSQL, with errors that name the store -------------------------------------------
+# --- connections, with errors that name the store --------------------------------------------------------------------
 
 _BEGIN_OPTION = "auepora_begin"
 

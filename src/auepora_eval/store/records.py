@@ -126,7 +126,7 @@ def _pid_exists(pid: int) -> bool:
     return True
 
 
-# --- records of the store: a run, and one output of it ---------------------------------------------------------------
+# --- runs and outputs ------------------------------------------------------------------------------------------------
 
 
 class RunStatus(StrEnum):

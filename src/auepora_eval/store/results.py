@@ -24,7 +24,7 @@ from .connect import Database
 from .records import clean_column_text, from_iso, from_json, score_key, to_iso, to_json, utc_now
 from .schema import scores as table
 
-# --- scores of a metric as columns of bytes, and back ----------------------------------------------------------------
+# --- scores as columns of bytes --------------------------------------------------------------------------------------
 
 _VALUES, _STATUS, _CODES = np.dtype("<f8"), np.dtype("u1"), np.dtype("<i2")
 
@@ -171,7 +171,7 @@ def _decode_key(value: Any) -> Any:
     return tuple(items) if kind == "tuple" else items
 
 
-# --- results of metrics in the store: one row per metric and signature -----------------------------------------------
+# --- results: one row per metric and signature -----------------------------------------------------------------------
 
 _COLUMNS = tuple(column.name for column in table.columns)
 _KEY = ("run_id", "score_key")

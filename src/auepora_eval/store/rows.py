@@ -174,7 +174,7 @@ def _find_by_prefix(text: str, known: list[tuple[str, str]]) -> str:
     raise unknown_run_error(text, did_you_mean(text, names, otherwise="; `auepora runs` lists them all"))
 
 
-# --- samples in the store: stored once per dataset -------------------------------------------------------------------
+# --- samples: stored once per dataset --------------------------------------------------------------------------------
 
 _CHUNK = 1000
 _INSERT_SAMPLE = 'INSERT INTO eval_samples (fingerprint, "position", sample) VALUES (?, ?, ?) ON CONFLICT DO NOTHING'
@@ -241,7 +241,7 @@ def read_sample_ids(connection: Connection, fingerprint: str) -> list[str]:
     return [packed_sample_id(data) for chunk in sample_chunks(connection, fingerprint) for data in chunk]
 
 
-# --- outputs in the store: written as they arrive, read in the order of the dataset ----------------------------------
+# --- outputs: written as they arrive, read in the order of the dataset -----------------------------------------------
 
 _MAX_ERROR_LENGTH = 500
 _ID_FIELDS = ("sample_id", "doc_id", "parent_id", "citations")
@@ -341,7 +341,7 @@ def count_outputs(connection: Connection, run_id: str, *, failed: bool = False) 
     return int(connection.execute(query).scalar_one())
 
 
-# --- judgements in the store: the reply of a judge for each sample and metric, or the reason of its failure ----------
+# --- judgements: the reply of a judge for each sample and metric, or the reason of its failure -----------------------
 
 _COLUMNS = tuple(column.name for column in judgements.columns)
 _KEY = ("run_id", "score_key", "repeat", "position", "judge_repeat", "request")

@@ -410,7 +410,7 @@ def _distinct(texts: str | Iterable[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else list(dict.fromkeys(texts))
 
 
-# --- A store that caches what it reads, for one task that reads the same runs several times --------------------------
+# --- a store that caches what it reads, for one task that reads the same runs several times --------------------------
 
 T = TypeVar("T")
 

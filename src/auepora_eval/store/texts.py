@@ -130,7 +130,7 @@ class TextReader:
         return self._cache
 
 
-# --- samples and outputs as bytes: compact JSON, with document texts stored separately -------------------------------
+# --- packed samples and outputs: compact JSON, with document texts stored separately ---------------------------------
 # An output is stored as columns (all ids, all scores, ...), so that field names are not repeated. Packed data is
 # decoded and compared: values that JSON does not restore exactly go through the codec of JSONL files, which normalises
 # or rejects them.

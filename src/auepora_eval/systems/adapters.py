@@ -16,7 +16,7 @@ from ..core.results import to_json_value
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..errors import AueporaWarning, MissingDependencyError, SystemCallError
 
-# --- conversion of a framework's documents: ids, texts, scores, parents, spans, and JSON metadata --------------------
+# --- documents of a framework: ids, texts, scores, parents, spans, JSON metadata -------------------------------------
 
 _ID_KEYS = ("id", "doc_id", "source")
 
@@ -110,7 +110,7 @@ def span_from(start: Any, text: Any) -> tuple[int, int] | None:
     return start, start + len(text)
 
 
-# --- answers and token usage in replies, and earlier turns to send ---------------------------------------------------
+# --- replies: answers, token usage, and earlier turns to send --------------------------------------------------------
 
 _TOKENS = {
     "input_tokens": ("input_tokens", "prompt_tokens"),
@@ -245,7 +245,7 @@ def is_instance_of(value: object, framework: Framework, *names: str) -> bool:
     )
 
 
-# --- systems made of adapted objects: retrievers and pipelines, synchronous or asynchronous --------------------------
+# --- adapted systems: retrievers and pipelines, synchronous or asynchronous ------------------------------------------
 
 
 class RetrieverAdapter(Protocol):

@@ -24,7 +24,7 @@ from ..net.urls import Deadline
 from .json_mapping import default_request, excerpt, json_text, parse_own_reply
 from .workers import is_positive
 
-# --- process groups that end with this process, even where it is killed: a small shell process watches a pipe --------
+# --- process groups that end with this process, even where it is killed ----------------------------------------------
 
 # Its input ends when the process that started it does. Groups that are left then have as long to leave by themselves,
 # and once more after SIGTERM, as ``end_all`` gives them.
@@ -91,7 +91,7 @@ class GroupGuard:
             self._shell.stdin.write(f"{sign} {group}\n".encode())
 
 
-# --- one process that communicates line by line: start, write, read and end it, each with a deadline -----------------
+# --- one process, line by line: start, write, read and end it, each with a deadline ----------------------------------
 
 _PIECE = 1 << 16
 _PIECES_OF_A_PIPE = 32
@@ -321,7 +321,7 @@ def terminate_all(processes: set[LineProcess], guard: GroupGuard) -> None:
     guard.close()
 
 
-# --- A system that is a command: it reads one line of JSON per sample and writes one line of JSON per output ---------
+# --- the system ------------------------------------------------------------------------------------------------------
 
 _MAX_STRAY_LINES = 1000
 """How many lines that are not replies one call may produce before the process counts as broken."""

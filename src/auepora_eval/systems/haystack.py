@@ -26,7 +26,7 @@ from .adapters import (
     sum_token_usage,
 )
 
-# --- sockets of a Haystack pipeline that take the question and give documents and answers ----------------------------
+# --- sockets of a pipeline: where the question goes in, and where documents and answers come out ---------------------
 
 Socket = tuple[str, str]
 """A component name and a socket name."""
@@ -132,7 +132,7 @@ def _is_list_of(kind: Any, name: str) -> bool:
     return getattr(item_type, "__name__", "") == name and getattr(item_type, "__module__", "").startswith("haystack.")
 
 
-# --- haystack pipelines and single components as systems -------------------------------------------------------------
+# --- pipelines and single components as systems ----------------------------------------------------------------------
 
 _COMPONENT = "component"
 

@@ -25,7 +25,7 @@ from .workers import is_positive
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-# --- HTTP connections that are kept open and respect a deadline for the whole call, however slow the server is -------
+# --- connections that are kept open, with a deadline for the whole call ----------------------------------------------
 
 
 class _TimedReader(io.RawIOBase):
@@ -153,7 +153,7 @@ def _close_each(connections: list[Connection]) -> None:
         connections.pop().close()
 
 
-# --- A system behind an HTTP endpoint: each sample is a request, its output a JSON reply -----------------------------
+# --- the system ------------------------------------------------------------------------------------------------------
 
 _METHODS = ("GET", "POST", "PUT", "PATCH")
 _PIECE = 1 << 16
@@ -162,10 +162,10 @@ _PIECE = 1 << 16
 class HttpSystem:
     """Calls an endpoint over HTTP or HTTPS; connections are kept open between calls.
 
-    ``request`` is a template (``templates.Template``), by default the sample's id, query, ``top_k`` and history; with
-    ``GET`` its keys become query parameters. ``response`` maps names to paths in the reply (``replies.ReplyPaths``);
-    without it the reply is a line of an outputs file. ``timeout`` bounds the whole call in seconds. Redirects are not
-    followed and no proxy is used. May be called from many threads at once.
+    ``request`` is a template (``json_mapping.Template``), by default the sample's id, query, ``top_k`` and history;
+    with ``GET`` its keys become query parameters. ``response`` maps names to paths in the reply
+    (``json_mapping.ReplyPaths``); without it the reply is a line of an outputs file. ``timeout`` bounds the whole call
+    in seconds. Redirects are not followed and no proxy is used. May be called from many threads at once.
     """
 
     def __init__(

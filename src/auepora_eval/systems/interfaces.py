@@ -18,7 +18,7 @@ from ..features.rankings import retrieved_problem
 from ..net.retry import WrappedError
 from .adapters import LANGCHAIN, LLAMAINDEX, detect_framework, display_class_name
 
-# --- A retriever and a generator called as one system, with the time of each -----------------------------------------
+# --- a retriever and a generator as one system, with the time of each ------------------------------------------------
 
 
 class GenerationFailedError(WrappedError):
@@ -90,7 +90,7 @@ def _require_documents(output: SystemOutputs) -> None:
         raise SystemCallError("bad_output", f"what retrieve() returned {problem}")
 
 
-# --- A system decomposed into its retriever and the rest, so that the retriever can be replaced ----------------------
+# --- parts of a system: the retriever, and the rest as a function of a retriever -------------------------------------
 
 RETRIEVER_NOT_CALLED = "retriever_not_asked"
 """The key in an output's ``extra`` for an answer that was given without calling the retriever."""
@@ -155,7 +155,7 @@ def _copy_with_retriever(system: object, wanted: str) -> Callable[[object], obje
     return build
 
 
-# --- wrap objects of a supported framework in the matching adapter ---------------------------------------------------
+# --- adapters for objects of a supported framework -------------------------------------------------------------------
 
 
 def adapt(value: Any) -> Any:
@@ -203,7 +203,7 @@ def _is_system(value: object) -> bool:
     return False
 
 
-# --- the supported forms of a system (object, function, retriever and generator), and one interface to call ... ------
+# --- the supported forms of a system, and one interface to call them -------------------------------------------------
 
 _EXPECTED = "a system is an object with a method run(sample, *, top_k)"
 _OR = "or arun, or with retrieve and generate, or a function of the same form"

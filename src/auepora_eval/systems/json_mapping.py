@@ -267,7 +267,7 @@ def _inline(value: object) -> str:
     return "" if value is None else json_text(value)
 
 
-# --- parsing the reply of a system: outputs from JSON in our own format, or at configured paths ----------------------
+# --- replies: outputs from JSON in our own format, or at configured paths --------------------------------------------
 
 _EXCERPT = 300
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

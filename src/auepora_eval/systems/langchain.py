@@ -26,7 +26,7 @@ from .adapters import (
     sum_token_usage,
 )
 
-# --- the input format of a LangChain runnable: a string, or a dict with a key for the question -----------------------
+# --- the input of a runnable: a string, or a dict with a key for the question ----------------------------------------
 
 _QUESTION_KEYS = ("question", "input", "query")
 _CONTEXT_KEYS = ("context", "documents", "docs")
@@ -116,7 +116,7 @@ def _schema(runnable: Any) -> Mapping[str, Any]:
     return schema if isinstance(schema, Mapping) else {}
 
 
-# --- A LangChain callback that records the retrievals, model calls and tokens of a chain -----------------------------
+# --- the callback that records the retrievals, model calls and tokens of a chain -------------------------------------
 # Most chains return a string and not the retrieved documents, but callback handlers see them. This handler is duck-
 # typed, so that nothing needs to be imported.
 
@@ -223,7 +223,7 @@ def _ignore_event(*_: Any, **__: Any) -> None:
     """Do nothing."""
 
 
-# --- langChain objects as systems: retrievers, chains and other runnables, and runnables as generators ---------------
+# --- retrievers, chains and other runnables as systems; runnables as generators --------------------------------------
 
 _ANSWER_KEYS = ("answer", "result", "output", "output_text", "response", "text")
 _DOCUMENT_KEYS = ("context", "source_documents", "documents", "docs")

@@ -21,7 +21,7 @@ def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Pat
 
     A class is called with ``args``, and so is a function, as a factory; a function ``(sample, *, top_k)`` without
     ``args`` is the system itself; any other object is used as it is. The result must be one of the forms that
-    ``calling.systems.as_system`` takes; objects of a framework are wrapped by their adapter. ``folder`` stays on
+    ``interfaces.as_system`` takes; objects of a framework are wrapped by their adapter. ``folder`` stays on
     ``sys.path``, so that the system may import more modules later.
     """
     given = dict(args or {})

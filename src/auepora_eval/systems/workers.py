@@ -26,7 +26,7 @@ from .interfaces import GenerationFailedError, System
 if TYPE_CHECKING:
     from .interfaces import System
 
-# --- stopping ``call_system`` from outside: from another thread, or by a signal --------------------------------------
+# --- stopping from outside: from another thread, or by a signal ------------------------------------------------------
 
 
 class Stop:
@@ -96,7 +96,7 @@ class Stop:
             self._inline_thread = None
 
 
-# --- tasks, their outputs, and the policy for calling a system: concurrency, timeout, retries ------------------------
+# --- tasks, their outputs, and the call policy: concurrency, timeout, retries ----------------------------------------
 
 MAX_CONNECTION_ERRORS = 20
 """After this many connection errors in a row the system counts as unreachable."""

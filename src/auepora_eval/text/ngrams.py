@@ -240,7 +240,7 @@ class DistinctNgramCounter:
         self.total += len(places)
 
 
-# --- the length of the longest common subsequence of two sequences, a whole table row at a time in one integer -------
+# --- longest common subsequence, a whole table row at a time in one integer ------------------------------------------
 # The textbook table has a row per item of one sequence and a column per item of the other; a cell holds the LCS length
 # of the two prefixes. Along a row the numbers start at 0 and grow by 0 or 1 per column, so a row is known by *where* it
 # grows: one bit per column, and the LCS is the number of places where the last row grows. Going to the next row is then

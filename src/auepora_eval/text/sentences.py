@@ -69,7 +69,7 @@ def _continues(so_far: str, rest: str, mark: str) -> bool:
     return initial or numbered or word.lower() in _SHORT
 
 
-# --- sentences of an answer with their citations: from marks such as ``[1]`` in the text, or from a list -------------
+# --- citations of sentences: from marks such as ``[1]`` in the text, or from a list ----------------------------------
 
 Style = Literal["auto", "sentences", "brackets", "hash", "ids"]
 STYLES: tuple[str, ...] = get_args(Style)

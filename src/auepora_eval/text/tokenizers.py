@@ -1,4 +1,4 @@
-"""Tokenizers: a plain definition each, and an equal fast form that tokenises many texts at once."""
+"""Tokenizers: a plain definition each, and an equal fast form for many texts; also casefolding and stop words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def casefold_text(text: str) -> str:
     return _BLANKS.sub(" ", unicodedata.normalize("NFC", caseless))
 
 
-# --- ROUGE tokens: lower case, split at everything but letters and digits, longer tokens stemmed ---------------------
+# --- plain ROUGE tokens: lower case, split at everything but letters and digits, longer tokens stemmed ---------------
 
 _LATIN_WORD = re.compile(r"[a-z0-9]+")
 # Scripts written without blanks, in which a character is the nearest thing to a word: Chinese characters and kana.
@@ -77,7 +77,7 @@ def _stem(word: str) -> str:
     return porter_stem(word) if len(word) > 3 else word
 
 
-# --- tokenizers: a plain definition each, and an equal fast form that tokenises many texts at once -------------------
+# --- tokenizer classes: a plain definition, and an equal fast form for many texts ------------------------------------
 
 BLANK, NEXT_TEXT = 0, 1
 """The bytes that end a token and a text."""
@@ -148,7 +148,7 @@ class Tokenizer:
     """Raw tokens that change although they contain none of ``changeable_bytes``."""
 
 
-# --- SQuAD tokens, and the same with articles --------------------------------------------------------------------
+# --- the tokenizer of SQuAD, and the same with articles --------------------------------------------------------------
 
 
 def plain_words(text: str, *, case: bool = True, punctuation: bool = True) -> list[str]:
@@ -203,7 +203,7 @@ def _case_variants(word: str) -> list[str]:
     return forms
 
 
-# --- ROUGE tokens ---------------------------------------------------------------------------------------------------
+# --- the tokenizer of ROUGE ------------------------------------------------------------------------------------------
 
 _LATIN = bytes(byte for byte in range(256) if chr(byte) in string.ascii_letters + string.digits)
 _ROUGE_BYTES = ByteTokenizer(
@@ -239,7 +239,7 @@ def rouge_tokenizer(*, stem: bool = True, script: str = "latin") -> Tokenizer:
     return Tokenizer(name, lambda text: unicode_tokens(text, stem=stem), _UNICODE_BYTES, transform=refine)
 
 
-# --- BLEU tokens ----------------------------------------------------------------------------------------------------
+# --- the tokenizers of BLEU and chrF ---------------------------------------------------------------------------------
 
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
 _SYMBOL = re.compile(r"([!-&(-+:-@\[-`{-~/])")
@@ -352,7 +352,7 @@ class CharacterTokenizer:
         return list(self.text(text))
 
 
-# --- english words that carry structure rather than content. A fixed list: changing it changes numbers ---------------
+# --- stop words: English words of structure; a fixed list, because changing it changes numbers -----------------------
 
 _DETERMINERS = """
 a an the this that these those each every either neither some any no all both few many much more most several such

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .tokenizers import BLANK, NEXT_TEXT, RESERVED_BYTES, ByteTokenizer, CharacterTokenizer, Tokenizer
 
-# --- A vectorised hash table from 64-bit keys to consecutive ids: thousands of keys per numpy call -------------------
+# --- hash table from 64-bit keys to consecutive ids: thousands of keys per numpy call --------------------------------
 # A dictionary would do the same one key at a time. Here all keys of an array try a slot of a table at once; where two
 # different keys collide, the first keeps the slot, and the others try the next table with another hash. Keys are
 # compared in full, so that the hash affects only speed.

@@ -51,9 +51,7 @@ def corpus() -> list[Document]:
     ]
 
 
-# --- the two bundled systems, as ``auepora_eval.examples.quickstart.systems:bm25`` and ``:baseline`` -----------------
-
-# --- splitting of texts into words, stems and sentences for the bundled systems --------------------------------------
+# --- words, stems and sentences --------------------------------------------------------------------------------------
 
 _WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
@@ -81,7 +79,7 @@ def weights(texts: Iterable[str]) -> dict[str, float]:
     return {stem: math.log(1 + len(documents) / count) for stem, count in counts.items()}
 
 
-# --- two generators that quote a sentence: the best match of the question, and the first one -------------------------
+# --- generators that quote a sentence: the best match of the question, and the first one -----------------------------
 
 REFUSAL = "I don't know: the handbook does not say."
 
@@ -134,7 +132,7 @@ class LeadSentenceGenerator(Generator):
         return Response(first, sentences=[{"text": first, "citations": [context_docs[0].doc_id]}])
 
 
-# --- two retrievers: BM25, and one that counts shared words without weights ------------------------------------------
+# --- retrievers: BM25, and one that counts shared words without weights ----------------------------------------------
 
 
 class BM25Retriever(Retriever):
@@ -175,7 +173,7 @@ def _best(chunks: Sequence[Document], scores: Sequence[float], top_k: int) -> li
     return [RetrievedDocument(chunks[at], scores[at], rank) for rank, at in enumerate(order[:top_k], 1)]
 
 
-# --- the two bundled systems. A plan names them as ``auepora_eval.examples.quickstart.systems:bm25``, or ... ---------
+# --- the systems ``bm25`` and ``baseline`` ---------------------------------------------------------------------------
 
 
 class QuotingSystem(SimpleRAGSystem):

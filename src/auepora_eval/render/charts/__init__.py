@@ -1,14 +1,11 @@
-"""Charts as Vega-Lite specs made from plain data, and our own drawing of them.
+"""Charts as Vega-Lite specs made from plain data, and the SVG renderer for them.
 
-chart          Chart: a spec that renders itself
-intervals      values with their intervals; one metric by slice
-forest         differences with their intervals and verdicts; split into retrieval and generation
-distributions  histograms of scores and latencies
-curves         metrics over k, over noise, over the rank of the first hit
-queries        two runs query by query; wins and losses
-causes         why answers were wrong
-panels, spec, theme, ticks, labels   parts of specs
-svg            the SVG renderer
+* ``chart``: ``Chart``, a spec that renders itself, and builders of specs
+* ``layout``: labels, colours, axis ranges and ticks
+* ``intervals``: values and differences with their intervals
+* ``curves``: curves over k, over noise and over ranks; histograms
+* ``queries``: two runs query by query; causes of wrong answers
+* ``svg``, ``svg_marks``: the SVG renderer
 """
 
 from .chart import Chart

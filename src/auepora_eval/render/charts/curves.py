@@ -1,4 +1,4 @@
-"""Curves with bands, and histograms."""
+"""Charts of curves with bands, and histograms."""
 
 from __future__ import annotations
 

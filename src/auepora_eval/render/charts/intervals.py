@@ -1,4 +1,4 @@
-"""Values and differences with their intervals and verdicts."""
+"""Charts of values and differences with their intervals and verdicts."""
 
 from __future__ import annotations
 

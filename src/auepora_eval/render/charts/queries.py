@@ -251,7 +251,7 @@ def _count(value: object) -> int:
     return 0 if number is None else int(number)
 
 
-# --- why answers were wrong: a bar per cause -------------------------------------------------------------------------
+# --- causes of wrong answers: a bar per cause ------------------------------------------------------------------------
 
 _MAX_CAUSES = 40
 

@@ -352,7 +352,7 @@ def _thin_labels(labels: list[tuple[str, float]], name: str) -> list[tuple[str, 
     return kept
 
 
-# --- A whole spec as SVG: its title and its stacked views ------------------------------------------------------------
+# --- the whole spec as SVG: its title and its stacked views ----------------------------------------------------------
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', sans-serif"
 _EDGE = 6.0

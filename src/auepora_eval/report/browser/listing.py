@@ -27,7 +27,7 @@ from ...store.rows import StoredJudgement
 from ...store.runs import RunStore
 from .marks import GoldMarks, WordIndex, relevance, word_support
 
-# --- compressed JSON blocks for the page, as base64; document texts are stored once ----------------------------------
+# --- compressed blocks of JSON, as base64; document texts are stored once --------------------------------------------
 
 MIME = "application/octet-stream;base64"
 """The type of a script element that a browser neither runs nor shows."""
@@ -274,7 +274,7 @@ def _strip_trailing_none(values: list[Any]) -> list[Any]:
     return values
 
 
-# --- the stored data of one run for the query browser: samples, outputs and judgements as JSON, results --------------
+# --- the stored data of one run --------------------------------------------------------------------------------------
 
 NOT_ASKED, UNANSWERED, ANSWERED, FAILED = range(4)
 """The state of a query in a run: not in its dataset, no output stored, an output, only failures."""
@@ -341,7 +341,7 @@ def _first_hit(output: SystemOutputs, gold: GoldMarks) -> float:
     return np.nan if rank is None else float(rank)
 
 
-# --- the list of queries as typed columns: ids, questions, labels, and each run's scores and outcomes ----------------
+# --- the list of queries as typed columns: ids, questions, scores and outcomes ---------------------------------------
 
 ABSENT = 255
 """The outcome of a query that is not in a run."""

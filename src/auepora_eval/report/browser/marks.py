@@ -107,7 +107,7 @@ def word_support(output: SystemOutputs, words: WordIndex) -> WordSupport | None:
     return WordSupport(utf16_ranges(answer, ranges), len(tokens), missing)
 
 
-# --- gold ------------------------------------------------------------------------------------------------------------
+# --- gold passages and hits ------------------------------------------------------------------------------------------
 
 
 class GoldMarks:

@@ -1,12 +1,12 @@
-"""The source tree as the project tests read it."""
+"""The modules of the source tree, as paths and as syntax trees."""
 
 import ast
 from functools import cache
 from pathlib import Path
 
-from helpers.requirements import REPO
-
-SOURCE = REPO / "src" / "auepora_eval"
+ROOT = "auepora_eval"
+REPO = Path(__file__).resolve().parents[1]
+SOURCE = REPO / "src" / ROOT
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -16,6 +16,12 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def count_lines(path: Path) -> int:
+    """The number of lines of a module."""
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
 def module_name(path: Path) -> str:
+    """The dotted name of a module inside the package; the package itself is the empty string."""
     parts = list(path.relative_to(SOURCE).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -1,0 +1,1 @@
+"""Figures of the source tree: ``python -m tools.structure`` and ``python -m tools.size``."""

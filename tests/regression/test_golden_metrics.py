@@ -35,8 +35,9 @@ FEW = (
 """Metrics of every kind of reducer: means, proportions, sums, quantiles, pairs."""
 
 
-def test_every_registered_metric_is_recorded() -> None:
-    assert set(metric_infos()) == {*SPECS, *MODEL_SPECS}
+def test_recorded_metrics_are_registered() -> None:
+    """A metric that is added later is not recorded here; none of the recorded ones may disappear."""
+    assert {*SPECS, *MODEL_SPECS} <= set(metric_infos())
 
 
 @pytest.mark.parametrize("place", range(5), ids=lambda place: f"wave {place + 1}")

@@ -1,11 +1,10 @@
-"""The core: data types, outcomes and the batch engine. It never imports a metric; the registry finds them by name.
+"""The core: data types, scores, conventions, the registry and the base classes of metrics. It imports no metric.
 
-types, errors, targets        data types, and how errors are reported
-secrets                       detection and redaction of secrets
-conventions, signature        named definitions, and the string that makes a number reproducible
-scores, reduce                one outcome per sample, and the reducers that turn them into a number
-batch                         aligned samples and outputs with features computed once
-metrics_base, registry        what a metric is, and how it is found by name
-dataset, rag_interface, plan  the user's side: samples, systems, and the selection of metrics
-engine, results, runner       the pass over the data, and its results
+* ``types``, ``targets``, ``dataset``, ``rag_interface``, ``plan``: samples, outputs, systems and the choice of metrics
+* ``scores``, ``reduce``, ``results``: one outcome per sample, reducers, and the results made of them
+* ``conventions``: named definitions, and the signature that makes a number reproducible
+* ``batch``, ``family``, ``slices``: aligned samples and outputs with shared features, variants, groups of samples
+* ``metrics_base``, ``configured_metric``, ``registry``: what a metric is, and how it is found by name
+* ``derivation``: how one sample's score is computed, step by step
+* ``errors``, ``runner``: re-exports at earlier paths
 """

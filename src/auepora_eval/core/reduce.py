@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..stats.intervals import Interval, Moments, mean_interval
 from .scores import Scores, Status
 
-# --- exact sums: the value ``math.fsum`` gives, from whole arrays, and mergeable in any order without ... ------------
+# --- exact sums ------------------------------------------------------------------------------------------------------
 
 # Sums are kept as one integer in units of 2**-_UNIT, fine enough for the smallest float there is (2**-1074).
 _UNIT = 1200

@@ -372,7 +372,7 @@ class NDCGAtK(OrderMetric):
         return {"gain": self.gain, **ties, **self.k_signature_option(), **self.ranking_signature_options()}
 
 
-# --- retrieval relevance: recall, precision and hit rate at a cut-off. Re-exports the rank-aware measures ------------
+# --- recall, precision, F1 and hit rate at a cut-off -----------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ def err_steps(query: RankedQuery, k: int | None, max_grade: int) -> Derivation:
     return steps.finish_with_value("ERR: the sum", total)
 
 
-# --- ranking metrics that use relevance judgements: bpref, Judged@k, accuracy over candidates, RBP with its ... ------
+# --- the metrics -----------------------------------------------------------------------------------------------------
 
 Ints = npt.NDArray[np.int64]
 

@@ -74,7 +74,6 @@ MODULES = {
     "refusal_correctness": "abstention",
     "rejection_f1": "abstention",
     "rejection_precision": "abstention",
-    "relevant_retrieved": "retrieval",
     "response_diversity": "diversity",
     "reverse_question_relevance": "context_judged",
     "rouge1_answer": "rouge",
@@ -138,7 +137,6 @@ ALIASES: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
         "ndcg_cut_k": ("ndcg", {}),
         "recall_k": ("recall", {}),
         "recip_rank": ("mrr", {}),
-        "relret_k": ("relevant_retrieved", {}),
         "success_k": ("hit_rate", {}),
     },
 }

@@ -44,7 +44,6 @@ from .ranking import (
     check_k,
     f1_at_k,
     f1_steps,
-    hit_ranks,
     hit_rate_at_k,
     hit_rate_steps,
     map_at_k,
@@ -58,7 +57,6 @@ from .ranking import (
     r_precision_steps,
     recall_at_k,
     recall_steps,
-    relevant_ids,
 )
 
 # --- rank-aware retrieval metrics: MRR, MAP, nDCG, R-precision -------------------------------------------------------
@@ -559,36 +557,6 @@ class HitRateAtK(CutOffMetric):
     def steps(self, query: RankedQuery) -> Derivation:
         """The calculation, position by position."""
         return hit_rate_steps(query, self.k)
-
-
-@register("relevant_retrieved", at="k")
-@dataclass(frozen=True)
-class RelevantRetrievedAtK(CutOffMetric):
-    r"""Number of relevant documents among the first k.
-
-    .. math:: |G \cap R_k|
-    """
-
-    metadata = declare(
-        range=(0.0, math.inf),
-        suggested=False,
-        reference="trec_eval `relret`",
-        examples=("relevant_retrieved@2", {"relevant_retrieved@5": {"min_relevance": 2}}),
-        aliases={"trec_eval": ("relret_k",)},
-    )
-
-    def score(self, batch: Batch) -> Scores:
-        """Hits within the first k."""
-        return self.scores(batch, hits_within(batch, self.active_conventions, self.k).astype(np.float64))
-
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """Its definition."""
-        return float(len(hit_ranks(relevant_ids(gold, self.active_conventions.min_relevance), ranked, self.k)))
-
-    def steps(self, one: RankedQuery) -> Derivation:
-        """The hits, counted."""
-        count = len(one.hits(self.k))
-        return one.first_steps(self.k).finish(f"Hits: {count}", float(count))
 
 
 @register("recall_doc", at="k")

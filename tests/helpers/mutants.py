@@ -176,7 +176,7 @@ TESTS = [
     "tests/stats/test_roc.py",
     "tests/core/test_batch.py",
     "tests/core/test_exact.py",
-    "tests/core/test_engine.py",
+    "tests/engine/test_engine.py",
     "tests/test_publication_gate.py",
 ]
 

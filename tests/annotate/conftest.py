@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from auepora_eval import Document, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.stats.agreement import alpha_report, kappa_report, kendall_report, pearson_report, spearman_report
+from auepora_eval.stats.calibration import auroc_report
 from auepora_eval.store.runs import RunStore
 from helpers import stored_runs
 from helpers.tmux_screen import Tmux, tmux_shell
@@ -17,6 +19,14 @@ def answer(number: int) -> SystemOutputs | Exception:
     docs = [("aside", "Something else, at length. " * 40), ("gold", "東京は日本の首都です。 \x1b[2J\x1b]0;owned\x07")]
     hits = [RetrievedDocument(Document(*doc), 1.0 / rank, rank) for rank, doc in enumerate(docs, start=1)]
     return SystemOutputs(hits, Response(f"answer {number} \x1b[31mred\x1b[0m 東京"))
+
+
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bootstrap intervals from 100 draws, not 1000, for tests that are not about their ends."""
+    for report in (alpha_report, auroc_report, kappa_report, kendall_report, pearson_report, spearman_report):
+        assert report.__kwdefaults__["draws"] == 1000
+        monkeypatch.setitem(report.__kwdefaults__, "draws", 100)
 
 
 @pytest.fixture

@@ -28,6 +28,8 @@ from helpers.critics import ScriptedCritic
 from helpers.evouna import AGREEMENT, judged
 from helpers.stored_runs import run, samples, scored
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 SCORES = {"a": 0.9, "b": 0.8, "c": 0.6, "d": 0.4, "e": 0.3, "f": 0.1, "g": 0.7, "h": 0.2}
 LABELS = [
     Label("a", "right", "ann"),

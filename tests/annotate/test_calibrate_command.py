@@ -1,6 +1,7 @@
 """``auepora judge calibrate`` with a real store and label files."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,31 +14,47 @@ from auepora_eval.annotate.draws import draw_samples, record_draw
 from auepora_eval.io.labels import Label, write_labels
 from helpers.stored_runs import samples, scored
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 Cli = Callable[..., tuple[int, str, str]]
 N = 120
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store with two runs, and labels of thirty samples of each by two annotators."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, where the test is."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("AUEPORA_STORE", raising=False)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of ``project``, to be copied."""
+    where = tmp_path_factory.mktemp("made")
     rng = np.random.default_rng(11)
     labels: dict[str, list[Label]] = {"ann": [], "bob": []}
-    with RunStore.open("runs.sqlite") as store:
+    with RunStore.open(where / "runs.sqlite") as store:
         for name, share in (("old", 0.4), ("new", 0.8)):
             truth = rng.random(N) < share
             values = np.where(rng.random(N) < 0.1, ~truth, truth).astype(float)
             record = scored(store, name, samples(N), {"containment": values.tolist(), "token_f1": values.tolist()})
             draw = draw_samples({f"q{n:05}": "all" for n in range(N)}, 30, run=record.run_id)
-            record_draw("ann.jsonl", draw)
+            record_draw(str(where / "ann.jsonl"), draw)
             for one in draw.sample_ids:
                 right = bool(truth[int(one[1:])])
                 labels["ann"].append(Label(one, right, "ann", run=record.run_id))
                 labels["bob"].append(Label(one, right ^ bool(rng.random() < 0.1), "bob", run=record.run_id))
     for who, rows in labels.items():
-        write_labels(f"{who}.jsonl", rows)
-    return tmp_path
+        write_labels(where / f"{who}.jsonl", rows)
+    return where
+
+
+@pytest.fixture
+def project(made: Path, folder: Path) -> Path:
+    """A store with two runs, and labels of thirty samples of each by two annotators."""
+    shutil.copytree(made, folder, dirs_exist_ok=True)
+    return folder
 
 
 def test_one_run(project: Path, auepora: Cli) -> None:
@@ -165,21 +182,27 @@ def test_help_of_the_command_group(auepora: Cli) -> None:
     assert "did you mean 'calibrate'" in err
 
 
+COMMAND = ("judge", "calibrate", "--scores", "scores.jsonl", "--labels", "own.jsonl")
+
+
 def conclusion_of(auepora: Cli, scores: list[float], labels: list[bool]) -> dict[str, Any]:
     """What `judge calibrate` concludes from scores of a file and labels of its first samples."""
     rows = [{"sample_id": f"q{n}", "score": score} for n, score in enumerate(scores)]
     Path("scores.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     write_labels("own.jsonl", [Label(f"q{n}", label, "ann") for n, label in enumerate(labels)])
-    command = ("judge", "calibrate", "--scores", "scores.jsonl", "--labels", "own.jsonl")
-    code, out, _ = auepora(*command)
-    assert code == 0
-    code, text, _ = auepora(*command, "--json")
+    code, text, _ = auepora(*COMMAND, "--json")
     assert code == 0
     found = json.loads(text)
     assert found["conclusion"] == found["judged"][0]["conclusion"]
-    assert out.rstrip("\n").splitlines()[-1] == found["conclusion"]["sentence"]
     assert isinstance(found, dict)
     return found
+
+
+def last_line(auepora: Cli) -> str:
+    """Where the text of the same calibration ends."""
+    code, out, _ = auepora(*COMMAND)
+    assert code == 0
+    return out.rstrip("\n").splitlines()[-1]
 
 
 def drawn(wrong: float, n: int = 300, seed: int = 3) -> tuple[list[float], list[bool]]:
@@ -189,14 +212,15 @@ def drawn(wrong: float, n: int = 300, seed: int = 3) -> tuple[list[float], list[
     return np.where(rng.random(n) < wrong, ~truth, truth).astype(float).tolist(), truth.tolist()
 
 
-def test_a_judge_that_agrees_with_people_is_usable(project: Path, auepora: Cli) -> None:
+def test_a_judge_that_agrees_with_people_is_usable(folder: Path, auepora: Cli) -> None:
     scores, truth = drawn(0.05)
     found = conclusion_of(auepora, scores, truth[:100])
     assert found["conclusion"]["usability"] == "usable"
     assert "Conclusion: scores is usable, because it agrees with people (kappa" in str(found["conclusion"])
+    assert last_line(auepora) == found["conclusion"]["sentence"]
 
 
-def test_a_judge_that_is_often_wrong_is_usable_with_correction(project: Path, auepora: Cli) -> None:
+def test_a_judge_that_is_often_wrong_is_usable_with_correction(folder: Path, auepora: Cli) -> None:
     scores, truth = drawn(0.25)
     found = conclusion_of(auepora, scores, truth[:100])
     assert found["conclusion"]["usability"] == "usable_with_correction"
@@ -204,7 +228,7 @@ def test_a_judge_that_is_often_wrong_is_usable_with_correction(project: Path, au
     assert found["judged"][0]["corrected"]["weight"] > 0
 
 
-def test_a_judge_that_is_lenient_is_usable_with_correction(project: Path, auepora: Cli) -> None:
+def test_a_judge_that_is_lenient_is_usable_with_correction(folder: Path, auepora: Cli) -> None:
     _, truth = drawn(0.0)
     scores = [1.0 if right else 0.4 for right in truth]
     found = conclusion_of(auepora, scores, truth[:100])
@@ -212,7 +236,7 @@ def test_a_judge_that_is_lenient_is_usable_with_correction(project: Path, auepor
     assert "too high" in str(found["conclusion"])
 
 
-def test_few_labels_do_not_show_that_no_correction_is_needed(project: Path, auepora: Cli) -> None:
+def test_few_labels_do_not_show_that_no_correction_is_needed(folder: Path, auepora: Cli) -> None:
     scores, truth = drawn(0.0)
     found = conclusion_of(auepora, scores, truth[:12])
     assert found["conclusion"]["usability"] == "usable_with_correction"
@@ -220,7 +244,7 @@ def test_few_labels_do_not_show_that_no_correction_is_needed(project: Path, auep
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_random_judge_is_not_usable(project: Path, auepora: Cli, seed: int) -> None:
+def test_a_random_judge_is_not_usable(folder: Path, auepora: Cli, seed: int) -> None:
     """By chance alone such scores follow forty labels now and then, and a mean must not be moved by them."""
     rng = np.random.default_rng(seed)
     _, truth = drawn(0.0, seed=seed)
@@ -231,12 +255,14 @@ def test_a_random_judge_is_not_usable(project: Path, auepora: Cli, seed: int) ->
     assert (corrected["weight"], corrected["value"]) == (0.0, corrected["labels_mean"])
 
 
-def test_an_inverted_judge_is_not_usable(project: Path, auepora: Cli) -> None:
+def test_an_inverted_judge_is_not_usable(folder: Path, auepora: Cli) -> None:
     scores, truth = drawn(0.9)
-    assert conclusion_of(auepora, scores, truth[:50])["conclusion"]["usability"] == "not_usable"
+    conclusion = conclusion_of(auepora, scores, truth[:50])["conclusion"]
+    assert conclusion["usability"] == "not_usable"
+    assert last_line(auepora) == conclusion["sentence"]
 
 
-def test_constant_labels_or_scores_show_nothing(project: Path, auepora: Cli) -> None:
+def test_constant_labels_or_scores_show_nothing(folder: Path, auepora: Cli) -> None:
     scores, _ = drawn(0.1)
     found = conclusion_of(auepora, scores, [True] * 40)
     assert "people say the same of every labelled answer (40 labels)" in str(found["conclusion"])

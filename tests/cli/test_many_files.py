@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from auepora_eval.cli.main import main
 from helpers import requirements
 from helpers.generated_files import rows, write_files
 from helpers.user_project import Project
@@ -26,11 +29,14 @@ def one_file(folder: Path) -> tuple[str, str]:
     return str(folder / "all.jsonl"), str(folder / "answers.jsonl")
 
 
-@pytest.fixture
-def wanted(tmp_path: Path, auepora: Auepora) -> str:
-    code, out, _ = auepora("score", *one_file(tmp_path), *METRICS, "--json", "--per-query")
-    assert code == 0
-    return out
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory: pytest.TempPathFactory) -> str:
+    files = one_file(tmp_path_factory.mktemp("alone"))
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as stopped:
+        main(["score", *files, *METRICS, "--json", "--per-query"])
+    assert stopped.value.code == 0, err.getvalue()
+    return out.getvalue()
 
 
 WAYS = {
@@ -72,6 +78,7 @@ def test_many_files_score_like_one_file(
     if "ray" in WAYS[way]:
         request.getfixturevalue("ray_cluster")
     write_files(tmp_path, TOTAL, table=table)
+    one_file(tmp_path)
     monkeypatch.chdir(tmp_path)
     code, out, err = auepora("score", *WAYS[way], *METRICS, "--json", "--per-query")
     assert code == 0, err

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.user_project import Project
+from helpers.user_project import Project, own_systems
 
 
 @pytest.fixture
@@ -16,12 +16,5 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
     monkeypatch.delenv("AUEPORA_STORE", raising=False)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     monkeypatch.setattr(sys, "path", sys.path[:])  # plans put their folder there
-    _forget_systems()
-    yield Project(tmp_path, 60)
-    _forget_systems()
-
-
-def _forget_systems() -> None:
-    """The next project has a module of the same name."""
-    for module in [name for name in sys.modules if name.endswith("_rag") and "." not in name]:
-        del sys.modules[module]
+    with own_systems():
+        yield Project(tmp_path, 60)

@@ -1,6 +1,8 @@
 """Gates in ``auepora run`` and ``auepora gate``: exit codes, reports, and baselines."""
 
 import json
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,7 +13,7 @@ from auepora_eval.gates.check import find_baseline
 from auepora_eval.runs.run import run_plan
 from auepora_eval.store.records import RunStatus
 from auepora_eval.store.runs import RunStore
-from helpers.user_project import Project
+from helpers.user_project import Project, own_systems
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -165,13 +167,25 @@ class TestRun:
         assert outcome.store not in repr(outcome)
 
 
-class TestGate:
-    @pytest.fixture
-    def runs(self, project: Project) -> tuple[str, str]:
-        """A run, and one of a system that fails where the first is right; the plan of the second has gates."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """The folder of a project with two runs, which tests copy, and the ids of the runs."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch, own_systems():
+        patch.setattr(sys, "path", sys.path[:])
+        project = Project(folder, 60)
         good = run_plan(project.plan(), changes={"name": "good"}).record.run_id
         plan = project.plan(args=BROKEN, more=gates_yaml("recall@5 >= 0.2", "coverage >= 0.5"))
-        return good, run_plan(plan, changes={"name": "bad"}).record.run_id
+        return folder, good, run_plan(plan, changes={"name": "bad"}).record.run_id
+
+
+class TestGate:
+    @pytest.fixture
+    def runs(self, project: Project, made: tuple[Path, str, str]) -> tuple[str, str]:
+        """A run, and one of a system that fails where the first is right; the plan of the second has gates."""
+        folder, good, bad = made
+        shutil.copytree(folder, project.folder, dirs_exist_ok=True)
+        return good, bad
 
     def test_stored_runs_are_checked(self, runs: tuple[str, str], auepora: Run) -> None:
         assert auepora("gate", "good", "-g", "recall@5 >= 0.3", "-g", "mrr <= 1")[0] == 0

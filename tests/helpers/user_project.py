@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 SYSTEM = """
@@ -71,3 +73,18 @@ store: runs.sqlite
         """The ids of the samples for which the system was called, in order."""
         log = self.folder / "calls.log"
         return log.read_text().split() if log.exists() else []
+
+
+@contextmanager
+def own_systems() -> Iterator[None]:
+    """Import systems anew inside, and forget them afterwards: every project has a module of the same name."""
+    _forget_systems()
+    try:
+        yield
+    finally:
+        _forget_systems()
+
+
+def _forget_systems() -> None:
+    for module in [name for name in sys.modules if name.endswith("_rag") and "." not in name]:
+        del sys.modules[module]

@@ -9,7 +9,7 @@ import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 
-from tools.source_tree import MODULES, ROOT, count_lines, module_name, parse
+from tools.source_tree import MODULES, ROOT, count_lines, module_name, module_statements, parse, statements
 
 MAX_MODULE_LINES = 900
 MAX_CLASS_LINES = 300
@@ -49,7 +49,7 @@ class Size:
 
 def count_statements(tree: ast.AST) -> int:
     """The number of statements in a syntax tree, string expressions left out."""
-    return sum(isinstance(node, ast.stmt) and not _is_string(node) for node in ast.walk(tree))
+    return sum(not _is_string(node) for node in statements(tree))
 
 
 def _is_string(node: ast.stmt) -> bool:
@@ -67,7 +67,7 @@ def class_sizes() -> list[Part]:
         [
             Part(f"{module_name(path)}.{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1)
             for path in MODULES
-            for node in ast.walk(parse(path))
+            for node in module_statements(path)
             if isinstance(node, ast.ClassDef)
         ]
     )
@@ -77,9 +77,9 @@ def function_sizes() -> list[Part]:
     """Every function and method with the statements of its body, the largest first."""
     return _sorted(
         [
-            Part(f"{module_name(path)}.{node.name}", count_statements(node) - 1)
+            Part(f"{module_name(path)}.{node.name}", count_statements(node))
             for path in MODULES
-            for node in ast.walk(parse(path))
+            for node in module_statements(path)
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         ]
     )

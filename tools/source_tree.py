@@ -2,6 +2,7 @@
 
 import ast
 import gc
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +20,22 @@ def parse(path: Path) -> ast.Module:
         return ast.parse(path.read_text(encoding="utf-8"))
     finally:
         gc.enable()
+
+
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements inside a module or a statement, at any depth. Expressions contain none and are not visited."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        inside = getattr(node, field, None)
+        for one in inside if isinstance(inside, list) else ():
+            if isinstance(one, ast.stmt):
+                yield one
+            yield from statements(one)
+
+
+@cache
+def module_statements(path: Path) -> tuple[ast.stmt, ...]:
+    """All statements of a module."""
+    return tuple(statements(parse(path)))
 
 
 def count_lines(path: Path) -> int:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from tools.source_tree import MODULES, ROOT, SOURCE, count_lines, module_name, parse
+from tools.source_tree import MODULES, ROOT, SOURCE, count_lines, module_name, module_statements, parse
 
 LAYERS = (
     "_version", "errors", "runtime", "text", "stats", "net", "core", "render", "features", "models", "judge", "metrics",
@@ -169,7 +169,7 @@ def repeated_class_names() -> dict[str, list[str]]:
     """Class names that are defined more than once, with the modules that define them."""
     places = defaultdict(list)
     for path in MODULES:
-        for node in ast.walk(parse(path)):
+        for node in module_statements(path):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(module_name(path))
     return {name: modules for name, modules in sorted(places.items()) if len(modules) > 1}

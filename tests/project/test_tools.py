@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tools import size, structure
-from tools.source_tree import MODULES
+from tools.source_tree import MODULES, statements
 
 pytestmark = pytest.mark.xdist_group("source_tree")
 
@@ -42,6 +42,32 @@ def test_size(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert figures["total"]["statements"] < figures["total"]["lines"]
     printed = run(size.main, monkeypatch=monkeypatch, capsys=capsys)
     assert f"{figures['modules'][0]['size']:>6,}  {figures['modules'][0]['name']}" in printed
+
+
+def test_statements_are_found_at_any_depth() -> None:
+    code = """
+class A:
+    def method(self):
+        for x in []:
+            while x: pass
+            else: a = 1
+        with x:
+            try: c = 3
+            except E: d = 4
+            else: e = 5
+            finally: f = 6
+        if x: i = 9
+        elif y: j = lambda: (10 if x else 11)
+        else:
+            match x:
+                case 1: k = 12
+                case _:
+                    async def inner():
+                        async for z in y: pass
+"""
+    tree = ast.parse(code)
+    expected = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+    assert sorted(map(ast.dump, statements(tree))) == sorted(map(ast.dump, expected))
 
 
 def test_docstrings_are_not_statements() -> None:

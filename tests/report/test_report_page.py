@@ -21,6 +21,8 @@ from helpers.golden_runs import chunk, found, golden, put_run
 from helpers.report_pages import HOSTILE, Page, hostile_run
 from helpers.stored_runs import run, samples
 
+pytestmark = pytest.mark.usefixtures("few_comparison_draws")
+
 Auepora = Callable[..., tuple[int, str, str]]
 METRICS = ["recall@5", "mrr", "ndcg@5", "token_f1", "exact_match", "failure_attribution@5", "mean_latency[end_to_end]"]
 

@@ -116,8 +116,10 @@ def auepora(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str,
 def few_interval_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bootstrap intervals of metrics are made from 50 draws, not 1000, for tests that are not about their ends."""
     for function in (bootstrap_interval, bootstrap_interval_of):
-        assert function.__kwdefaults__["draws"] == 1000
-        monkeypatch.setitem(function.__kwdefaults__, "draws", 50)
+        defaults = function.__kwdefaults__
+        assert defaults is not None
+        assert defaults["draws"] == 1000
+        monkeypatch.setitem(defaults, "draws", 50)
 
 
 @pytest.fixture

@@ -25,8 +25,10 @@ def answer(number: int) -> SystemOutputs | Exception:
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bootstrap intervals from 100 draws, not 1000, for tests that are not about their ends."""
     for report in (alpha_report, auroc_report, kappa_report, kendall_report, pearson_report, spearman_report):
-        assert report.__kwdefaults__["draws"] == 1000
-        monkeypatch.setitem(report.__kwdefaults__, "draws", 100)
+        defaults = report.__kwdefaults__
+        assert defaults is not None
+        assert defaults["draws"] == 1000
+        monkeypatch.setitem(defaults, "draws", 100)
 
 
 @pytest.fixture

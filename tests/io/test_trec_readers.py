@@ -358,9 +358,7 @@ def test_tied_pairs(tmp_path: Path, reader: Reader, shuffled: bool) -> None:
 
 
 @pytest.mark.parametrize("shuffled", [False, True], ids=["in order", "shuffled"])
-def test_several_blocks(
-    tmp_path: Path, reader: Reader, shuffled: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_blocks(tmp_path: Path, reader: Reader, shuffled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     for blocks in (trec_blocks, trec_arrow):
         monkeypatch.setattr(blocks, "_BLOCK_BYTES", 1 << 18)
     rng = random.Random(5)

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import settings
 
 from auepora_eval.cli.main import main
+from auepora_eval.compare import analysis
+from auepora_eval.stats.bootstrap import bootstrap_interval, bootstrap_interval_of
 from helpers import requirements
 from helpers.browser_page import chromium
 from helpers.postgres_server import Server, binaries, make_server
@@ -108,6 +110,23 @@ def auepora(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str,
         return stopped.value.code, captured.out, captured.err
 
     return call
+
+
+@pytest.fixture
+def few_interval_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bootstrap intervals of metrics are made from 50 draws, not 1000, for tests that are not about their ends."""
+    for function in (bootstrap_interval, bootstrap_interval_of):
+        defaults = function.__kwdefaults__
+        assert defaults is not None
+        assert defaults["draws"] == 1000
+        monkeypatch.setitem(defaults, "draws", 50)
+
+
+@pytest.fixture
+def few_comparison_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparisons of runs draw a tenth as often, for tests that are not about p-values or the ends of intervals."""
+    for name in ("_DRAWS", "_FOLD_DRAWS"):
+        monkeypatch.setattr(analysis, name, getattr(analysis, name) // 10)
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,8 @@ from helpers.golden_runs import found as returned
 from helpers.golden_runs import golden, put_run
 from helpers.stored_runs import Answer, run, samples, scored
 
+pytestmark = pytest.mark.usefixtures("few_comparison_draws")
+
 
 def only(store: RunStore, a: RunRecord, b: RunRecord, name: str = "token_f1", **options: object) -> MetricComparison:
     return compare_metrics(store, a, b, **options).by_name[name]  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ METRICS = ("recall@5", "mrr", "recall_doc@5", "token_f1")
 Call = Callable[..., tuple[int, str, str]]
 
 
+@cache
 def text_of(document: str) -> str:
     """Words that are all different, so that no two chunks have the same text."""
     return "".join(f"{document} {n:04} " for n in range(LENGTH))[:LENGTH]

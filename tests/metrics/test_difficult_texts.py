@@ -116,8 +116,8 @@ def test_reference_page_names_the_scripts_of_rouge() -> None:
         assert "scores 0" in " ".join((cls.__doc__ or "").split())
 
 
-def test_answers_of_a_hundred_thousand_words() -> None:
-    long = " ".join(f"w{n % 5000}" for n in range(100_000))
+def test_answers_of_thirty_thousand_words() -> None:
+    long = " ".join(f"w{n % 5000}" for n in range(30_000))
     found = scored(pair(long, long), pair(long + " more", long), pair("short", long))
     for name in OVERLAP - {"distinct_n", "rougeLsum_query"}:
         assert found[name].scores[0] == pytest.approx(PERFECT.get(name, 1.0)), name

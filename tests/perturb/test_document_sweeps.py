@@ -247,15 +247,19 @@ def test_runs_record_their_rate(demo: dict[str, Any], auepora: Run) -> None:
 # --- shapes of systems -----------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> PerturbedRuns:
+    return run_sweep("noise=0,0.5,1", store=str(tmp_path_factory.mktemp("reference") / "runs.sqlite"))
+
+
 @pytest.mark.parametrize("shape", SHAPES)
-def test_systems_with_accessible_retriever(shape: str) -> None:
+def test_systems_with_accessible_retriever(shape: str, reference: PerturbedRuns) -> None:
     plain = run_system(SHAPES[shape](), samples(), METRICS, top_k=4, store="plain.sqlite")
     runs = run_sweep("noise=0,0.5,1", SHAPES[shape](), concurrency=3)
     assert plain.results is not None
     assert [values(runs, one.name)[0] for one in plain.results] == [one.value for one in plain.results]
     assert values(runs, "recall@4") == [1, 1, 0]
     assert values(runs, "containment") == [1, 1, 0]
-    reference = run_sweep("noise=0,0.5,1", store="reference.sqlite")
     assert values(runs, "mrr") == values(reference, "mrr")
 
 

@@ -66,7 +66,11 @@ def forget_modules(folder: Path) -> None:
             del sys.modules[name]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
+# Frameworks are slow to import: the worker that tests their adapters runs their pages, too.
+ADAPTERS = {page: [pytest.mark.xdist_group("frameworks")] for page in PAGES if page_id(page) in NEEDED}
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page_id(page), marks=ADAPTERS.get(page, [])) for page in PAGES])
 def test_every_block_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

@@ -21,6 +21,8 @@ from helpers.golden_runs import chunk, found, golden, put_run
 from helpers.report_pages import HOSTILE, Page, hostile_run
 from helpers.stored_runs import run, samples
 
+pytestmark = pytest.mark.usefixtures("few_comparison_draws")
+
 Auepora = Callable[..., tuple[int, str, str]]
 METRICS = ["recall@5", "mrr", "ndcg@5", "token_f1", "exact_match", "failure_attribution@5", "mean_latency[end_to_end]"]
 
@@ -229,10 +231,20 @@ def test_incomplete_runs_are_shown(store: RunStore, tmp_path: Path, kind: str) -
     assert BROKEN[kind].split()[0] in write_report(record, tmp_path / "r.md", store=store).read_text(encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunStore, RunRecord, RunRecord]]:
+    """Two good runs to compare broken ones with, in a store that tests share."""
+    with RunStore.open(tmp_path_factory.mktemp("shared") / "runs.sqlite") as opened:
+        yield opened, run_of(opened, "good", n=12), run_of(opened, "other", 2, n=12)
+
+
 @pytest.mark.parametrize("kind", BROKEN)
-def test_incomplete_runs_are_compared(store: RunStore, tmp_path: Path, kind: str) -> None:
-    good, bad = run_of(store, "good", n=12), broken(store, kind)
-    for pair in ([good, bad], [bad, good], [good, bad, run_of(store, "other", 2, n=12)]):
+def test_incomplete_runs_are_compared(
+    two_runs: tuple[RunStore, RunRecord, RunRecord], tmp_path: Path, kind: str
+) -> None:
+    store, good, other = two_runs
+    bad = broken(store, kind)
+    for pair in ([good, bad], [bad, good], [good, bad, other]):
         assert made(store, *pair, tmp_path=tmp_path).text
 
 

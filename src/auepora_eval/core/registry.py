@@ -184,14 +184,19 @@ class MetricInfo:
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
         """The options of the class's constructor."""
-        kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        found = inspect.signature(self.cls).parameters
-        return {name: parameter for name, parameter in found.items() if parameter.kind not in kinds}
+        return dict(_parameters(self.cls))
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
         """The options a spec may set, without the ones every metric has."""
         return {name: p for name, p in self.parameters.items() if name not in ("conventions", "overrides", "name")}
+
+
+@functools.lru_cache(maxsize=512)
+def _parameters(cls: type[Metric]) -> dict[str, inspect.Parameter]:
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    found = inspect.signature(cls).parameters
+    return {name: parameter for name, parameter in found.items() if parameter.kind not in kinds}
 
 
 _OWN_PACKAGE = f"{__name__.partition('.')[0]}."

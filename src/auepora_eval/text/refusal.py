@@ -165,7 +165,11 @@ def normalize_text(text: str) -> str:
 
 def built_in_patterns(languages: Iterable[str] | None = None) -> tuple[str, ...]:
     """The phrases of these languages, or of all, normalised, sorted and without duplicates."""
-    codes = REFUSAL_PATTERNS if languages is None else languages
+    return _patterns_of(tuple(REFUSAL_PATTERNS if languages is None else languages))
+
+
+@lru_cache(maxsize=64)
+def _patterns_of(codes: tuple[str, ...]) -> tuple[str, ...]:
     return normalize_patterns(phrase for code in codes for phrase in REFUSAL_PATTERNS[code])
 
 
@@ -177,7 +181,7 @@ def normalize_patterns(phrases: Iterable[str]) -> tuple[str, ...]:
 def is_refusal(text: str, patterns: tuple[str, ...]) -> bool:
     """Whether a text contains one of these normalised phrases as whole words.
 
-    >>> declines("Sorry, I don’t  KNOW.", ("i don't know",)), declines("Ski don't know.", ("i don't know",))
+    >>> is_refusal("Sorry, I don’t  KNOW.", ("i don't know",)), is_refusal("Ski don't know.", ("i don't know",))
     (True, False)
     """
     text = normalize_text(text)

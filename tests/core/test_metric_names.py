@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from auepora_eval import (
     evaluate,
     metric,
 )
-from auepora_eval.core.metrics_base import REMOVED_HOOKS
+from auepora_eval.core.metrics_base import REMOVED_HOOKS, declare
 from auepora_eval.core.registry import spec_of
 from auepora_eval.errors import BadValueError, MetricDefinitionError
 from auepora_eval.metrics.additional import DistinctN
@@ -161,3 +162,37 @@ def test_class_that_defines_a_removed_hook_is_refused(old: str, new: str) -> Non
     with pytest.raises(TypeError, match=f"Mine defines '{old}', which is now called '{new}'") as caught:
         type("Mine", (SampleMetric,), {old: lambda self: {}})
     assert isinstance(caught.value, MetricDefinitionError)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"binary": True}, "Mine defines 'binary', which is now part of its metadata: metadata = declare(binary=...)"),
+        ({"reference": "a paper"}, "metadata = declare(reference=...)"),
+        ({"metadata": declare(binry=True)}, "declares 'binry', which metadata does not have; did you mean 'binary'?"),
+        ({"metadata": {"binary": True}}, "Mine: write metadata = declare(...)"),
+    ],
+    ids=["class attribute", "citation", "unknown field", "plain mapping"],
+)
+def test_invalid_metadata(body: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(message)):
+        type("Mine", (SampleMetric,), body)
+
+
+def test_metadata_is_inherited_except_what_belongs_to_one_name() -> None:
+    class Base(SampleMetric):
+        range = (0.0, 5.0)
+        metadata = declare(
+            binary=True, output_skips=frozenset({"own"}), aliases={"tool": ("Base",)}, examples=("base",)
+        )
+
+        def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+            return Score(1.0)
+
+    class Inherited(Base):
+        metadata = declare(higher_is_better=False, output_skips=frozenset({"more"}))
+
+    assert (Inherited.range, Inherited.higher_is_better) == ((0.0, 5.0), False)
+    assert Inherited.metadata.binary
+    assert Inherited.metadata.output_skips >= {"own", "more", "no_response"}
+    assert (Base.metadata.examples, Inherited.metadata.examples, Inherited.metadata.aliases) == (("base",), (), {})

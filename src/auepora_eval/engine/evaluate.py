@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.batch import Batch, check_samples, warn_notes
@@ -28,7 +29,7 @@ from ..core.reduce import Clusters, Fold, StatMeans
 from ..core.registry import Spec, metric
 from ..core.results import Results
 from ..core.scores import Score, Scores, Status
-from ..core.slices import Grouping, Rows, SliceSpec, parse_slices, require_slice_values
+from ..core.slices import BatchMembership, Grouping, Rows, SliceSpec, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 from ..errors import (
     AlignmentError,
@@ -46,8 +47,8 @@ from .executors import (
     BatchSource,
     Executor,
     ExecutorName,
+    Notes,
     Scorable,
-    SerialExecutor,
     SourcedBatch,
     make_executor,
     with_judges,
@@ -70,7 +71,11 @@ class CollectingAccumulator:
         self.signature: Signature = run_signature(metric, run)
         self._run = run
         self._keep_scores = keep_scores
-        self._parts: list[Scores] = []
+        self._passes: list[list[Scores]] = []
+
+    def start_pass(self) -> None:
+        """Start the next pass over all samples; there are several where a system has answered several times."""
+        self._passes.append([])
 
     def add(self, scores: Scores, groups: Mapping[tuple[str, str], Rows]) -> None:
         """Add the outcomes of the next batch, and its rows by slice and group."""
@@ -78,27 +83,32 @@ class CollectingAccumulator:
             # Samples are paired already; those in no pair are only counted.
             used = zip(scores.keys, scores.counted.tolist(), strict=True)
             scores = replace(scores, keys=tuple(key if counted else None for key, counted in used))
-        self._parts.append(scores)
+        self._passes[-1].append(scores)
 
     def result(self, grouping: Grouping) -> MetricResult:
         """The result of all batches."""
-        scores = Scores.concat(self._parts)
-        paired = scores if self._joined else self.metric.pair_samples(scores)
+        whole = [Scores.concat(batches) for batches in self._passes]
+        paired = whole if self._joined else [self.metric.pair_samples(scores) for scores in whole]
         clusters = grouping.clusters()
-        result = self._result_of(paired, clusters, keep_scores=self._keep_scores)
+
+        def select(rows: Rows) -> list[Scores]:
+            if self._joined:
+                return [scores.take(rows) for scores in paired]
+            return [self.metric.select(scores, pairs, rows) for scores, pairs in zip(whole, paired, strict=True)]
+
+        result = self._reduce(paired, clusters, keep_scores=self._keep_scores)
         result.slices = {
             name: {
-                group: self._result_of(
-                    paired.take(rows) if self._joined else self.metric.select(scores, paired, rows),
-                    None if clusters is None else clusters[rows],
-                )
+                group: self._reduce(select(rows), None if clusters is None else clusters[rows], keep_scores=False)
                 for group, rows in groups.items()
             }
             for name, groups in grouping.rows().items()
         }
         return result
 
-    def _result_of(self, scores: Scores, clusters: Clusters | None, *, keep_scores: bool = False) -> MetricResult:
+    def _reduce(self, passes: Sequence[Scores], clusters: Clusters | None, *, keep_scores: bool) -> MetricResult:
+        """The result of the outcomes of each pass."""
+        (scores,) = passes
         return make_result(self.metric, scores, signature=self.signature, keep_scores=keep_scores, clusters=clusters)
 
 
@@ -207,10 +217,139 @@ def _user_scores(metric: Metric, values: Sequence[Any], n: int) -> Scores:
 # --- the evaluation: all metrics in one pass over batches of samples and outputs, or over bare rankings --------------
 
 Metrics = EvaluationPlan | Iterable[Spec | Metric] | Spec | Metric
+Pair = tuple[EvaluationSample, SystemOutputs | None]
 Progress = Callable[[int], None]
 """Called with the number of samples of each finished batch."""
 
 BATCH_SIZE = 1024
+
+
+class Evaluation:
+    """One evaluation: metrics, the executor that scores them, and what is recorded about the samples.
+
+    Every public function of this package that evaluates makes one, and gives it batches to score.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        conventions: str | Conventions = "auepora",
+        *,
+        slices: Iterable[SliceSpec] | SliceSpec = (),
+        executor: ExecutorName | Executor = "serial",
+        workers: int | None = None,
+        keep_scores: bool = True,
+        joined: bool = False,
+        run: RunInfo | None = None,
+        judging: JudgeSession | JudgePolicy | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """``joined`` says that batches include the parents of their variants, and the worker pairs them."""
+        self.metrics = resolve_metrics(metrics, conventions)
+        self.slices = parse_slices(slices)
+        self._executor, self._workers = executor, workers
+        self._keep_scores, self._joined = keep_scores, joined
+        self._run = run or RunInfo()
+        self._judging, self._progress = judging, progress
+        self._check: DataCheck | None = None
+        self._validated = False
+        self.keep = keep_scores or any(
+            not isinstance(one, BatchMetric) or must_keep_scores(one, joined=joined) for one in self.metrics
+        )
+        """Whether ids and the rows of groups are kept."""
+        self.grouping = Grouping(self.slices, keep=self.keep)
+        """Ids, clusters and groups of the samples of the current pass."""
+
+    def validate(self, samples: Sequence[EvaluationSample]) -> None:
+        """Raise where all samples are known and a metric or a slice does not fit them, before anything is scored."""
+        EvaluationPlan(self.metrics).validate_dataset(samples)
+        require_slice_values(self.slices, samples)
+        self._validated = True
+
+    def require_batch_metrics(self) -> None:
+        """Raise for a metric that only computes over all samples at once."""
+        for one in self.metrics:
+            if not isinstance(one, BatchMetric):
+                raise MetricDefinitionError(
+                    f"metric '{one.name}' implements only 'compute', which needs all samples at once; "
+                    "use evaluate(), or write it as a SampleMetric"
+                )
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields that the metrics require, unless it is known that samples have them."""
+        return frozenset(() if self._validated else (name for one in self.metrics for name in one.required_fields()))
+
+    def batches(self, pairs: Iterable[Pair], size: int) -> Iterator[Batch]:
+        """Batches of samples with their outputs."""
+        check = self._check = self._check or DataCheck()
+        memory: dict[Hashable, Any] = {}
+        source, fields = iter(pairs), self.fields
+        while chunk := list(itertools.islice(source, size)):
+            samples, outputs = _unzip(chunk)
+            if not self._validated:
+                check_samples(samples)
+            self.grouping.add(samples, fields - self.grouping.annotated)
+            check.add(samples, outputs)
+            yield Batch(samples, outputs, memory=memory)
+
+    def score(
+        self,
+        *passes: Iterable[Scorable],
+        accumulator: type[CollectingAccumulator] | None = None,
+        compute: Callable[[Metric, Grouping], MetricResult] | None = None,
+        pause_gc: bool = False,
+        stacklevel: int = 4,
+    ) -> Results:
+        """Score the batches of each pass and reduce the outcomes to results.
+
+        ``compute`` gives the result of a metric that only computes over all samples at once. Garbage collection may be
+        paused where batches come from lists, but not where a generator of the caller may produce garbage of its own.
+        """
+        make = accumulator or make_accumulator
+        accumulators = {
+            one.name: make(one.for_run(self._run), self._run, keep_scores=self._keep_scores, joined=self._joined)
+            for one in self.metrics
+            if isinstance(one, BatchMetric)
+        }
+        notes: list[Notes] = []
+        with make_executor(self._executor, self._workers) as opened, gc_paused() if pause_gc else nullcontext():
+            executor = with_judges(opened, self.metrics, self._judging)
+            for batches in passes:
+                self.grouping = Grouping(self.slices, keep=self.keep)
+                notes += self._score_pass(batches, list(accumulators.values()), executor)
+        if notes:
+            warn_notes(notes, stacklevel=stacklevel)
+        results = Results()
+        for one in self.metrics:
+            if one.name in accumulators:
+                results.append(accumulators[one.name].result(self.grouping))
+            else:
+                assert compute is not None  # streams refuse metrics that only compute
+                results.append(compute(one, self.grouping))
+        results.sample_ids = self.grouping.ids if self._keep_scores else ()
+        if self._check is not None:
+            self._check.finish(self.metrics, results)
+        if not self._validated:
+            _require_annotated(self.grouping, self.metrics, results)
+        return results
+
+    def _score_pass(
+        self, batches: Iterable[Scorable], accumulators: Sequence[CollectingAccumulator], executor: Executor
+    ) -> Iterator[Notes]:
+        """Pass the outcomes of every batch to the accumulators, and yield the warnings of metrics."""
+        for accumulator in accumulators:
+            accumulator.start_pass()
+        for scored in executor.score(batches, [accumulator.metric for accumulator in accumulators]):
+            if scored.members is not None:
+                self.grouping.add_membership(scored.members)
+            groups = self.grouping.next_batch()
+            for accumulator, scores in zip(accumulators, scored.scores, strict=True):
+                accumulator.add(scores, groups)
+            if scored.notes:
+                yield scored.notes
+            if self._progress is not None:
+                self._progress(scored.size)
 
 
 def evaluate(
@@ -238,7 +377,17 @@ def evaluate(
     processor) and gives the same numbers to the last bit; a ``ProcessExecutor`` of your own is used and left open.
     ``judging`` configures the calls of judges, where a metric needs one.
     """
-    chosen = resolve_metrics(metrics, conventions)
+    evaluation = Evaluation(
+        metrics,
+        conventions,
+        slices=slices,
+        executor=executor,
+        workers=workers,
+        keep_scores=keep_scores,
+        run=run,
+        judging=judging,
+        progress=progress,
+    )
     sample_list = as_sequence(samples, "samples")
     check_samples(sample_list)
     output_list = (
@@ -248,40 +397,20 @@ def evaluate(
     )
     if len(sample_list) != len(output_list):
         raise AlignmentError(len(sample_list), len(output_list))
-    EvaluationPlan(chosen).validate_dataset(sample_list)
+    evaluation.validate(sample_list)
     size = check_batch_size(batch_size)
-    memory: dict[Hashable, Any] = {}
-    grouping, check = Grouping(parse_slices(slices), keep=True), DataCheck()
-    require_slice_values(grouping.slices, sample_list)
 
-    def batches() -> Iterator[Batch]:
-        for start in range(0, len(sample_list), size):
-            part = sample_list[start : start + size]
-            grouping.add(part)
-            check.add(part, output_list[start : start + size])
-            yield Batch(part, output_list[start : start + size], memory=memory)
-
-    def make_batch(chosen_rows: Rows | None = None) -> Batch:
-        if chosen_rows is None:
+    def rows_batch(rows: Rows | None) -> Batch:
+        if rows is None:
             return Batch(sample_list, output_list)
-        return Batch([sample_list[row] for row in chosen_rows], [output_list[row] for row in chosen_rows])
+        return Batch([sample_list[row] for row in rows], [output_list[row] for row in rows])
 
-    with make_executor(executor, workers) as scoring:
-        return run_metrics(
-            batches(),
-            chosen,
-            run or RunInfo(),
-            keep_scores,
-            progress,
-            executor=with_judges(scoring, chosen, judging),
-            grouping=grouping,
-            make_batch=make_batch,
-            check=check,
-        )
+    pairs = zip(sample_list, output_list, strict=True)
+    return evaluation.score(evaluation.batches(pairs, size), compute=partial(_compute, rows_batch), pause_gc=True)
 
 
 def evaluate_stream(
-    pairs: Iterable[tuple[EvaluationSample, SystemOutputs | None]],
+    pairs: Iterable[Pair],
     metrics: Metrics,
     *,
     conventions: str | Conventions = "auepora",
@@ -299,36 +428,19 @@ def evaluate_stream(
     Metrics that pair samples, or break results down by group (``needs_all``), are the exception: their scores are kept
     internally, since a variant may come long after its parent.
     """
-    chosen = resolve_metrics(metrics, conventions)
-    _require_batch_metrics(chosen)
-    size = check_batch_size(batch_size)
-    grouping, check = Grouping(parse_slices(slices), keep=keep_scores or _any_keeps_scores(chosen)), DataCheck()
-    memory: dict[Hashable, Any] = {}
-    fields = {name for one in chosen for name in one.required_fields()}
-
-    def batches() -> Iterator[Batch]:
-        source = iter(pairs)
-        while chunk := list(itertools.islice(source, size)):
-            samples, outputs = _unzip(chunk)
-            check_samples(samples)
-            grouping.add(samples, fields - grouping.annotated)
-            check.add(samples, outputs)
-            yield Batch(samples, outputs, memory=memory)
-
-    with make_executor(executor, workers) as scoring:
-        results = run_metrics(
-            batches(),
-            chosen,
-            run or RunInfo(),
-            keep_scores,
-            progress,
-            executor=with_judges(scoring, chosen, judging),
-            grouping=grouping,
-            make_batch=None,
-            check=check,
-        )
-    _require_annotated(grouping, chosen, results)
-    return results
+    evaluation = Evaluation(
+        metrics,
+        conventions,
+        slices=slices,
+        executor=executor,
+        workers=workers,
+        keep_scores=keep_scores,
+        run=run,
+        judging=judging,
+        progress=progress,
+    )
+    evaluation.require_batch_metrics()
+    return evaluation.score(evaluation.batches(pairs, check_batch_size(batch_size)))
 
 
 def evaluate_sources(
@@ -350,40 +462,21 @@ def evaluate_sources(
     A source is a batch: its size decides how much is read at once and changes no result. With ``joined`` each source
     also reads the parents of its variants (``FamilySource``), so that metrics over pairs need not wait for all samples.
     """
-    chosen = resolve_metrics(metrics, conventions)
-    _require_batch_metrics(chosen)
-    grouping = Grouping(parse_slices(slices), keep=keep_scores or _any_keeps_scores(chosen, joined=joined))
-    fields = frozenset(name for one in chosen for name in one.required_fields())
-    slice_tuple = tuple(grouping.slices)
-    batches = (SourcedBatch(source, slice_tuple, grouping.keep, fields, joined) for source in sources)
-    with make_executor(executor, workers) as scoring:
-        results = run_metrics(
-            batches,
-            chosen,
-            run or RunInfo(),
-            keep_scores,
-            progress,
-            executor=with_judges(scoring, chosen, judging),
-            grouping=grouping,
-            make_batch=None,
-            joined=joined,
-        )
-    _require_annotated(grouping, chosen, results)
-    return results
-
-
-def _require_batch_metrics(metrics: Sequence[Metric]) -> None:
-    for one in metrics:
-        if not isinstance(one, BatchMetric):
-            raise MetricDefinitionError(
-                f"metric '{one.name}' implements only 'compute', which needs all samples at once; "
-                "use evaluate(), or write it as a SampleMetric"
-            )
-
-
-def _any_keeps_scores(metrics: Sequence[Metric], *, joined: bool = False) -> bool:
-    """Whether a metric keeps all scores, even if the caller does not want them."""
-    return any(isinstance(one, BatchMetric) and must_keep_scores(one, joined=joined) for one in metrics)
+    evaluation = Evaluation(
+        metrics,
+        conventions,
+        slices=slices,
+        executor=executor,
+        workers=workers,
+        keep_scores=keep_scores,
+        joined=joined,
+        run=run,
+        judging=judging,
+        progress=progress,
+    )
+    evaluation.require_batch_metrics()
+    slice_tuple, keep, fields = tuple(evaluation.slices), evaluation.keep, evaluation.fields
+    return evaluation.score(SourcedBatch(source, slice_tuple, keep, fields, joined) for source in sources)
 
 
 def _require_annotated(grouping: Grouping, metrics: Sequence[Metric], results: Results) -> None:
@@ -432,9 +525,7 @@ def as_sequence(values: Iterable[T], what: str) -> Sequence[T]:
         raise BadTypeError(f"{what} must be a list, not a {type(values).__name__}") from None
 
 
-def _unzip(
-    pairs: list[tuple[EvaluationSample, SystemOutputs | None]],
-) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+def _unzip(pairs: list[Pair]) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
     try:
         return [sample for sample, _ in pairs], [output for _, output in pairs]
     except (TypeError, ValueError):
@@ -448,73 +539,14 @@ def check_batch_size(batch_size: int) -> int:
     return batch_size
 
 
-def collect_scores(
-    batches: Iterable[Scorable],
-    accumulators: Sequence[CollectingAccumulator],
-    executor: Executor,
-    grouping: Grouping,
-    progress: Progress | None,
-    *,
-    stacklevel: int = 3,
-) -> None:
-    """Score every batch and pass the outcomes to the accumulators; warnings of metrics are emitted at the end."""
-    notes: list[dict[str, tuple[int, str]]] = []
-    for scored in executor.score(batches, [accumulator.metric for accumulator in accumulators]):
-        if scored.members is not None:
-            grouping.add_membership(scored.members)
-        groups = grouping.next_batch()
-        for accumulator, scores in zip(accumulators, scored.scores, strict=True):
-            accumulator.add(scores, groups)
-        if scored.notes:
-            notes.append(scored.notes)
-        if progress is not None:
-            progress(scored.size)
-    if notes:
-        warn_notes(notes, stacklevel=stacklevel)
-
-
-def run_metrics(
-    batches: Iterable[Scorable],
-    metrics: Sequence[Metric],
-    run: RunInfo,
-    keep_scores: bool,
-    progress: Progress | None,
-    *,
-    executor: Executor,
-    grouping: Grouping,
-    make_batch: Callable[[Rows | None], Batch] | None,
-    joined: bool = False,
-    check: DataCheck | None = None,
-    stacklevel: int = 5,
-) -> Results:
-    """Score batches and reduce the outcomes to results. ``check`` has seen the samples and outputs of the batches."""
-    accumulators = {
-        one.name: make_accumulator(one.for_run(run), run, keep_scores=keep_scores, joined=joined)
-        for one in metrics
-        if isinstance(one, BatchMetric)
+def _compute(rows_batch: Callable[[Rows | None], Batch], metric: Metric, grouping: Grouping) -> MetricResult:
+    """The result of a metric that only computes, over all samples and over each group."""
+    result = compute_result(metric, rows_batch(None))
+    result.slices = {
+        name: {group: compute_result(metric, rows_batch(rows)) for group, rows in groups.items()}
+        for name, groups in grouping.rows().items()
     }
-    # Over lists garbage collection is paused for the whole pass; over a stream only while we score, since the caller's
-    # generator may produce garbage of its own.
-    with gc_paused() if make_batch is not None else nullcontext():
-        collect_scores(batches, list(accumulators.values()), executor, grouping, progress, stacklevel=stacklevel)
-    results = Results()
-    everything: Batch | None = None
-    for one in metrics:
-        if one.name in accumulators:
-            results.append(accumulators[one.name].result(grouping))
-        else:
-            assert make_batch is not None  # streams refuse metrics that only compute
-            everything = everything or make_batch(None)
-            result = compute_result(one, everything)
-            result.slices = {
-                name: {group: compute_result(one, make_batch(rows)) for group, rows in groups.items()}
-                for name, groups in grouping.rows().items()
-            }
-            results.append(result)
-    results.sample_ids = grouping.ids if keep_scores else ()
-    if check is not None:
-        check.finish(metrics, results)
-    return results
+    return result
 
 
 # --- bare rankings: document ids alone, or precomputed hits ----------------------------------------------------------
@@ -537,7 +569,7 @@ def evaluate_rankings(
     A ranking of ``None`` is a missing output, gold of ``None`` a query that was not annotated. ``ids`` name the queries
     (their numbers by default). Given as mappings from query id, the queries of ``gold`` are scored.
     """
-    chosen = resolve_metrics(metrics, conventions)
+    evaluation = Evaluation(metrics, conventions, keep_scores=keep_scores)
     if isinstance(gold, Mapping) != isinstance(ranked, Mapping):
         raise BadTypeError("gold and rankings must both be mappings from query id, or both be sequences")
     if isinstance(gold, Mapping) and isinstance(ranked, Mapping):
@@ -549,13 +581,11 @@ def evaluate_rankings(
     names = list(map(repr, range(len(golds))) if ids is None else map(str, ids))
     if len(names) != len(golds):
         raise AlignmentError(len(golds), len(names), what=("gold entries", "ids"))
-    if golds:
-        _require_gold_only(chosen, annotated=any(entry is not None for entry in golds))
 
     def part(start: int, stop: int) -> Batch:
         return rankings_batch(golds[start:stop], rankings[start:stop], names[start:stop])
 
-    return _evaluate_batches(part, names, chosen, keep_scores)
+    return _evaluate_ids(evaluation, part, names, annotated=any(entry is not None for entry in golds))
 
 
 def evaluate_hits(
@@ -566,30 +596,23 @@ def evaluate_hits(
     keep_scores: bool = True,
 ) -> Results:
     """Score rankings whose hits the reader has found already."""
-    chosen = resolve_metrics(metrics, conventions)
-    _require_gold_only(chosen, annotated=True)
-    return _evaluate_batches(rankings.batch, list(rankings.ids), chosen, keep_scores)
+    evaluation = Evaluation(metrics, conventions, keep_scores=keep_scores)
+    return _evaluate_ids(evaluation, rankings.batch, list(rankings.ids), annotated=True)
 
 
-def _require_gold_only(metrics: list[Metric], *, annotated: bool) -> None:
-    """Raise for metrics that need more than gold ids, before anything is computed."""
-    EvaluationPlan(metrics).validate_dataset([EvaluationSample("", "", relevant_docs=[] if annotated else None)])
-
-
-def _evaluate_batches(
-    make_part: Callable[[int, int], Batch], names: list[str], metrics: Sequence[Metric], keep_scores: bool
+def _evaluate_ids(
+    evaluation: Evaluation, part: Callable[[int, int], Batch], names: list[str], *, annotated: bool
 ) -> Results:
-    size, total = RANKINGS_BATCH_SIZE, len(names)
-    grouping = Grouping((), keep=True)
-    grouping.ids = names
-    return run_metrics(
-        (make_part(start, min(start + size, total)) for start in range(0, total, size)),
-        metrics,
-        RunInfo(),
-        keep_scores,
-        None,
-        executor=SerialExecutor(),
-        grouping=grouping,
-        make_batch=lambda _: make_part(0, total),
-        stacklevel=6,
+    """Score batches of bare ids, of which ``part`` makes any range."""
+    # Metrics that need more than gold ids are refused, as for a dataset of such samples.
+    evaluation.validate([EvaluationSample("", "", relevant_docs=[] if annotated else None)] if names else [])
+
+    def batches() -> Iterator[Batch]:
+        for start in range(0, len(names), RANKINGS_BATCH_SIZE):
+            stop = min(start + RANKINGS_BATCH_SIZE, len(names))
+            evaluation.grouping.add_membership(BatchMembership(stop - start, tuple(names[start:stop])))
+            yield part(start, stop)
+
+    return evaluation.score(
+        batches(), compute=partial(_compute, lambda _: part(0, len(names))), pause_gc=True, stacklevel=5
     )

@@ -5,28 +5,26 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..core.batch import Batch, check_samples
+from ..core.batch import check_samples
 from ..core.conventions import Conventions, Signature
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, assemble_result, make_result
-from ..core.plan import EvaluationPlan
 from ..core.reduce import Clusters, Mean, Reducer, StatMeans, SumsReducer, mean
 from ..core.results import Results
 from ..core.scores import Scores, Status
-from ..core.slices import Grouping, Rows, SliceSpec, parse_slices, require_slice_values
+from ..core.slices import Grouping, SliceSpec
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..errors import AlignmentError, BadValueError
 from ..stats.intervals import Interval
-from .data_checks import DataCheck
-from .evaluate import BATCH_SIZE, CollectingAccumulator, Metrics, Progress, collect_scores, evaluate, resolve_metrics
-from .executors import Executor, ExecutorName, make_executor, with_judges
+from .evaluate import BATCH_SIZE, CollectingAccumulator, Evaluation, Metrics, Pair, Progress, evaluate
+from .executors import Executor, ExecutorName
 
 if TYPE_CHECKING:
     from ..judge.critic import JudgePolicy
@@ -357,70 +355,48 @@ def evaluate_repeats(
     ``details["repeats"]`` contains the value of each repeat, the spread within samples, and how many calls failed: a
     sample is failed only where all its repeats are.
     """
-    chosen = resolve_metrics(metrics, conventions)
+    evaluation = Evaluation(
+        metrics,
+        conventions,
+        slices=slices,
+        executor=executor,
+        workers=workers,
+        run=run,
+        judging=judging,
+        progress=progress,
+    )
     check_samples(samples)
-    EvaluationPlan(chosen).validate_dataset(samples)
-    groups, facts = parse_slices(slices), run or RunInfo()
-    require_slice_values(groups, samples)
+    evaluation.validate(samples)
     if not repeats:
         raise BadValueError("there must be at least one repeat to score")
-    accumulators = {
-        one.name: RepeatAccumulator(one.for_run(facts), facts) for one in chosen if isinstance(one, BatchMetric)
-    }
-    grouping, check = Grouping(groups, keep=True), DataCheck()
-    with make_executor(executor, workers) as base_executor:
-        scoring = with_judges(base_executor, chosen, judging)
-        for outputs in repeats:
-            grouping = Grouping(groups, keep=True)
-            for accumulator in accumulators.values():
-                accumulator.begin()
-            collect_scores(
-                _batches(samples, outputs(), batch_size, grouping, check),
-                list(accumulators.values()),
-                scoring,
-                grouping,
-                progress,
-                stacklevel=4,
-            )
-    results = [
-        accumulators[one.name].result(grouping)
-        if one.name in accumulators
-        else _compute_over_repeats(one, samples, repeats, slices=groups, run=facts)
-        for one in chosen
-    ]
-    whole = Results(results, sample_ids=[sample.sample_id for sample in samples])
-    check.finish(chosen, whole)
-    return whole
+    return evaluation.score(
+        *(evaluation.batches(_pairs(samples, outputs), batch_size) for outputs in repeats),
+        accumulator=RepeatAccumulator,
+        compute=partial(_compute_over_repeats, samples, repeats, slices=evaluation.slices, run=run),
+    )
 
 
-def _batches(
-    samples: Sequence[EvaluationSample], outputs: Outputs, size: int, grouping: Grouping, check: DataCheck
-) -> Iterator[Batch]:
-    memory: dict[Hashable, Any] = {}
-    source, num_outputs = iter(outputs), 0
-    for start in range(0, len(samples), size):
-        part = samples[start : start + size]
-        answers = list(islice(source, len(part)))
-        num_outputs += len(answers)
-        if len(answers) != len(part):
-            raise AlignmentError(len(samples), num_outputs)
-        grouping.add(part)
-        check.add(part, answers)
-        yield Batch(part, answers, memory=memory)
+def _pairs(samples: Sequence[EvaluationSample], outputs: Callable[[], Outputs]) -> Iterator[Pair]:
+    source, count = iter(outputs()), 0
+    for count, pair in enumerate(zip(samples, source, strict=False), start=1):  # noqa: B007 -- the last count is used
+        yield pair
+    if count < len(samples):
+        raise AlignmentError(len(samples), count)
     if next(source, _END) is not _END:
-        raise AlignmentError(len(samples), num_outputs + 1)
+        raise AlignmentError(len(samples), count + 1)
 
 
 _END: Any = object()
 
 
 def _compute_over_repeats(
-    metric: Metric,
     samples: Sequence[EvaluationSample],
     repeats: Sequence[Callable[[], Outputs]],
+    metric: Metric,
+    _: Grouping,
     *,
     slices: Iterable[SliceSpec],
-    run: RunInfo,
+    run: RunInfo | None,
 ) -> MetricResult:
     """The mean over repeats of a metric that only implements ``compute``; it has no scores per sample to average."""
     each = [evaluate(samples, list(outputs()), [metric], slices=slices, run=run)[0] for outputs in repeats]
@@ -444,39 +420,7 @@ def _mean_result(each: Sequence[MetricResult]) -> MetricResult:
 class RepeatAccumulator(CollectingAccumulator):
     """Collects a metric's outcomes, repeat by repeat."""
 
-    def __init__(self, metric: BatchMetric, run: RunInfo) -> None:
-        super().__init__(metric, run)
-        self._repeats: list[list[Scores]] = []
-
-    def begin(self) -> None:
-        """Start the next repeat."""
-        self._repeats.append([])
-
-    def add(self, scores: Scores, groups: Mapping[tuple[str, str], Rows]) -> None:
-        """Add the outcomes of the next batch of the current repeat."""
-        self._repeats[-1].append(scores)
-
-    def result(self, grouping: Grouping) -> MetricResult:
-        """The result of all repeats."""
-        whole = [Scores.concat(parts) for parts in self._repeats]
-        paired = [self.metric.pair_samples(scores) for scores in whole]
-        clusters = grouping.clusters()
-        result = self._over_repeats(paired, clusters, keep_scores=True)
-        result.slices = {
-            name: {
-                group: self._over_repeats(
-                    [self.metric.select(one, other, rows) for one, other in zip(whole, paired, strict=True)],
-                    None if clusters is None else clusters[rows],
-                )
-                for group, rows in groups.items()
-            }
-            for name, groups in grouping.rows().items()
-        }
-        return result
-
-    def _over_repeats(
-        self, parts: Sequence[Scores], clusters: Clusters | None, *, keep_scores: bool = False
-    ) -> MetricResult:
+    def _reduce(self, passes: Sequence[Scores], clusters: Clusters | None, *, keep_scores: bool) -> MetricResult:
         return result_over_repeats(
-            self.metric, parts, signature=self.signature, clusters=clusters, keep_scores=keep_scores
+            self.metric, passes, signature=self.signature, clusters=clusters, keep_scores=keep_scores
         )

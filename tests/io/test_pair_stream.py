@@ -61,7 +61,7 @@ def test_any_order_gives_the_same_pairs(
         assert id_pairs(list(pairs)) == [(one, None if one in left_out else f"d{one}") for one in IDS]
         assert pairs.missing == [one for one in IDS if one in left_out]
         assert sorted(pairs.unknown) == [f"stray{n}" for n in range(strays)]
-        assert (pairs.total, pairs.matched) == (30, 30 - len(left_out))
+        assert (pairs.total, len(pairs.missing)) == (30, len(left_out))
 
 
 def test_files_in_the_same_order_need_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_index_reads_on_demand(tmp_path: Path) -> None:
     path.write_bytes(b"".join(lines))
     index = OutputIndex(path)
     try:
-        assert list(index) == ["a", "ü"]
+        assert list(index.ids_from(1)) == ["a", "ü"]
         found = index.read("ü")
         assert found is not None
         assert (found.line, found.output.response and found.output.response.text) == (3, "é")
@@ -129,7 +129,6 @@ def test_index_reads_on_demand(tmp_path: Path) -> None:
         assert first is not None
         assert first.output.retrieved[0].doc.doc_id == "x"
         assert index.read("missing") is None
-        assert "a" in index
     finally:
         index.close()
 

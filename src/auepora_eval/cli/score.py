@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..core.types import GOLD_BY
 from .console import echo_err, quiet_option
 from .judge_options import JudgeOptions, JudgingOptions, judge_options, judging_options, preview_text, with_judge
 from .options import ExecutorChoice, executor_options
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
     from ..core.metrics_base import Metric
     from ..core.registry import Spec
     from ..core.results import Results
-    from ..io.formats import Format
+    from ..core.types import EvaluationSample, SystemOutputs
+    from ..engine.executors import Executor
     from ..io.join import PairStream
+    from ..io.trec_format import TrecRankings
     from ..judge.preview import Preview
     from ..plan.resources import PlannedJudges
     from ..runs.scoring import JudgedCoverage
     from ..scale.checkpoint import CheckpointExecutor
-    from ..scale.index import Mapper
     from ..scale.sharded import ShardedInput
     from .options import ExecutorChoice
 
@@ -188,55 +190,31 @@ def command(
     read = (dataset, outputs, corpus, nuggets, qrels, run_file)
     refuse_input_as_output(output, [path for path in read if path is not None])
     specs = parse_specs(metrics)
-    choices = _convention_options(min_relevance, complete, depth, duplicates)
-
-    def conventions_for(judged_pool: bool) -> tuple[Conventions, str]:
-        rules, footer = _resolve_conventions(conventions, judged_pool, choices)
-        for note in alias_notes(specs, rules):
-            echo_err(note)
-        return rules, footer
-
-    if qrels is not None and run_file is not None and _needs_scores(specs):
+    data: ScoreInput
+    aided = corpus is not None or nuggets is not None
+    if qrels is not None and run_file is not None and not _needs_scores(specs):
+        data = TrecInput(qrels, run_file)
+    elif qrels is not None and run_file is not None:
         # The fast reader of TREC files keeps the order of documents, not their scores.
-        dataset, outputs, qrels, run_file = qrels, run_file, None, None
-        sample_format = outputs_format = "trec"
-    if qrels is not None and run_file is not None:
-        rules, footer = conventions_for(True)
-        results = _score_trec(qrels, run_file, specs, rules)
+        data = FileInput(qrels, run_file, "trec", "trec")
     else:
         assert dataset is not None
-        judges = judge.judges(judging.changes())
-        specs = with_judge(specs, () if judges is None else judges.names)
-        size = batch_size or BATCH_SIZE
-        aided = corpus is not None or nuggets is not None
         if wants_shards(dataset, outputs, (sample_format, outputs_format), executor.name, parts, aided):
-            shards = ShardedFiles(dataset, outputs, sample_format, outputs_format, size, parts)
-            rules, footer = conventions_for(False)
-            if judging.preview:
-                would = preview_shards(shards, specs, rules, judges)
-            else:
-                results = score_shards(shards, specs, rules, executor, slices, lean=lean, judges=judges)
+            data = ShardInput(dataset, outputs, sample_format, outputs_format, parts)
         else:
-            files = detect_data_files(dataset, outputs, sample_format, outputs_format)
-            rules, footer = conventions_for(files.judged_pool)
-            if judging.preview:
-                would = preview_files(files, specs, rules, judges, corpus=corpus, nuggets=nuggets)
-            else:
-                results = score_files(
-                    files,
-                    specs,
-                    rules,
-                    executor,
-                    slices,
-                    lean=lean,
-                    corpus=corpus,
-                    nuggets=nuggets,
-                    judges=judges,
-                    batch_size=size,
-                )
-        if judging.preview:
-            write_out(preview_text(would, as_json=form == "json"), output)
-            return
+            data = FileInput(dataset, outputs, sample_format, outputs_format, corpus, nuggets)
+    rules, footer = _resolve_conventions(
+        conventions, data.judged_pool, _convention_options(min_relevance, complete, depth, duplicates)
+    )
+    judges = judge.judges(judging.changes())
+    specs = with_judge(specs, () if judges is None else judges.names)
+    options = ScoreOptions(specs, rules, executor, slices, lean, batch_size or BATCH_SIZE, judges)
+    for note in alias_notes(specs, rules):
+        echo_err(note)
+    if judging.preview:
+        write_out(preview_text(estimate_judging(data, options), as_json=form == "json"), output)
+        return
+    results = score(data, options)
     show_warnings(results)
     write_out(render_results(results, form, footer, per_query=per_query), output)
     if results.failure is not None:
@@ -272,309 +250,331 @@ def _resolve_conventions(preset: str, judged_pool: bool, choices: dict[str, obje
     return rules, f"conventions: {', '.join(chosen)}"
 
 
-def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], conventions: Conventions) -> Results:
-    from ..engine.evaluate import resolve_metrics
-    from ..engine.suggest import specs_for
-    from ..io.grades import provenance_counts_by_query
-    from ..io.trec_format import read_trec
-    from ..render.terminal import progress
+# --- scoring: the same steps for every kind of input ------------------------------------------------------------------
+
+PROBE_SAMPLES = 64
+"""Number of samples read to detect whether gold has provenance."""
+CHECKED_SAMPLES = 1000
+"""Number of samples of shards that are read again for data warnings."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreOptions:
+    """What to score, and how."""
+
+    specs: Sequence[Spec]
+    conventions: Conventions
+    executor: ExecutorChoice
+    slices: Sequence[str]
+    lean: bool
+    batch_size: int
+    judges: PlannedJudges | None
+
+    def metrics(self, *, need_key: bool = True) -> list[Metric]:
+        """The metrics, with the judges they refer to."""
+        from ..core.registry import use_resources
+        from ..engine.evaluate import resolve_metrics
+
+        if self.judges is None:
+            return resolve_metrics(self.specs, self.conventions)
+        from ..plan.resources import used_resources
+
+        with use_resources(self.judges.build(list(used_resources(list(self.specs))), need_key=need_key)):
+            return resolve_metrics(self.specs, self.conventions)
+
+
+class ScoreInput(ABC):
+    """Samples and outputs to score. Subclasses differ in how they are read."""
+
+    judged_pool = False
+    """Whether the samples come from a judged pool, such as TREC qrels."""
+    total: int | None = None
+    """Number of samples, as far as it is known."""
+    missing: Sequence[str] = ()
+    unknown: Sequence[str] = ()
+
+    @abstractmethod
+    def open(self, options: ScoreOptions, executor: Executor) -> AbstractContextManager[None]:
+        """Open the files."""
+
+    @abstractmethod
+    def prepare(self, metrics: list[Metric]) -> list[Metric]:
+        """Prepare the evaluation of these metrics, or of all that the data supports, and return them."""
+
+    @abstractmethod
+    def coverage(self, metrics: Sequence[Metric]) -> JudgedCoverage | None:
+        """The coverage of judged documents, if gold has provenance."""
+
+    @abstractmethod
+    def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
+        """Evaluate the metrics with these arguments of ``evaluate_stream``."""
+
+    @abstractmethod
+    def batches(self) -> Iterator[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]:
+        """Read the samples and outputs, once more where that is possible."""
+
+    def add_warnings(self, metrics: Sequence[Metric], results: Results) -> None:
+        """Add data warnings that the evaluation does not give."""
+        return
+
+
+def score(data: ScoreInput, options: ScoreOptions) -> Results:
+    """Score the data; without metrics, compute all that it supports."""
+    from ..core.slices import parse_slices
+    from ..engine.data_checks import mass_failure
+    from .judge_options import ScoringProgress, attach_usage, make_judge_session
     from .options import warn_unmatched_ids
 
-    chosen = list(metrics) or specs_for({"relevant_docs"}, {"retrieved"}, conventions=conventions, bare_ids=True)
-    resolved = resolve_metrics(chosen, conventions)  # report a misspelt metric before reading the files
-    with progress(f"reading {qrels_path} and {run_path}"):
-        rankings = read_trec(qrels_path, run_path)
-    warn_unmatched_ids(rankings.missing, rankings.unjudged, total=len(rankings.ids), conventions=conventions)
-    provenance = provenance_counts_by_query(qrels_path)
-    if provenance is None:
-        with progress("scoring"):
-            return _with_warnings(rankings.evaluate(chosen, conventions=conventions), qrels_path, run_path)
-    from ..runs.scoring import JudgedCoverage
-
-    total: Counter[str] = sum(map(Counter, provenance.values()), Counter())
-    coverage = JudgedCoverage(resolved, total)
-    with progress("scoring"):
-        every = rankings.evaluate([*resolved, *coverage.metrics], conventions=conventions)
-    return _with_warnings(coverage.annotate(every), qrels_path, run_path)
-
-
-def _with_warnings(results: Results, qrels_path: str, run_path: str) -> Results:
-    """The results, with the failure of the run and data warnings; if no document is a hit, files are read again."""
-    from ..engine.data_checks import IdCheck, mass_failure, no_hit_warning
-
-    results.failure = mass_failure(results)
-    warning, check = no_hit_warning(results), IdCheck()
-    if warning is not None and all(Path(path).is_file() for path in (qrels_path, run_path)):
-        from ..io.trec import load_qrels, load_run
-
-        rankings = load_run(run_path)
-        for query, judged in load_qrels(qrels_path).items():
-            check.add([doc_id for doc_id, level in judged.items() if level > 0], rankings.get(query, []))
-    results.warnings = list(filter(None, [warning, check.warning()]))
+    chosen = options.metrics()  # a misspelt metric is reported before the files are read
+    groups = parse_slices(list(dict.fromkeys(options.slices)))
+    with options.executor.open_executor() as executor, data.open(options, executor):
+        chosen = data.prepare(chosen)
+        coverage = data.coverage(chosen)
+        with ScoringProgress() as line:
+            session = None if options.judges is None else make_judge_session(options.judges, line)
+            results = data.evaluate(
+                chosen if coverage is None else [*chosen, *coverage.metrics],
+                executor=line.counting_executor(executor),
+                slices=groups,
+                keep_scores=not options.lean,
+                judging=session,
+                progress=line.start_scoring(data.total),
+            )
+        if coverage is not None:
+            results = coverage.annotate(results)
+        data.add_warnings(chosen, results)
+        if session is not None:
+            attach_usage(results, session)
+        warn_unmatched_ids(data.missing, data.unknown, total=data.total or 0, conventions=options.conventions)
+        outputs = (output for _, outputs in data.batches() for output in outputs if output is not None)
+        results.failure = mass_failure(results, (one.error for one in outputs if one.error is not None))
     return results
+
+
+def estimate_judging(data: ScoreInput, options: ScoreOptions) -> Preview:
+    """Estimate the judge calls and their cost."""
+    from ..engine.executors import SerialExecutor
+    from ..judge.critic import JudgePolicy
+    from ..judge.preview import preview
+    from .judge_options import judge_policy
+
+    chosen = options.metrics(need_key=False)
+    samples: list[EvaluationSample] = []
+    outputs: list[SystemOutputs | None] = []
+    with data.open(options, SerialExecutor()):
+        if chosen:
+            data.prepare(chosen)
+        for some, theirs in data.batches():
+            samples += some
+            outputs += theirs
+    return preview(samples, outputs, chosen, JudgePolicy() if options.judges is None else judge_policy(options.judges))
+
+
+def _note_format(path: str | None, named: str | None, found: str) -> None:
+    """Print the format of a file if it was detected and is not the usual one."""
+    if path is not None and named is None and found != "jsonl":
+        from ..io.formats import get_format
+
+        echo_err(f"reading {path} as {found} ({get_format(found).title})")
+
+
+# --- TREC files: bare ids --------------------------------------------------------------------------------------------
+
+
+class TrecInput(ScoreInput):
+    """The files of a TREC run and its judgements."""
+
+    judged_pool = True
+    rankings: TrecRankings
+    conventions: Conventions
+
+    def __init__(self, qrels: str, run: str) -> None:
+        self.qrels, self.run = qrels, run
+
+    @contextmanager
+    def open(self, options: ScoreOptions, executor: Executor) -> Iterator[None]:
+        """Nothing stays open."""
+        self.conventions = options.conventions
+        yield
+
+    def prepare(self, metrics: list[Metric]) -> list[Metric]:
+        """Read the files."""
+        from ..engine.evaluate import resolve_metrics
+        from ..engine.suggest import specs_for
+        from ..io.trec_format import read_trec
+        from ..render.terminal import progress
+
+        rules = self.conventions
+        metrics = metrics or resolve_metrics(
+            specs_for({"relevant_docs"}, {"retrieved"}, conventions=rules, bare_ids=True), rules
+        )
+        with progress(f"reading {self.qrels} and {self.run}"):
+            self.rankings = read_trec(self.qrels, self.run)
+        self.missing, self.unknown, self.total = self.rankings.missing, self.rankings.unjudged, len(self.rankings.ids)
+        return metrics
+
+    def coverage(self, metrics: Sequence[Metric]) -> JudgedCoverage | None:
+        """The coverage of judged documents, if the qrels have provenance."""
+        from ..io.grades import provenance_counts_by_query
+
+        provenance = provenance_counts_by_query(self.qrels)
+        if provenance is None:
+            return None
+        from ..runs.scoring import JudgedCoverage
+
+        total: Counter[str] = sum(map(Counter, provenance.values()), Counter())
+        return JudgedCoverage(metrics, total)
+
+    def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
+        """Evaluate the rankings at once, in this process."""
+        return self.rankings.evaluate(metrics, conventions=self.conventions, keep_scores=common["keep_scores"])
+
+    def batches(self) -> Iterator[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]:
+        """None: rankings have neither samples nor errors."""
+        return iter(())
+
+    def add_warnings(self, metrics: Sequence[Metric], results: Results) -> None:
+        """Add a warning if no document is a hit, which reads the files again."""
+        from ..engine.data_checks import IdCheck, no_hit_warning
+
+        warning, check = no_hit_warning(results), IdCheck()
+        if warning is not None and all(Path(path).is_file() for path in (self.qrels, self.run)):
+            from ..io.trec import load_qrels, load_run
+
+            rankings = load_run(self.run)
+            for query, judged in load_qrels(self.qrels).items():
+                check.add([doc_id for doc_id, level in judged.items() if level > 0], rankings.get(query, []))
+        results.warnings = list(filter(None, [warning, check.warning()]))
 
 
 # --- single files: pairs are streamed, and only scores are kept ------------------------------------------------------
 
-PROBE_SAMPLES = 64
-"""Number of samples read to detect whether gold has provenance."""
-_CHUNK = 1024
-"""Number of pairs per chunk."""
 
+class FileInput(ScoreInput):
+    """A dataset and its outputs in one file each, or in one file together."""
 
-@dataclass(frozen=True, slots=True)
-class DataFiles:
-    """The paths and formats of a dataset and its outputs."""
+    pairs: PairStream
+    options: ScoreOptions
 
-    samples: tuple[Path, Format]
-    outputs: tuple[Path, Format]
+    def __init__(
+        self,
+        dataset: str,
+        outputs: str | None,
+        sample_format: str | None = None,
+        outputs_format: str | None = None,
+        corpus: str | None = None,
+        nuggets: str | None = None,
+    ) -> None:
+        """Detect the formats. Without ``outputs``, the dataset must contain them."""
+        from ..io.join import resolve_format
 
-    @property
-    def judged_pool(self) -> bool:
-        """Whether the samples come from a judged pool, such as TREC qrels."""
-        return self.samples[1].judged_pool
+        samples_kind = resolve_format(Path(dataset), "samples", sample_format)
+        if outputs is None:
+            if not samples_kind.one_file:
+                raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
+            outputs, outputs_format = dataset, outputs_format or samples_kind.name
+        outputs_kind = resolve_format(Path(outputs), "outputs", outputs_format)
+        _note_format(dataset, sample_format, samples_kind.name)
+        _note_format(outputs, outputs_format, outputs_kind.name)
+        self.samples, self.outputs = (Path(dataset), samples_kind), (Path(outputs), outputs_kind)
+        self.corpus, self.nuggets = corpus, nuggets
+        self.judged_pool = samples_kind.judged_pool
 
+    @contextmanager
+    def open(self, options: ScoreOptions, executor: Executor) -> Iterator[None]:
+        """Open a stream of samples with their outputs, with texts of the corpus and nuggets added."""
+        from ..io.corpus import Corpus, CorpusJoin
+        from ..io.join import PairStream, count_lines
+        from ..render.terminal import progress
 
-def detect_data_files(
-    dataset: str, outputs: str | None, sample_format: str | None = None, outputs_format: str | None = None
-) -> DataFiles:
-    """The files with their formats; prints detected formats. Without ``outputs``, the dataset must contain them."""
-    from ..io.join import resolve_format
+        self.options = options
+        self._has_provenance = self._gold_has_provenance()
+        known = None
+        if self.nuggets is not None:
+            from ..io.labels import NuggetsById
 
-    samples_path = Path(dataset)
-    samples_kind = resolve_format(samples_path, "samples", sample_format)
-    if outputs is None:
-        if not samples_kind.one_file:
-            raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
-        outputs, outputs_format = dataset, outputs_format or samples_kind.name
-    outputs_path = Path(outputs)
-    outputs_kind = resolve_format(outputs_path, "outputs", outputs_format)
-    for path, named, found in ((dataset, sample_format, samples_kind), (outputs, outputs_format, outputs_kind)):
-        if named is None and found.name != "jsonl":
-            echo_err(f"reading {path} as {found.name} ({found.title})")
-    return DataFiles((samples_path, samples_kind), (outputs_path, outputs_kind))
+            known = NuggetsById(self.nuggets)
+        with ExitStack() as open_files:
+            corpus_join = None
+            if self.corpus is not None:
+                with progress(f"reading {self.corpus}"):
+                    corpus_join = CorpusJoin(open_files.enter_context(Corpus.open(self.corpus)))
+            self.pairs = PairStream(
+                self.samples, self.outputs, keep_ids=not options.lean, corpus_join=corpus_join, nuggets=known
+            )
+            self.total = count_lines(self.pairs.samples_path)
+            yield
+            for source in (corpus_join, known):
+                if source is not None:
+                    source.report()
 
+    def prepare(self, metrics: list[Metric]) -> list[Metric]:
+        """Refuse metrics that the outputs do not support; metrics of the corpus get its ids."""
+        from ..engine.suggest import require_retrieved, supported_metrics
+        from ..render.terminal import progress
 
-def score_files(
-    files: DataFiles,
-    metrics: Sequence[Spec],
-    conventions: Conventions,
-    executor: ExecutorChoice,
-    slices: Sequence[str],
-    *,
-    lean: bool = False,
-    corpus: str | None = None,
-    nuggets: str | None = None,
-    judges: PlannedJudges | None = None,
-    batch_size: int,
-) -> Results:
-    """Score the files; without ``metrics``, compute all that the data supports."""
-    from ..core.slices import parse_slices
+        if self.pairs.answers_only:
+            require_retrieved(metrics, str(self.pairs.outputs_path))
+        if not metrics:
+            with progress(f"looking through {self.pairs.samples_path}", self.total) as advance:
+                metrics = supported_metrics(
+                    self._chunks(), self.options.conventions, answers_only=self.pairs.answers_only, progress=advance
+                )
+        corpus_join = self.pairs.corpus_join
+        if corpus_join is not None:
+            from ..core.plan import with_corpus_ids
 
-    chosen = metrics_with_judges(metrics, conventions, judges)
-    groups = parse_slices(list(dict.fromkeys(slices)))
-    with executor.open_executor() as scoring, _open_pairs(files, corpus, nuggets, keep_ids=not lean) as pairs:
-        common = {"executor": scoring, "slices": groups, "keep_scores": not lean, "batch_size": batch_size}
-        return _score_pairs(
-            pairs, chosen, conventions, common, judges, suggest=not metrics, has_provenance=_gold_has_provenance(files)
-        )
+            metrics = with_corpus_ids(metrics, lambda: corpus_join.corpus.ids)
+        return metrics
 
-
-def preview_files(
-    files: DataFiles,
-    metrics: Sequence[Spec],
-    conventions: Conventions,
-    judges: PlannedJudges | None,
-    *,
-    corpus: str | None = None,
-    nuggets: str | None = None,
-) -> Preview:
-    """Estimate the judge calls and cost for the files."""
-    from ..judge.critic import JudgePolicy
-    from ..judge.preview import preview
-    from ..render.terminal import progress
-    from .judge_options import judge_policy
-
-    chosen = metrics_with_judges(metrics, conventions, judges, need_key=False)
-    with _open_pairs(files, corpus, nuggets, keep_ids=True) as pairs, progress(f"reading {pairs.samples_path}"):
-        every = list(pairs)
-    policy = JudgePolicy() if judges is None else judge_policy(judges)
-    return preview([sample for sample, _ in every], [output for _, output in every], chosen, policy)
-
-
-def metrics_with_judges(
-    metrics: Sequence[Spec], conventions: Conventions, judges: PlannedJudges | None, *, need_key: bool = True
-) -> list[Metric]:
-    """Build the metrics, with the judges they refer to."""
-    from ..core.registry import use_resources
-    from ..engine.evaluate import resolve_metrics
-
-    if judges is None:
-        return resolve_metrics(metrics, conventions)
-    from ..plan.resources import used_resources
-
-    with use_resources(judges.build(list(used_resources(list(metrics))), need_key=need_key)):
-        return resolve_metrics(metrics, conventions)
-
-
-@contextmanager
-def _open_pairs(files: DataFiles, corpus: str | None, nuggets: str | None, *, keep_ids: bool) -> Iterator[PairStream]:
-    """Open a stream of samples with their outputs, with texts of the corpus and nuggets added."""
-    from ..io.corpus import Corpus, CorpusJoin
-    from ..io.join import PairStream
-    from ..render.terminal import progress
-
-    known = None
-    if nuggets is not None:
-        from ..io.labels import NuggetsById
-
-        known = NuggetsById(nuggets)
-    with ExitStack() as open_files:
-        corpus_join = None
-        if corpus is not None:
-            with progress(f"reading {corpus}"):
-                corpus_join = CorpusJoin(open_files.enter_context(Corpus.open(corpus)))
-        yield PairStream(files.samples, files.outputs, keep_ids=keep_ids, corpus_join=corpus_join, nuggets=known)
-        for source in (corpus_join, known):
-            if source is not None:
-                source.report()
-
-
-def _score_pairs(
-    pairs: PairStream,
-    chosen: Sequence[Metric],
-    conventions: Conventions,
-    common: dict[str, Any],
-    judges: PlannedJudges | None,
-    *,
-    suggest: bool,
-    has_provenance: bool,
-) -> Results:
-    from ..engine.data_checks import mass_failure
-    from ..engine.evaluate import resolve_metrics
-    from ..engine.suggest import metrics_needing_retrieved, require_retrieved
-    from .options import warn_unmatched_ids
-
-    if pairs.answers_only:
-        require_retrieved(chosen, str(pairs.outputs_path))
-    if suggest:
-        chosen = resolve_metrics(_supported_specs(pairs, conventions), conventions)
-        if pairs.answers_only:  # without rankings, retrieval metrics would be 0 instead of undefined
-            unsupported = metrics_needing_retrieved(chosen)
-            chosen = [one for one in chosen if one.name not in unsupported]
-    corpus_join = pairs.corpus_join
-    if corpus_join is not None:
-        from ..core.plan import with_corpus_ids
-
-        chosen = with_corpus_ids(chosen, lambda: corpus_join.corpus.ids)
-    if has_provenance:
+    def coverage(self, metrics: Sequence[Metric]) -> JudgedCoverage | None:
+        """The coverage of judged documents, if gold has provenance."""
+        if not self._has_provenance:
+            return None
         from ..runs.scoring import JudgedCoverage
 
-        coverage = JudgedCoverage(chosen)
-        results = coverage.annotate(_evaluate_pairs(pairs, [*chosen, *coverage.metrics], common, judges))
-    else:
-        results = _evaluate_pairs(pairs, chosen, common, judges)
-    warn_unmatched_ids(pairs.missing, pairs.unknown, total=pairs.total, conventions=conventions)
-    results.failure = mass_failure(results, _errors(pairs))
-    return results
+        return JudgedCoverage(metrics)
 
+    def _gold_has_provenance(self) -> bool:
+        """Whether the first samples have provenance, or a file beside them."""
+        from ..io.problems import Problems
 
-def _errors(pairs: PairStream) -> Iterator[str]:
-    """The error messages of outputs, if the files can be read again."""
-    if pairs.samples_path.is_file() and pairs.outputs_path.is_file():
-        yield from (output.error for _, output in pairs if output is not None and output.error is not None)
+        path, form = self.samples
+        if form.name != "jsonl":
+            from ..io.grades import provenance_path
 
+            return provenance_path(path).exists()
+        if not path.is_file() or form.read_samples is None:  # a pipe can be read once
+            return False
+        first = islice(form.read_samples(path, Problems()), PROBE_SAMPLES)
+        return any(GOLD_BY in read.sample.metadata for read in first)
 
-def _gold_has_provenance(files: DataFiles) -> bool:
-    """Whether gold has provenance, judged by the first samples of the file."""
-    from ..core.types import GOLD_BY
-    from ..io.problems import Problems
+    def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
+        """Evaluate the pairs as they are read."""
+        from ..core.metrics_base import BatchMetric
+        from ..engine.evaluate import evaluate, evaluate_stream
 
-    path, form = files.samples
-    if form.name != "jsonl":
-        from ..io.grades import provenance_path
-
-        return provenance_path(path).exists()
-    if not path.is_file() or form.read_samples is None:  # a pipe can be read once
-        return False
-    first = itertools.islice(form.read_samples(path, Problems()), PROBE_SAMPLES)
-    return any(GOLD_BY in read.sample.metadata for read in first)
-
-
-def _supported_specs(pairs: PairStream, conventions: Conventions) -> list[str]:
-    from ..engine.suggest import AvailableFields
-    from ..io.join import count_lines
-    from ..render.terminal import progress
-
-    seen, stream = AvailableFields(), iter(pairs)
-    with progress(f"looking through {pairs.samples_path}", count_lines(pairs.samples_path)) as advance:
-        while chunk := list(itertools.islice(stream, _CHUNK)):
-            seen.add([sample for sample, _ in chunk], [output for _, output in chunk])
-            advance(len(chunk))
-    return seen.specs(conventions)
-
-
-def _evaluate_pairs(
-    pairs: PairStream,
-    metrics: Sequence[Metric],
-    common: dict[str, Any],
-    judges: PlannedJudges | None,
-) -> Results:
-    from ..core.metrics_base import BatchMetric
-    from ..engine.evaluate import evaluate, evaluate_stream
-    from ..io.join import count_lines
-    from .judge_options import ScoringProgress, attach_usage, make_judge_session
-
-    with ScoringProgress() as line:
-        session = None if judges is None else make_judge_session(judges, line)
-        common = {
-            **common,
-            "executor": line.counting_executor(common["executor"]),
-            "judging": session,
-            "progress": line.start_scoring(count_lines(pairs.samples_path)),
-        }
+        common["batch_size"] = self.options.batch_size
         if all(isinstance(one, BatchMetric) for one in metrics):
-            results = evaluate_stream(pairs, metrics, **common)
+            results = evaluate_stream(self.pairs, metrics, **common)
         else:  # a metric that is not a BatchMetric needs all samples at once
-            every = list(pairs)
+            every = list(self.pairs)
             results = evaluate([sample for sample, _ in every], [output for _, output in every], metrics, **common)
-    if session is not None:
-        attach_usage(results, session)
-    return results
+        self.missing, self.unknown, self.total = self.pairs.missing, self.pairs.unknown, self.pairs.total
+        return results
+
+    def batches(self) -> Iterator[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]:
+        """Read the files again, unless one is a pipe."""
+        if self.pairs.samples_path.is_file() and self.pairs.outputs_path.is_file():
+            yield from self._chunks()
+
+    def _chunks(self) -> Iterator[tuple[list[EvaluationSample], list[SystemOutputs | None]]]:
+        stream = iter(self.pairs)
+        while chunk := list(islice(stream, self.options.batch_size)):
+            yield [sample for sample, _ in chunk], [output for _, output in chunk]
 
 
 # --- many files: directories and globs, split into ranges that workers read ------------------------------------------
-
-CHECKED_SAMPLES = 1000
-"""Number of samples read again for data warnings."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShardedFiles:
-    """A dataset and its outputs in many files, their formats, and the checkpoint folder."""
-
-    dataset: str
-    outputs: str | None
-    sample_format: str | None
-    outputs_format: str | None
-    batch_size: int
-    parts: str | None = None
-
-    def split_for(self, metrics: Sequence[Metric], mapper: Mapper = map) -> ShardedInput:
-        """Split the files into ranges for these metrics."""
-        from ..render.terminal import progress
-        from ..scale.sharded import sharded_input
-
-        with progress(f"looking through {self.dataset}"):
-            return sharded_input(
-                self.dataset,
-                self.outputs,
-                metrics,
-                self.sample_format,
-                self.outputs_format,
-                batch_size=self.batch_size,
-                mapper=mapper,
-            )
 
 
 def wants_shards(
@@ -621,120 +621,110 @@ def _is_one_dataset(path: str, sample_format: str | None) -> bool:
         return False
 
 
-def score_shards(
-    files: ShardedFiles,
-    metrics: Sequence[Spec],
-    conventions: Conventions,
-    executor: ExecutorChoice,
-    slices: Sequence[str],
-    *,
-    lean: bool = False,
-    judges: PlannedJudges | None = None,
-) -> Results:
-    """Score the files; without ``metrics``, compute all that the data supports."""
-    from ..core.slices import parse_slices
-    from ..engine.data_checks import mass_failure
-    from ..scale.sharded import evaluate_sharded, make_mapper
-    from .judge_options import ScoringProgress, attach_usage, make_judge_session
-    from .options import warn_unmatched_ids
+class ShardInput(ScoreInput):
+    """A dataset and its outputs in many files, which workers read in ranges."""
 
-    chosen = metrics_with_judges(metrics, conventions, judges)
-    groups = parse_slices(list(dict.fromkeys(slices)))
-    opened: list[CheckpointExecutor] = []
-    with executor.open_executor() as scoring, ScoringProgress() as line:
-        mapper = make_mapper(scoring)
-        found = files.split_for(chosen, mapper)
-        _echo_formats(files, found)
-        if not chosen:
-            chosen = _supported_metrics(files, found, conventions)
-            found = files.split_for(chosen, mapper)
-        session = None if judges is None else make_judge_session(judges, line)
-        coverage = _judged_coverage(files, found, chosen)
+    sharded: ShardedInput
+    options: ScoreOptions
+    executor: Executor
+
+    def __init__(
+        self,
+        dataset: str,
+        outputs: str | None,
+        sample_format: str | None,
+        outputs_format: str | None,
+        parts: str | None,
+    ) -> None:
+        self.dataset, self.outputs = dataset, outputs
+        self.sample_format, self.outputs_format = sample_format, outputs_format
+        self.parts = parts
+
+    @contextmanager
+    def open(self, options: ScoreOptions, executor: Executor) -> Iterator[None]:
+        """Nothing stays open: workers open the files."""
+        self.options, self.executor = options, executor
+        yield
+
+    def prepare(self, metrics: list[Metric]) -> list[Metric]:
+        """Split the files into ranges for the metrics."""
+        from ..engine.suggest import supported_metrics
+        from ..render.terminal import progress
+
+        self._split(metrics)
+        _note_format(self.dataset, self.sample_format, self.sharded.formats[0])
+        _note_format(self.outputs, self.outputs_format, self.sharded.formats[1])
+        if not metrics:
+            with progress(f"looking through {self.dataset}", self.total, rate=True) as advance:
+                metrics = supported_metrics(
+                    self.batches(),
+                    self.options.conventions,
+                    answers_only=self.sharded.answers_only,
+                    progress=advance,
+                )
+            self._split(metrics)
+        return metrics
+
+    def _split(self, metrics: Sequence[Metric]) -> None:
+        from ..render.terminal import progress
+        from ..scale.sharded import make_mapper, sharded_input
+
+        with progress(f"looking through {self.dataset}"):
+            self.sharded = sharded_input(
+                self.dataset,
+                self.outputs,
+                metrics,
+                self.sample_format,
+                self.outputs_format,
+                batch_size=self.options.batch_size,
+                mapper=make_mapper(self.executor),
+            )
+        self.total, self.missing, self.unknown = self.sharded.total, self.sharded.missing, self.sharded.unknown
+
+    def coverage(self, metrics: Sequence[Metric]) -> JudgedCoverage | None:
+        """The coverage of judged documents; as for single files."""
+        from ..io.grades import provenance_path
+        from ..runs.scoring import JudgedCoverage, has_gold_provenance
+        from ..scale.index import read_samples
+
+        if self.sharded.formats[0] != "jsonl":
+            return JudgedCoverage(metrics) if provenance_path(self.dataset).exists() else None
+        runs = chain.from_iterable(source.samples for source in self.sharded.sources)
+        first = islice((one.sample for run in runs for one in read_samples([run])), PROBE_SAMPLES)
+        return JudgedCoverage(metrics) if has_gold_provenance(first) else None
+
+    def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
+        """Evaluate the ranges, with a checkpoint if there is a folder for one."""
+        from ..scale.sharded import evaluate_sharded
+
+        opened: list[CheckpointExecutor] = []
         results = evaluate_sharded(
-            found,
-            chosen if coverage is None else [*chosen, *coverage.metrics],
-            line.counting_executor(scoring),
-            conventions=conventions,
-            slices=groups,
-            parts=files.parts,
-            batch_size=files.batch_size,
-            named=(files.dataset, files.outputs),
-            keep_scores=not lean,
-            judging=session,
-            progress=line.start_scoring(found.total),
+            self.sharded,
+            metrics,
+            conventions=self.options.conventions,
+            parts=self.parts,
+            batch_size=self.options.batch_size,
+            named=(self.dataset, self.outputs),
             on_checkpoint=opened.append,
+            **common,
         )
-    if coverage is not None:
-        results = coverage.annotate(results)
-    _add_data_warnings(found, chosen, results)
-    if session is not None:
-        attach_usage(results, session)
-    for one in opened:
-        if one.read:
-            echo_err(f"{one.read:,} of {found.total:,} samples were read from the checkpoint {files.parts}")
-    warn_unmatched_ids(found.missing, found.unknown, total=found.total, conventions=conventions)
-    outputs = (output for source in found.sources for output in source.read()[1])
-    results.failure = mass_failure(results, (one.error for one in outputs if one is not None and one.error is not None))
-    return results
+        for one in opened:
+            if one.read:
+                echo_err(f"{one.read:,} of {self.total:,} samples were read from the checkpoint {self.parts}")
+        return results
 
+    def batches(self) -> Iterator[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]:
+        """Read the ranges."""
+        return (source.read() for source in self.sharded.sources)
 
-def _add_data_warnings(found: ShardedInput, metrics: Sequence[Metric], results: Results) -> None:
-    """Add data warnings to the results, from the first samples."""
-    from ..engine.data_checks import DataCheck
+    def add_warnings(self, metrics: Sequence[Metric], results: Results) -> None:
+        """Add data warnings from the first samples, since workers read them."""
+        from ..engine.data_checks import DataCheck
 
-    check, seen = DataCheck(), 0
-    for source in found.sources:
-        samples, outputs = source.read()
-        check.add(samples, outputs)
-        seen += len(samples)
-        if seen >= CHECKED_SAMPLES:
-            break
-    check.finish(metrics, results)
-
-
-def _judged_coverage(files: ShardedFiles, found: ShardedInput, metrics: Sequence[Metric]) -> JudgedCoverage | None:
-    """The coverage of judged documents, if gold has provenance; as for single files."""
-    from ..io.grades import provenance_path
-    from ..runs.scoring import JudgedCoverage, has_gold_provenance
-    from ..scale.index import read_samples
-
-    if found.formats[0] != "jsonl":
-        return JudgedCoverage(metrics) if provenance_path(files.dataset).exists() else None
-    runs = chain.from_iterable(source.samples for source in found.sources)
-    first = islice((one.sample for run in runs for one in read_samples([run])), PROBE_SAMPLES)
-    return JudgedCoverage(metrics) if has_gold_provenance(first) else None
-
-
-def _echo_formats(files: ShardedFiles, found: ShardedInput) -> None:
-    from ..io.formats import get_format
-
-    named = (files.dataset, files.sample_format), (files.outputs, files.outputs_format)
-    for (path, format_name), kind in zip(named, found.formats, strict=True):
-        if path is not None and format_name is None and kind != "jsonl":
-            echo_err(f"reading {path} as {kind} ({get_format(kind).title})")
-
-
-def preview_shards(
-    files: ShardedFiles, metrics: Sequence[Spec], conventions: Conventions, judges: PlannedJudges | None
-) -> Preview:
-    """Estimate the judge calls and cost for the files."""
-    from ..judge.critic import JudgePolicy
-    from ..judge.preview import preview
-    from .judge_options import judge_policy
-
-    chosen = metrics_with_judges(metrics, conventions, judges, need_key=False)
-    samples: list[Any] = []
-    outputs: list[Any] = []
-    for source in files.split_for(chosen).sources:
-        own, theirs = source.read()
-        samples += own
-        outputs += theirs
-    return preview(samples, outputs, chosen, JudgePolicy() if judges is None else judge_policy(judges))
-
-
-def _supported_metrics(files: ShardedFiles, found: ShardedInput, conventions: Conventions) -> list[Metric]:
-    from ..render.terminal import progress
-    from ..scale.sharded import supported_metrics
-
-    with progress(f"looking through {files.dataset}", found.total, rate=True) as advance:
-        return supported_metrics(found, conventions, advance)
+        check, seen = DataCheck(), 0
+        for samples, outputs in self.batches():
+            check.add(samples, outputs)
+            seen += len(samples)
+            if seen >= CHECKED_SAMPLES:
+                break
+        check.finish(metrics, results)

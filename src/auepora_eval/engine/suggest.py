@@ -11,6 +11,7 @@ from ..core.registry import MetricInfo, metric, metric_info, metric_infos
 from ..core.types import STARTED, EvaluationSample, Response, SystemOutputs
 from ..errors import BadValueError
 from ..features.hits import has_spans, span_of
+from .evaluate import Progress, resolve_metrics
 
 DEFAULT_K = (1, 3, 5, 10)
 
@@ -25,6 +26,28 @@ def suggest_metrics(
     fields = AvailableFields()
     fields.add(samples, outputs)
     return fields.specs(conventions)
+
+
+def supported_metrics(
+    batches: Iterable[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]],
+    conventions: Conventions,
+    *,
+    answers_only: bool,
+    progress: Progress | None = None,
+) -> list[Metric]:
+    """All metrics that the data supports; everything is read for it.
+
+    With ``answers_only`` outputs have no rankings, and metrics of rankings are left out: they would be 0 instead of
+    undefined.
+    """
+    fields = AvailableFields()
+    for samples, outputs in batches:
+        fields.add(samples, outputs)
+        if progress is not None:
+            progress(len(samples))
+    chosen = resolve_metrics(fields.specs(conventions), conventions)
+    unsupported = metrics_needing_retrieved(chosen) if answers_only else ()
+    return [one for one in chosen if one.name not in unsupported]
 
 
 def metrics_needing_retrieved(metrics: Iterable[Metric]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
 from ..errors import AueporaError, BadValueError, DataFileError
 from .formats import FileHead, Format, Role, formats, get_format
-from .join import resolve_format
+from .join import OutputJoin, resolve_format
 from .labels import with_nuggets
 from .problems import ParsedOutput, Problems
 
@@ -207,13 +207,14 @@ def _write_samples(
         assert writer.write_samples is not None
         writer.write_samples(map(sample_filter.apply, samples), path)
     else:
-        partners = _OutputBuffer(outputs or iter(()))
+        join = OutputJoin(outputs or ())
         output_filter = _FieldFilter(SystemOutputs, "outputs", writer)
         left_out: list[str] = []
 
         def pairs() -> Iterator[tuple[EvaluationSample, SystemOutputs | None]]:
             for sample in samples:
-                output = partners.take(sample.sample_id)
+                found = join.take(sample.sample_id)
+                output = None if found is None else found.output
                 if output is not None:
                     failed = output.error is not None and not output_filter.supports("error")
                     kept = output_filter.apply(output)
@@ -223,7 +224,7 @@ def _write_samples(
                 yield sample_filter.apply(sample), output
 
         writer.write_both(pairs(), path)
-        done.unmatched_ids = partners.remaining_ids()
+        done.unmatched_ids = join.unmatched_ids()
         done.dropped += output_filter.dropped()
         if output_filter.total:
             done.written["outputs"], done.counts["outputs"] = path, output_filter.total - len(left_out)
@@ -237,27 +238,6 @@ def _write_outputs(done: Conversion, outputs: Iterable[ParsedOutput], writer: Fo
     writer.write_outputs(((read.sample_id, output_filter.apply(read.output)) for read in outputs), path)
     done.written["outputs"], done.counts["outputs"] = path, output_filter.total
     done.dropped += output_filter.dropped()
-
-
-class _OutputBuffer:
-    """Outputs by sample id, read only as far as needed: in the order of the samples, one is in memory at a time."""
-
-    def __init__(self, outputs: Iterator[ParsedOutput]) -> None:
-        self._upcoming = outputs
-        self._buffered: dict[str, SystemOutputs] = {}
-
-    def take(self, sample_id: str) -> SystemOutputs | None:
-        """Remove and return the output for a sample, if there is one."""
-        if sample_id not in self._buffered:
-            for read in self._upcoming:
-                if read.sample_id == sample_id:
-                    return read.output
-                self._buffered[read.sample_id] = read.output
-        return self._buffered.pop(sample_id, None)
-
-    def remaining_ids(self) -> list[str]:
-        """Return the ids of the outputs that were not taken."""
-        return [*self._buffered, *(read.sample_id for read in self._upcoming)]
 
 
 class _FieldFilter:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
@@ -46,22 +45,20 @@ class AlignedOutputs:
 
 def align_outputs(samples: Iterable[EvaluationSample], outputs_by_id: Mapping[str, SystemOutputs]) -> AlignedOutputs:
     """Return the outputs in sample order. It is an error if no id matches: then the files do not belong together."""
-    ids = [sample.sample_id for sample in samples]
-    known = dict.fromkeys(ids)
-    require_common_id(known, outputs_by_id)
-    return AlignedOutputs(
-        outputs=[outputs_by_id.get(sample_id) for sample_id in ids],
-        missing=[sample_id for sample_id in ids if sample_id not in outputs_by_id],
-        unknown=[sample_id for sample_id in outputs_by_id if sample_id not in known],
-    )
+    join = OutputJoin(ParsedOutput(None, *one) for one in outputs_by_id.items())
+    matches = [join.take(sample.sample_id) for sample in samples]
+    unknown = join.unmatched_ids()
+    if unknown:
+        require_common_id(join.total, join.missing, unknown)
+    return AlignedOutputs([None if one is None else one.output for one in matches], join.missing, unknown)
 
 
-def require_common_id(samples: Mapping[str, object], outputs: Mapping[str, object]) -> None:
-    """Raise if there are samples and outputs but no common id; the message shows an id of each."""
-    if samples and outputs and samples.keys().isdisjoint(outputs):
+def require_common_id(total: int, missing: Sequence[str], unknown: Sequence[str]) -> None:
+    """Raise if no sample has an output although there are some; the message shows an id of each."""
+    if total and len(missing) == total:
         raise BadValueError(
-            f"no sample and output share an id: the first sample is {next(iter(samples))!r}, "
-            f"the first output {next(iter(outputs))!r}; do the two belong together?"
+            f"no sample and output share an id: the first sample is {missing[0]!r}, "
+            f"the first output {unknown[0]!r}; do the two belong together?"
         )
 
 
@@ -145,12 +142,6 @@ class OutputIndex:
             message = f"sample_id {sample_id!r} is already on line {first.line}; each id may come once"
             raise DuplicateIdError(f"{self._path}:{position.line}: {message}", path=self._path, line=position.line)
 
-    def __contains__(self, sample_id: object) -> bool:
-        return sample_id in self._positions
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._positions)
-
     def ids_from(self, line: int) -> Iterator[str]:
         """Yield the ids on this line and later ones."""
         return (sample_id for sample_id, position in self._positions.items() if position.line >= line)
@@ -175,11 +166,94 @@ class OutputIndex:
         self._file.close()
 
 
+class OutputJoin:
+    """Matches outputs with samples by id.
+
+    Outputs in the order of the samples are streamed. From the first that is out of order, they are looked up: in an
+    index of the file if ``open_index`` gives one, else in memory.
+    """
+
+    def __init__(
+        self,
+        outputs: Iterable[ParsedOutput],
+        open_index: Callable[[], OutputIndex | None] | None = None,
+        path: Path | None = None,
+    ) -> None:
+        """``path`` is the file of the outputs, for errors."""
+        self._outputs = iter(outputs)
+        self._upcoming = next(self._outputs, None)
+        self._open_index, self._path = open_index, path
+        self._index: OutputIndex | None = None
+        self._taken: set[str] = set()
+        self._first_line = 1
+        self._in_memory: dict[str, ParsedOutput] | None = None
+        self.total = 0
+        """Number of samples so far."""
+        self.missing: list[str] = []
+        """Ids of samples without an output."""
+
+    def take(self, sample_id: str) -> ParsedOutput | None:
+        """The output for the next sample, if there is one."""
+        self.total += 1
+        if self._upcoming is not None and self._upcoming.sample_id == sample_id:
+            found: ParsedOutput | None = self._upcoming
+            self._upcoming = next(self._outputs, None)
+        else:
+            found = self._look_up(sample_id)
+        if found is None:
+            self.missing.append(sample_id)
+        return found
+
+    def _look_up(self, sample_id: str) -> ParsedOutput | None:
+        if self._upcoming is not None:
+            self._start_lookup(self._upcoming)
+            self._upcoming = None
+        if self._index is not None:
+            self._taken.add(sample_id)
+            return self._index.read(sample_id)
+        return None if self._in_memory is None else self._in_memory.pop(sample_id, None)
+
+    def _start_lookup(self, upcoming: ParsedOutput) -> None:
+        self._index = None if self._open_index is None else self._open_index()
+        if self._index is not None:
+            self._first_line = upcoming.line or 1  # lines before it are matched
+            return
+        self._in_memory = {}
+        for read in itertools.chain([upcoming], self._outputs):
+            if self._in_memory.setdefault(read.sample_id, read) is not read:
+                message = f"{self._path}: sample_id {read.sample_id!r} comes twice; each id may come once"
+                raise DuplicateIdError(message, path=self._path, line=read.line)
+
+    def unmatched_ids(self) -> list[str]:
+        """Ids of the outputs that no sample has; known after the last sample."""
+        if self._index is not None:
+            return [one for one in self._index.ids_from(self._first_line) if one not in self._taken]
+        if self._in_memory is not None:
+            return list(self._in_memory)
+        upcoming = [] if self._upcoming is None else [self._upcoming]
+        return [read.sample_id for read in itertools.chain(upcoming, self._outputs)]
+
+    def close(self) -> None:
+        """Close the index."""
+        if self._index is not None:
+            self._index.close()
+
+
+def require_same_rankings(path: str | Path, read: ParsedOutput, *, answers_only: bool) -> None:
+    """Raise unless an output has a ranking as the others do; a failed one may lack it."""
+    if read.has_retrieved is answers_only and read.output.error is None:
+        message = MISSING_RETRIEVED
+        if read.has_retrieved:
+            message = "field 'retrieved' is there, and not on the lines before: write it on all of them"
+        where = "" if read.record is None else f"record {read.record}: "
+        raise DataFileError(path, read.line, f"{where}{message}")
+
+
 class PairStream:
     """The samples of one file, each with its output from another (or the same), in the order of the samples.
 
-    Outputs in the same order are streamed. As soon as one is out of order, they are looked up: by offset in a plain
-    JSONL file, in memory otherwise. The unmatched ids are known after the last sample.
+    Outputs that are out of order are looked up by offset in a plain JSONL file, in memory otherwise. The unmatched ids
+    are known after the last sample.
     """
 
     def __init__(
@@ -205,7 +279,6 @@ class PairStream:
         self._read_outputs = self._output_format.read_outputs
         self._answers_only: bool | None = None
         self.total = 0
-        self.matched = 0
         self.missing: list[str] = []
         """Ids of samples without an output."""
         self.unknown: list[str] = []
@@ -230,7 +303,7 @@ class PairStream:
         return self._read_outputs(self.outputs_path, Problems(check_unique_ids=False))
 
     def __iter__(self) -> Iterator[Pair]:
-        self.total, self.matched, self.missing, self.unknown = 0, 0, [], []
+        self.total, self.missing, self.unknown = 0, [], []
         pairs = self._pairs()
         while True:
             with gc_paused():
@@ -240,13 +313,9 @@ class PairStream:
             yield from chunk if self.corpus_join is None and self._nuggets is None else map(self._complete, chunk)
         if not self.total:
             raise DataFileError(self.samples_path, None, "there is no sample in it")
-        if not self.matched and not self.unknown:
+        if len(self.missing) == self.total and not self.unknown:
             raise DataFileError(self.outputs_path, None, "there is no output in it")
-        if not self.matched:
-            raise BadValueError(
-                f"no sample and output share an id: the first sample is {self.missing[0]!r}, "
-                f"the first output {self.unknown[0]!r}; do the two belong together?"
-            )
+        require_common_id(self.total, self.missing, self.unknown)
 
     def _complete(self, pair: Pair) -> Pair:
         sample, output = pair
@@ -258,27 +327,18 @@ class PairStream:
 
     def _pairs(self) -> Iterator[Pair]:
         samples = self._read_samples(self.samples_path, Problems(check_unique_ids=self._keep_ids))
-        hashes, outputs = _DuplicateIdDetector(), self._outputs()
-        upcoming = next(outputs, None)
-        found: ParsedOutput | None
-        with ExitStack() as opened:
-            lookup: _OutputLookup | None = None
+        hashes = _DuplicateIdDetector()
+        with contextlib.closing(OutputJoin(self._outputs(), self._open_index, self.outputs_path)) as join:
+            self.missing = join.missing
             for _, sample, _ in samples:
-                self.total += 1
                 if not self._keep_ids:
                     hashes.add(sample.sample_id)
-                if lookup is None and upcoming is not None and upcoming.sample_id == sample.sample_id:
-                    found, upcoming = upcoming, next(outputs, None)
-                else:
-                    if lookup is None and upcoming is not None:
-                        lookup = self._lookup(upcoming, outputs)
-                        opened.callback(lookup.close)
-                    found = None if lookup is None else lookup.take(sample.sample_id)
-                yield sample, self._count_match(sample, found)
-            if lookup is not None:
-                self.unknown = lookup.unmatched_ids()
-            elif upcoming is not None:
-                self.unknown = _ids(upcoming, outputs)
+                found = join.take(sample.sample_id)
+                self.total = join.total
+                if found is not None:
+                    require_same_rankings(self.outputs_path, found, answers_only=self.answers_only)
+                yield sample, None if found is None else found.output
+            self.unknown = join.unmatched_ids()
         if hashes.any_equal():
             # Different ids may have one hash: only reading them again decides.
             _exhaust(self._read_samples(self.samples_path, Problems()))
@@ -286,77 +346,9 @@ class PairStream:
             # An unmatched output may be a repeated one, which is another error.
             _exhaust(self._read_outputs(self.outputs_path, Problems()))
 
-    def _count_match(self, sample: EvaluationSample, found: ParsedOutput | None) -> SystemOutputs | None:
-        if found is None:
-            self.missing.append(sample.sample_id)
-            return None
-        self.matched += 1
-        if self.answers_only is found.has_retrieved and found.output.error is None:
-            message = MISSING_RETRIEVED
-            if found.has_retrieved:
-                message = "field 'retrieved' is there, and not on the lines before: write it on all of them"
-            where = "" if found.record is None else f"record {found.record}: "
-            raise DataFileError(self.outputs_path, found.line, f"{where}{message}")
-        return found.output
-
-    def _lookup(self, upcoming: ParsedOutput, outputs: Iterator[ParsedOutput]) -> _OutputLookup:
-        if self._output_format.name == "jsonl" and not is_compressed(self.outputs_path):
-            return _IndexedLookup(OutputIndex(self.outputs_path), from_line=upcoming.line or 1)
-        return _InMemoryLookup(self.outputs_path, itertools.chain([upcoming], outputs))
-
-
-class _OutputLookup:
-    """Outputs by id, for files in a different order than the samples."""
-
-    def take(self, sample_id: str) -> ParsedOutput | None:
-        raise NotImplementedError
-
-    def unmatched_ids(self) -> list[str]:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        pass
-
-
-class _IndexedLookup(_OutputLookup):
-    """Looks outputs up by their offset in a JSONL file."""
-
-    def __init__(self, index: OutputIndex, *, from_line: int) -> None:
-        """Lines before ``from_line`` are already matched."""
-        self._index = index
-        self._from_line = from_line
-        self._taken: set[str] = set()
-
-    def take(self, sample_id: str) -> ParsedOutput | None:
-        self._taken.add(sample_id)
-        return self._index.read(sample_id)
-
-    def close(self) -> None:
-        self._index.close()
-
-    def unmatched_ids(self) -> list[str]:
-        return [one for one in self._index.ids_from(self._from_line) if one not in self._taken]
-
-
-class _InMemoryLookup(_OutputLookup):
-    """Keeps all outputs in memory."""
-
-    def __init__(self, path: Path, outputs: Iterator[ParsedOutput]) -> None:
-        self._by_id: dict[str, ParsedOutput] = {}
-        for read in outputs:
-            if self._by_id.setdefault(read.sample_id, read) is not read:
-                message = f"{path}: sample_id {read.sample_id!r} comes twice; each id may come once"
-                raise DuplicateIdError(message, path=path, line=read.line)
-
-    def take(self, sample_id: str) -> ParsedOutput | None:
-        return self._by_id.pop(sample_id, None)
-
-    def unmatched_ids(self) -> list[str]:
-        return list(self._by_id)
-
-
-def _ids(first: ParsedOutput, others: Iterator[ParsedOutput]) -> list[str]:
-    return [first.sample_id, *(read.sample_id for read in others)]
+    def _open_index(self) -> OutputIndex | None:
+        plain = self._output_format.name == "jsonl" and not is_compressed(self.outputs_path)
+        return OutputIndex(self.outputs_path) if plain else None
 
 
 def _exhaust(records: Iterator[object]) -> None:

@@ -359,7 +359,7 @@ def _unmatched_ids(
     }
     if len(missing) == len(sample_positions) and len(unknown) == len(output_positions):
         try:
-            require_common_id(sample_positions, output_positions)
+            require_common_id(len(missing), list(missing), list(unknown))
         except AueporaError as error:
             return [], [Problem(outputs.path, None, str(error))]
     no_output, no_sample = (

@@ -21,7 +21,7 @@ from ..core.types import EvaluationSample
 from ..engine.evaluate import resolve_metrics
 from ..engine.suggest import metrics_needing_retrieved
 from ..errors import AueporaError, AueporaWarning, DataFileError, MissingDependencyError, PlanError
-from ..io.join import load_dataset, read_outputs_file, require_common_id, resolve_format, unmatched_warnings
+from ..io.join import align_outputs, load_dataset, read_outputs_file, resolve_format, unmatched_warnings
 from ..io.jsonl import OutputsFile
 from ..io.problems import TOO_DEEP
 from ..io.validate import validate_files
@@ -55,15 +55,18 @@ VERSION = 1
 
 
 def read_plan(
-    path: str | Path,
+    path: str | Path | PlanSource | Plan,
     *,
     changes: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Plan:
     """Read a plan and check what the file alone allows; ``prepare`` checks the rest. Raises the first error.
 
-    ``changes`` replace keys of the file: ``{"run.concurrency": 4}``. ``environment`` replaces ``os.environ``.
+    ``changes`` replace keys of the file: ``{"run.concurrency": 4}``. ``environment`` replaces ``os.environ``. A file
+    that is already read is not read again.
     """
+    if isinstance(path, Plan) and not changes:
+        return path
     plan, findings = plan_findings(path, changes=changes, environment=environment)
     findings.raise_first()
     assert plan is not None
@@ -79,13 +82,15 @@ def plan_problems(path: str | Path, *, environment: Mapping[str, str] | None = N
 
 
 def plan_findings(
-    path: str | Path,
+    path: str | Path | PlanSource | Plan,
     *,
     changes: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> tuple[Plan | None, Findings]:
     """The plan, or ``None`` if it has errors, and its errors in the order of the file."""
-    source = read_source(Path(path)).with_changes(changes or {})
+    if not isinstance(path, PlanSource):
+        path = path.source if isinstance(path, Plan) else read_source(Path(path))
+    source = path.with_changes(changes or {})
     findings = Findings(source)
     try:
         other_metrics = (changes or {}).get("metrics") is not None
@@ -439,7 +444,7 @@ def _outputs(
 ) -> OutputsFile | None:
     def read() -> OutputsFile:
         found = read_outputs_file(source.path, source.format, corpus=source.corpus or plan.dataset.corpus)
-        require_common_id({one.sample_id: None for one in samples}, found.outputs)
+        align_outputs(samples, found.outputs)
         return found
 
     return _collect(findings, "outputs", read)

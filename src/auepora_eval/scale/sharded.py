@@ -20,11 +20,11 @@ from ..core.slices import Slice, SliceSpec, parse_slices
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import BATCH_SIZE, Metrics, Progress, check_batch_size, evaluate_sources, resolve_metrics
 from ..engine.executors import Executor, ExecutorName, make_executor, with_judges
-from ..engine.suggest import AvailableFields, metrics_needing_retrieved, require_retrieved
+from ..engine.suggest import require_retrieved, supported_metrics
 from ..errors import AueporaError, AueporaWarning, BadValueError, DataFileError, MetricDefinitionError, WorkerError
 from ..io.formats import get_format
-from ..io.join import MAX_NAMED_IDS, unmatched_warnings
-from ..io.problems import MISSING_RETRIEVED
+from ..io.join import MAX_NAMED_IDS, OutputJoin, require_common_id, require_same_rankings, unmatched_warnings
+from ..io.problems import ParsedOutput
 from .checkpoint import CheckpointExecutor, Manifest, manifest_for, open_checkpoint
 from .index import (
     Mapper,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 InputPaths = str | Path | Sequence[str | Path]
 _NO_RANGES = RecordRanges()
-_NOW_RANKED = "field 'retrieved' is there, and not on the lines before: write it on all of them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +76,23 @@ class FileSource:
     def _aligned(
         self, samples: RecordRanges, outputs: RecordRanges
     ) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
-        made = [one.sample for one in read_samples(samples)]
-        by_id: dict[str, SystemOutputs] = {}
-        odd: dict[str, DataFileError] = {}
-        for file, read in outputs_by_file(outputs):
-            for line, sample_id, output, has_retrieved in read:
-                if output is None:
-                    continue
-                by_id[sample_id] = output
-                if has_retrieved is self.answers_only and output.error is None:
-                    message = _NOW_RANKED if has_retrieved else MISSING_RETRIEVED
-                    odd[sample_id] = DataFileError(file.path, line, message)
-        for sample in made if odd else ():
-            if sample.sample_id in odd:
-                raise odd[sample.sample_id]
-        return made, [by_id.get(sample.sample_id) for sample in made]
+        own = [one.sample for one in read_samples(samples)]
+        paths: dict[str, str] = {}  # of outputs that differ from the others in having a ranking
+
+        def parsed_outputs() -> Iterator[ParsedOutput]:
+            for file, some in outputs_by_file(outputs):
+                for line, sample_id, output, has_retrieved in some:
+                    if output is not None:
+                        if has_retrieved is self.answers_only:
+                            paths[sample_id] = file.path
+                        yield ParsedOutput(line, sample_id, output, has_retrieved)
+
+        join = OutputJoin(parsed_outputs())
+        matches = [join.take(sample.sample_id) for sample in own]
+        for read in matches if paths else ():
+            if read is not None and read.sample_id in paths:
+                require_same_rankings(paths[read.sample_id], read, answers_only=self.answers_only)
+        return own, [None if read is None else read.output for read in matches]
 
 
 class CountedIds(Sequence[str]):
@@ -184,7 +185,9 @@ def sharded_sources(
         collisions += len(output_index.require_distinct(output_ids))
     join = join_by_id(ids, output_ids, sure=not collisions)
     missing, unknown = _count_ids(samples, join.missing), _count_ids(output_index, join.unknown)
-    _require_common_id(samples.total, missing, unknown, output_files[0])
+    if len(missing) == samples.total and not unknown:
+        raise DataFileError(output_files[0].path, None, "there is no output in it")
+    require_common_id(samples.total, missing, unknown)
     answers_only = _answers_only(output_index)
     base_rows = bases_per_batch(ids, bounds) if bases else []
     runs = zip(
@@ -219,17 +222,6 @@ def _base_ranges(
 
 def _count_ids(side: RecordIndex, rows: Rows) -> CountedIds:
     return CountedIds(len(rows), [name for _, _, name in side.names(rows[:MAX_NAMED_IDS])])
-
-
-def _require_common_id(total: int, missing: CountedIds, unknown: CountedIds, outputs: InputFile) -> None:
-    if len(missing) < total:
-        return
-    if not unknown:
-        raise DataFileError(outputs.path, None, "there is no output in it")
-    raise BadValueError(
-        f"no sample and output share an id: the first sample is {missing[0]!r}, the first output {unknown[0]!r}; do "
-        "the two belong together?"
-    )
 
 
 def _answers_only(answers: RecordIndex) -> bool:
@@ -362,14 +354,15 @@ def evaluate_files(
         )
         found = split(chosen)
         if not chosen:
-            chosen = supported_metrics(found, rules)
+            batches = (source.read() for source in found.sources)
+            chosen = supported_metrics(batches, rules, answers_only=found.answers_only)
             found = split(chosen)
         for message in found.warnings(rules):
             warnings.warn(message, AueporaWarning, stacklevel=2)
         return evaluate_sharded(
             found,
             chosen,
-            scoring,
+            executor=scoring,
             conventions=rules,
             slices=slices,
             parts=parts,
@@ -413,24 +406,11 @@ def sharded_input(
     return found
 
 
-def supported_metrics(found: ShardedInput, conventions: Conventions, progress: Progress | None = None) -> list[Metric]:
-    """All metrics that the data supports; everything is read for it."""
-    seen = AvailableFields()
-    for source in found.sources:
-        samples, outputs = source.read()
-        seen.add(samples, outputs)
-        if progress is not None:
-            progress(len(samples))
-    chosen = resolve_metrics(seen.specs(conventions), conventions)
-    blind = metrics_needing_retrieved(chosen) if found.answers_only else ()
-    return [one for one in chosen if one.name not in blind]
-
-
 def evaluate_sharded(
     found: ShardedInput,
     metrics: Sequence[Metric],
-    executor: Executor,
     *,
+    executor: Executor,
     conventions: Conventions,
     slices: Iterable[SliceSpec] | SliceSpec = (),
     parts: str | Path | None = None,

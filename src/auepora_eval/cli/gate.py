@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..core.results import Results
     from ..gates.report import GateReport
     from ..plan.gates import Gate
+    from ..plan.model import Plan
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
@@ -30,15 +31,13 @@ junit_option = click.option(
 )
 
 
-def plan_files(path: str, changes: Mapping[str, Any], store: str | None) -> list[str]:
+def plan_files(plan: Plan, store: str | None) -> list[str]:
     """The plan file itself and every file that the plan reads or writes."""
-    from ..plan.prepare import read_plan
     from ..runs.run import default_store
 
-    plan = read_plan(path, changes=changes)
     sources = [one for one in (plan.dataset, plan.outputs) if one is not None]
     read = [str(file) for one in sources for file in (one.path, one.corpus, one.nuggets) if file is not None]
-    return [path, *read, default_store(store, plan.store)]
+    return [str(plan.source.path), *read, default_store(store, plan.store)]
 
 
 def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output: str | None) -> None:
@@ -113,38 +112,33 @@ def command(
     auepora gate nightly --against main -g 'delta(ndcg@10) > -0.01' -g 'not worse(token_f1, by=0.02)'
     auepora gate latest --plan plan.yaml --junit gates.xml
     """
+    from ..plan.gates import parse_gates
     from ..runs.run import default_store
     from .options import output_format, write_out
 
     form = "json" if as_json else output_format(output)
     if form == "csv":
         raise click.UsageError("gates are written as .json, .md or as a table")
-    given = _parse_gates(texts, plan)
-    read = [] if plan is None else plan_files(plan, {}, store)
+    given: list[Gate | str] = list(texts)
+    read: list[str] = []
+    if plan is not None:
+        from ..plan.prepare import read_plan
+
+        planned = read_plan(plan)
+        if not planned.gates:
+            raise click.UsageError(f"{plan} has no gates; write them under 'gates:', or give them with -g")
+        given, read = [*planned.gates, *texts], plan_files(planned, store)
+    gates = parse_gates(given)
     refuse_inputs_as_reports([*read, default_store(store)], junit=junit, output=output)
     with open_store(store) as found:
         record = found.find(run)
-        report = _check(found, record, given, against, other_dataset=other_dataset)
-        if plan is not None or not (given and record.plan.get("gates")):
+        report = _check(found, record, gates, against, other_dataset=other_dataset)
+        if plan is not None or not (gates and record.plan.get("gates")):
             _store_outcome(found, record, report)
     publish(report, record, junit=junit)  # before printing: the reader of stdout may have closed the pipe
     write_out(_render(report, form), output)
     if report.exit_code:
         sys.exit(report.exit_code)
-
-
-def _parse_gates(texts: tuple[str, ...], plan: str | None) -> list[Gate]:
-    """The gates of the plan and of the command line."""
-    from ..plan.gates import parse_gates
-
-    planned: list[Gate] = []
-    if plan is not None:
-        from ..plan.prepare import read_plan
-
-        planned = list(read_plan(plan).gates)
-        if not planned:
-            raise click.UsageError(f"{plan} has no gates; write them under 'gates:', or give them with -g")
-    return parse_gates([*planned, *texts])
 
 
 def _check(

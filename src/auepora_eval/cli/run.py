@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -27,6 +28,7 @@ from .score import PRESETS
 
 if TYPE_CHECKING:
     from ..gates.report import GateReport
+    from ..plan.source import PlanSource
     from ..report.plots import Curve
     from ..runs.perturbed import PerturbedRuns
     from ..runs.run import RunOutcome
@@ -38,7 +40,12 @@ _SINGLE_RUN_OPTIONS = {"run_name": "--run", "against": "--against", "junit": "--
 
 
 def run_sweep(
-    plan: str, perturb: tuple[str, ...], corpus: str | None, changes: Mapping[str, Any], form: str, output: str | None
+    plan: PlanSource,
+    perturb: tuple[str, ...],
+    corpus: str | None,
+    changes: Mapping[str, Any],
+    form: str,
+    output: str | None,
 ) -> None:
     """Run the plan at each rate, print the curve, and exit with its exit code."""
     from ..perturb.documents import Sweep
@@ -71,10 +78,10 @@ def run_sweep(
             )
     except KeyboardInterrupt:
         if progress.run_id is not None:
-            echo_err(f"To resume: {_sweep_resume_command(plan, sweep, corpus)}", always=True)
+            echo_err(f"To resume: {_sweep_resume_command(params['plan'], sweep, corpus)}", always=True)
         raise
     if runs.curve is None:
-        _report_early_end(runs, _sweep_resume_command(plan, sweep, corpus))
+        _report_early_end(runs, _sweep_resume_command(params["plan"], sweep, corpus))
     else:
         write_out(_curve_document(runs.curve, form), output)
         _finish_sweep(runs)
@@ -234,6 +241,8 @@ def command(
     auepora run plan.yaml --preview
     auepora run plan.yaml --perturb noise=0,0.2,0.4,0.6,0.8
     """
+    from ..plan.prepare import read_plan
+    from ..plan.source import read_source
     from ..runs.run import run_plan
     from ..systems.workers import Stop
     from .console import stdout_to_stderr, stop_on_signals
@@ -256,29 +265,31 @@ def command(
     changes = {key: value for key, value in changes.items() if value is not None} | (
         {"gates": None} if no_gates else {}
     )
+    if judging.preview and perturb:
+        raise click.UsageError("--preview estimates one run: leave out --perturb")
     changes |= judging.changes()
+    source = read_source(Path(plan))
+    if perturb or perturb_corpus is not None:
+        unchecked = read_plan(source, changes={**changes, "gates": None})
+        refuse_inputs_as_reports(plan_files(unchecked, store), junit=None, output=output)
+        run_sweep(source, perturb, perturb_corpus, changes, form, output)
+        return
+    read = read_plan(source, changes=changes)
     if judging.preview:
         from ..runs.preview import preview_plan
 
-        if perturb:
-            raise click.UsageError("--preview estimates one run: leave out --perturb")
-        found, notes = preview_plan(plan, store=store, changes=changes, limit=limit, resume=resume, run=run_name)
+        found, notes = preview_plan(read, store=store, limit=limit, resume=resume, run=run_name)
         write_out(preview_text(found, as_json=form == "json", notes=notes), output)
         return
-    if perturb or perturb_corpus is not None:
-        refuse_inputs_as_reports(plan_files(plan, {**changes, "gates": None}, store), junit=None, output=output)
-        run_sweep(plan, perturb, perturb_corpus, changes, form, output)
-        return
-    if junit is not None:
-        _require_gates(plan, changes)
-    refuse_inputs_as_reports(plan_files(plan, changes, store), junit=junit, output=output)
+    if junit is not None and not read.gates:  # a JUnit file without test cases would look like success
+        raise click.UsageError(f"--junit writes the outcome of gates, and {plan} has none; write them under 'gates:'")
+    refuse_inputs_as_reports(plan_files(read, store), junit=junit, output=output)
     stop, progress = Stop(), RunProgress()
     try:
         with progress, stdout_to_stderr(), stop_on_signals(stop):
             outcome = run_plan(
-                plan,
+                read,
                 store=store,
-                changes=changes,
                 limit=limit,
                 tags=tags,
                 resume=resume,
@@ -324,14 +335,6 @@ def _echo_gates(report: GateReport, *, always: bool) -> None:
     from ..gates.report import gates_table
 
     echo_err(gates_table(report), always=always)
-
-
-def _require_gates(plan: str, changes: dict[str, Any]) -> None:
-    """Raise if the plan has no gates: a JUnit file without test cases would look like success."""
-    from ..plan.prepare import read_plan
-
-    if not read_plan(plan, changes=changes).gates:
-        raise click.UsageError(f"--junit writes the outcome of gates, and {plan} has none; write them under 'gates:'")
 
 
 def _run_resume_command(run_id: str) -> str:

@@ -37,7 +37,7 @@ from ..perturb.edits import count_for_rate
 from ..perturb.retriever import PERTURBATION, perturbed_system, require_retriever
 from ..plan.model import plan_changes
 from ..plan.prepare import prepare, read_plan
-from ..plan.source import read_source
+from ..plan.source import PlanSource, read_source
 from ..report.plots import Curve, CurvePoint
 from ..runtime.secrets import Secrets
 from ..store.records import RUN_PREFIX, RunRecord, RunStatus, new_run_id
@@ -442,7 +442,7 @@ class PerturbedRuns:
 
 
 def run_perturbed(
-    path: str | Path,
+    path: str | Path | PlanSource,
     perturb: PerturbSpec = DEFAULT_RATES,
     *,
     corpus: NoiseSource | None = None,
@@ -463,12 +463,13 @@ def run_perturbed(
     sweep of the plan and keeps its finished runs. The gates of the plan are not checked.
     """
     sweep = perturb if isinstance(perturb, Sweep) else Sweep.parse(perturb)
-    plan = read_plan(path, changes={**(changes or {}), "gates": None})  # gates apply to the unperturbed system
-    if read_source(Path(path)).values.get("gates") and "gates" not in (changes or {}):
-        _warn(f"the gates of {path} are not checked on perturbed runs")
+    source = path if isinstance(path, PlanSource) else read_source(Path(path))
+    plan = read_plan(source, changes={**(changes or {}), "gates": None})  # gates apply to the unperturbed system
+    if source.values.get("gates") and "gates" not in (changes or {}):
+        _warn(f"the gates of {source.path} are not checked on perturbed runs")
     if plan.system is None:
         raise BadValueError(
-            f"{path} has saved outputs and no system; give a system whose retrieved documents can be perturbed"
+            f"{source.path} has saved outputs and no system; give a system whose retrieved documents can be perturbed"
         )
 
     def variants(samples: list[EvaluationSample]) -> list[EvaluationSample]:

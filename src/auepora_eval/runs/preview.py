@@ -13,6 +13,7 @@ from ..core.types import Document, EvaluationSample, Response, RetrievedDocument
 from ..errors import BadValueError, did_you_mean
 from ..judge.preference import PreferenceReport, prefer
 from ..judge.preview import Preview, preview
+from ..plan.model import Plan
 from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.resources import PlannedJudges
 from ..store.runs import RunStore
@@ -35,7 +36,7 @@ _FILLER_DOCUMENT = "word " * 200
 
 
 def preview_plan(
-    path: str | Path,
+    path: str | Path | Plan,
     *,
     store: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,

@@ -345,7 +345,7 @@ def default_store(given: str | Path | None = None, planned: str | None = None) -
 
 
 def run_plan(
-    path: str | Path,
+    path: str | Path | Plan,
     *,
     store: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
@@ -358,7 +358,7 @@ def run_plan(
     stop: Stop | None = None,
     watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
 ) -> RunOutcome:
-    """Run the plan in a file, or resume a run of it.
+    """Run a plan, given as a file or already read, or resume a run of it.
 
     ``changes`` replace keys of the plan (``{"run.concurrency": 4}``), ``limit`` takes only the first samples.
     ``resume`` resumes the latest unfinished run of the plan, or the one named by ``run``; with ``retry_failed`` failed
@@ -367,7 +367,9 @@ def run_plan(
     """
     plan = read_plan(path, changes=changes)
     if against is not None and not any(map(needs_baseline, plan.gates)):
-        raise BadValueError(f"no gate of {path} compares runs, so there is nothing to do with the run '{against}'")
+        raise BadValueError(
+            f"no gate of {plan.source.path} compares runs, so there is nothing to do with the run '{against}'"
+        )
     prepared = prepare(plan, limit=limit)
     secrets = Secrets(plan.secrets)
     with secrets.redact_errors(), closing_system(prepared.system, secrets):

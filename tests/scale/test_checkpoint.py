@@ -21,8 +21,14 @@ from auepora_eval.core.slices import BatchMembership, parse_slices
 from auepora_eval.engine.evaluate import evaluate_sources, resolve_metrics
 from auepora_eval.engine.executors import Executor, ProcessExecutor, Scorable, ScoredBatch, SerialExecutor, SourcedBatch
 from auepora_eval.errors import AueporaWarning, BadValueError, DataFileError
-from auepora_eval.scale.checkpoint import CheckpointExecutor, open_checkpoint
-from auepora_eval.scale.checkpoint_files import merge_batches, read_part, read_part_facts, write_part
+from auepora_eval.scale.checkpoint import (
+    CheckpointExecutor,
+    merge_batches,
+    open_checkpoint,
+    read_part,
+    read_part_facts,
+    write_part,
+)
 from helpers import requirements
 from helpers.checkpoints import SIZE, TOTAL, expected, plan, same, scored_into, sources
 from helpers.generated_files import METRICS, Numbered, rows

@@ -12,8 +12,7 @@ from auepora_eval.core.slices import BatchMembership, parse_slices
 from auepora_eval.engine.evaluate import evaluate_sources, resolve_metrics
 from auepora_eval.engine.executors import ScoredBatch, SerialExecutor, SourcedBatch
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
-from auepora_eval.scale.checkpoint import CheckpointExecutor, UnitSource, open_checkpoint
-from auepora_eval.scale.checkpoint_files import merge_batches, write_part
+from auepora_eval.scale.checkpoint import CheckpointExecutor, UnitSource, merge_batches, open_checkpoint, write_part
 from auepora_eval.scale.sharded import sharded_sources
 from helpers import requirements
 from helpers.builders import output, sample

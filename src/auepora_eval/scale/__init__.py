@@ -2,7 +2,7 @@
 
 * ``sharded``: ``evaluate_files``: files split into ranges and scored by an executor
 * ``inputs``, ``parquet_ranges``: the files, and ranges of bytes and of rows
-* ``index``: the index of records, and the join of samples and outputs by id hashes
-* ``checkpoint``, ``checkpoint_files``: a folder of scores from which an evaluation resumes
+* ``index``: the index of records, and by id hashes the outputs that each batch reads
+* ``checkpoint``: a folder of scores from which an evaluation resumes
 * ``ray_executor``, ``ray_worker``: the executor on a Ray cluster, and the code that its workers run
 """

@@ -1,4 +1,10 @@
-"""Scoring with a checkpoint folder: its manifest, its units, and the executor that resumes."""
+"""Scoring with a checkpoint folder: its manifest, its units and parts, and the executor that resumes.
+
+A part is a Parquet file with the scores of many samples, from which the same ``ScoredBatch`` can be read. A row is a
+sample: ``position`` and ``sample_id``; per metric its value (null where it does not count), ``.status`` and
+``.reason``, and where the metric's fold needs them ``.stats`` and ``.key``; per slice the groups it belongs to. What is
+not a column (reasons in their order, warnings, which evaluation it belongs to) is JSON in the file's metadata.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +14,10 @@ import warnings
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +26,8 @@ from ..core.conventions import Conventions, function_name
 from ..core.metrics_base import BatchMetric, is_judged
 from ..core.registry import spec_of
 from ..core.results import to_json_value
-from ..core.scores import Status
-from ..core.slices import Slice
+from ..core.scores import Scores, Status
+from ..core.slices import BatchMembership, Rows, Slice
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.executors import (
     SCORING_FAILED,
@@ -35,9 +41,333 @@ from ..engine.executors import (
     SourcedBatchGroup,
     score_batch,
 )
-from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError
+from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError, MissingDependencyError
 from ..runtime.files import atomic_write
-from .checkpoint_files import PartFacts, merge_batches, read_part, read_part_facts, without_ids, write_part
+from ..store.results import decode_keys, encode_keys
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# --- parts: the scores of a unit as a Parquet file -------------------------------------------------------------------
+
+_META = b"auepora"
+_STATUSES = [status.name.lower() for status in Status]
+
+
+@dataclass(frozen=True, slots=True)
+class PartFacts:
+    """The metadata of a part: which unit of which evaluation it holds."""
+
+    job: str
+    """Which evaluation it is of: the digest of its manifest."""
+    unit: int
+    """Its number in that evaluation."""
+    first: int
+    """The position of its first sample among all samples."""
+    rows: int
+    digest: str
+    """Of what is in it."""
+    given_up: bool = False
+    """Whether it has samples that no worker survived scoring or no judge judged: they are tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPart:
+    """A part read from its file: metadata and scores."""
+
+    facts: PartFacts
+    scored: ScoredBatch
+    names: tuple[str, ...]
+    """The metrics, in the order in which they were written."""
+
+    def select_metrics(self, names: Sequence[str]) -> ScoredBatch:
+        """The scores in the order of these metrics, which may differ from the order in the file."""
+        by_name = dict(zip(self.names, self.scored.scores, strict=True))
+        return replace(self.scored, scores=[by_name[name] for name in names])
+
+
+# --- merging of batches ----------------------------------------------------------------------------------------------
+
+
+def merge_batches(batches: Sequence[ScoredBatch]) -> ScoredBatch:
+    """Merge the scores of consecutive batches into one batch."""
+    if len(batches) == 1:
+        return batches[0]
+    notes: dict[str, tuple[int, str]] = {}
+    for one in batches:
+        for message, (count, first) in one.notes.items():
+            before, earliest = notes.get(message, (0, first))
+            notes[message] = before + count, earliest
+    known = [one.members for one in batches if one.members is not None]
+    assert len(known) in (0, len(batches))
+    return ScoredBatch(
+        sum(one.size for one in batches),
+        [Scores.concat(some) for some in zip(*(one.scores for one in batches), strict=True)],
+        notes,
+        _merge_members(known) if known else None,
+    )
+
+
+def _merge_members(parts: Sequence[BatchMembership]) -> BatchMembership:
+    clustered = any(one.clustered for one in parts)
+    groups: dict[tuple[str, str], list[Rows]] = {}
+    seen = 0
+    for one in parts:
+        for key, rows in one.groups.items():
+            groups.setdefault(key, []).append(rows + seen)
+        seen += one.size
+    families: list[tuple[bool, str]] = []
+    if clustered:
+        for one in parts:
+            families += one.families or [(False, name) for name in one.ids]
+    return BatchMembership(
+        size=seen,
+        ids=tuple(name for one in parts for name in one.ids),
+        clustered=clustered,
+        families=tuple(families),
+        groups={key: np.concatenate(rows) for key, rows in groups.items()},
+        annotated=frozenset[str]().union(*(one.annotated for one in parts)),
+    )
+
+
+def without_ids(scored: ScoredBatch) -> ScoredBatch:
+    """The same scores without the ids of the samples."""
+    members = scored.members
+    return scored if members is None else replace(scored, members=replace(members, ids=(), families=()))
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def write_part(
+    path: Path, scored: ScoredBatch, names: Sequence[str], *, job: str, unit: int, first: int, given_up: bool = False
+) -> PartFacts:
+    """Write the scores of a unit under metrics of these names; the file is written atomically."""
+    _require_arrow()
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    members = scored.members
+    assert members is not None  # units are read by the worker
+    assert len(members.ids) == scored.size
+    columns: dict[str, pa.Array] = {}
+
+    def put(name: str, column: pa.Array) -> None:
+        if name in columns:
+            raise BadValueError(f"two columns of a part would be called {name!r}; give a metric another name (as: ...)")
+        columns[name] = column
+
+    put("position", pa.array(np.arange(first, first + scored.size, dtype=np.int64)))
+    put("sample_id", pa.array(members.ids, pa.string()))
+    if members.families:
+        put("family.named", pa.array([named for named, _ in members.families], pa.bool_()))
+        put("family", pa.array([name for _, name in members.families], pa.string()))
+    slices: dict[str, list[str]] = {}
+    for name, group in members.groups:
+        slices.setdefault(name, []).append(group)
+    for name, groups in slices.items():
+        put(f"slice.{name}", _group_column([members.groups[name, group] for group in groups], groups, members.size))
+    metric_columns = [_put_scores(put, name, scores) for name, scores in zip(names, scored.scores, strict=True)]
+    digest = content_digest(scored)
+    facts = PartFacts(job, unit, first, scored.size, digest, given_up)
+    about = {
+        "facts": {name: getattr(facts, name) for name in PartFacts.__slots__},
+        "metrics": metric_columns,
+        "slices": slices,
+        "clustered": members.clustered,
+        "annotated": sorted(members.annotated),
+        "notes": {message: list(noted) for message, noted in scored.notes.items()},
+    }
+    table = pa.table(columns).replace_schema_metadata({_META: json.dumps(about)})
+    with atomic_write(path) as file:
+        parquet.write_table(table, file, compression="zstd", write_page_checksum=True)
+    return facts
+
+
+def _put_scores(put: Any, name: str, scores: Scores) -> dict[str, Any]:
+    import pyarrow as pa
+
+    put(name, pa.array(scores.values, pa.float64(), from_pandas=True))  # what does not count is null, not NaN
+    put(f"{name}.status", _dictionary_array(scores.status, _STATUSES))
+    put(f"{name}.reason", _dictionary_array(scores.reason_codes, list(scores.reason_names), null=0))
+    width = None
+    if scores.stats is not None:
+        width = scores.stats.shape[1]
+        flat = pa.array(np.ascontiguousarray(scores.stats).reshape(-1), pa.float64())
+        put(f"{name}.stats", pa.FixedSizeListArray.from_arrays(flat, width) if width else pa.nulls(len(scores)))
+    if scores.keys is not None:
+        lines = encode_keys(scores.keys)
+        if lines is None:
+            raise BadValueError(
+                f"metric '{name}' pairs samples by something that cannot be written to a file; make its keys of texts, "
+                "numbers and tuples, or leave 'parts' out"
+            )
+        put(f"{name}.key", pa.array(lines, pa.string()))
+    repeats = [_put_scores(put, f"{name}.repeat{number}", one) for number, one in enumerate(scores.repeats or ())]
+    return {
+        "name": name,
+        "reasons": list(scores.reason_names),
+        "width": width,
+        "keyed": scores.keys is not None,
+        "repeats": None if scores.repeats is None else repeats,
+    }
+
+
+def _dictionary_array(codes: Any, names: list[str], *, null: int | None = None) -> pa.Array:
+    """A dictionary-encoded array of strings."""
+    import pyarrow as pa
+
+    mask = None if null is None else codes == null
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=mask), pa.array(names, pa.string()))
+
+
+def _group_column(rows: Sequence[Rows], groups: Sequence[str], size: int) -> pa.Array:
+    """A list column: the groups of each sample."""
+    import pyarrow as pa
+
+    of_rows = np.concatenate(rows)
+    numbers = np.repeat(np.arange(len(groups), dtype=np.int32), [len(one) for one in rows])
+    order = np.argsort(of_rows, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(of_rows, minlength=size))]).astype(np.int32)
+    texts = pa.DictionaryArray.from_arrays(pa.array(numbers[order]), pa.array(list(groups), pa.string()))
+    return pa.ListArray.from_arrays(pa.array(offsets), texts.cast(pa.string()))
+
+
+def content_digest(scored: ScoredBatch) -> str:
+    """A digest of the scores and the ids of their samples."""
+    digest = blake2b(digest_size=16)
+
+    def take(scores: Scores) -> None:
+        values = np.where(np.isnan(scores.values), np.nan, scores.values)  # NaNs differ in bits that no file keeps
+        digest.update(values.tobytes())
+        digest.update(np.ascontiguousarray(scores.status).tobytes())
+        digest.update(np.ascontiguousarray(scores.reason_codes).tobytes())
+        digest.update(json.dumps(scores.reason_names).encode())
+        if scores.stats is not None:
+            digest.update(np.ascontiguousarray(scores.stats).tobytes())
+        if scores.keys is not None:
+            digest.update("\n".join(encode_keys(scores.keys) or ()).encode("utf-8", "surrogatepass"))
+        for one in scores.repeats or ():
+            take(one)
+
+    for scores in scored.scores:
+        take(scores)
+    members = scored.members
+    if members is not None:
+        digest.update(json.dumps([members.ids, members.families, members.clustered]).encode())
+        for key in sorted(members.groups):
+            digest.update(json.dumps(key).encode())
+            digest.update(members.groups[key].astype(np.int64).tobytes())
+    return digest.hexdigest()
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_part_facts(path: Path) -> PartFacts | None:
+    """The metadata of a part; ``None`` if there is no such file, or it is not a part."""
+    _require_arrow()
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        about = (parquet.read_schema(path).metadata or {}).get(_META)
+    except (OSError, pa.ArrowException):
+        return None
+    return None if about is None else PartFacts(**json.loads(about)["facts"])
+
+
+def read_part(path: Path) -> CheckpointPart:
+    """The scores in a part, exactly as written; a file that was changed since is refused."""
+    _require_arrow()
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(path, use_threads=False, page_checksum_verification=True)
+        about = json.loads((table.schema.metadata or {})[_META])
+        facts = PartFacts(**about["facts"])
+        members = BatchMembership(
+            size=facts.rows,
+            ids=tuple(table.column("sample_id").to_pylist()),
+            clustered=about["clustered"],
+            families=_families(table),
+            groups={
+                (name, group): rows
+                for name, groups in about["slices"].items()
+                for group, rows in _group_rows(table.column(f"slice.{name}"), groups).items()
+            },
+            annotated=frozenset(about["annotated"]),
+        )
+        scores = [_read_scores(table, one) for one in about["metrics"]]
+    except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
+        raise DataFileError(
+            path, None, f"cannot be read as a part ({error}); delete it, and it is scored again"
+        ) from error
+    notes = {message: (int(count), str(first)) for message, (count, first) in about["notes"].items()}
+    scored = ScoredBatch(facts.rows, scores, notes, members)
+    if content_digest(scored) != facts.digest:
+        raise DataFileError(path, None, "was changed since it was written; delete it, and it is scored again")
+    return CheckpointPart(facts, scored, tuple(one["name"] for one in about["metrics"]))
+
+
+def _families(table: pa.Table) -> tuple[tuple[bool, str], ...]:
+    if "family" not in table.column_names:
+        return ()
+    named, names = table.column("family.named").to_pylist(), table.column("family").to_pylist()
+    return tuple(zip(named, names, strict=True))
+
+
+def _read_scores(table: pa.Table, about: Mapping[str, Any]) -> Scores:
+    name, width = about["name"], about["width"]
+    values = table.column(name)
+    stats = None
+    if width is not None:
+        column = _one_array(table.column(f"{name}.stats"))
+        flat = column.flatten().to_numpy(zero_copy_only=False) if width else np.zeros(0)
+        stats = flat.astype(np.float64).reshape(len(values), width)
+    return Scores(
+        values.to_numpy().astype(np.float64),
+        _codes(table.column(f"{name}.status"), _STATUSES).astype(np.uint8),
+        _codes(table.column(f"{name}.reason"), about["reasons"], null=0).astype(np.int16),
+        tuple(about["reasons"]),
+        stats,
+        decode_keys(table.column(f"{name}.key").to_pylist()) if about["keyed"] else None,
+        None if about["repeats"] is None else tuple(_read_scores(table, one) for one in about["repeats"]),
+    )
+
+
+def _codes(column: pa.ChunkedArray, names: Sequence[str], *, null: int = -1) -> Any:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    # In the order that was written, which the file itself need not keep.
+    found = compute.index_in(column.cast(pa.string()), value_set=pa.array(list(names), pa.string()))
+    there = _one_array(compute.fill_null(found, -1)).to_numpy(zero_copy_only=False)
+    return np.where(_one_array(compute.is_null(column)).to_numpy(zero_copy_only=False), null, there)
+
+
+def _one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    made = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return pa.concat_arrays(made.chunks) if isinstance(made, pa.ChunkedArray) else made
+
+
+def _group_rows(column: pa.ChunkedArray, groups: Sequence[str]) -> dict[str, Rows]:
+    lists = _one_array(column)
+    counts = np.diff(lists.offsets.to_numpy())
+    rows = np.repeat(np.arange(len(lists), dtype=np.intp), counts)
+    codes = _codes(lists.flatten(), groups)
+    return {group: rows[codes == number] for number, group in enumerate(groups)}
+
+
+def _require_arrow() -> None:
+    import importlib.util
+
+    if importlib.util.find_spec("pyarrow") is None:
+        raise MissingDependencyError("pyarrow", purpose="scores in parts", install="'auepora-eval[parquet]'")
+
 
 # --- the manifest: which evaluation the folder contains, and the units and digests of its parts ----------------------
 

@@ -197,56 +197,27 @@ def test_scores_equal_float(texts: list[str]) -> None:
             assert (lines.values == want).all()  # to the last bit, but for the sign of zero, which orders nothing
 
 
-@st.composite
-def aligned_decimals(draw: st.DrawFn) -> list[str]:
-    places = draw(st.integers(0, 12))
-    digits = st.integers(0, 10 ** draw(st.integers(places + 1, 17)) - 1).map(lambda n: f"{n:0{places + 1}d}")
-    texts = digits.map(lambda text: f"{text[:-places]}.{text[-places:]}" if places else text)
-    sign = st.sampled_from(["", "-"]) if draw(st.booleans()) else st.just("")
-    return draw(st.lists(st.tuples(sign, texts).map("".join), min_size=1, max_size=30))
-
-
-@settings(max_examples=examples(300), deadline=None)
-@given(aligned_decimals())
-def test_aligned_scores_equal_float(texts: list[str]) -> None:
-    data = "".join(f"query Q0 document 1. {text} t\n" for text in texts).encode()
-    lines = trec_python.run_lines(data)
-    assert lines is not None
-    assert (lines.values == np.array([float(text) for text in texts])).all()
-
-
-ALIGNED: list[tuple[str, bool, str]] = [  # scores, whether they are read column by column, why
-    ("1.25 -0.50 100.00", True, "two decimals each"),
-    (".5 5.5", True, "no digit before the point"),
-    ("5. 17.", True, "no digit behind it"),
-    ("3 -12 007", True, "whole numbers"),
-    ("-0.0 0.0", True, "a zero with a sign"),
-    ("123456789.012345 1.000000", True, "as many digits as a double represents exactly"),
-    ("1234567890.012345 1.000000", False, "one digit more"),
-    ("1.25 5", False, "whole numbers among others, behind a rank that ends in a point"),
-    ("1.25 0.5", False, "another number of decimals"),
-    ("1.25 1.5.", False, "two points"),
-    ("5. .", False, "a point alone"),
-    ("5 -", False, "a sign alone"),
-    ("5.5 -.", False, "a sign and a point"),
-    ("1.5 +2.5", False, "a plus"),
-    ("1.5 1e5", False, "an exponent"),
-    ("1.5 nan", False, "no number"),
+SCORE_TEXTS: list[tuple[str, str]] = [  # scores, why
+    ("1.25 -0.50 100.00", "two decimals each"),
+    (".5 5.5", "no digit before the point"),
+    ("5. 17.", "no digit behind it"),
+    ("3 -12 007", "whole numbers"),
+    ("-0.0 0.0", "a zero with a sign"),
+    ("1234567890.012345 1.000000", "more digits than a double represents exactly"),
+    ("1.25 5", "whole numbers among others, behind a rank that ends in a point"),
+    ("1.25 1.5.", "two points"),
+    ("5. .", "a point alone"),
+    ("5 -", "a sign alone"),
+    ("1.5 +2.5", "a plus"),
+    ("1.5 1e5", "an exponent"),
+    ("1.5 nan", "no number"),
 ]
 
 
-@pytest.mark.parametrize(("scores", "aligned", "why"), ALIGNED, ids=[row[-1] for row in ALIGNED])
-def test_scores_read_column_by_column(tmp_path: Path, scores: str, aligned: bool, why: str) -> None:
+@pytest.mark.parametrize(("scores", "why"), SCORE_TEXTS, ids=[row[-1] for row in SCORE_TEXTS])
+def test_forms_of_scores(tmp_path: Path, scores: str, why: str) -> None:
     path = tmp_path / "run"
     path.write_text("".join(f"query Q0 doc{n} 1. {score} t\n" for n, score in enumerate(scores.split())))
-    (block,) = trec_blocks.iter_blocks(path.read_bytes(), 6)
-    assert block is not None
-    values = trec_python._read_aligned_scores(block)
-    if aligned:
-        assert values is not None, why
-        assert list(map(repr, values.tolist())) == [repr(float(score)) for score in scores.split()]
-    else:
-        assert values is None, why
     assert_all_agree(path)
 
 

@@ -66,13 +66,6 @@ class LineBlock:
         sizes = self.ends[:, column] - starts
         return None if sizes.max() > _WORD else _load_words(self.text, starts, sizes)
 
-    def tails(self, column: int, size: int) -> Bytes | None:
-        """Return the last ``size`` bytes of each cell as a row; a shorter cell is preceded by the bytes before it."""
-        starts = self.ends[:, column] - size
-        if starts[0] < 0:
-            return None
-        return np.ndarray(len(self.text) - size + 1, f"V{size}", self.text, strides=(1,))[starts].view((np.uint8, size))
-
     def changes(self, column: int) -> Bools:
         """Return where a cell differs from that of the previous line; the first line does, very long cells may."""
         changed = np.ones(len(self), dtype=np.bool_)
@@ -254,7 +247,7 @@ def sort_lines(lines: TrecLines[Floats]) -> LineOrder:
         same[ends[:-1] - 1] = False
         order = _order_by_rounded(rows, len(lines.queries), scores)
         if _has_increase(scores[order], same):
-            order = _stable_order(rows, len(lines.queries), np.argsort(-scores))
+            order = np.lexsort((-scores, rows))
         scores = scores[order]
     return LineOrder(order, counts, ends - counts, _tie_ranges(np.flatnonzero(same & (scores[1:] == scores[:-1]))))
 
@@ -308,7 +301,7 @@ def judgements(lines: TrecLines[list[int]]) -> dict[str, dict[str, int]]:
     rows, levels = lines.rows, lines.values
     order = None
     if not (rows[1:] >= rows[:-1]).all():
-        order = _stable_order(rows, len(lines.queries), np.arange(len(rows)))
+        order = np.argsort(rows, kind="stable")
         levels = [levels[line] for line in order.tolist()]
     docs = lines.docs.texts(order)
     pairs = zip(docs, levels, strict=True)
@@ -324,31 +317,17 @@ def _keep_highest_level(judged: list[dict[str, int]], rows: list[int], docs: lis
             judged[row][doc] = level
 
 
-def _stable_order(rows: Ints, queries: int, order: Ints) -> Ints:
-    """Sort ``order`` by row, stable within each row."""
-    # NumPy uses radix sort for 16-bit integers, many times faster than for longer ones; least significant digits first.
-    for shift in range(0, max(queries - 1, 1).bit_length(), 16):
-        digits = (rows >> shift).astype(np.uint16)
-        order = order[np.argsort(digits[order], kind="stable")]
-    return order
-
-
 def _sort_ties(docs: DocIds, order: LineOrder) -> list[str]:
     """Return the ids in that order, each range of ties by id descending."""
     texts = docs.texts(order.lines)
     starts, stops = order.ties
     # Strings compare by code points, which is the order of their UTF-8 bytes and of strcmp in trec_eval.
-    pairs = stops - starts == 2  # most ties are pairs, for which swapping is several times faster than sorting
-    for position in starts[pairs].tolist():
-        first, second = texts[position], texts[position + 1]
-        if first < second:
-            texts[position], texts[position + 1] = second, first
-    for start, stop in zip(starts[~pairs].tolist(), stops[~pairs].tolist(), strict=True):
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         texts[start:stop] = sorted(texts[start:stop], reverse=True)
     return texts
 
 
-# --- the reader without Arrow: NumPy finds the columns, and parses scores of the same format -------------------------
+# --- the reader without Arrow: NumPy finds the columns ---------------------------------------------------------------
 
 _CACHE_BITS = 16
 _HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, as Knuth hashes
@@ -440,15 +419,10 @@ class _QueryNumbering:
 
 _JSON_NUMBERS = msgspec.json.Decoder(list[float])
 _SCORE_COLUMN = 4  # its column
-_MINUS, _POINT, _ZERO = b"-.0"
-_EXACT_DIGITS = 15  # this many digits are exact in a double
 
 
 def _read_scores(block: LineBlock) -> Floats | None:
     """Return the scores as ``float`` parses them; ``None`` if one is not a number."""
-    values = _read_aligned_scores(block)
-    if values is not None:
-        return values
     cells = block.cells(_SCORE_COLUMN, b",").joined[:-1]
     try:
         # Nearly all scores are valid JSON numbers, which msgspec parses several times faster than float().
@@ -464,34 +438,3 @@ def _read_scores(block: LineBlock) -> Floats | None:
     if len(values) != len(block) or np.isnan(values).any():  # more numbers than cells: a cell contains a comma
         return None
     return values
-
-
-def _read_aligned_scores(block: LineBlock) -> Floats | None:
-    """Return the scores if all have the same number of decimals and few digits: digits are parsed column by column."""
-    text, starts, ends = block.text, block.starts[:, _SCORE_COLUMN], block.ends[:, _SCORE_COLUMN]
-    negative = text[starts] == _MINUS
-    sizes = ends - starts - negative
-    longest, shortest = int(sizes.max()), int(sizes.min())
-    _, point, fraction = text[starts[0] : ends[0]].tobytes().partition(b".")
-    if shortest < max(len(fraction), 1) + len(point) or longest > _EXACT_DIGITS + len(point):
-        return None
-    if point and (text[ends - 1 - len(fraction)] != _POINT).any():
-        return None
-    digits = block.tails(_SCORE_COLUMN, longest)
-    if digits is None:
-        return None
-    digits -= _ZERO
-    places = list(range(longest))
-    if point:
-        digits[:, places.pop(-1 - len(fraction))] = 0
-    if shortest < longest:
-        digits *= np.tri(longest + 1, longest, -1, dtype=np.uint8)[:, ::-1][sizes]  # bytes before a score become 0
-    if digits.max() > 9:
-        return None
-    values = np.zeros(len(block))
-    for place in places:
-        values *= 10.0
-        values += digits[:, place]
-    # Both are exact integers, so their quotient is the nearest double, as float() gives.
-    values /= float(10 ** len(fraction))
-    return np.negative(values, out=values, where=negative)

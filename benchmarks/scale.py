@@ -33,7 +33,6 @@ from auepora_eval.engine.executors import Scorable, ScoredBatch, SerialExecutor
 from auepora_eval.judge.critic import Judgement, JudgeRequest, StructuredCritic, Usage
 from auepora_eval.runtime.processes import gc_paused
 from auepora_eval.scale.ray_executor import RayExecutor
-from auepora_eval.scale.ray_worker import pack_scores, unpack_scores
 from auepora_eval.scale.sharded import needs_parents, sharded_sources
 
 from .processes import PAIRS
@@ -68,7 +67,7 @@ class Weighed(SerialExecutor):
         for batch in batches:
             self.moved += len(pickle.dumps(batch, pickle.HIGHEST_PROTOCOL))
             for scored in super().score([batch], metrics):
-                self.returned.append(pickle.dumps(pack_scores(scored), pickle.HIGHEST_PROTOCOL))
+                self.returned.append(pickle.dumps(scored, pickle.HIGHEST_PROTOCOL))
                 self.moved += len(self.returned[-1])
                 yield scored
 
@@ -82,7 +81,7 @@ class Replayed:
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         for batch, returned in zip(batches, self._returned, strict=True):
             pickle.dumps(batch, pickle.HIGHEST_PROTOCOL)
-            yield unpack_scores(pickle.loads(returned))
+            yield pickle.loads(returned)
 
 
 def speed(folder: Path, count: int, rounds: int) -> None:

@@ -32,7 +32,7 @@ from ..engine.executors import (
     unreadable_batch,
 )
 from ..errors import AueporaWarning, BadTypeError, BadValueError, MissingDependencyError, WorkerError
-from .ray_worker import BatchMode, BatchResults, Job, ModelActor, RemoteError, run_batches, unpack_scores
+from .ray_worker import BatchMode, BatchResults, Job, ModelActor, RemoteError, run_batches
 
 # --- actors that load models once and score batches; an actor that dies is replaced, up to a limit -------------------
 
@@ -612,7 +612,7 @@ class RayPass:
                 self._on_error(pending, group, result)
             else:
                 self.bytes_returned += len(result)
-                group.result = unpack_scores(pickle.loads(result))  # noqa: S301 -- from a worker of ours
+                group.result = pickle.loads(result)  # noqa: S301 -- from a worker of ours
 
     def _on_model_done(self, reference: Any) -> None:
         assert self._pool is not None

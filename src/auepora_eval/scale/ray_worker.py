@@ -1,4 +1,4 @@
-"""The code that runs on a Ray worker: reads and scores batches, and returns their scores as packed columns."""
+"""The code that runs on a Ray worker: reads and scores batches, and returns their scores."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import pickle
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from ..core.batch import Batch, unpack
 from ..core.metrics_base import BatchMetric
-from ..core.scores import Scores
 from ..engine.executors import BatchFailure, ScoredBatch, failed_batch, score_batch
 from ..errors import AueporaError, WorkerError
 from ..runtime.processes import disable_malloc_trim, gc_paused
@@ -50,7 +46,7 @@ class RemoteError:
 
 
 BatchResults = tuple[float, list[bytes | RemoteError]]
-"""The seconds of the task, and the packed scores or the error of each batch."""
+"""The seconds of the task, and the pickled scores or the error of each batch."""
 
 _MOST_JOBS = 2
 _jobs: OrderedDict[str, tuple[list[BatchMetric], dict[Hashable, Any]]] = OrderedDict()
@@ -118,53 +114,6 @@ def _load_error(error: Exception) -> RemoteError:
 
 def _run_or_error(outcome: Callable[[Any], ScoredBatch], item: Any) -> bytes | RemoteError:
     try:
-        return pickle.dumps(pack_scores(outcome(item)), pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(outcome(item), pickle.HIGHEST_PROTOCOL)
     except Exception as error:  # raised in the process that started the evaluation
         return RemoteError.of(error)
-
-
-def pack_scores(scored: ScoredBatch) -> tuple[Any, ...]:
-    """The scores of a batch packed without loss."""
-    return scored.size, [_pack_columns(one) for one in scored.scores], scored.notes, scored.members
-
-
-def unpack_scores(columns: Sequence[Any]) -> ScoredBatch:
-    """The scores of a packed batch."""
-    size, scores, notes, members = columns
-    return ScoredBatch(size, [_unpack_columns(size, one) for one in scores], notes, members)
-
-
-def _pack_columns(scores: Scores) -> tuple[Any, ...]:
-    return (
-        _narrow(scores.values),
-        scores.status if scores.status.any() else None,
-        scores.reason_codes if scores.reason_codes.any() else None,
-        scores.reason_names,
-        None if scores.stats is None else _narrow(scores.stats),
-        scores.keys,
-        None if scores.repeats is None else [_pack_columns(one) for one in scores.repeats],
-    )
-
-
-def _unpack_columns(size: int, columns: Sequence[Any]) -> Scores:
-    values, status, codes, names, stats, keys, repeats = columns
-    return Scores(
-        values.astype(np.float64),
-        np.zeros(size, dtype=np.uint8) if status is None else status,
-        np.zeros(size, dtype=np.int16) if codes is None else codes,
-        names,
-        None if stats is None else stats.astype(np.float64),
-        keys,
-        None if repeats is None else tuple(_unpack_columns(size, one) for one in repeats),
-    )
-
-
-def _narrow(column: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
-    """The numbers as uint8 or float32 if that loses no bit."""
-    column = np.ascontiguousarray(column)
-    with np.errstate(all="ignore"):
-        for kind in (np.uint8, np.float32):
-            narrow = column.astype(kind)
-            if np.array_equal(narrow.astype(np.float64).view(np.int64), column.view(np.int64)):
-                return narrow
-    return column

@@ -102,6 +102,9 @@ def test_labels_on_a_scale() -> None:
     (one,) = calibrate(labels, SCORES, scale="1-5").judged
     assert one.alpha_level == "interval"
     assert one.agreement.value == pytest.approx(4 / 6)
+    assert [one.tpr.value, one.tnr.value] == pytest.approx([2 / 3, 2 / 3])  # four stars are right, two are wrong
+    (other,) = calibrate([Label("a", 3, "ann"), *labels[1:]], SCORES, scale="1-5").judged
+    assert other.tpr.value == pytest.approx(2 / 3)  # the middle of the scale is right
     assert one.corrected.labels_mean == pytest.approx(float(Fraction(4 + 3 + 1 + 3 + 1 + 0, 24)))
     assert any("labels are numbers" in note for note in one.notes)
     assert json.dumps(one.to_dict())

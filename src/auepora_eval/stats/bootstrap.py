@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -53,53 +53,74 @@ def bootstrap_interval(
     all zero take part in the draws but do not inform the statistic, so they are not counted for ``few``. The same
     seed gives the same draws as in ``bootstrap_interval_of``, unless they are of groups.
     """
-    sums = bootstrap_sums(statistics, clusters=clusters, draws=draws, seed=seed)
-    if sums is None:
+    drawn = bootstrap_sums([statistics], clusters=clusters, draws=draws, seed=seed)
+    if drawn is None:
         return None
-    with np.errstate(divide="ignore", invalid="ignore"):  # a draw without any positive: no value, and counted below
-        values = np.asarray(of_sums(sums.totals), dtype=np.float64)
-    if values.shape != (draws + 1,):
-        raise BadValueError(f"of_sums must give one value for each of {draws + 1} rows, not an array of {values.shape}")
-    return percentile_interval(
-        values[:-1],
-        float(values[-1]),
-        sums.units,
-        sums.informative_units(),
-        level=level,
-        lowest=lowest,
-        highest=highest,
-    )
+    return drawn[0].interval(values_of_sums(of_sums, drawn[0].totals), level=level, lowest=lowest, highest=highest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BootstrapSums:
-    """Column sums over units drawn with replacement, and over the samples as they are."""
+    """Column sums of a table over units drawn with replacement, and over the samples as they are."""
 
     totals: Floats
     """A row per draw, and a last one for the samples as they are."""
-    nonzero: npt.NDArray[np.bool_]
-    """Whether a unit's sum in a column is other than zero: a row per unit."""
+    units: int
+    """How many units there were to draw from."""
+    informative: int
+    """How many of them have a sum other than zero in any column.
 
-    @property
-    def units(self) -> int:
-        """How many units there were to draw from."""
-        return len(self.nonzero)
+    Of 1,000 questions of which four were refused, four inform the precision of refusals.
+    """
 
-    def informative_units(self, columns: slice = slice(None)) -> int:
-        """How many units have a non-zero sum in these columns.
-
-        Of 1,000 questions of which four were refused, four inform the precision of refusals.
-        """
-        return int(np.count_nonzero(self.nonzero[:, columns].any(axis=1)))
+    def interval(self, values: Floats, *, level: float, lowest: float, highest: float) -> Interval | None:
+        """The interval of a statistic with this value for each row of the totals."""
+        return percentile_interval(
+            values[:-1],
+            float(values[-1]),
+            self.units,
+            self.informative,
+            level=level,
+            lowest=lowest,
+            highest=highest,
+        )
 
 
 def bootstrap_sums(
-    statistics: Floats, *, clusters: Ints | None = None, draws: int = 1000, seed: int = 0
-) -> BootstrapSums | None:
-    """What ``bootstrap_interval`` computes its values from, for any number of columns; None below two units.
+    tables: Iterable[Floats], *, clusters: Ints | None = None, draws: int = 1000, seed: int = 0
+) -> list[BootstrapSums] | None:
+    """What ``bootstrap_interval`` computes its values from, for each of several tables; None below two units.
 
-    A column's sums depend on the seed and on the clusters, not on the other columns.
+    A column's sums depend on the seed and on the clusters, not on the other columns. Of each table only the sums of
+    its units are kept, so tables that are made one by one are not all in memory.
     """
+    pooled: list[Floats] = []
+    observed: list[Floats] = []
+    informative: list[int] = []
+    units = 0
+    for table in tables:
+        sums = _unit_sums(table, clusters)
+        units = len(sums)
+        informative.append(int(np.count_nonzero(sums.any(axis=1))))
+        observed.append(sums.sum(axis=0))
+        pooled.append(sums if units <= _MAX_UNITS else _sums_by(np.arange(units) % _MAX_UNITS, sums))
+    if units < 2:
+        return None
+    together = pooled[0] if len(pooled) == 1 else np.concatenate(pooled, axis=1)
+    totals = np.empty((draws + 1, together.shape[1]))
+    totals[-1] = np.concatenate(observed)
+    done = 0
+    for counts in _counts(len(together), draws, seed):
+        totals[done : done + len(counts)] = counts @ together
+        done += len(counts)
+    ends = np.cumsum([len(one) for one in observed])
+    return [
+        BootstrapSums(part, units, count)
+        for part, count in zip(np.split(totals, ends[:-1], axis=1), informative, strict=True)
+    ]
+
+
+def _unit_sums(statistics: Floats, clusters: Ints | None) -> Floats:
     statistics = np.asarray(statistics, dtype=np.float64)
     if statistics.ndim != 2:
         raise BadValueError(f"the statistics must be a table with a row per sample, not of shape {statistics.shape}")
@@ -107,20 +128,18 @@ def bootstrap_sums(
         row = int(np.argmin(np.isfinite(statistics).all(axis=1)))
         raise BadValueError(f"the statistics at index {row} are {statistics[row].tolist()}; leave out what has none")
     codes = encode_clusters(clusters, len(statistics))
-    sums = statistics if codes is None else _sums_by(codes, statistics)
-    units = len(sums)
-    if units < 2:
-        return None
-    speaks = sums != 0
-    totals = np.empty((draws + 1, sums.shape[1]))
-    totals[-1] = sums.sum(axis=0)
-    if units > _MAX_UNITS:
-        sums = _sums_by(np.arange(units) % _MAX_UNITS, sums)
-    done = 0
-    for counts in _counts(len(sums), draws, seed):
-        totals[done : done + len(counts)] = counts @ sums
-        done += len(counts)
-    return BootstrapSums(totals, speaks)
+    return statistics if codes is None else _sums_by(codes, statistics)
+
+
+def values_of_sums(of_sums: Callable[[Floats], Floats], totals: Floats) -> Floats:
+    """The value of each row of sums, NaN where it has none."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # a draw without any positive has no value
+        values = np.asarray(of_sums(totals), dtype=np.float64)
+    if values.shape != (len(totals),):
+        raise BadValueError(
+            f"of_sums must give one value for each of {len(totals)} rows, not an array of {values.shape}"
+        )
+    return values
 
 
 def bootstrap_interval_of(

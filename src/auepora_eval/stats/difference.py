@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import AlignmentError, BadValueError
-from .bootstrap import bootstrap_interval_of, bootstrap_sums, percentile_interval
+from .bootstrap import bootstrap_interval_of, bootstrap_sums, values_of_sums
 from .intervals import Interval, encode_clusters, is_rounding, mean_interval, t_quantile, wilson_interval
 
 Floats = npt.NDArray[np.float64]
@@ -153,7 +153,7 @@ def paired_bootstrap(
 
 
 def paired_bootstraps(
-    pairs: Sequence[PairedStatistics],
+    pairs: Iterable[PairedStatistics],
     *,
     clusters: Ints | None = None,
     draws: int = 10_000,
@@ -162,37 +162,29 @@ def paired_bootstraps(
 ) -> list[Interval | None]:
     """The interval of each measure, all from the same draws; they cost hardly more than one.
 
-    A sample that has no statistics for a measure has zeros there. The draws are those of ``paired_bootstrap``.
+    A sample that has no statistics for a measure has zeros there. The draws are those of ``paired_bootstrap``. Pairs
+    that are made one by one are not all in memory.
     """
-    tables = [_table(statistics) for pair in pairs for statistics in (pair.first, pair.second)]
-    for table in tables[1:]:
-        if len(table) != len(tables[0]):
-            raise AlignmentError(len(tables[0]), len(table), what=("rows of statistics", "rows of the other run's"))
-    if not tables:
-        return []
-    drawn = bootstrap_sums(np.concatenate(tables, axis=1), clusters=clusters, draws=draws, seed=seed)
+    found: list[tuple[Callable[[Floats], Floats], int, float]] = []
+    rows: list[int] = []
+
+    def tables() -> Iterator[Floats]:
+        for pair in pairs:
+            first, second = _table(pair.first), _table(pair.second)
+            rows.extend((len(first), len(second)))
+            if other := next((count for count in rows if count != rows[0]), None):
+                raise AlignmentError(rows[0], other, what=("rows of statistics", "rows of the other run's"))
+            found.append((pair.of_sums, first.shape[1], pair.highest - pair.lowest))
+            yield np.concatenate([first, second], axis=1)
+
+    drawn = bootstrap_sums(tables(), clusters=clusters, draws=draws, seed=seed)
     if drawn is None:
-        return [None] * len(pairs)
-    found: list[Interval | None] = []
-    start = 0
-    for pair, first, second in zip(pairs, tables[::2], tables[1::2], strict=True):
-        middle = start + first.shape[1]
-        end = middle + second.shape[1]
-        values = _values(pair, drawn.totals[:, middle:end]) - _values(pair, drawn.totals[:, start:middle])
-        width = pair.highest - pair.lowest
-        found.append(
-            percentile_interval(
-                values[:-1],
-                float(values[-1]),
-                drawn.units,
-                drawn.informative_units(slice(start, end)),
-                level=level,
-                lowest=-width,
-                highest=width,
-            )
-        )
-        start = end
-    return found
+        return [None] * len(found)
+    intervals = []
+    for sums, (of_sums, middle, width) in zip(drawn, found, strict=True):
+        first, second = (values_of_sums(of_sums, part) for part in np.split(sums.totals, [middle], axis=1))
+        intervals.append(sums.interval(second - first, level=level, lowest=-width, highest=width))
+    return intervals
 
 
 def paired_bootstrap_of(
@@ -226,16 +218,6 @@ def _table(statistics: Floats) -> Floats:
     if table.ndim != 2:
         raise BadValueError(f"the statistics must be a table with a row per sample, not of shape {table.shape}")
     return table
-
-
-def _values(pair: PairedStatistics, totals: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):  # a draw without any positive has no value
-        values = np.asarray(pair.of_sums(totals), dtype=np.float64)
-    if values.shape != (len(totals),):
-        raise BadValueError(
-            f"of_sums must give one value for each of {len(totals)} rows, not an array of {values.shape}"
-        )
-    return values
 
 
 # --- power: the minimum detectable effect, and the units that a difference needs -------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from statistics import NormalDist
@@ -45,11 +45,52 @@ class SignFlips:
     """Whether these are all flips there are."""
 
 
-def sign_flips(differences: Floats, clusters: Ints | None = None, *, draws: int = 10_000, seed: int = 0) -> SignFlips:
+@dataclass(frozen=True, slots=True, eq=False)
+class DifferenceSums:
+    """The differences of all metrics as integer sums over units, which is all that sign flips need."""
+
+    sums: Floats
+    """A row per cluster, or per group of clusters if there are many, and a column per metric."""
+    present: npt.NDArray[np.bool_]
+    """Whether a metric has any difference."""
+    n: int
+    """How many samples there are."""
+
+
+def difference_sums(columns: Iterable[Floats], n: int, clusters: Ints | None = None) -> DifferenceSums:
+    """The sums of the differences of ``n`` samples, metric by metric; NaN where a sample has none.
+
+    Columns that are made one by one are not all in memory.
+    """
+    sums, present = [], []
+    for column in columns:
+        missing = np.isnan(column)
+        present.append(not missing.all())
+        sums.append(pool_units(integer_sums(np.where(missing, 0.0, column)[:, None], clusters), _MAX_UNITS))
+    if not sums:
+        codes = encode_clusters(clusters, n)
+        units = n if codes is None else int(codes.max(initial=-1)) + 1
+        sums.append(np.zeros((min(units, _MAX_UNITS), 0)))
+    return DifferenceSums(np.concatenate(sums, axis=1), np.array(present, dtype=np.bool_), n)
+
+
+def _columns(differences: Floats) -> Iterable[Floats]:
+    differences = np.asarray(differences, dtype=np.float64)
+    if differences.ndim != 2:
+        raise BadValueError(
+            f"the differences must be a table with a row per sample and a column per metric, not of shape "
+            f"{differences.shape}"
+        )
+    return differences.T
+
+
+def sign_flips(
+    differences: Floats | DifferenceSums, clusters: Ints | None = None, *, draws: int = 10_000, seed: int = 0
+) -> SignFlips:
     r"""Flip the signs of whole clusters, the same flips for all metrics.
 
-    ``differences`` has a row per sample and a column per metric, NaN where a sample has no difference on a metric.
-    ``clusters`` holds an integer per sample; samples with the same one belong together.
+    ``differences`` has a row per sample and a column per metric, NaN where a sample has no difference on a metric; or
+    it is what ``difference_sums`` made of such columns and the clusters. ``clusters`` holds an integer per sample; samples with the same one belong together.
 
     The statistic is the sum of the differences, hence the mean that the interval is about: with :math:`S_c` the sum
     over a cluster and :math:`s_c = \pm 1` its sign,
@@ -64,16 +105,11 @@ def sign_flips(differences: Floats, clusters: Ints | None = None, *, draws: int 
     is the proportion that reaches the observed value. Otherwise ``draws`` flips are drawn, p = (1 + b) / (1 + draws).
     A metric's p-value does not depend on the other metrics, unless they decide whether all flips can be enumerated.
     """
-    differences = np.asarray(differences, dtype=np.float64)
-    if differences.ndim != 2:
-        raise BadValueError(
-            f"the differences must be a table with a row per sample and a column per metric, not of shape "
-            f"{differences.shape}"
-        )
     if draws < 1:
         raise BadValueError(f"draws must be at least 1, not {draws!r}")
-    present = ~np.isnan(differences)
-    sums = pool_units(integer_sums(np.where(present, differences, 0.0), clusters), _MAX_UNITS)
+    if not isinstance(differences, DifferenceSums):
+        differences = difference_sums(_columns(differences), len(differences), clusters)
+    sums = differences.sums
     # Squares go beyond what adds up exactly, so this sum is rounded once, at its end: no order changes it either.
     spread = np.sqrt([math.fsum(column) for column in np.square(sums).T])
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
@@ -86,7 +122,7 @@ def sign_flips(differences: Floats, clusters: Ints | None = None, *, draws: int 
         np.abs(part, out=flipped[done : done + len(part)])
         done += len(part)
     flipped *= scale
-    z = np.where(present.any(axis=0), sums.sum(axis=0) * scale, np.nan)
+    z = np.where(differences.present, sums.sum(axis=0) * scale, np.nan)
     p_values = [
         math.nan if math.isnan(observed) else tail_proportion(column, abs(observed), exact=exact)
         for column, observed in zip(flipped.T, z.tolist(), strict=True)
@@ -148,10 +184,10 @@ class SwapStatistic:
 
 
 def permutation_test(
-    differences: Floats,
+    differences: Floats | DifferenceSums,
     clusters: Ints | None = None,
     *,
-    sums: Sequence[PairedStatistics] = (),
+    sums: Iterable[PairedStatistics] = (),
     folds: Sequence[SwapStatistic] = (),
     draws: int = 10_000,
     seed: int = 0,
@@ -162,25 +198,20 @@ def permutation_test(
     statistic that is not a mean may have any shape under swaps. To make it comparable with means, its z is the normal
     deviate with the same tail probability, and so are those of the swaps; p-values do not change.
     """
-    if not sums and not folds:
-        return sign_flips(differences, clusters, draws=draws, seed=seed)
-    differences = np.asarray(differences, dtype=np.float64)
-    n = len(differences)
-    present = ~np.isnan(differences)
+    if not isinstance(differences, DifferenceSums):
+        differences = difference_sums(_columns(differences), len(differences), clusters)
+    n, means = differences.n, differences.sums
     codes = encode_clusters(clusters, n)
-    units = np.arange(n) if codes is None else codes
-    means = np.zeros((int(units.max(initial=-1)) + 1, 0))
-    if differences.shape[1]:
-        means = integer_sums(np.where(present, differences, 0.0), clusters)
-    means = pool_units(means, _MAX_UNITS)
-    tables = [pool_units(_cluster_sums(pair.second - pair.first, codes), _MAX_UNITS) for pair in sums]
-    group_of = units % _MAX_UNITS
+    tables = [_SwappedSums(pair, codes) for pair in sums]
+    if not tables and not folds:
+        return sign_flips(differences, clusters, draws=draws, seed=seed)
+    group_of = (np.arange(n) if codes is None else codes) % _MAX_UNITS
     informative: Bools = np.asarray(means.any(axis=1))
     for table in tables:
-        informative |= table.any(axis=1)
+        informative |= table.sums.any(axis=1)
     for fold in folds:
         informative[group_of[fold.differs]] = True
-    together = np.concatenate([means, *tables], axis=1)
+    together = np.concatenate([means, *(table.sums for table in tables)], axis=1)
     exact = can_enumerate(2, int(informative.sum()), draws)
     # Units without any difference change nothing, so they are left out if all swaps are enumerated.
     places = np.flatnonzero(informative) if exact else np.arange(len(together))
@@ -189,9 +220,10 @@ def permutation_test(
     for kept in _all_swaps(len(places)) if exact else _random_swaps(len(together), draws, seed):
         signed = 2.0 * (kept @ moved) - both
         columns, start = [signed[:, : means.shape[1]]], means.shape[1]
-        for pair, table in zip(sums, tables, strict=True):
-            columns.append(_of_sums(pair, signed[:, start : start + table.shape[1]])[:, None])
-            start += table.shape[1]
+        for table in tables:
+            end = start + table.sums.shape[1]
+            columns.append(table.difference(signed[:, start:end])[:, None])
+            start = end
         if folds:
             groups = np.zeros(len(together), dtype=np.bool_)
             columns.append(np.array([_swapped_differences(folds, row, places, groups, group_of) for row in kept]))
@@ -199,8 +231,8 @@ def permutation_test(
     flipped = np.abs(np.concatenate(parts))
     observed = np.concatenate(
         [
-            np.where(present.any(axis=0), means.sum(axis=0), np.nan),
-            [float(_of_sums(pair, table.sum(axis=0)[None, :])[0]) for pair, table in zip(sums, tables, strict=True)],
+            np.where(differences.present, means.sum(axis=0), np.nan),
+            [float(table.difference(table.sums.sum(axis=0)[None, :])[0]) for table in tables],
             [fold.difference(np.zeros(n, dtype=np.bool_)) for fold in folds],
         ]
     )
@@ -220,16 +252,22 @@ def permutation_test(
     return SignFlips(np.array(p_values), z, flipped, exact)
 
 
-def _cluster_sums(table: Floats, codes: Ints | None) -> Floats:
-    return table if codes is None else np.stack([np.bincount(codes, column) for column in table.T], axis=1)
+class _SwappedSums:
+    """A function of sums under swaps of the two runs: only sums over units are kept of its tables."""
 
+    def __init__(self, pair: PairedStatistics, codes: Ints | None) -> None:
+        apart = pair.second - pair.first
+        if codes is not None:
+            apart = np.stack([np.bincount(codes, column) for column in apart.T], axis=1)
+        self.sums = pool_units(apart, _MAX_UNITS)
+        self._both = pair.first.sum(axis=0) + pair.second.sum(axis=0)
+        self._of_sums = pair.of_sums
 
-def _of_sums(pair: PairedStatistics, signed: Floats) -> Floats:
-    """The difference of both runs' values, from the sums of the differences between the runs."""
-    both = pair.first.sum(axis=0) + pair.second.sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        second = np.asarray(pair.of_sums((both + signed) / 2), dtype=np.float64)
-        return second - np.asarray(pair.of_sums((both - signed) / 2), dtype=np.float64)
+    def difference(self, signed: Floats) -> Floats:
+        """The difference of both runs' values, from the sums of the differences between the runs."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            second = np.asarray(self._of_sums((self._both + signed) / 2), dtype=np.float64)
+            return second - np.asarray(self._of_sums((self._both - signed) / 2), dtype=np.float64)
 
 
 def _normal_deviates(flipped: Floats, observed: float) -> tuple[Floats, float]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import NormalDist
 from typing import Literal
 
@@ -27,11 +28,20 @@ from ..stats.difference import (
     unit_sd,
 )
 from ..stats.intervals import Interval
-from ..stats.permutation import SignFlips, holm, joint_level, max_t, permutation_test
+from ..stats.permutation import (
+    SignFlips,
+    SwapStatistic,
+    difference_sums,
+    holm,
+    joint_level,
+    max_t,
+    permutation_test,
+)
 from .pairing import (
     Fill,
     MetricPair,
     RunPairScores,
+    ScoresCache,
     completed_difference,
     failed_without_value,
     fill_with_best,
@@ -206,7 +216,7 @@ def is_unbounded(interval: Interval | None) -> bool:
 
 def metric_notes(one: ComparisonInput, reading: RunPairScores, interval: Interval | None, units: int) -> list[str]:
     """The notes on a metric, with the interval of its difference and the number of independent units."""
-    if not reading.used.any() and one.pair.definition.reducer is not None:
+    if not reading.used.any() and one.definition.reducer is not None:
         return ["no sample has a score in both runs"]
     notes = []
     if reading.has_test and units == 1:
@@ -214,7 +224,7 @@ def metric_notes(one: ComparisonInput, reading: RunPairScores, interval: Interva
         notes.append(f"one {what} cannot tell")
     if one.margin is not None and is_unbounded(interval) and not reading.identical:
         notes.append("no two differences are unlike, so nothing bounds what another sample would show")
-    if one.pair.definition.reducer is not None and not reading.has_test:
+    if one.definition.reducer is not None and not reading.has_test:
         notes.append("its samples hang together, so there is no interval and no test")
     alone = reading.used & ~reading.both
     if reading.has_test and alone.any():
@@ -246,8 +256,9 @@ def _repeat_notes(one: ComparisonInput, reading: RunPairScores) -> list[str]:
 
 Floats = npt.NDArray[np.float64]
 Adjustment = Literal["max-t", "holm"]
-Adjuster = Callable[[Sequence["ComparisonInput"], Sequence[RunPairScores]], Floats]
-"""Computes adjusted p-values of all inputs by another method; NaN leaves an input to max-T."""
+Adjuster = Callable[[Sequence["ComparisonInput"], Callable[[int], RunPairScores]], Floats]
+"""Computes adjusted p-values of all inputs by another method, given a function that returns the scores of an input by
+its index; NaN leaves an input to max-T."""
 
 _DRAWS = 10_000
 _FOLD_DRAWS = 1000
@@ -268,11 +279,12 @@ def compute_comparisons(
     seed: int = 0,
 ) -> list[MetricComparison]:
     """The comparison of every metric. Primary metrics share one 5 %; all tests use the same swaps of clusters."""
-    analysis = _Analysis(inputs, clusters, adjust, seed)
+    cache = ScoresCache()
+    analysis = _Analysis(inputs, clusters, adjust, seed, cache)
     bounds = [
-        _Analysis(inputs, clusters, adjust, seed, fill=fill, verdicts_only=True)
+        _Analysis(inputs, clusters, adjust, seed, cache, fill=fill, verdicts_only=True)
         for fill in ("low", "high")
-        if any(one.pair.measure_failures and one.pair.can_fill for one in inputs)
+        if any((pair := one.pair).measure_failures and pair.can_fill for one in inputs)
     ]
     compared = [analysis.comparison(index, bounds) for index in range(len(inputs))]
     compared = _downgrade_verdicts(analysis, compared, recheck_with_missing)
@@ -285,21 +297,20 @@ def _downgrade_verdicts(
     recheck: Callable[[MetricPair, Verdict, str], FailureCheck | None],
 ) -> list[MetricComparison]:
     """Downgrade verdicts to inconclusive that hold only because of failed or missing outputs of the winner."""
-    checks = {
-        index: check
-        for index, (one, before) in enumerate(zip(analysis.inputs, compared, strict=True))
-        if (check := recheck(one.pair, before.verdict, one.target)) is not None
-    }
+    checks: dict[int, tuple[FailureCheck, bool]] = {}
     changed = list(analysis.inputs)
-    for index, check in checks.items():
-        if check.pair is not None:
-            changed[index] = replace(changed[index], pair=check.pair)
+    for index, (one, before) in enumerate(zip(analysis.inputs, compared, strict=True)):
+        check = recheck(one.pair, before.verdict, one.target)
+        if check is not None:
+            if check.pair is not None:
+                changed[index] = replace(one, read=partial(_changed_pair, one, before.verdict, recheck))
+            checks[index] = replace(check, pair=None), check.pair is not None
     if not checks:
         return compared
-    hard = _Analysis(changed, analysis.clusters, analysis.adjust, analysis.seed, verdicts_only=True)
-    for index, check in checks.items():
+    hard = _Analysis(changed, analysis.clusters, analysis.adjust, analysis.seed, analysis.cache, verdicts_only=True)
+    for index, (check, has_pair) in checks.items():
         before = compared[index]
-        stands = check.pair is not None and hard.verdict(index) == before.verdict
+        stands = has_pair and hard.verdict(index) == before.verdict
         if not stands or (check.needs_bonferroni and not analysis.passes_bonferroni(index)):
             note = check.note if before.note is None else f"{before.note}; {check.note}"
             compared[index] = replace(
@@ -313,6 +324,15 @@ def _downgrade_verdicts(
     return compared
 
 
+def _changed_pair(
+    one: ComparisonInput, verdict: Verdict, recheck: Callable[[MetricPair, Verdict, str], FailureCheck | None]
+) -> MetricPair:
+    check = recheck(one.pair, verdict, one.target)
+    assert check is not None
+    assert check.pair is not None
+    return check.pair
+
+
 class _Analysis:
     """Tests and intervals of all metrics under one assumption about failed measurements (``fill``)."""
 
@@ -322,12 +342,14 @@ class _Analysis:
         clusters: Clusters | None,
         adjust: Adjustment | Adjuster,
         seed: int,
+        cache: ScoresCache,
         *,
         fill: Fill | None = None,
         verdicts_only: bool = False,
     ) -> None:
-        self.inputs, self.clusters, self.adjust, self.seed = inputs, clusters, adjust, seed
-        self.pairs = [pair_scores(one.pair, fill) for one in inputs]
+        self.inputs, self.clusters, self.adjust, self.seed, self.cache = inputs, clusters, adjust, seed, cache
+        self._fill: Fill | None = fill
+        self._n = len(inputs[0].pair.first) if inputs else 0
         self.levels = np.full(len(inputs), 1 - ALPHA)
         self.p_values, self.p_adjusted = self._run_tests(adjust)
         self.intervals = self._intervals(0.95, () if verdicts_only else None)
@@ -335,25 +357,32 @@ class _Analysis:
         selected = [place for place, one in enumerate(inputs) if one.margin is not None]
         self.narrow = self._intervals(0.90, selected) if selected else [None] * len(inputs)
 
+    def pair(self, place: int) -> RunPairScores:
+        """The paired scores of one metric under this assumption."""
+        return self.cache.get((self, place), self._n, lambda: pair_scores(self.inputs[place].pair, self._fill))
+
     def _run_tests(self, adjust: Adjustment | Adjuster) -> tuple[Floats, Floats]:
-        readings = self.pairs
-        means = [place for place, one in enumerate(readings) if one.values is not None]
-        sums = [place for place, one in enumerate(readings) if one.sums is not None]
-        folds = [place for place, one in enumerate(readings) if one.fold is not None]
-        p_values = np.full(len(readings), np.nan)
+        means: list[int] = []
+        sums: list[int] = []
+        folds: dict[int, SwapStatistic] = {}
+        for place in range(len(self.inputs)):
+            reading = self.pair(place)
+            if reading.values is not None:
+                means.append(place)
+            elif reading.sums is not None:
+                sums.append(place)
+            elif reading.fold is not None:
+                folds[place] = reading.fold
+        p_values = np.full(len(self.inputs), np.nan)
         adjusted = p_values.copy()
         order = [*means, *sums, *folds]
         if not order:
             return p_values, adjusted
-        n = len(readings[0].first)
-        differences = np.full((n, len(means)), np.nan)
-        for column, place in enumerate(means):
-            differences[:, column] = readings[place].differences
         flips: SignFlips = permutation_test(
-            differences,
+            difference_sums((self.pair(place).differences for place in means), self._n, self.clusters),
             self.clusters,
-            sums=[table for place in sums if (table := readings[place].sums) is not None],
-            folds=[fold for place in folds if (fold := readings[place].fold) is not None],
+            sums=self._tables(sums),
+            folds=list(folds.values()),
             draws=_DRAWS,
             seed=self.seed,
         )
@@ -368,10 +397,10 @@ class _Analysis:
             return p_values, adjusted
         adjusted[order] = max_t(flips, primary)
         if callable(adjust):
-            other = adjust(self.inputs, readings)
+            other = adjust(self.inputs, self.pair)
             adjusted = np.where(np.isnan(other), adjusted, other)
-            for name in {self.inputs[place].pair.name for place in np.flatnonzero(~np.isnan(other)).tolist()}:
-                own = [column for column, place in enumerate(order) if self.inputs[place].pair.name == name]
+            for name in {self.inputs[place].name for place in np.flatnonzero(~np.isnan(other)).tolist()}:
+                own = [column for column, place in enumerate(order) if self.inputs[place].name == name]
                 self.levels[[order[column] for column in own]] = joint_level(flips, own)
         return p_values, adjusted
 
@@ -392,10 +421,10 @@ class _Analysis:
         return found
 
     def _intervals(self, level: float, places: Sequence[int] | None = None) -> list[Interval | None]:
-        found: list[Interval | None] = [None] * len(self.pairs)
-        tables: dict[int, PairedStatistics] = {}
-        for place in range(len(self.pairs)) if places is None else places:
-            reading, definition = self.pairs[place], self.inputs[place].pair.definition
+        found: list[Interval | None] = [None] * len(self.inputs)
+        sums: list[int] = []
+        for place in range(len(self.inputs)) if places is None else places:
+            reading, definition = self.pair(place), self.inputs[place].definition
             used = reading.used
             inside = None if self.clusters is None else self.clusters[used]
             if reading.values is not None:
@@ -405,39 +434,47 @@ class _Analysis:
                     first, second, clusters=inside, binary=definition.binary, lowest=low, highest=high, level=level
                 )
             elif reading.sums is not None:
-                tables[place] = reading.sums
+                sums.append(place)
             elif reading.of_rows is not None:
                 found[place] = paired_bootstrap_of(
                     *reading.of_rows, int(used.sum()), clusters=inside, draws=_FOLD_DRAWS, seed=self.seed, level=level
                 )
         drawn = paired_bootstraps(
-            list(tables.values()), clusters=self.clusters, draws=_DRAWS, seed=self.seed, level=level
+            self._tables(sums), clusters=self.clusters, draws=_DRAWS, seed=self.seed, level=level
         )
-        for place, interval in zip(tables, drawn, strict=True):
+        for place, interval in zip(sums, drawn, strict=True):
             found[place] = interval
         # If every draw of a metric that is not a mean gives the same, one other sample could still move it far.
         return [
             one
             if one is not None
-            and (one.method != "all_equal" or self.pairs[place].values is not None)
+            and (one.method != "all_equal" or self.pair(place).values is not None)
             and math.isfinite(one.low)
             and math.isfinite(one.high)
             else None
             for place, one in enumerate(found)
         ]
 
+    def _tables(self, places: Iterable[int]) -> Iterator[PairedStatistics]:
+        """The statistics of metrics that are functions of sums, one by one."""
+        for place in places:
+            table = self.pair(place).sums
+            assert table is not None
+            yield table
+
     def verdict(self, place: int) -> Verdict:
         """The verdict on one metric under this assumption."""
         if self.inputs[place].withheld_reason is not None:
             return "inconclusive"
+        reading = self.pair(place)
         return verdict_of(
-            _number(self.pairs[place].delta),
+            _number(reading.delta),
             p_adjusted=_number(self.p_adjusted[place]),
-            higher_is_better=self.inputs[place].pair.definition.higher_is_better,
+            higher_is_better=self.inputs[place].definition.higher_is_better,
             interval_adjusted=_ends(self.adjusted[place]),
             interval_90=_bounded_ends(self.narrow[place]),
             margin=self.inputs[place].margin,
-            identical=self.pairs[place].identical,
+            identical=reading.identical,
         )
 
     def passes_bonferroni(self, place: int) -> bool:
@@ -447,7 +484,7 @@ class _Analysis:
 
     def comparison(self, place: int, others: Sequence[_Analysis]) -> MetricComparison:
         """The comparison of one metric, with the bounds that failed measurements leave."""
-        one, reading = self.inputs[place], self.pairs[place]
+        one, reading = self.inputs[place], self.pair(place)
         pair, interval = one.pair, self.intervals[place]
         a, b = reading.a, reading.b
         if math.isnan(a) and math.isnan(b) and one.stored is not None and not reading.has_test:
@@ -456,7 +493,7 @@ class _Analysis:
         verdict, bounds = self.verdict(place), None
         downgrade: DowngradeReason | None = None if one.withheld_reason is None else "question_overlap"
         if pair.measure_failures and pair.can_fill:
-            ends = [look.pairs[place].delta for look in others]
+            ends = [look.pair(place).delta for look in others]
             bounds = (min(ends), max(ends)) if all(map(math.isfinite, ends)) else None
             if any(look.verdict(place) != verdict for look in others):
                 notes.append(f"{pair.measure_failures} failed measurements could change the verdict from '{verdict}'")
@@ -505,12 +542,12 @@ class _Analysis:
         )
 
     def _units(self, place: int) -> int:
-        used = self.pairs[place].used
+        used = self.pair(place).used
         n = int(used.sum())
         return n if self.clusters is None else len(np.unique(self.clusters[used]))
 
     def _counts(self, place: int) -> tuple[int, int, int]:
-        reading, definition = self.pairs[place], self.inputs[place].pair.definition
+        reading, definition = self.pair(place), self.inputs[place].definition
         both = reading.both
         if definition.reducer is None:
             return 0, 0, 0
@@ -519,7 +556,7 @@ class _Analysis:
 
     def power(self, place: int, *, open_: bool) -> _Power:
         """Effect size, MDE and samples needed; for metrics that are not means, from the width of the interval."""
-        reading, interval, units = self.pairs[place], self.intervals[place], self._units(place)
+        reading, interval, units = self.pair(place), self.intervals[place], self._units(place)
         effect, sd = math.nan, math.nan
         if reading.values is not None:
             used = reading.used
@@ -535,7 +572,7 @@ class _Analysis:
             if needed is not None and units:  # a number of units; users collect samples
                 needed = math.ceil(needed * n / units)
         enough = needed is not None and needed <= n
-        detects, (low, high) = _number(mde(sd, units)), self.inputs[place].pair.definition.range
+        detects, (low, high) = _number(mde(sd, units)), self.inputs[place].definition.range
         if detects is not None and detects > high - low:
             detects = None  # no two runs can differ by that much
         return _Power(_number(effect), detects, None if enough else needed, enough)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -206,7 +206,7 @@ def build_leaderboard(
         store, records, metrics=metrics, delta=delta, primary=primary, other_dataset=other_dataset
     )
 
-    def adjust_by_tukey(inputs: Sequence[ComparisonInput], pairs: Sequence[RunPairScores]) -> Floats:
+    def adjust_by_tukey(inputs: Sequence[ComparisonInput], pairs: Callable[[int], RunPairScores]) -> Floats:
         return _tukey(inputs, pairs, built.shared.clusters, seed)
 
     comparisons = compute_comparisons(
@@ -238,7 +238,7 @@ def _by_metric(
         LeaderboardMetric(
             name,
             pairs[0][1].target,
-            pairs[0][0].pair.definition.higher_is_better,
+            pairs[0][0].definition.higher_is_better,
             _values([one_input for one_input, _ in pairs], runs),
             tuple(LeaderboardPair(*one_input.runs, comparison) for one_input, comparison in pairs),
         )
@@ -248,9 +248,9 @@ def _by_metric(
 
 def _values(inputs: Sequence[ComparisonInput], runs: int) -> tuple[float | None, ...]:
     """Each run's value; a sample on which any run has a failure without a score is left out for all."""
-    definition = inputs[0].pair.definition
-    scores = {run: one.pair.first for one in inputs for run in one.runs[:1]}
-    scores |= {one.runs[1]: one.pair.second for one in inputs}
+    definition = inputs[0].definition
+    read = [(one.runs, one.pair) for one in inputs]
+    scores = {runs[0]: pair.first for runs, pair in read} | {runs[1]: pair.second for runs, pair in read}
     stored = {run: value for one in inputs if one.stored for run, value in zip(one.runs, one.stored, strict=True)}
     reducer = definition.reducer
     if reducer is None:
@@ -261,18 +261,20 @@ def _values(inputs: Sequence[ComparisonInput], runs: int) -> tuple[float | None,
 
 
 def _tukey(
-    inputs: Sequence[ComparisonInput], pair_scores: Sequence[RunPairScores], clusters: Clusters | None, seed: int
+    inputs: Sequence[ComparisonInput],
+    pair_scores: Callable[[int], RunPairScores],
+    clusters: Clusters | None,
+    seed: int,
 ) -> Floats:
     """P-values of all pairs of each primary metric that is a mean; NaN for others."""
     adjusted = np.full(len(inputs), np.nan)
-    for name in dict.fromkeys(one.pair.name for one in inputs if one.primary):
-        places = [place for place, one in enumerate(inputs) if one.pair.name == name]
+    for name in dict.fromkeys(one.name for one in inputs if one.primary):
+        places = [place for place, one in enumerate(inputs) if one.name == name]
         columns: dict[int, Floats] = {}
         for place in places:
-            values = pair_scores[place].values
-            if values is not None:
-                columns |= dict(zip(inputs[place].runs, values, strict=True))
-        if any(pair_scores[place].values is None for place in places):
+            values = pair_scores(place).values
+            columns |= {} if values is None else dict(zip(inputs[place].runs, values, strict=True))
+        if any(pair_scores(place).values is None for place in places):
             continue
         table = np.stack([columns[run] for run in sorted(columns)], axis=1)
         complete = ~np.isnan(table).any(axis=1)

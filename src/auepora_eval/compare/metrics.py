@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -36,6 +37,7 @@ from .pairing import (
     MetricMeta,
     MetricPair,
     MissingOutputs,
+    ScoresCache,
     SharedSamples,
     fill_with_worst,
     lookup_metric,
@@ -118,13 +120,34 @@ def compare_metrics(
     return MetricComparisons(compared, comparisons.refused, only_in_a, only_in_b, (missing_a, missing_b))
 
 
-@dataclass(frozen=True, slots=True)
 class RunResults:
-    """A run and its results, those of each name oldest first."""
+    """A run and its results without scores, those of each name oldest first; scores are read metric by metric."""
 
-    record: RunRecord
-    results: dict[str, list[MetricResult]]
-    missing: MissingOutputs
+    def __init__(self, store: RunStore, record: RunRecord) -> None:
+        """A run without any result is refused."""
+        self.record = record
+        self.results: dict[str, list[MetricResult]] = {}
+        self._store, self._cache = store, ScoresCache()
+        for result in store.result_summaries(record.run_id):
+            self.results.setdefault(result.name, []).append(result)
+        if not self.results:
+            raise BadValueError(
+                f"{record.run_id} ({record.name}) has no results; it is {record.status.value}: resume it, or score "
+                "what is there with `auepora rescore`"
+            )
+        every = (self.with_scores(result) for results in self.results.values() for result in results)
+        self.missing: MissingOutputs = missing_outputs(store, record, every)
+
+    def with_scores(self, result: MetricResult) -> MetricResult:
+        """One of the results with its scores."""
+        key = result.name, result.signature or ""
+        return self._cache.get(key, self.record.num_samples, lambda: self._read(*key))
+
+    def _read(self, name: str, signature: str) -> MetricResult:
+        result = self._store.result(self.record.run_id, name, signature)
+        if result.scores is not None and len(result.scores) != self.record.num_samples:
+            result.scores = None  # a result added by hand: which samples the scores belong to is unknown
+        return result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,7 +175,7 @@ def build_comparisons(
 ) -> ComparisonInputs:
     """The samples that all runs have, and the input of the comparison of each metric and pair of runs."""
     shared = shared_samples(store, records, other_dataset=other_dataset)
-    runs = [load_results(store, record) for record in records]
+    runs = [RunResults(store, record) for record in records]
     names = select_metric_names(runs, metrics)
     require_margin(delta, names)
     inputs, refused = pair_metrics(
@@ -167,22 +190,6 @@ def build_comparisons(
     )
     missing = [one.missing.take(rows).total for one, rows in zip(runs, shared.rows, strict=True)]
     return ComparisonInputs(shared, inputs, refused, missing)
-
-
-def load_results(store: RunStore, record: RunRecord) -> RunResults:
-    """All results of a run, with every signature; a run without any is refused."""
-    found: dict[str, list[MetricResult]] = {}
-    for result in store.results(record.run_id, every_signature=True):
-        if result.scores is not None and len(result.scores) != record.num_samples:
-            result.scores = None  # a result added by hand: which samples the scores belong to is unknown
-        found.setdefault(result.name, []).append(result)
-    if not found:
-        raise BadValueError(
-            f"{record.run_id} ({record.name}) has no results; it is {record.status.value}: resume it, or score what is "
-            "there with `auepora rescore`"
-        )
-    every = [result for results in found.values() for result in results]
-    return RunResults(record, found, missing_outputs(store, record, every))
 
 
 def primary_metrics(records: Iterable[RunRecord], chosen: Sequence[str] | None, known: Iterable[str]) -> set[str]:
@@ -219,7 +226,7 @@ def pair_metrics(
         if isinstance(results, str) or reason:
             refused[name] = str(reason)
             continue
-        definition = lookup_metric(results[-1], runs[-1].record, metric_objects)
+        definition = lookup_metric(runs[-1].with_scores(results[-1]), runs[-1].record, metric_objects)
         if reason := chunks.problem(runs, definition):
             refused[name] = reason
             continue
@@ -243,7 +250,8 @@ def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult]
         repeats = " and ".join(str(one.record.repeats) for one in runs)
         return f"it is no mean, and the runs asked unequally often ({repeats} times); compare runs with equal repeats"
     for run, result in zip(runs, results, strict=True):
-        if not isinstance(result.scores, Scores) or result.scores.repeats is None:
+        scores = run.with_scores(result).scores
+        if not isinstance(scores, Scores) or scores.repeats is None:
             return (
                 f"it is no mean, and what each repeat gave was not kept apart when {run.record.run_id} was scored; "
                 f"`auepora rescore {run.record.run_id} -m '{result.name}'` does so"
@@ -297,20 +305,7 @@ def _comparison_input(
     margin: float | None,
 ) -> ComparisonInput:
     results = [results_by_run[run] for run in pair]
-    first, second = (
-        one.scores.take(shared.rows[run]) if isinstance(one.scores, Scores) else _no_scores(len(shared.ids))
-        for one, run in zip(results, pair, strict=True)
-    )
-    reducer = definition.reducer
-    if reducer is not None and first.repeats is not None and second.repeats is not None:
-        _, first = mean_over_repeats(reducer, first)
-        reducer, second = mean_over_repeats(reducer, second)
-        definition = replace(definition, reducer=reducer)
-    missing = [runs[run].missing.take(shared.rows[run]) for run in pair]
-    second = _without_rounding(first, second, definition.rounding)
-    (first, filled_first), (second, filled_second) = (
-        fill_with_worst(scores, lacking, definition) for scores, lacking in zip((first, second), missing, strict=True)
-    )
+    read = partial(_read_pair, [runs[run] for run in pair], results, shared, definition, pair)
     defined = all(one.defined for one in results) and not any(shared.only[run] for run in pair)
     notes = [definition.note]
     withheld = None
@@ -319,14 +314,9 @@ def _comparison_input(
         notes += [OVERLAP_NOTE, withheld]
     spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
     return ComparisonInput(
-        MetricPair(
-            results[1].name,
-            definition,
-            first,
-            second,
-            (missing[0].total, missing[1].total),
-            (filled_first, filled_second),
-        ),
+        results[1].name,
+        read().definition,
+        read,
         results[1].target.name,
         primary,
         margin,
@@ -336,6 +326,40 @@ def _comparison_input(
         (runs[pair[0]].record.repeats, runs[pair[1]].record.repeats),
         pair,
         withheld,
+    )
+
+
+def _read_pair(
+    runs: Sequence[RunResults],
+    results: Sequence[MetricResult],
+    shared: SharedSamples,
+    definition: MetricMeta,
+    pair: tuple[int, int],
+) -> MetricPair:
+    """The scores of a metric in two runs, ready to be compared."""
+    first, second = (
+        shared.take(scores, number)
+        if isinstance(scores := run.with_scores(result).scores, Scores)
+        else _no_scores(len(shared.ids))
+        for run, result, number in zip(runs, results, pair, strict=True)
+    )
+    reducer = definition.reducer
+    if reducer is not None and first.repeats is not None and second.repeats is not None:
+        _, first = mean_over_repeats(reducer, first)
+        reducer, second = mean_over_repeats(reducer, second)
+        definition = replace(definition, reducer=reducer)
+    missing = [run.missing.take(shared.rows[number]) for run, number in zip(runs, pair, strict=True)]
+    second = _without_rounding(first, second, definition.rounding)
+    (first, filled_first), (second, filled_second) = (
+        fill_with_worst(scores, lacking, definition) for scores, lacking in zip((first, second), missing, strict=True)
+    )
+    return MetricPair(
+        results[1].name,
+        definition,
+        first,
+        second,
+        (missing[0].total, missing[1].total),
+        (filled_first, filled_second),
     )
 
 

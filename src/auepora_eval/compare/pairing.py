@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.conventions import PRESETS, Conventions
-from ..core.metrics_base import BatchMetric, Metric, RunInfo, sample_clusters
+from ..core.metrics_base import BatchMetric, Metric, RunInfo, any_clustered, cluster_ids, cluster_key
 from ..core.reduce import Clusters, Mean, Reducer, SumsReducer, mean
 from ..core.scores import Scores, Status
 from ..core.types import MetricResult, TargetCategory
@@ -39,6 +39,12 @@ class SharedSamples:
     only: list[int]
     """For each run how many of its samples some other run lacks."""
 
+    def take(self, scores: Scores, run: int) -> Scores:
+        """The scores of these samples in one of the runs; the same object if they are all of its samples in order."""
+        rows = self.rows[run]
+        whole = len(rows) == len(scores) and np.array_equal(rows, np.arange(len(rows)))
+        return scores if whole else scores.take(rows)
+
 
 @gc_paused()
 def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_dataset: bool = False) -> SharedSamples:
@@ -57,9 +63,14 @@ def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_datas
                 f"{first.num_samples} samples, and '{record.dataset_name}', {record.num_samples}); to compare them on "
                 "the samples whose ids both have, pass other_dataset=True or --other-dataset"
             )
-    samples = store.samples(first.run_id, texts=False)
-    codes = sample_clusters(samples)
-    ids = [sample.sample_id for sample in samples]
+    ids: list[str] = []
+    families: list[tuple[bool, str]] = []
+    clustered = False
+    for sample in store.iter_samples(first.run_id, texts=False):
+        ids.append(sample.sample_id)
+        families.append(cluster_key(sample))
+        clustered = clustered or any_clustered([sample])
+    codes = cluster_ids(ids, families) if clustered else None
     if all(record.fingerprint == first.fingerprint for record in records):
         every = np.arange(len(ids), dtype=np.intp)
         return SharedSamples(ids, [every] * len(records), codes, [0] * len(records))
@@ -220,6 +231,33 @@ def _build(spec: Any, rules: Conventions, facts: RunInfo) -> Iterator[Metric]:
     except AueporaError:  # not registered in this process, or with options that it no longer has
         return
     yield one.for_run(facts) if isinstance(one, BatchMetric) else one
+
+
+# --- a cache of scores, so that large runs are read metric by metric --------------------------------------------------
+
+_MAX_SCORES = 1 << 21
+"""How many scores of a run are kept in memory: all metrics of most runs, few of a run with a million samples."""
+
+T = TypeVar("T")
+
+
+class ScoresCache:
+    """Scores that were read or computed; all are dropped when they are too many, since they can be had again."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, Any] = {}
+        self._scores = 0
+
+    def get(self, key: Hashable, count: int, make: Callable[[], T]) -> T:
+        """What ``make`` returns, ``count`` scores of a run; called only if the value is not kept."""
+        if key not in self._kept:
+            if self._scores + count > _MAX_SCORES:
+                self._kept.clear()
+                self._scores = 0
+            self._kept[key] = make()
+            self._scores += count
+        found: T = self._kept[key]
+        return found
 
 
 # --- paired scores: which samples enter, and how ---------------------------------------------------------------------
@@ -481,12 +519,13 @@ def missing_outputs(store: RunStore, record: RunRecord, results: Iterable[Metric
     as missing.
     """
     repeats = max(record.repeats, 1)
-    stored = store.done(record.run_id)
-    counts = np.full(record.num_samples, repeats, dtype=np.intp)
-    if stored:
-        np.subtract.at(counts, [position for position, _ in stored], 1)
-    elif not any(isinstance(one.scores, Scores) and one.scores.with_reason(REASON).any() for one in results):
-        counts[:] = 0
+    stored, _ = store.counts(record.run_id)
+    counts = np.zeros(record.num_samples, dtype=np.intp)
+    if 0 < stored < record.num_samples * repeats:
+        counts += repeats
+        np.subtract.at(counts, [position for position, _ in store.done(record.run_id)], 1)
+    elif not stored and any(isinstance(one.scores, Scores) and one.scores.with_reason(REASON).any() for one in results):
+        counts += repeats
     return MissingOutputs(counts, repeats)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from importlib import import_module
 from typing import Any, Literal
 
 from ..core.results import ColumnKind, FrameColumn, FrameKind, make_frame
-from .pairing import MetricPair
+from .pairing import MetricMeta, MetricPair
 
 NOTEBOOK_HTML = "auepora_eval.compare.rendering"
 """The module that renders comparisons for notebooks; imported only when one is shown."""
@@ -258,7 +258,10 @@ def _query_columns(queries: list[QueryComparison]) -> dict[str, FrameColumn]:
 class ComparisonInput:
     """One metric of two runs, with the options and notes of its comparison."""
 
-    pair: MetricPair
+    name: str
+    definition: MetricMeta
+    read: Callable[[], MetricPair]
+    """Returns the scores; they are not part of this object, because those of all metrics may be too large."""
     target: str
     primary: bool = True
     margin: float | None = None
@@ -271,3 +274,8 @@ class ComparisonInput:
     """The indices of the two runs among all runs compared."""
     withheld_reason: str | None = None
     """Why there is no verdict by word overlap with the question, whatever the numbers."""
+
+    @property
+    def pair(self) -> MetricPair:
+        """The scores of the metric in both runs."""
+        return self.read()

@@ -221,9 +221,12 @@ def write_results(
 
 
 def read_results(
-    connection: Connection, run_id: str, *, every_signature: bool, sample_ids: Sequence[str] = ()
+    connection: Connection, run_id: str, *, every_signature: bool, sample_ids: Sequence[str] = (), scores: bool = True
 ) -> Results:
-    """Read the results of a run by position; the latest of each name, or all, oldest first."""
+    """Read the results of a run by position; the latest of each name, or all, oldest first.
+
+    Without ``scores`` those are ``None`` and not read.
+    """
     keys = (
         select(table.c.name, table.c.signature, table.c.computed_at)
         .where(table.c.run_id == run_id)
@@ -232,12 +235,12 @@ def read_results(
     listed = list(connection.execute(keys))
     latest = {name: max(moment for other, _, moment in listed if other == name) for name, _, _ in listed}
     chosen = [(name, signature) for name, signature, moment in listed if every_signature or moment == latest[name]]
-    found = [_read_one(connection, run_id, name, signature) for name, signature in chosen]
+    found = [_read_one(connection, run_id, name, signature, scores=scores) for name, signature in chosen]
     return Results(found, sample_ids=sample_ids, run_id=run_id)
 
 
-def read_result(connection: Connection, run_id: str, name: str) -> MetricResult:
-    """Read the result of that name (the latest) or signature."""
+def read_result(connection: Connection, run_id: str, name: str, signature: str | None = None) -> MetricResult:
+    """Read the result of that name (the latest) or signature; or of that name and signature, if both are given."""
     keys = (
         select(table.c.name, table.c.signature)
         .where(table.c.run_id == run_id)
@@ -245,14 +248,17 @@ def read_result(connection: Connection, run_id: str, name: str) -> MetricResult:
     )
     listed = [(one, signature) for one, signature in connection.execute(keys)]
     for key in listed:
-        if name == key[0] or (name and name == key[1]):
+        if key == (name, signature) or (signature is None and (name == key[0] or (name and name == key[1]))):
             return _read_one(connection, run_id, *key)
     raise UnknownMetricError(name, {one for one, _ in listed})
 
 
-def _read_one(connection: Connection, run_id: str, name: str, signature: str) -> MetricResult:
+def _read_one(
+    connection: Connection, run_id: str, name: str, signature: str, *, scores: bool = True
+) -> MetricResult:
     where = (table.c.run_id == run_id) & (table.c.score_key == score_key(name, signature))
-    return _result_from_row(connection.execute(select(table).where(where)).mappings().one())
+    columns = table.columns if scores else [table.c[one] for one in _COLUMNS if one not in ScoreColumns.__slots__]
+    return _result_from_row(connection.execute(select(*columns).where(where)).mappings().one())
 
 
 # --- one result ------------------------------------------------------------------------------------------------------
@@ -307,7 +313,7 @@ def _same_outcomes(outcomes: Sequence[str] | None, scores: Scores) -> bool:
 def _result_from_row(row: RowMapping) -> MetricResult:
     document = from_json(row["result_json"])
     result = _from_document(document, row["name"], TargetCategory[row["target"]], row["signature"] or None)
-    if row["values"] is not None:
+    if row.get("values") is not None:
         scores = decode_scores(ScoreColumns(*(row[name] for name in ScoreColumns.__slots__)))
         result.scores = scores
         result.outcomes = document.get("outcomes", scores.outcomes)

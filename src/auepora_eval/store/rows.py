@@ -207,9 +207,8 @@ def write_samples(database: Database, connection: Connection, packed: PackedSamp
         database.execute_many(connection, _INSERT_SAMPLE, rows)
 
 
-def sample_chunks(connection: Connection, fingerprint: str) -> Iterator[list[bytes]]:
-    """Yield the packed samples of a dataset in their order, in chunks."""
-    after = -1
+def sample_chunks(connection: Connection, fingerprint: str, *, after: int = -1) -> Iterator[list[bytes]]:
+    """Yield the packed samples of a dataset in their order, those after a position, in chunks."""
     while True:
         query = (
             select(samples.c.position, samples.c.sample)
@@ -234,6 +233,19 @@ def read_samples(
         known_texts = reader.read(connection, keys) if texts else None
         found += [unpack_sample(data, known_texts) for data in chunk]
     return found
+
+
+def iter_samples(database: Database, fingerprint: str, *, texts: bool) -> Iterator[EvaluationSample]:
+    """Yield the samples of a dataset. No transaction is open between chunks."""
+    reader, after = TextReader(database), -1
+    known_texts: Any = None
+    while after is not None:
+        with database.read() as connection:
+            chunk = next(sample_chunks(connection, fingerprint, after=after))
+            if texts:
+                known_texts = reader.read(connection, (key for data in chunk for key in sample_text_keys(data)))
+        yield from (unpack_sample(data, known_texts) for data in chunk)
+        after = after + len(chunk) if len(chunk) == _CHUNK else None
 
 
 def read_sample_ids(connection: Connection, fingerprint: str) -> list[str]:

@@ -42,6 +42,7 @@ from .rows import (
     encode_output_rows,
     find_run,
     get_run,
+    iter_samples,
     list_runs,
     pack_samples,
     read_judgements,
@@ -247,6 +248,10 @@ class RunStore:
         with self._database.read() as connection:
             return read_samples(self._database, connection, get_run(connection, run_id).fingerprint, texts=texts)
 
+    def iter_samples(self, run_id: str, *, texts: bool = True) -> Iterator[EvaluationSample]:
+        """Yield the samples of a run in the order of its dataset, read in chunks."""
+        return iter_samples(self._database, self.get(run_id).fingerprint, texts=texts)
+
     def sample_ids(self, run_id: str) -> list[str]:
         """Return the ids of the samples of a run."""
         with self._database.read() as connection:
@@ -329,11 +334,17 @@ class RunStore:
             require_run(connection, run_id)
             write_results(self._database, connection, run_id, results, secrets=self._secrets, reducers=reducers or {})
 
-    def result(self, run_id: str, name: str) -> MetricResult:
-        """Return the result with that name (the latest signature) or that signature."""
+    def result(self, run_id: str, name: str, signature: str | None = None) -> MetricResult:
+        """Return the result with that name (the latest signature), that signature, or that name and signature."""
         with self._database.read() as connection:
             require_run(connection, run_id)
-            return read_result(connection, run_id, name)
+            return read_result(connection, run_id, name, signature)
+
+    def result_summaries(self, run_id: str) -> list[MetricResult]:
+        """Return all results of a run with every signature, as in ``results`` but without scores, which are large."""
+        with self._database.read() as connection:
+            require_run(connection, run_id)
+            return list(read_results(connection, run_id, every_signature=True, scores=False))
 
     def results(self, run_id: str, *, every_signature: bool = False) -> Results:
         """Return the results of a run in their order: the latest of each name, or with ``every_signature`` all."""

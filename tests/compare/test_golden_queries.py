@@ -17,7 +17,7 @@ from auepora_eval.compare.stores import RunOutputs
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.errors import BadValueError
 from auepora_eval.io.golden import dataset_fingerprint
-from auepora_eval.store import RunRecord, RunStatus, RunStore
+from auepora_eval.store import RunRecord, RunStatus, StoredOutput, RunStore
 from helpers.golden_runs import chunk, found, found_at, golden, put_run
 
 WIN, LOSS, DRAW, REGRESSION = (
@@ -54,10 +54,15 @@ def answers(name: str, queries: list[EvaluationSample], *repeats: Sequence[Syste
         process="here:1",
         **given,
     )
-    outputs = [
-        {query.sample_id: one for query, one in zip(queries, each, strict=True) if one is not None} for each in repeats
+    rows = [
+        StoredOutput(position, repeat, queries[position].sample_id, one)
+        for repeat, each in enumerate(repeats)
+        for position, one in enumerate(each)
+        if one is not None
     ]
-    return RunOutputs(record, queries, outputs)
+    return RunOutputs(
+        record, queries, lambda repeat: iter([row for row in rows if repeat in (None, row.repeat)]), len(rows)
+    )
 
 
 # --- kinds -----------------------------------------------------------------------------------------------------------

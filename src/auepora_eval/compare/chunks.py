@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import islice, repeat
 from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 from ..features.hits import GoldDocument, Matching, first_rank, gold_documents, gold_ranks, span_of
 from ..features.rankings import RankingColumns, document_rankings
 from ..features.refusals import RefusalDetector
+from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore
-from .golden import ChunkLocations, id_or_span
-from .stores import RunOutputs, chunker_versions, read_run_outputs
+from .golden import ChunkLocations, SharedQueries, id_or_span
+from .stores import RunOutputs, chunker_versions, run_outputs
 
+Bools = npt.NDArray[np.bool_]
 Documents = dict[str, Document]
 """What a run retrieved, by id."""
+_SEVERAL = -1
+"""In place of the hash of a text: an id has several texts, or an empty one. Python has no such hash."""
+_BATCH = 1000
+"""How many queries are explained at once."""
 _MOST_CHANGED = 20
 """Fewer than one in this many ids may name another text or span: documents are edited now and then."""
 
@@ -59,106 +69,160 @@ class SameIds:
         return self.different > 0 and self.different * _MOST_CHANGED >= self.same + self.different
 
 
-def chunk_change_among(runs: Sequence[RunOutputs], queries: Sequence[EvaluationSample]) -> ChunkChange | None:
-    """The first change of chunks between any two of several runs."""
-    pairs = (chunk_change(one, other, queries) for one, other in combinations(runs, 2))
-    return next((change for change in pairs if change is not None), None)
+@dataclass(frozen=True, slots=True)
+class ChunkComparison:
+    """The chunks of two runs: whether they changed, and what ids that both retrieved name."""
+
+    change: ChunkChange | None
+    """``None`` where nothing shows a change."""
+    ids: SameIds
 
 
-def chunk_change(run_a: RunOutputs, run_b: RunOutputs, queries: Sequence[EvaluationSample]) -> ChunkChange | None:
-    """The change of chunks between two runs; ``None`` where nothing shows one.
+class ChunkComparisons:
+    """Chunks of pairs of runs, each pair compared once for the queries of a dataset."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, str], ChunkComparison] = {}
+
+    def between(self, run_a: RunOutputs, run_b: RunOutputs, asked: RunOutputs) -> ChunkComparison:
+        """The chunks of two runs, with the gold of the samples of a run."""
+        key = run_a.record.run_id, run_b.record.run_id, asked.record.fingerprint
+        if key not in self._known:
+            self._known[key] = compare_chunks(run_a, run_b, asked.samples)
+        return self._known[key]
+
+
+@gc_paused()
+def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[EvaluationSample]) -> ChunkComparison:
+    """Compare the chunks of two runs.
 
     The chunks changed where both runs name a ``chunker_version`` and they differ, where ids that both retrieved name
     another text or span in each, or where a run never returned a gold id although its chunks cover the gold spans.
+    Texts are not compared if the documents of a run were perturbed.
     """
-    gold = {query.sample_id: gold_documents(query) for query in queries}
-    docs = _documents(run_a), _documents(run_b)
-    every = _counts(run_a, run_b, docs, docs[0].keys() & docs[1].keys())
-    of_gold = _counts(run_a, run_b, docs, {one.doc_id for ones in gold.values() for one in ones})
+    numbers: dict[str, int] = {}
+    a, b = _RunChunks(run_a, numbers), _RunChunks(run_b, numbers)
+    is_gold = np.zeros(len(numbers), dtype=np.bool_)
+    any_gold, parents, parent_ids = False, True, a.parent_ids | b.parent_ids
+    for query in queries:
+        listed = "expected_doc_ids" in (query.metadata or {})
+        for one in gold_documents(query):
+            any_gold = True
+            if one.doc_id in numbers:
+                is_gold[numbers[one.doc_id]] = True
+            parents = parents and (
+                listed
+                or all(
+                    passage.parent_id is not None or hash(passage.doc_id) in parent_ids
+                    for passage in one.passages
+                )
+            )
+    texts = not any(PERTURBED_TAG in run.record.tags for run in (run_a, run_b))
+    every, of_gold = a.common_ids(b, texts=texts), a.common_ids(b, texts=texts, among=is_gold)
     reused = every.changed or of_gold.changed
-    documents = {item.doc.parent_id for run in (run_a, run_b) for item in _retrieved(run)}
-    parents = all(
-        passage.parent_id is not None or passage.doc_id in documents
-        for query in queries
-        if "expected_doc_ids" not in (query.metadata or {})
-        for one in gold[query.sample_id]
-        for passage in one.passages
-    )
     version_a, version_b = chunker_versions(run_a.record, run_b.record)
+    change: ChunkChange | None
     if None not in (version_a, version_b) and version_a != version_b:
-        return ChunkChange(f"chunker_version {version_a} and {version_b}", True, reused, parents or not reused)
-    if reused:
+        change = ChunkChange(f"chunker_version {version_a} and {version_b}", True, reused, parents or not reused)
+    elif reused:
         counts = every if every.changed else of_gold
         reason = (
             f"{counts.different} of {counts.same + counts.different} {'' if every.changed else 'gold '}ids that both "
             "runs retrieved name another text or span in each"
         )
-        return ChunkChange(reason, False, True, parents)
-    return _gold_never_returned(run_a, run_b, gold, docs, every, parents)
+        change = ChunkChange(reason, False, True, parents)
+    else:
+        without = [name for name, run in zip("AB", (a, b), strict=True) if not run.has_any(is_gold)]
+        change = None
+        if any_gold and without:
+            change = _gold_never_returned({"A": run_a, "B": run_b}, without, queries, every, parents)
+    return ChunkComparison(change, every)
 
 
-def same_id_counts(run_a: RunOutputs, run_b: RunOutputs) -> SameIds:
-    """How many ids both runs retrieved, and whether they name the same passages.
+class _RunChunks:
+    """What a run says about each chunk that it retrieved: hashes of its parent, span and text, 0 where unknown.
 
-    Texts are not compared if the documents of a run were perturbed.
+    Chunks are numbered by their ids. A hash takes 8 bytes, and two chunks of one id rarely have the same by chance.
     """
-    docs = _documents(run_a), _documents(run_b)
-    return _counts(run_a, run_b, docs, docs[0].keys() & docs[1].keys())
 
+    def __init__(self, run: RunOutputs, numbers: dict[str, int]) -> None:
+        self.parent_ids: set[int] = set()
+        seen, parents, spans, texts = bytearray(), array("q"), array("q"), array("q")
+        for row in run.stored(None):
+            for item, key in zip(row.output.retrieved, row.text_keys or repeat(None), strict=False):
+                doc = item.doc
+                number = numbers.setdefault(doc.doc_id, len(numbers))
+                if number >= len(seen):
+                    missing = number + 1 - len(seen)
+                    seen.extend(bytes(missing))
+                    for column in (parents, spans, texts):
+                        column.extend([0] * missing)
+                parent = 0 if doc.parent_id is None else hash(doc.parent_id) or 1
+                if parent:
+                    self.parent_ids.add(hash(doc.parent_id))
+                span = 0 if doc.span is None or (known := span_of(doc)) is None else hash(known) or 1
+                if not seen[number]:
+                    seen[number], parents[number], spans[number] = 1, parent, span
+                elif seen[number] == 1 and (parents[number] != parent or spans[number] != span):
+                    seen[number], parents[number], spans[number] = 2, 0, 0  # several places: none is known
+                if key is not None:
+                    text = hash(key) or 1 if key else _SEVERAL
+                    texts[number] = text if texts[number] in (0, text) else _SEVERAL
+        self._seen = np.frombuffer(seen, np.uint8) > 0
+        self._columns = [np.frombuffer(column, np.int64) for column in (parents, spans, texts)]
 
-def _counts(run_a: RunOutputs, run_b: RunOutputs, docs: tuple[Documents, Documents], ids: Iterable[str]) -> SameIds:
-    docs_a, docs_b = docs
-    texts = not any(PERTURBED_TAG in run.record.tags for run in (run_a, run_b))
-    common = same = different = 0
-    for doc_id in ids:
-        if doc_id not in docs_a or doc_id not in docs_b:
-            continue
-        common += 1
-        one, other = docs_a[doc_id], docs_b[doc_id]
-        span, other_span = span_of(one), span_of(other)
-        keys = (run_a.text_keys.get(doc_id), run_b.text_keys.get(doc_id)) if texts else (None, None)
-        if None not in (one.parent_id, other.parent_id) and one.parent_id != other.parent_id:
-            different += 1
-        elif span is not None and other_span is not None:
+    def has_any(self, among: Bools) -> bool:
+        """Whether any chunk in the mask was retrieved."""
+        return bool((self._seen & among[: len(self._seen)]).any())
+
+    def common_ids(self, other: _RunChunks, *, texts: bool, among: Bools | None = None) -> SameIds:
+        """How many ids both runs retrieved, those in the mask, and whether they name the same passages."""
+        n = min(len(self._seen), len(other._seen))
+        common = self._seen[:n] & other._seen[:n]
+        if among is not None:
+            common &= among[:n]
+        same = different = 0
+        unknown = common
+        for index, (one, two) in enumerate(zip(self._columns, other._columns, strict=True)):
+            both = unknown & (one[:n] != 0) & (two[:n] != 0)
+            if index == 2:
+                both &= (one[:n] != _SEVERAL) & (two[:n] != _SEVERAL) & texts
+            equal = one[:n] == two[:n]
+            different += int((both & ~equal).sum())
+            if index == 0:
+                unknown = unknown & ~(both & ~equal)
+                continue
             # The same location with another text is the same chunk.
-            same, different = same + (span == other_span), different + (span != other_span)
-        elif None not in keys:
-            same, different = same + (keys[0] == keys[1]), different + (keys[0] != keys[1])
-    return SameIds(common, same, different)
+            same += int((both & equal).sum())
+            unknown = unknown & ~both
+        return SameIds(int(common.sum()), same, different)
 
 
-def _documents(run: RunOutputs) -> Documents:
-    """Every retrieved document by its id, without a span where a run gives one id several."""
+def _documents(run: RunOutputs, ids: Container[str]) -> Documents:
+    """The retrieved documents with these ids, without a span where a run gives one id several."""
     found: dict[str, Document] = {}
-    for item in _retrieved(run):
-        doc = item.doc
-        first = found.setdefault(doc.doc_id, doc)
-        if first is not doc and (first.span != doc.span or first.parent_id != doc.parent_id):
-            found[doc.doc_id] = Document(doc.doc_id)
+    for row in run.stored(None):
+        for item in row.output.retrieved:
+            doc = item.doc
+            if doc.doc_id not in ids:
+                continue
+            first = found.setdefault(doc.doc_id, doc)
+            if first is not doc and (first.span != doc.span or first.parent_id != doc.parent_id):
+                found[doc.doc_id] = Document(doc.doc_id)
     return found
 
 
-def _retrieved(run: RunOutputs) -> Iterator[RetrievedDocument]:
-    for outputs in run.outputs:
-        for output in outputs.values():
-            yield from output.retrieved
-
-
 def _gold_never_returned(
-    run_a: RunOutputs,
-    run_b: RunOutputs,
-    gold: Mapping[str, Sequence[GoldDocument]],
-    docs: tuple[Documents, Documents],
+    runs: Mapping[str, RunOutputs],
+    without: Sequence[str],
+    queries: Iterable[EvaluationSample],
     ids: SameIds,
     parents_known: bool,
 ) -> ChunkChange | None:
-    """The change that the gold shows: a run has none of the gold ids, and yet the passages they name."""
+    """The change that the gold shows: runs ``without`` any of the gold ids, and yet with the passages they name."""
+    gold = {query.sample_id: gold_documents(query) for query in queries}
     gold_ids = {one.doc_id for ones in gold.values() for one in ones}
-    runs = {"A": run_a, "B": run_b}
-    without = [name for name, found in zip("AB", docs, strict=True) if gold_ids.isdisjoint(found)]
-    if not gold_ids or not without:
-        return None
-    places = _locate_gold(gold, docs)
+    places = _locate_gold(gold, [_documents(run, gold_ids) for run in runs.values()])
     covering = [name for name in without if _hits_gold(runs[name], places, by="span")]
     if len(covering) == 2:
         reason = "neither run ever returns a gold id, and the chunks of both cover gold spans"
@@ -173,7 +237,7 @@ def _gold_never_returned(
 
 
 def _locate_gold(
-    gold: Mapping[str, Sequence[GoldDocument]], docs: tuple[Documents, Documents]
+    gold: Mapping[str, Sequence[GoldDocument]], docs: Sequence[Documents]
 ) -> dict[str, list[GoldDocument]]:
     """The gold with parents and spans, those of a hit where the gold itself has none."""
 
@@ -193,10 +257,9 @@ def _hits_gold(run: RunOutputs, gold: Mapping[str, Sequence[GoldDocument]], *, b
     """Whether any output hits gold by a span, or at least by its document."""
     kinds = ("span",) if by == "span" else ("span", "document")
     return any(
-        first_rank(gold_ranks(ones, [item.doc for item in output.retrieved], "place")).by in kinds
-        for outputs in run.outputs
-        for query_id, ones in gold.items()
-        if ones and (output := outputs.get(query_id)) is not None and output.error is None
+        first_rank(gold_ranks(ones, [item.doc for item in row.output.retrieved], "place")).by in kinds
+        for row in run.stored(None)
+        if row.output.error is None and (ones := gold.get(row.sample_id))
     )
 
 
@@ -240,38 +303,39 @@ def paired_outputs(
     Gold is run B's. If the chunks of the runs differ, ids of chunks mean nothing: gold is then a location in a
     document, or the document if a span is unknown.
     """
-    run_a, run_b = read_run_outputs(store, record_a), read_run_outputs(store, record_b)
-    change = chunk_change(run_a, run_b, run_b.samples)
-    names = set(sample_ids)
-    samples = [sample for sample in run_b.samples if sample.sample_id in names]
-    matching: dict[str, Matching]
-    if change is None or change.gold_only:
-        expected = {one.sample_id: gold_documents(one) for one in samples}
-        runs = [*run_a.outputs, *run_b.outputs]
-        matching = {name: id_or_span(gold, [one.get(name) for one in runs]) for name, gold in expected.items()}
-    else:
-        expected = _located_gold_of_runs(run_a, run_b, samples, change)
-        matching = dict.fromkeys(expected, "place")
-    outputs_a, outputs_b = (_query_outputs(samples, run, expected, matching) for run in (run_a, run_b))
-    for sample, output_a, output_b in zip(samples, outputs_a, outputs_b, strict=True):
-        yield sample.sample_id, output_a, output_b
+    run_a, run_b = run_outputs(store, record_a), run_outputs(store, record_b)
+    change = compare_chunks(run_a, run_b, run_b.samples).change
+    queries = SharedQueries(run_a, run_b).among(set(sample_ids))
+    located = change is not None and not change.gold_only
+    places = None if not located else _locations(run_a, run_b, queries, change)
+    rows = queries.rows()
+    while batch := list(islice(rows, _BATCH)):
+        samples = [query for query, _, _ in batch]
+        golds = [gold_documents(one) if places is None else places.expected(one) for one in samples]
+        matching: list[Matching] = [
+            "place" if located else id_or_span(gold, [*in_a, *in_b])
+            for gold, (_, in_a, in_b) in zip(golds, batch, strict=True)
+        ]
+        outputs_a, outputs_b = (
+            _query_outputs(samples, [row[side] for row in batch], golds, matching) for side in (1, 2)
+        )
+        for sample, output_a, output_b in zip(samples, outputs_a, outputs_b, strict=True):
+            yield sample.sample_id, output_a, output_b
 
 
-def _located_gold_of_runs(
-    run_a: RunOutputs, run_b: RunOutputs, samples: Sequence[EvaluationSample], change: ChunkChange
-) -> dict[str, list[GoldDocument]]:
+def _locations(
+    run_a: RunOutputs, run_b: RunOutputs, samples: Iterable[EvaluationSample], change: ChunkChange
+) -> ChunkLocations:
     by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))
-    places = ChunkLocations(samples, by_age, ids_reused=change.ids_reused)
-    return {sample.sample_id: places.expected(sample) for sample in samples}
+    return ChunkLocations(samples, by_age, ids_reused=change.ids_reused)
 
 
 def _query_outputs(
     samples: Sequence[EvaluationSample],
-    run: RunOutputs,
-    expected: Mapping[str, Sequence[GoldDocument]],
-    matching: Mapping[str, Matching],
+    by_sample: Sequence[Sequence[SystemOutputs | None]],
+    golds: Sequence[Sequence[GoldDocument]],
+    matching: Sequence[Matching],
 ) -> list[QueryOutput]:
-    by_sample = [[outputs.get(sample.sample_id) for outputs in run.outputs] for sample in samples]
     answered_by_sample = [[one for one in repeats if one is not None and one.error is None] for repeats in by_sample]
     documents = document_rankings(
         Batch(samples, [answered[0] if answered else None for answered in answered_by_sample])
@@ -281,7 +345,7 @@ def _query_outputs(
     for row, (sample, repeats, answered) in enumerate(zip(samples, by_sample, answered_by_sample, strict=True)):
         errors = [one.error for one in repeats if one is not None and one.error is not None]
         missing = None if len(answered) == len(repeats) else "no output is stored"
-        gold, how = expected[sample.sample_id], matching[sample.sample_id]
+        gold, how = golds[row], matching[row]
         query_outputs.append(
             QueryOutput(
                 failed=(len(repeats) - len(answered)) / len(repeats),

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..core.conventions import Conventions
 from ..core.plan import with_corpus_ids
 from ..core.results import Results
 from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
-from ..engine.evaluate import evaluate, resolve_metrics
+from ..engine.evaluate import evaluate_stream, resolve_metrics
 from ..engine.repeats import evaluate_repeats
 from ..errors import AueporaWarning, BadValueError
 from ..features.hits import GoldDocument, Matching, first_rank, gold_documents, gold_ranks, has_spans, span_of
@@ -22,7 +26,7 @@ from ..features.rankings import parse_level
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
 from ..systems.runner import require_distinct_ids
-from .stores import RunOutputs, Store, open_store, read_run_outputs
+from .stores import Positions, RunOutputs, Store, open_store, run_outputs
 from .types import AggregateMetrics
 
 Golden = str | Path | Iterable[EvaluationSample]
@@ -89,6 +93,74 @@ def _queries(ids: Sequence[str], kind: str = "") -> str:
     return f"1 {kind}query is" if len(ids) == 1 else f"{len(ids)} {kind}queries are"
 
 
+# --- queries that two runs have in common --------------------------------------------------------------------------
+
+QueryRow = tuple[EvaluationSample, Sequence[SystemOutputs | None], Sequence[SystemOutputs | None]]
+"""A query with the output of each repeat of two runs; ``None`` where there is none."""
+
+
+class SharedQueries:
+    """The queries that two runs have, in the order of ``golden``, else of run B; they are read anew on every pass."""
+
+    def __init__(
+        self, run_a: RunOutputs, run_b: RunOutputs, golden: Sequence[EvaluationSample] | None = None
+    ) -> None:
+        self.runs = run_a, run_b
+        self.source: Iterable[EvaluationSample] = run_b.samples if golden is None else golden
+        self.only: tuple[list[str], list[str]] = [], []
+        """The ids that only one of the runs has, sorted."""
+        self._chosen: Container[str] | None = None
+        self._gold: Callable[[EvaluationSample], EvaluationSample] | None = None
+        every = np.arange(run_b.record.num_samples, dtype=np.intp)
+        self.positions: tuple[Positions, Positions] = every, every
+        if golden is not None or run_a.record.fingerprint != run_b.record.fingerprint:
+            in_a, in_b = run_a.positions(), run_b.positions()
+            asked = list(in_b if golden is None else (query.sample_id for query in golden))
+            ids_a, ids_b = (set(in_run) if golden is None else in_run.keys() & set(asked) for in_run in (in_a, in_b))
+            self.only = sorted(ids_a - ids_b), sorted(ids_b - ids_a)
+            chosen = [name for name in asked if name in in_a and name in in_b]
+            self._chosen = set(chosen)
+            self.positions = _positions(in_a, chosen), _positions(in_b, chosen)
+
+    def __len__(self) -> int:
+        return len(self.positions[0])
+
+    def __iter__(self) -> Iterator[EvaluationSample]:
+        chosen, gold = self._chosen, self._gold
+        for query in self.source:
+            if chosen is None or query.sample_id in chosen:
+                yield query if gold is None else gold(query)
+
+    def among(self, ids: Container[str]) -> SharedQueries:
+        """Those of the queries with these ids."""
+        rows = np.array([row for row, query in enumerate(self) if query.sample_id in ids], dtype=np.intp)
+        part = copy(self)
+        part._chosen, part.positions = ids, (self.positions[0][rows], self.positions[1][rows])
+        return part
+
+    def with_gold(self, gold: Callable[[EvaluationSample], EvaluationSample]) -> SharedQueries:
+        """The same queries with other gold."""
+        changed = copy(self)
+        changed._gold = gold
+        return changed
+
+    def outputs(self, side: int, repeat: int) -> Iterator[SystemOutputs | None]:
+        """The output of each query in one of the runs."""
+        return self.runs[side].outputs_at(self.positions[side], repeat)
+
+    def rows(self) -> Iterator[QueryRow]:
+        """Each query with the outputs of both runs, in all repeats."""
+        in_a, in_b = (
+            zip(*(self.outputs(side, repeat) for repeat in range(run.repeats)), strict=True)
+            for side, run in enumerate(self.runs)
+        )
+        return zip(self, in_a, in_b, strict=True)
+
+
+def _positions(known: Mapping[str, int], ids: Sequence[str]) -> Positions:
+    return np.array([known[name] for name in ids], dtype=np.intp)
+
+
 # --- the rank of a query's first expected chunk: by id or span, or by its location in the document -------------------
 # ``features.hits`` decides what is a hit. This module locates the chunks that golden queries expect.
 
@@ -133,7 +205,7 @@ class ChunkLocations:
     """
 
     def __init__(
-        self, queries: Sequence[EvaluationSample], runs: Sequence[RunOutputs], *, ids_reused: bool = False
+        self, queries: Iterable[EvaluationSample], runs: Sequence[RunOutputs], *, ids_reused: bool = False
     ) -> None:
         expected = {doc_id for query in queries for doc_id in expected_ids(query)}
         self.unknown: set[str] = set()
@@ -192,15 +264,14 @@ class ChunkLocations:
 def _located_hits(run: RunOutputs, expected: set[str]) -> dict[str, Document]:
     """The expected chunks among a run's hits with a known location: the first of each id, or the first with a span."""
     found: dict[str, Document] = {}
-    for outputs in run.outputs:
-        for output in outputs.values():
-            for hit in output.retrieved:
-                doc = hit.doc
-                if doc.doc_id not in expected or (doc.parent_id is None and span_of(doc) is None):
-                    continue
-                first = found.get(doc.doc_id)
-                if first is None or (span_of(first) is None and span_of(doc) is not None):
-                    found[doc.doc_id] = doc
+    for row in run.stored(None):
+        for hit in row.output.retrieved:
+            doc = hit.doc
+            if doc.doc_id not in expected or (doc.parent_id is None and span_of(doc) is None):
+                continue
+            first = found.get(doc.doc_id)
+            if first is None or (span_of(first) is None and span_of(doc) is not None):
+                found[doc.doc_id] = doc
     return found
 
 
@@ -253,20 +324,20 @@ def compute_aggregate(
     repeats, a query's value is the mean over its outputs.
     """
     with open_store(store) as opened:
-        run = read_run_outputs(opened, opened.find(run_id))
-    samples = run.samples
-    if golden is not None:
-        samples, messages = known_queries(golden_queries(golden), run.ids, where=run.record.run_id)
-        for message in messages:
-            warnings.warn(message, AueporaWarning, stacklevel=2)
-    missing = run.unanswered
-    if missing and run.record.status is not RunStatus.FINISHED:
-        warnings.warn(
-            f"{run.record.run_id} is {run.record.status} and lacks {missing} answers; they count as failed",
-            AueporaWarning,
-            stacklevel=2,
-        )
-    return aggregate_of(run, samples, corpus=corpus)
+        run = run_outputs(opened, opened.find(run_id))
+        samples = None
+        if golden is not None:
+            samples, messages = known_queries(golden_queries(golden), run.positions(), where=run.record.run_id)
+            for message in messages:
+                warnings.warn(message, AueporaWarning, stacklevel=2)
+        missing = run.unanswered
+        if missing and run.record.status is not RunStatus.FINISHED:
+            warnings.warn(
+                f"{run.record.run_id} is {run.record.status} and lacks {missing} answers; they count as failed",
+                AueporaWarning,
+                stacklevel=2,
+            )
+        return aggregate_of(run, samples, corpus=corpus)
 
 
 def store_aggregate(run_id: str, agg: AggregateMetrics, *, store: Store = None) -> None:
@@ -284,11 +355,15 @@ def store_missing_aggregate(
     """
     if record.aggregate is not None and not again:
         return
-    run = read_run_outputs(store, record)
-    answers = [output for outputs in run.outputs for output in outputs.values() if output.error is None]
-    unknown = bool(answers) and all(isinstance(output.retrieved, UnknownRanking) for output in answers)
+    run = run_outputs(store, record)
+    unknown = False
+    for row in run.stored(None):
+        if row.output.error is None:
+            unknown = isinstance(row.output.retrieved, UnknownRanking)
+            if not unknown:
+                break
     if any(map(expected_ids, run.samples)) and not unknown:
-        store_aggregate(record.run_id, aggregate_of(run, run.samples, corpus=corpus), store=store)
+        store_aggregate(record.run_id, aggregate_of(run, corpus=corpus), store=store)
 
 
 def corpus_ids(corpus: CorpusIds) -> list[str]:
@@ -302,42 +377,65 @@ def corpus_ids(corpus: CorpusIds) -> list[str]:
 
 
 def aggregate_of(
-    run: RunOutputs,
-    samples: Sequence[EvaluationSample],
+    run: RunOutputs, samples: Sequence[EvaluationSample] | None = None, *, corpus: CorpusIds | None = None
+) -> AggregateMetrics:
+    """The metrics over these queries of a run, or over all; a query without an output counts as failed."""
+    positions = np.arange(run.record.num_samples, dtype=np.intp)
+    if samples is not None:
+        positions = _positions(run.positions(), [sample.sample_id for sample in samples])
+    queries = run.samples if samples is None else samples
+    outputs = partial(run.outputs_at, positions)
+    aggregate = compute_metrics(queries, outputs, run.repeats, corpus=corpus)
+    if not any(map(has_spans, queries)):
+        return aggregate
+    # Hit rates and MRR are those of the ranks where an expected chunk is hit by its span.
+    ranks = [
+        Rank(None) if output is None or output.error is not None else rank_of(gold, output, "id_or_span")
+        for repeat in range(run.repeats)
+        for query, output in zip(queries, outputs(repeat), strict=True)
+        if (gold := gold_documents(query))
+    ]
+    by_span = any(one.by_span for one in ranks)
+    return RankMetrics.of([one.position for one in ranks]).put_into(aggregate) if by_span else aggregate
+
+
+OutputsOf = Callable[[int], Iterator[SystemOutputs | None]]
+"""Returns the output of each query in a repeat."""
+
+
+def compute_metrics(
+    queries: Iterable[EvaluationSample],
+    outputs: OutputsOf,
+    repeats: int,
     *,
     counts_only: bool = False,
     corpus: CorpusIds | None = None,
 ) -> AggregateMetrics:
-    """The metrics over these queries of a run; a query without an output counts as failed.
+    """The metrics of queries by their ids; with ``counts_only`` none is computed: they are ``None``.
 
-    With ``counts_only`` no metric is computed: they are ``None``.
+    ``queries`` can be iterated several times.
     """
-    results = () if counts_only else _results(run, samples, corpus)
+    failed = bytearray()
+
+    def watched(repeat: int) -> Iterator[SystemOutputs | None]:
+        for row, output in enumerate(outputs(repeat)):
+            if row == len(failed):
+                failed.append(False)
+            failed[row] |= output is None or output.error is not None
+            yield output
+
+    if counts_only:
+        for repeat in range(repeats):
+            deque(watched(repeat), maxlen=0)
+    results = () if counts_only else _results(queries, watched, repeats, corpus)
     values = {result.name: result.value if result.defined else None for result in results}
-    aggregate = AggregateMetrics(
+    return AggregateMetrics(
         hit_at_k={k: values.get(f"hit_rate@{k}") for k in GOLDEN_CONVENTIONS.k_values},
         recall_at_k_doc={k: values.get(f"recall_doc@{k}") for k in GOLDEN_CONVENTIONS.k_values},
-        total_queries=len(samples),
-        failed_queries=sum(_has_failed(run, sample.sample_id) for sample in samples),
+        total_queries=len(failed),
+        failed_queries=sum(failed),
         **{name: values.get(name) for name in _SCALAR_METRICS},
     )
-    ranks = None if counts_only else _ranks_by_span(run, samples)
-    return aggregate if ranks is None else ranks.put_into(aggregate)
-
-
-def _ranks_by_span(run: RunOutputs, samples: Sequence[EvaluationSample]) -> RankMetrics | None:
-    """Hit rates and MRR where an expected chunk is hit by its span; ``None`` where ids alone decide."""
-    if not any(map(has_spans, samples)):
-        return None
-    expected = {sample.sample_id: gold for sample in samples if (gold := gold_documents(sample))}
-    ranks = [
-        Rank(None)
-        if (output := outputs.get(sample_id)) is None or output.error is not None
-        else rank_of(gold, output, "id_or_span")
-        for outputs in run.outputs
-        for sample_id, gold in expected.items()
-    ]
-    return RankMetrics.of([one.position for one in ranks]) if any(one.by_span for one in ranks) else None
 
 
 def aggregate_deltas(a: AggregateMetrics, b: AggregateMetrics) -> dict[str, Any]:
@@ -352,8 +450,10 @@ def aggregate_deltas(a: AggregateMetrics, b: AggregateMetrics) -> dict[str, Any]
     return {name: difference(ours[name], others[name]) for name in ours if not name.endswith("_queries")}
 
 
-def _results(run: RunOutputs, samples: Sequence[EvaluationSample], corpus: CorpusIds | None) -> Results:
-    annotated = any(sample.relevant_docs is not None for sample in samples)
+def _results(
+    queries: Iterable[EvaluationSample], outputs: OutputsOf, repeats: int, corpus: CorpusIds | None
+) -> Results:
+    annotated = any(sample.relevant_docs is not None for sample in queries)
     specs = [f"{name}@{k}" for name in ("hit_rate", "recall_doc") for k in GOLDEN_CONVENTIONS.k_values]
     # A metric whose annotation no query has is undefined; the engine would raise an error.
     chosen = [
@@ -363,18 +463,6 @@ def _results(run: RunOutputs, samples: Sequence[EvaluationSample], corpus: Corpu
     ]
     if corpus is not None:
         chosen = with_corpus_ids(chosen, partial(corpus_ids, corpus))
-    if len(run.outputs) == 1:
-        return evaluate(samples, run.outputs[0], chosen, keep_scores=False)
-    return evaluate_repeats(samples, [partial(_align_outputs, samples, outputs) for outputs in run.outputs], chosen)
-
-
-def _align_outputs(
-    samples: Sequence[EvaluationSample], outputs: Mapping[str, SystemOutputs]
-) -> Iterator[SystemOutputs | None]:
-    return (outputs.get(sample.sample_id) for sample in samples)
-
-
-def _has_failed(run: RunOutputs, sample_id: str) -> bool:
-    """Whether any output of a query failed or is missing."""
-    answers = [outputs.get(sample_id) for outputs in run.outputs]
-    return any(answer is None or answer.error is not None for answer in answers)
+    if repeats == 1:
+        return evaluate_stream(zip(queries, outputs(0), strict=True), chosen, keep_scores=False)
+    return evaluate_repeats(list(queries), [partial(outputs, repeat) for repeat in range(repeats)], chosen)

@@ -32,7 +32,7 @@ from .analysis import (
     require_adjustment,
     require_margin,
 )
-from .chunks import ChunkChange, chunk_change_among
+from .chunks import ChunkChange, ChunkComparisons, compare_chunks
 from .pairing import (
     MetricMeta,
     MetricPair,
@@ -44,7 +44,7 @@ from .pairing import (
     missing_outputs,
     shared_samples,
 )
-from .stores import RunOutputsCache
+from .stores import RunOutputs, run_outputs
 from .types import ComparisonInput, MetricComparison
 
 Ints = npt.NDArray[np.intp]
@@ -91,7 +91,7 @@ def compare_metrics(
     other_dataset: bool = False,
     seed: int = 0,
     golden: Sequence[EvaluationSample] | None = None,
-    answers: RunOutputsCache | None = None,
+    chunks: ChunkComparisons | None = None,
 ) -> MetricComparisons:
     """Compare two runs on all metrics that both have, over the samples that both have.
 
@@ -102,7 +102,7 @@ def compare_metrics(
 
     Metrics that compare the ids of chunks are refused if the chunks of the runs differ, by their ``chunker_version``
     or by what is stored. Expected chunks come from the ``golden`` queries, else from the samples of the last run;
-    ``answers`` is a cache of outputs that were read before.
+    ``chunks`` is a cache of comparisons of chunks.
     """
     require_adjustment(adjust)
     comparisons = build_comparisons(
@@ -112,7 +112,7 @@ def compare_metrics(
         delta=delta,
         primary=primary,
         other_dataset=other_dataset,
-        chunks=ChunkConsistency(RunOutputsCache(store) if answers is None else answers, golden),
+        chunks=ChunkConsistency(store, ChunkComparisons() if chunks is None else chunks, golden),
     )
     compared = compute_comparisons(comparisons.inputs, comparisons.shared.clusters, adjust=adjust, seed=seed)
     only_in_a, only_in_b = comparisons.shared.only
@@ -182,7 +182,7 @@ def build_comparisons(
         runs,
         shared,
         RankingDepths(store, shared),
-        ChunkConsistency(RunOutputsCache(store)) if chunks is None else chunks,
+        ChunkConsistency(store, ChunkComparisons()) if chunks is None else chunks,
         names=names,
         metric_objects={one.name: one for one in metrics or () if isinstance(one, Metric)},
         primary=primary_metrics(reversed(records), primary, names),
@@ -407,8 +407,10 @@ class RankingDepths:
 class ChunkConsistency:
     """Whether runs have different chunks; their outputs are read only if a metric needs it."""
 
-    def __init__(self, answers: RunOutputsCache, golden: Sequence[EvaluationSample] | None = None) -> None:
-        self._answers, self._golden = answers, golden
+    def __init__(
+        self, store: RunStore, chunks: ChunkComparisons, golden: Sequence[EvaluationSample] | None = None
+    ) -> None:
+        self._store, self._chunks, self._golden = store, chunks, golden
         self._known: list[ChunkChange | None] = []
 
     def problem(self, runs: Sequence[RunResults], definition: MetricMeta) -> str | None:
@@ -416,8 +418,7 @@ class ChunkConsistency:
         if not (definition.by_chunk_id or definition.by_parent_id):
             return None
         if not self._known:
-            read = [self._answers.of(one.record) for one in runs]
-            self._known.append(chunk_change_among(read, read[-1].samples if self._golden is None else self._golden))
+            self._known.append(self._first_change([run_outputs(self._store, one.record) for one in runs]))
         (change,) = self._known
         if change is None:
             return None
@@ -429,6 +430,17 @@ class ChunkConsistency:
             f"{change.description}, and the gold does not name the documents it is a part of; give parent_id, or "
             "expected_doc_ids"
         )
+
+    def _first_change(self, runs: Sequence[RunOutputs]) -> ChunkChange | None:
+        """The first change of chunks between any two of the runs."""
+        for one, other in combinations(runs, 2):
+            if self._golden is None:
+                found = self._chunks.between(one, other, runs[-1])
+            else:
+                found = compare_chunks(one, other, self._golden)
+            if found.change is not None:
+                return found.change
+        return None
 
 
 def _without_rounding(first: Scores, second: Scores, rounding: float) -> Scores:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -12,16 +12,25 @@ from typing import Any, Literal, NamedTuple
 from ..core.scores import Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
-from ..features.hits import GoldDocument, Matching, gold_documents, has_spans
+from ..features.hits import Matching, gold_documents, has_spans
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
 from ..store.runs import RunStore
-from .chunks import ChunkChange, GoldRanks, QueryOutput, chunk_change, paired_outputs, same_id_counts
+from .chunks import (
+    ChunkChange,
+    ChunkComparisons,
+    GoldRanks,
+    QueryOutput,
+    SameIds,
+    compare_chunks,
+    paired_outputs,
+)
 from .golden import (
     ChunkLocations,
     Golden,
     Rank,
     RankMetrics,
+    SharedQueries,
     expected_ids,
     format_ids,
     golden_queries,
@@ -30,7 +39,7 @@ from .golden import (
     rank_of,
 )
 from .metrics import SharedMetricScores, main_metric
-from .stores import RunOutputs, changed_config_keys, chunker_versions, read_run_outputs
+from .stores import RunOutputs, changed_config_keys, chunker_versions, run_outputs
 from .types import ComparisonKind, QueryComparison
 
 ChunkerVersionMatch = Literal["exact", "fallback_doc_span"]
@@ -53,16 +62,13 @@ class QueryComparisons:
     """Queries that cannot be compared: chunks changed, and their expected passages or documents are unknown."""
     ranks_a: RankMetrics
     ranks_b: RankMetrics
-    samples: list[EvaluationSample] = field(repr=False)
+    by_rank: bool
+    """Whether hit rates and MRR are computed from the ranks, because ids alone may not suffice."""
+    samples: SharedQueries = field(repr=False, compare=False)
     """The queries of both runs with the expected chunks that both runs are compared with."""
     notes: list[str] = field(default_factory=list)
     chunks_changed: str | None = None
     """How it is known that the runs have different chunks; ``None`` if they have the same."""
-
-    @property
-    def by_rank(self) -> bool:
-        """Whether hit rates and MRR are computed from the ranks, because ids alone may not suffice."""
-        return self.chunks_changed is not None or any(map(has_spans, self.samples))
 
     @property
     def kinds(self) -> dict[str, int]:
@@ -110,7 +116,7 @@ def compare_queries(
     """
     if strict_chunker_version:
         require_same_chunks(record_a, record_b)
-    run_a, run_b = read_run_outputs(store, record_a), read_run_outputs(store, record_b)
+    run_a, run_b = run_outputs(store, record_a), run_outputs(store, record_b)
     queries = None if golden is None else golden_queries(golden)
     return compare_run_outputs(run_a, run_b, golden=queries, strict_chunker_version=strict_chunker_version)
 
@@ -141,58 +147,64 @@ def compare_run_outputs(
     *,
     golden: Sequence[EvaluationSample] | None = None,
     strict_chunker_version: bool = False,
+    chunks: ChunkComparisons | None = None,
 ) -> QueryComparisons:
-    """Compare the outputs of two runs query by query."""
+    """Compare the outputs of two runs query by query; ``chunks`` is a cache of comparisons of chunks."""
     a, b = run_a.record, run_b.record
     notes: list[str] = []
-    ids_a, ids_b = run_a.ids, run_b.ids
     if golden is None:
-        queries = run_b.samples
         notes += _changed_expectations(run_a, run_b)
     else:
-        queries, more_notes = known_queries(golden, ids_a | ids_b, where=f"{a.run_id} or {b.run_id}")
+        known = run_a.positions().keys() | run_b.positions().keys()
+        golden, more_notes = known_queries(golden, known, where=f"{a.run_id} or {b.run_id}")
         notes += more_notes
-        ids_a, ids_b = (ids & {query.sample_id for query in queries} for ids in (ids_a, ids_b))
-    both = [query for query in queries if query.sample_id in ids_a and query.sample_id in ids_b]
-    if not both:
+    both = SharedQueries(run_a, run_b, golden)
+    if not len(both):
+        only_a, only_b = both.only
         raise BadValueError(
-            f"no query is in both runs: {a.run_id} has {format_ids(sorted(ids_a))}, "
-            f"{b.run_id} has {format_ids(sorted(ids_b))}; "
+            f"no query is in both runs: {a.run_id} has {format_ids(only_a)}, "
+            f"{b.run_id} has {format_ids(only_b)}; "
             "do the two belong together?"
         )
-    for name, alone in (("A", ids_a - ids_b), ("B", ids_b - ids_a)):
+    for name, alone in zip("AB", both.only, strict=True):
         if alone:
-            notes.append(f"in {name} only, and left out: {format_ids(sorted(alone))}")
-    expecting = [query for query in both if expected_ids(query)]
-    change = chunk_change(run_a, run_b, expecting)
+            notes.append(f"in {name} only, and left out: {format_ids(alone)}")
+    if golden is None and a.fingerprint == b.fingerprint:
+        compared_chunks = (chunks or ChunkComparisons()).between(run_a, run_b, run_b)
+    else:
+        compared_chunks = compare_chunks(run_a, run_b, both)
+    change = compared_chunks.change
     if change is not None and change.gold_only:
         change = None  # the gold has spans, which the runs are matched by where ids do not
     if change is not None and strict_chunker_version:
         raise _different_chunks(a, b, change.reason)
     # The golden ids are older than a new chunker; those of B's own dataset are B's.
     b_first = golden is None and a.fingerprint != b.fingerprint
-    expected, more_notes = _expected_gold(run_a, run_b, expecting, change, b_first=b_first)
-    notes += more_notes
-    compared = [query for query in expecting if expected[query.sample_id]]
-    matching = {query.sample_id: _matching(query, expected, (run_a, run_b), change) for query in compared}
-    rank = partial(_rank, expected, matching)
-    ranked_a, ranked_b = _RunRanks(run_a, compared, rank), _RunRanks(run_b, compared, rank)
-    for name, answers in (("A", run_a), ("B", run_b)):
-        if len(answers.outputs) > 1:
-            notes.append(f"run {name} answered {len(answers.outputs)} times; queries are compared by its first answers")
-    because = _causes_note(changed_config_keys(a, b))
+    by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))
+    ordered = [run_b, run_a] if b_first else by_age
+    places = None if change is None else ChunkLocations(both, ordered, ids_reused=change.ids_reused)
+    ranks = _rank_queries(both, places, _causes_note(changed_config_keys(a, b)))
+    if change is None:
+        notes += _id_notes(a, b, compared_chunks.ids)
+    elif places is not None:
+        notes += [] if change.by_version else [_change_note(change)]
+        notes += _place_notes(places, ranks.unlocated, ordered[0].record.run_id)
+    for name, run in (("A", run_a), ("B", run_b)):
+        if run.repeats > 1:
+            notes.append(f"run {name} answered {run.repeats} times; queries are compared by its first answers")
     return QueryComparisons(
-        per_query=[_comparison(query.sample_id, ranked_a, ranked_b, because) for query in compared],
+        per_query=ranks.per_query,
         chunker_version_match="exact" if change is None else "fallback_doc_span",
-        only_in_a=len(ids_a - ids_b),
-        only_in_b=len(ids_b - ids_a),
-        without_expected_chunk=len(both) - len(expecting),
-        without_place=len(expecting) - len(compared),
-        ranks_a=ranked_a.metrics(),
-        ranks_b=ranked_b.metrics(),
+        only_in_a=len(both.only[0]),
+        only_in_b=len(both.only[1]),
+        without_expected_chunk=ranks.without_expected,
+        without_place=len(ranks.unlocated),
+        ranks_a=RankMetrics.of(ranks.positions[0]),
+        ranks_b=RankMetrics.of(ranks.positions[1]),
+        by_rank=change is not None or ranks.has_spans,
         samples=both
-        if change is None or change.parents_known
-        else [_with_known_gold(query, expected) for query in both],
+        if change is None or change.parents_known or places is None
+        else both.with_gold(partial(_with_known_gold, places)),
         notes=notes,
         chunks_changed=None if change is None else change.reason,
     )
@@ -208,49 +220,57 @@ def _causes_note(different: Sequence[str]) -> str:
     return f"{', '.join(shown)} differ{'s' if len(different) == 1 else ''}"
 
 
-RankFunction = Callable[[str, SystemOutputs], Rank]
+@dataclass(frozen=True, slots=True)
+class _QueryRanks:
+    """The ranks of queries in both runs."""
+
+    per_query: list[QueryComparison] = field(default_factory=list)
+    positions: tuple[list[int | None], list[int | None]] = field(default_factory=lambda: ([], []))
+    """The rank of each query and repeat in each run."""
+    unlocated: list[str] = field(default_factory=list)
+    """Queries whose expected chunks cannot be located."""
+    without_expected: int = 0
+    has_spans: bool = False
 
 
-def _matching(
-    query: EvaluationSample,
-    expected: Mapping[str, list[GoldDocument]],
-    runs: Sequence[RunOutputs],
-    change: ChunkChange | None,
-) -> Matching:
-    """How the chunks of both runs are matched with the expected chunks of a query."""
-    if change is not None:
-        return "place"
-    if not has_spans(query):
-        return "id"
-    return id_or_span(
-        expected[query.sample_id], [outputs.get(query.sample_id) for run in runs for outputs in run.outputs]
-    )
+def _rank_queries(queries: SharedQueries, places: ChunkLocations | None, because: str) -> _QueryRanks:
+    """Rank the first expected chunk of each query in both runs.
+
+    With ``places`` chunks are matched by location, else by id, or by span where ids do not match.
+    """
+    found = _QueryRanks()
+    without_expected, spans = 0, False
+    errors: dict[str, str] = {}
+    for query, *outputs in queries.rows():
+        spans = spans or has_spans(query)
+        if not expected_ids(query):
+            without_expected += 1
+            continue
+        gold = gold_documents(query) if places is None else places.expected(query)
+        if not gold:
+            found.unlocated.append(query.sample_id)
+            continue
+        matching: Matching = "place" if places is not None else "id"
+        if places is None and has_spans(query):
+            matching = id_or_span(gold, [one for repeats in outputs for one in repeats])
+        ranks = []
+        for repeats, positions in zip(outputs, found.positions, strict=True):
+            in_run = [
+                Rank(None) if output is None or output.error is not None else rank_of(gold, output, matching)
+                for output in repeats
+            ]
+            positions.extend(rank.position for rank in in_run)
+            ranks.append(in_run[0])
+        failures = [_failure(repeats[0], errors) for repeats in outputs]
+        found.per_query.append(_comparison(query.sample_id, ranks, failures, because))
+    return replace(found, without_expected=without_expected, has_spans=spans)
 
 
-def _expected_gold(
-    run_a: RunOutputs,
-    run_b: RunOutputs,
-    queries: Sequence[EvaluationSample],
-    change: ChunkChange | None,
-    *,
-    b_first: bool,
-) -> tuple[dict[str, list[GoldDocument]], list[str]]:
-    """The gold of each query, and notes on it."""
-    if change is None:
-        return {query.sample_id: gold_documents(query) for query in queries}, _id_notes(run_a, run_b)
-    by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))
-    ordered = [run_b, run_a] if b_first else by_age
-    places = ChunkLocations(queries, ordered, ids_reused=change.ids_reused)
-    expected = {query.sample_id: places.expected(query) for query in queries}
-    notes = [] if change.by_version else [_change_note(change)]
-    return expected, notes + _place_notes(places, expected, ordered[0].record.run_id)
-
-
-def _with_known_gold(query: EvaluationSample, expected: Mapping[str, list[GoldDocument]]) -> EvaluationSample:
+def _with_known_gold(places: ChunkLocations, query: EvaluationSample) -> EvaluationSample:
     """The query with its gold replaced by known locations, so that documents can be compared instead of ids."""
-    if query.sample_id not in expected:
+    if not expected_ids(query):
         return query
-    docs = [passage for one in expected[query.sample_id] for passage in one.passages]
+    docs = [passage for one in places.expected(query) for passage in one.passages]
     return replace(query, relevant_docs=docs or None)
 
 
@@ -261,13 +281,12 @@ def _change_note(change: ChunkChange) -> str:
     )
 
 
-def _id_notes(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
-    versions = zip("AB", chunker_versions(run_a.record, run_b.record), strict=True)
+def _id_notes(record_a: RunRecord, record_b: RunRecord, counts: SameIds) -> list[str]:
+    versions = zip("AB", chunker_versions(record_a, record_b), strict=True)
     unknown = [name for name, version in versions if version is None]
     # If neither run has a version, there is nothing to note.
     notes = [f"run {name} does not say its chunker_version; chunks are matched by id" for name in unknown]
     notes = notes if len(unknown) == 1 else []
-    counts = same_id_counts(run_a, run_b)
     if counts.different:
         known = counts.same + counts.different
         notes.append(
@@ -277,62 +296,27 @@ def _id_notes(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
     return notes
 
 
-def _rank(
-    expected: Mapping[str, list[GoldDocument]], matching: Mapping[str, Matching], query_id: str, output: SystemOutputs
-) -> Rank:
-    return rank_of(expected[query_id], output, matching[query_id])
+def _failure(output: SystemOutputs | None, known: dict[str, str]) -> str | None:
+    """Why a query has no rank, where the system failed; equal errors are one string, taken from ``known``."""
+    if output is None:
+        return "no answer"
+    if output.error is None:
+        return None
+    error = " ".join(output.error.split())
+    return known.setdefault(error, error if len(error) <= _LONGEST_ERROR else f"{error[: _LONGEST_ERROR - 1]}…")
 
 
-class _RunRanks:
-    """The ranks of one run's queries, in each of its repeats."""
-
-    def __init__(
-        self,
-        run: RunOutputs,
-        queries: Sequence[EvaluationSample],
-        rank: RankFunction,
-    ) -> None:
-        self._outputs = run.outputs
-        self._ranks = [
-            {
-                query.sample_id: Rank(None)
-                if (output := outputs.get(query.sample_id)) is None or output.error is not None
-                else rank(query.sample_id, output)
-                for query in queries
-            }
-            for outputs in run.outputs
-        ]
-
-    def first(self, query_id: str) -> Rank:
-        """The rank in the first repeat."""
-        return self._ranks[0][query_id]
-
-    def failure(self, query_id: str) -> str | None:
-        """Why a query has no rank in the first repeat, where the system failed."""
-        output = self._outputs[0].get(query_id)
-        if output is None:
-            return "no answer"
-        if output.error is None:
-            return None
-        error = " ".join(output.error.split())
-        return error if len(error) <= _LONGEST_ERROR else f"{error[: _LONGEST_ERROR - 1]}…"
-
-    def metrics(self) -> RankMetrics:
-        """Over all queries and repeats."""
-        return RankMetrics.of([rank.position for ranks in self._ranks for rank in ranks.values()])
-
-
-def _comparison(query_id: str, a: _RunRanks, b: _RunRanks, because: str) -> QueryComparison:
-    rank_a, rank_b = a.first(query_id), b.first(query_id)
-    kind = comparison_kind(rank_a.position, rank_b.position)
-    notes = [
-        f"failed in {name}: {why}" for name, run in (("A", a), ("B", b)) if (why := run.failure(query_id)) is not None
-    ]
-    if rank_a.document_only or rank_b.document_only:
+def _comparison(
+    query_id: str, ranks: Sequence[Rank], failures: Sequence[str | None], because: str
+) -> QueryComparison:
+    a, b = ranks
+    kind = comparison_kind(a.position, b.position)
+    notes = [f"failed in {name}: {why}" for name, why in zip("AB", failures, strict=True) if why is not None]
+    if a.document_only or b.document_only:
         notes.append("document only")
     if because and kind is not ComparisonKind.DRAW:
         notes.append(because)
-    return QueryComparison(query_id, kind, rank_a.position, rank_b.position, "; ".join(notes) or None)
+    return QueryComparison(query_id, kind, a.position, b.position, "; ".join(notes) or None)
 
 
 def _changed_expectations(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
@@ -347,9 +331,8 @@ def _changed_expectations(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
     return [f"the datasets expect other chunks for {format_ids(changed)}; both runs are compared with what B expects"]
 
 
-def _place_notes(places: ChunkLocations, expected: Mapping[str, list[GoldDocument]], first: str) -> list[str]:
+def _place_notes(places: ChunkLocations, unlocated: Sequence[str], first: str) -> list[str]:
     notes = []
-    unlocated = [query_id for query_id, golds in expected.items() if not golds]
     if unlocated:
         notes.append(
             f"not compared, because neither a span nor a parent document of their expected chunks is stored: "

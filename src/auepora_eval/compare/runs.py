@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,13 @@ from ..stats.permutation import sign_flips
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .analysis import Adjustment, Margin
-from .golden import CorpusIds, Golden, aggregate_deltas, aggregate_of, corpus_ids, golden_queries
+from .chunks import ChunkComparisons
+from .golden import CorpusIds, Golden, aggregate_deltas, compute_metrics, corpus_ids, golden_queries
 from .leaderboard import empty_answer_notes
 from .metrics import compare_metrics
 from .queries import QueryChange, compare_run_outputs, require_same_chunks
 from .rendering import render_report_md
-from .stores import RunOutputsCache, Store, open_store, version_notes
+from .stores import Store, open_store, run_outputs, version_notes
 from .types import CompareReport
 
 # --- comparison by golden queries, as a report that metrics can be added to ------------------------------------------
@@ -44,27 +46,33 @@ def golden_report(
     strict_chunker_version: bool = False,
     aggregates: bool = True,
     corpus: CorpusIds | None = None,
-    answers: RunOutputsCache | None = None,
+    chunks: ChunkComparisons | None = None,
 ) -> CompareReport:
     """Compare two runs by their golden queries: aggregates, their differences, each query. No other metric is in it.
 
     The aggregates are over the queries that both runs have, with the same expected chunks, so that they can be
     subtracted. If chunks are matched by location or span, hit rates and MRR are those of these ranks; stored values do
     not change. Without ``aggregates`` only queries and failures are counted. Citations must name documents of
-    ``corpus``, else documents that were retrieved. ``answers`` is a cache of outputs that were read before.
+    ``corpus``, else documents that were retrieved. ``chunks`` is a cache of comparisons of chunks.
     """
     if strict_chunker_version:
         require_same_chunks(record_a, record_b)
-    answers = RunOutputsCache(store) if answers is None else answers
-    run_a, run_b = answers.of(record_a), answers.of(record_b)
+    run_a, run_b = run_outputs(store, record_a), run_outputs(store, record_b)
     queries = compare_run_outputs(
         run_a,
         run_b,
         golden=None if golden is None else golden_queries(golden),
         strict_chunker_version=strict_chunker_version,
+        chunks=chunks,
     )
     known = None if corpus is None else corpus_ids(corpus)
-    a, b = (aggregate_of(run, queries.samples, counts_only=not aggregates, corpus=known) for run in (run_a, run_b))
+    shared = queries.samples
+    a, b = (
+        compute_metrics(
+            shared, partial(shared.outputs, side), run.repeats, counts_only=not aggregates, corpus=known
+        )
+        for side, run in enumerate((run_a, run_b))
+    )
     if aggregates and queries.by_rank:
         a, b = queries.ranks_a.put_into(a), queries.ranks_b.put_into(b)
     return CompareReport(
@@ -136,7 +144,7 @@ def compare_runs(
             raise BadValueError(f"{record_a.run_id} is named twice; name two runs to compare")
         if strict_chunker_version:
             require_same_chunks(record_a, record_b)
-        answers = RunOutputsCache(opened)
+        chunks = ChunkComparisons()
         queries = None if golden is None else golden_queries(golden)
         compared = compare_metrics(
             opened,
@@ -149,7 +157,7 @@ def compare_runs(
             other_dataset=other_dataset,
             seed=seed,
             golden=queries,
-            answers=answers,
+            chunks=chunks,
         )
         report = golden_report(
             opened,
@@ -159,7 +167,7 @@ def compare_runs(
             strict_chunker_version=strict_chunker_version,
             aggregates=aggregates,
             corpus=corpus,
-            answers=answers,
+            chunks=chunks,
         )
         empty = empty_answer_notes(opened, [record_a.run_id, record_b.run_id], compared.metrics)
     return replace(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from ..core.types import EvaluationSample, SystemOutputs
-from ..runtime.processes import gc_paused
-from ..store.records import RunRecord, RunStatus
+from ..store.records import RunRecord, RunStatus, StoredOutput
 from ..store.runs import RunStore
 
+Positions = npt.NDArray[np.intp]
+"""Positions of samples in the dataset of a run."""
 Store = RunStore | str | Path | None
 """A store, the path or URL of one, or ``None`` for ``$AUEPORA_STORE``, else ``runs.sqlite``."""
 
@@ -28,56 +32,66 @@ def open_store(store: Store = None) -> Iterator[RunStore]:
         yield opened
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RunOutputs:
-    """A run with its samples and outputs, without any text of a document."""
+    """A run with its samples and outputs, without any text of a document. They are read anew on every pass."""
 
     record: RunRecord
-    samples: list[EvaluationSample]
+    samples: Iterable[EvaluationSample]
     """In the order of the dataset."""
-    outputs: list[dict[str, SystemOutputs]]
-    """For each repeat, the outputs by the id of their sample."""
-    text_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """By the id of a retrieved document the key of its text: equal texts have equal keys. Ids without a text, and ids
-    with several texts, are left out."""
+    stored: Callable[[int | None], Iterator[StoredOutput]] = field(repr=False)
+    """Returns the outputs of one repeat, or of all, by repeat and position."""
+    answered: int
+    """How many outputs there are, failed ones included."""
+
+    @property
+    def repeats(self) -> int:
+        """How many outputs there should be for each sample."""
+        return max(self.record.repeats, 1)
 
     @property
     def unanswered(self) -> int:
         """How many outputs are missing because the system was never called; failed outputs are not counted."""
-        return self.record.num_samples * len(self.outputs) - sum(map(len, self.outputs))
+        return self.record.num_samples * self.repeats - self.answered
 
-    @property
-    def ids(self) -> set[str]:
-        """The ids of its queries."""
-        return {sample.sample_id for sample in self.samples}
+    def positions(self) -> dict[str, int]:
+        """The position of each query by its id."""
+        return {sample.sample_id: position for position, sample in enumerate(self.samples)}
+
+    def outputs_at(self, positions: Positions, repeat: int) -> Iterator[SystemOutputs | None]:
+        """The output at each of these positions; ``None`` where there is none."""
+        rows = self.stored(repeat)
+        if (np.diff(positions) <= 0).any():  # not in the order of the dataset
+            wanted = set(positions.tolist())
+            found = {row.position: row.output for row in rows if row.position in wanted}
+            yield from (found.get(position) for position in positions.tolist())
+            return
+        row = next(rows, None)
+        for position in map(int, positions):
+            while row is not None and row.position < position:
+                row = next(rows, None)
+            yield row.output if row is not None and row.position == position else None
 
 
-def read_run_outputs(store: RunStore, record: RunRecord) -> RunOutputs:
-    """The samples and outputs of a run."""
-    outputs: list[dict[str, SystemOutputs]] = [{} for _ in range(max(record.repeats, 1))]
-    keys: dict[str, str] = {}
-    with gc_paused():
-        for row in store.outputs(record.run_id, texts=False):
-            outputs[row.repeat][row.sample_id] = row.output
-            for item, key in zip(row.output.retrieved, row.text_keys or (), strict=False):
-                doc_id = item.doc.doc_id
-                keys[doc_id] = key if keys.get(doc_id, key) == key else ""
-        known = {doc_id: key for doc_id, key in keys.items() if key}
-        return RunOutputs(record, store.samples(record.run_id, texts=False), outputs, known)
+@dataclass(frozen=True, slots=True)
+class _StoredSamples:
+    """The samples of a stored run, read anew on every pass."""
+
+    store: RunStore
+    run_id: str
+
+    def __iter__(self) -> Iterator[EvaluationSample]:
+        return self.store.iter_samples(self.run_id, texts=False)
 
 
-class RunOutputsCache:
-    """The outputs of stored runs, each run read once."""
-
-    def __init__(self, store: RunStore) -> None:
-        self._store = store
-        self._read: dict[str, RunOutputs] = {}
-
-    def of(self, record: RunRecord) -> RunOutputs:
-        """The samples and outputs of a run."""
-        if record.run_id not in self._read:
-            self._read[record.run_id] = read_run_outputs(self._store, record)
-        return self._read[record.run_id]
+def run_outputs(store: RunStore, record: RunRecord) -> RunOutputs:
+    """The samples and outputs of a stored run."""
+    return RunOutputs(
+        record,
+        _StoredSamples(store, record.run_id),
+        lambda repeat: store.outputs(record.run_id, repeat=repeat, texts=False),
+        store.counts(record.run_id)[0],
+    )
 
 
 # --- differences of configuration: component versions, commit, conventions, dataset ----------------------------------

@@ -87,6 +87,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.comparison
 	$(BIN)/python -m benchmarks.compare_runs
 	$(BIN)/python -m benchmarks.report
+	$(BIN)/python -m benchmarks.large_runs
 	$(BIN)/python -m benchmarks.text
 	$(BIN)/python -m benchmarks.text --processes
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[openai,semantic,ray]'

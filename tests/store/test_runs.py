@@ -302,6 +302,15 @@ def test_existing_output_is_kept_or_replaced(store: RunStore) -> None:
     assert (store.failed(run_id), store.counts(run_id)) == (set(), (2, 0))
 
 
+def test_counts_of_several_runs(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_rows, "_CHUNK_SIZE", 2)
+    ids = [create_run(store).run_id for _ in range(3)]
+    store.append(ids[0], stored_outputs())
+    store.append(ids[2], [StoredOutput(0, 0, "q0", SystemOutputs([], error="timeout: after 2 s"))])
+    assert store.all_counts(ids) == {ids[0]: (len(stored_outputs()), 0), ids[1]: (0, 0), ids[2]: (1, 1)}
+    assert store.all_counts([]) == {}
+
+
 def test_error_column_is_shortened(store: RunStore) -> None:
     run_id = create_run(store).run_id
     error = "bad_output: " + "x\x00" * 1000

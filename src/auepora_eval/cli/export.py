@@ -89,7 +89,7 @@ def _write(store: RunStore, record: RunRecord, target: Path, *, parquet: bool) -
             "results.json": results.to_json(per_query=True),
             "results.csv": results_csv(results),
             "scores.csv": scores_csv(results),
-            "run.json": json.dumps(run_dict(record, store), indent=2, ensure_ascii=False),
+            "run.json": json.dumps(run_dict(record, store.counts(record.run_id)), indent=2, ensure_ascii=False),
         }
         for name, text in texts.items():
             write_lines(target / name, [text.encode()])

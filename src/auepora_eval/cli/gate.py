@@ -33,7 +33,7 @@ junit_option = click.option(
 
 def plan_files(plan: Plan, store: str | None) -> list[str]:
     """The plan file itself and every file that the plan reads or writes."""
-    from ..runs.run import default_store
+    from ..store.connect import default_store
 
     sources = [one for one in (plan.dataset, plan.outputs) if one is not None]
     read = [str(file) for one in sources for file in (one.path, one.corpus, one.nuggets) if file is not None]
@@ -113,7 +113,7 @@ def command(
     auepora gate latest --plan plan.yaml --junit gates.xml
     """
     from ..plan.gates import parse_gates
-    from ..runs.run import default_store
+    from ..store.connect import default_store
     from .options import output_format, write_out
 
     form = "json" if as_json else output_format(output)

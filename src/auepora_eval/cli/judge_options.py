@@ -134,7 +134,7 @@ def judge_options(function: FunctionT) -> FunctionT:
 
 def judge_policy(judges: PlannedJudges, store: Path | None = None) -> JudgePolicy:
     """The policy for these judges; the cache of judgements lies in the folder of the store."""
-    from ..runs.run import default_store
+    from ..store.connect import default_store
 
     return judges.settings.policy_for(store or default_store(None, judges.store), judges.folder)
 

@@ -119,7 +119,7 @@ def command(
 
     from ..annotate.session import LabelFile, LabelScale
     from ..annotate.terminal import require_terminal
-    from ..runs.run import default_store
+    from ..store.connect import default_store
     from .options import refuse_input_as_output
 
     label_scale = None if scale is None else LabelScale.of(scale)

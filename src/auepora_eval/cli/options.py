@@ -197,7 +197,7 @@ def store_option(function: FunctionT) -> FunctionT:
 @contextmanager
 def open_store(store: str | None, *, output: str | None = None) -> Iterator[RunStore]:
     """Open an existing store; raises if ``output`` would overwrite it."""
-    from ..runs.run import default_store
+    from ..store.connect import default_store
     from ..store.runs import RunStore
 
     where = default_store(store)
@@ -219,9 +219,9 @@ def complete_run(context: click.Context, parameter: click.Parameter, incomplete:
     return [one for one in dict.fromkeys(["latest", *names]) if one.startswith(incomplete)]
 
 
-def run_dict(record: RunRecord, store: RunStore) -> dict[str, Any]:
-    """A run as a JSON-compatible dict."""
-    done, failed = store.counts(record.run_id)
+def run_dict(record: RunRecord, counts: tuple[int, int]) -> dict[str, Any]:
+    """A run as a JSON-compatible dict, with the ``counts`` of its outputs in the store."""
+    done, failed = counts
     return {
         "run_id": record.run_id,
         "name": record.name,

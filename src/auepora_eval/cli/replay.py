@@ -57,8 +57,9 @@ def command(
     from ..errors import BadValueError
     from ..plan.prepare import prepare, read_plan
     from ..runs.replay import swap_replay
-    from ..runs.run import closing_system, default_store
+    from ..runs.run import closing_system
     from ..runtime.secrets import Secrets
+    from ..store.connect import default_store
     from ..store.runs import RunStore
     from ..systems.workers import Stop
     from .console import stdout_to_stderr, stop_on_signals

@@ -164,8 +164,6 @@ def perturb_options(function: FunctionT) -> FunctionT:
 
 # --- the command -----------------------------------------------------------------------------------------------------
 
-DEFAULT_STORE = "runs.sqlite"
-
 
 @click.command(name="run")
 @click.argument("plan", type=click.Path())
@@ -347,6 +345,7 @@ def _run_resume_command(run_id: str) -> str:
 def _store_argument(store: object) -> str:
     """The option that names the store, unless it is the default or contains a password."""
     from ..runtime.secrets import url_secrets
+    from ..store.connect import DEFAULT_STORE
 
     if store in (None, DEFAULT_STORE) or url_secrets(str(store)):
         return ""

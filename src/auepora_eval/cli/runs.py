@@ -11,10 +11,9 @@ from .console import echo_err, quiet_option
 from .options import complete_run, format_time, open_store, run_dict, store_option, write_out
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..store.records import RunRecord
-    from ..store.runs import RunStore
 
 
 STATUSES = ("running", "finished", "stopped", "failed")
@@ -57,20 +56,22 @@ def command(
         return
     with open_store(store) as found:
         records = found.runs(name=name, tag=tag, status=status, dataset=dataset, limit=limit)
-        if as_json:
-            write_out(json.dumps([run_dict(one, found) for one in records], indent=2, ensure_ascii=False), None)
-        elif records:
-            write_out(_runs_table(records, found), None)
-        else:
-            echo_err("no such run" if name or tag or status or dataset else "no runs yet")
+        counts = found.all_counts([one.run_id for one in records])
+    if as_json:
+        listed = [run_dict(one, counts[one.run_id]) for one in records]
+        write_out(json.dumps(listed, indent=2, ensure_ascii=False), None)
+    elif records:
+        write_out(_runs_table(records, counts), None)
+    else:
+        echo_err("no such run" if name or tag or status or dataset else "no runs yet")
 
 
-def _runs_table(records: Sequence[RunRecord], store: RunStore) -> str:
+def _runs_table(records: Sequence[RunRecord], counts: Mapping[str, tuple[int, int]]) -> str:
     from ..render.tables import table
 
     rows = []
     for one in records:
-        done, failed = store.counts(one.run_id)
+        done, failed = counts[one.run_id]
         expected = one.num_samples * one.repeats
         outputs = str(done) if done == expected else f"{done} of {expected}"
         rows.append(

@@ -86,7 +86,7 @@ def command(
         results = found.results(record.run_id, every_signature=every)
         chosen = _select_metrics(results, metrics)
         if form == "json":
-            document = {**chosen.to_dict(per_query=per_query), "run": run_dict(record, found)}
+            document = {**chosen.to_dict(per_query=per_query), "run": run_dict(record, found.counts(record.run_id))}
             write_out(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), output)
         elif form == "csv":
             from ..render.tables import results_csv, scores_csv

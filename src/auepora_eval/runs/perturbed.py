@@ -40,6 +40,7 @@ from ..plan.prepare import prepare, read_plan
 from ..plan.source import PlanSource, read_source
 from ..report.plots import Curve, CurvePoint
 from ..runtime.secrets import Secrets
+from ..store.connect import default_store
 from ..store.records import RUN_PREFIX, RunRecord, RunStatus, new_run_id
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore
@@ -50,7 +51,6 @@ from .run import (
     RunOutcome,
     RunRequest,
     closing_system,
-    default_store,
     plan_request,
     resume_run,
     start_run,

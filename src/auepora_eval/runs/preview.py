@@ -16,8 +16,8 @@ from ..judge.preview import Preview, preview
 from ..plan.model import Plan
 from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.resources import PlannedJudges
+from ..store.connect import default_store
 from ..store.runs import RunStore
-from .run import default_store
 from .scoring import rescoring_metrics, stored_outputs
 
 if TYPE_CHECKING:

@@ -34,6 +34,7 @@ from ..plan.model import Plan, plan_changes
 from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..runtime.files import plain_stem
 from ..runtime.secrets import Secrets, redact_by_name
+from ..store.connect import default_store
 from ..store.records import RunRecord, RunStatus, StoredOutput, is_alive
 from ..store.runs import RunStore
 from ..systems.calls import CallSummary, call_system
@@ -329,19 +330,6 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 # --- ``run_plan`` and ``run_system`` ---------------------------------------------------------------------------------
-
-DEFAULT_STORE = "runs.sqlite"
-
-
-def default_store(given: str | Path | None = None, planned: str | None = None) -> str:
-    """The store to use: ``given``, else that of the plan, else ``$AUEPORA_STORE``, else ``runs.sqlite``.
-
-    ``${NAME}`` in an address is replaced by an environment variable, as in plans.
-    """
-    if given is None and planned is not None:
-        return planned
-    chosen = str(given or os.environ.get("AUEPORA_STORE") or DEFAULT_STORE)
-    return os.path.expandvars(chosen) if "://" in chosen else chosen
 
 
 def run_plan(

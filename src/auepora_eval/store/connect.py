@@ -134,6 +134,20 @@ class Database:
         return StoreError(self.label, driver_error_message(error, timeout=self._timeout, secrets=self._secrets))
 
 
+DEFAULT_STORE = "runs.sqlite"
+
+
+def default_store(given: str | Path | None = None, planned: str | None = None) -> str:
+    """The store to use: ``given``, else that of the plan, else ``$AUEPORA_STORE``, else ``runs.sqlite``.
+
+    ``${NAME}`` in an address is replaced by an environment variable, as in plans.
+    """
+    if given is None and planned is not None:
+        return planned
+    chosen = str(given or os.environ.get("AUEPORA_STORE") or DEFAULT_STORE)
+    return os.path.expandvars(chosen) if "://" in chosen else chosen
+
+
 def connect(target: str | Path, *, create: bool, timeout: float) -> Database:
     """Open the database at a path or URL; ``create``: whether a missing file may be created."""
     text = os.fspath(target)

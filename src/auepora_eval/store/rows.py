@@ -345,12 +345,20 @@ def stored_positions(connection: Connection, run_id: str, *, failed: bool = Fals
     return {(position, repeat) for position, repeat in connection.execute(query)}
 
 
-def count_outputs(connection: Connection, run_id: str, *, failed: bool = False) -> int:
-    """Return the number of outputs, or of the failed ones."""
-    query = select(func.count()).select_from(query_results).where(query_results.c.run_id == run_id)
-    if failed:
+def count_outputs(connection: Connection, run_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Return the number of outputs of each run, and how many of them failed."""
+    done, failed = dict.fromkeys(run_ids, 0), dict.fromkeys(run_ids, 0)
+    for chunk in _chunks(run_ids):
+        query = (
+            select(query_results.c.run_id, func.count())
+            .where(query_results.c.run_id.in_(chunk))
+            .group_by(query_results.c.run_id)
+        )
+        # Two queries, because each of them reads an index only.
+        done.update((run_id, count) for run_id, count in connection.execute(query))
         query = query.where(query_results.c.error.is_not(None))
-    return int(connection.execute(query).scalar_one())
+        failed.update((run_id, count) for run_id, count in connection.execute(query))
+    return {run_id: (done[run_id], failed[run_id]) for run_id in run_ids}
 
 
 # --- judgements: the reply of a judge for each sample and metric, or the reason of its failure -----------------------

@@ -304,7 +304,12 @@ class RunStore:
         """Return the number of outputs, and how many of them failed."""
         with self._database.read() as connection:
             require_run(connection, run_id)
-            return count_outputs(connection, run_id), count_outputs(connection, run_id, failed=True)
+            return count_outputs(connection, [run_id])[run_id]
+
+    def all_counts(self, run_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """Return the counts of several runs, by id."""
+        with self._database.read() as connection:
+            return count_outputs(connection, run_ids)
 
     # --- results -----------------------------------------------------------------------------------------------------
 

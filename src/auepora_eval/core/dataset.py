@@ -1,7 +1,9 @@
 """Datasets: named collections of evaluation samples."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
 
 from .types import EvaluationSample
 
@@ -74,3 +76,29 @@ class LazyDataset(EvaluationDataset):
     def __length_hint__(self) -> int:
         """The known length, or 0: lets ``list`` avoid an extra iteration."""
         return self._length or 0
+
+
+class LazySamples(Sequence[EvaluationSample]):
+    """Samples that are read again on each iteration; only the first ones stay in memory, for checks that need few."""
+
+    KEPT = 1000
+
+    def __init__(self, read: Callable[[], Iterable[EvaluationSample]], length: int) -> None:
+        """``read`` is called for every iteration and must return the same samples each time."""
+        self._read = read
+        self._length = length
+        self._first: list[EvaluationSample] | None = None
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[EvaluationSample]:
+        if self._first is None:
+            self._first = list(islice(self._read(), self.KEPT))
+        yield from self._first
+        if self._length > len(self._first):
+            yield from islice(self._read(), len(self._first), None)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return the sample at this position, or those of a slice; reads all samples."""
+        return list(self)[index]

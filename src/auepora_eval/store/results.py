@@ -209,15 +209,14 @@ def write_results(
     positions = {name: index for name, index, _ in existing}
     # Later than every existing result, whatever the clock says: the latest result of a name counts.
     computed = max([utc_now(), *(from_iso(moment) + timedelta(microseconds=1) for _, _, moment in existing)])
-    rows = []
     for result in results:
         index = position
         if index is None:
             index = positions.setdefault(result.name, max(positions.values(), default=-1) + 1)
         reducer = reducers.get(result.name, "")
-        rows.append(_row(run_id, result, index, to_iso(computed), secrets, reducer))
+        row = _row(run_id, result, index, to_iso(computed), secrets, reducer)
+        database.execute_many(connection, _UPSERT, [row])  # one by one: the scores of a row may be large
         computed += timedelta(microseconds=1)
-    database.execute_many(connection, _UPSERT, rows)
 
 
 def read_results(

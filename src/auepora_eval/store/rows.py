@@ -7,7 +7,8 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import islice
+from typing import IO, Any
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, delete, func, select, tuple_, update
@@ -29,8 +30,10 @@ from .records import (
 )
 from .schema import documents, judgements, query_results, runs, samples, scores, versions
 from .texts import (
+    KnownTexts,
     TextKeys,
     TextReader,
+    block_deletions,
     decode_packed,
     normalize_output,
     pack_output,
@@ -177,50 +180,79 @@ def _find_by_prefix(text: str, known: list[tuple[str, str]]) -> str:
 # --- samples: stored once per dataset --------------------------------------------------------------------------------
 
 _CHUNK = 1000
+_PACKED_CHUNKS: msgspec.msgpack.Decoder[tuple[list[bytes], dict[str, str]]] = msgspec.msgpack.Decoder(
+    tuple[list[bytes], dict[str, str]]
+)
 _INSERT_SAMPLE = 'INSERT INTO eval_samples (fingerprint, "position", sample) VALUES (?, ?, ?) ON CONFLICT DO NOTHING'
 
 
-@dataclass(frozen=True, slots=True)
 class PackedSamples:
-    """The packed samples of a dataset, and its fingerprint."""
+    """The packed samples of a dataset with their document texts, in a temporary file if they are many.
 
-    fingerprint: str
-    rows: list[bytes]
+    They are written to the store when the fingerprint is known, which is after the last sample.
+    """
+
+    def __init__(self, samples: Iterable[EvaluationSample], keys: TextKeys, file: IO[bytes]) -> None:
+        """``file`` is an empty temporary file."""
+        self.count, self._file = 0, file
+        digest, source = hashlib.sha256(), iter(samples)
+        while chunk := list(islice(source, _CHUNK)):
+            keys.clear()
+            rows = []
+            for sample in chunk:
+                line, row = canonical_line(sample)
+                digest.update(line)
+                digest.update(b"\n")
+                rows.append(pack_sample(row, line, keys))
+            data = msgspec.msgpack.encode((rows, keys.texts))
+            file.write(len(data).to_bytes(8, "big"))
+            file.write(data)
+            self.count += len(rows)
+        self.fingerprint = digest.hexdigest()
+
+    @property
+    def has_one_chunk(self) -> bool:
+        """Whether all texts are in one chunk, and so are written in sorted order."""
+        return self.count <= _CHUNK
+
+    def chunks(self) -> Iterator[tuple[list[bytes], dict[str, str]]]:
+        """Yield packed samples, and the document texts that they reference by key."""
+        self._file.seek(0)
+        while size := self._file.read(8):
+            yield _PACKED_CHUNKS.decode(self._file.read(int.from_bytes(size, "big")))
 
 
-def pack_samples(samples: Iterable[EvaluationSample], keys: TextKeys) -> PackedSamples:
-    """Pack samples and compute the fingerprint."""
-    digest, rows = hashlib.sha256(), []
-    for sample in samples:
-        line, row = canonical_line(sample)
-        digest.update(line)
-        digest.update(b"\n")
-        rows.append(pack_sample(row, line, keys))
-    return PackedSamples(digest.hexdigest(), rows)
-
-
-def write_samples(database: Database, connection: Connection, packed: PackedSamples) -> None:
-    """Write the samples of a dataset, unless they are already stored."""
+def write_samples(database: Database, connection: Connection, packed: PackedSamples, known_texts: KnownTexts) -> None:
+    """Write the samples of a dataset with their document texts, unless they are already stored."""
     known = select(samples.c.position).where(samples.c.fingerprint == packed.fingerprint).limit(1)
-    if connection.execute(known).first() is None:
-        rows = [(packed.fingerprint, position, data) for position, data in enumerate(packed.rows)]
+    if connection.execute(known).first() is not None:
+        return
+    position = 0
+    for chunk, texts in packed.chunks():
+        known_texts.write(database, connection, texts)
+        rows = [(packed.fingerprint, place, data) for place, data in enumerate(chunk, position)]
         database.execute_many(connection, _INSERT_SAMPLE, rows)
+        position += len(rows)
 
 
-def sample_chunks(connection: Connection, fingerprint: str, *, after: int = -1) -> Iterator[list[bytes]]:
-    """Yield the packed samples of a dataset in their order, those after a position, in chunks."""
-    while True:
-        query = (
-            select(samples.c.position, samples.c.sample)
-            .where(samples.c.fingerprint == fingerprint, samples.c.position > after)
-            .order_by(samples.c.position)
-            .limit(_CHUNK)
-        )
-        rows = connection.execute(query).all()
-        yield [bytes(data) for _, data in rows]
-        if len(rows) < _CHUNK:
-            return
-        after = rows[-1][0]
+def sample_chunks(connection: Connection, fingerprint: str) -> Iterator[list[bytes]]:
+    """Yield the packed samples of a dataset in their order, in chunks."""
+    after: int | None = -1
+    while after is not None:
+        rows, after = _read_sample_chunk(connection, fingerprint, after)
+        yield rows
+
+
+def _read_sample_chunk(connection: Connection, fingerprint: str, after: int) -> tuple[list[bytes], int | None]:
+    """Return the next packed samples after a position; and the next cursor."""
+    query = (
+        select(samples.c.position, samples.c.sample)
+        .where(samples.c.fingerprint == fingerprint, samples.c.position > after)
+        .order_by(samples.c.position)
+        .limit(_CHUNK)
+    )
+    rows = connection.execute(query).all()
+    return [bytes(data) for _, data in rows], rows[-1][0] if len(rows) == _CHUNK else None
 
 
 def read_samples(
@@ -229,23 +261,25 @@ def read_samples(
     """Read the samples of a dataset; without ``texts`` document texts are empty and not read."""
     reader, found = TextReader(database), []
     for chunk in sample_chunks(connection, fingerprint):
-        keys = (key for data in chunk if b'"text"' in data for key in sample_text_keys(data))
-        known_texts = reader.read(connection, keys) if texts else None
-        found += [unpack_sample(data, known_texts) for data in chunk]
+        found += _unpack_samples(connection, chunk, reader if texts else None)
     return found
 
 
-def iter_samples(database: Database, fingerprint: str, *, texts: bool) -> Iterator[EvaluationSample]:
-    """Yield the samples of a dataset. No transaction is open between chunks."""
-    reader, after = TextReader(database), -1
-    known_texts: Any = None
+def iter_samples(database: Database, fingerprint: str, *, texts: bool = True) -> Iterator[EvaluationSample]:
+    """Yield the samples of a dataset, read in chunks. No transaction is open between chunks."""
+    reader = TextReader(database) if texts else None
+    after: int | None = -1
     while after is not None:
         with database.read() as connection:
-            chunk = next(sample_chunks(connection, fingerprint, after=after))
-            if texts:
-                known_texts = reader.read(connection, (key for data in chunk for key in sample_text_keys(data)))
-        yield from (unpack_sample(data, known_texts) for data in chunk)
-        after = after + len(chunk) if len(chunk) == _CHUNK else None
+            chunk, after = _read_sample_chunk(connection, fingerprint, after)
+            found = _unpack_samples(connection, chunk, reader)
+        yield from found
+
+
+def _unpack_samples(connection: Connection, chunk: list[bytes], reader: TextReader | None) -> list[EvaluationSample]:
+    keys = (key for data in chunk if b'"text"' in data for key in sample_text_keys(data))
+    known_texts = None if reader is None else reader.read(connection, keys)
+    return [unpack_sample(data, known_texts) for data in chunk]
 
 
 def read_sample_ids(connection: Connection, fingerprint: str) -> list[str]:
@@ -494,9 +528,7 @@ _CHUNK_SIZE = 500
 
 def delete_runs(database: Database, connection: Connection, run_ids: Sequence[str]) -> None:
     """Delete these runs and the samples and texts that only they reference; other writers wait."""
-    if database.is_postgresql:
-        # Blocks transactions that write texts; SQLite has only one writer.
-        connection.exec_driver_sql("LOCK TABLE eval_documents IN SHARE ROW EXCLUSIVE MODE")
+    block_deletions(database, connection, and_writers=True)
     for run_id in run_ids:
         require_run(connection, run_id)
     orphans = _orphaned_fingerprints(connection, run_ids)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import IO, Any, Self, TypeVar
 
 from sqlalchemy import Connection
 
 from .._version import __version__
+from ..core.dataset import LazySamples
 from ..core.results import Results
 from ..core.types import EvaluationSample, MetricResult
-from ..errors import BadValueError
+from ..errors import BadValueError, StoreError
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
 from .connect import Database, connect
@@ -33,6 +36,7 @@ from .records import (
 )
 from .results import read_result, read_results, write_results
 from .rows import (
+    PackedSamples,
     StoredJudgement,
     claim_run,
     count_judgements,
@@ -44,7 +48,6 @@ from .rows import (
     get_run,
     iter_samples,
     list_runs,
-    pack_samples,
     read_judgements,
     read_outputs,
     read_sample_ids,
@@ -59,6 +62,9 @@ from .rows import (
 )
 from .schema import migrate, runs
 from .texts import KnownTexts, TextKeys, block_deletions
+
+_MAX_IN_MEMORY = 64_000_000
+"""Number of bytes of packed samples in memory; more are in a temporary file until they are stored."""
 
 
 class RunStore:
@@ -147,15 +153,14 @@ class RunStore:
         if not name:
             raise BadValueError("a run needs a name")
         run_id = new_run_id() if run_id is None else run_id
-        samples = list(samples)
+        samples = samples if isinstance(samples, Sequence) else list(samples)
         reject_secrets(samples, self._secrets)
         if clean_column_text(run_id) != run_id:
             raise BadValueError(f"{run_id!r} cannot be the id of a run: it holds a character that a store cannot")
-        with self._lock:
-            self._keys.clear()
-            packed = pack_samples(samples, self._keys)
-            with self._writing_texts() as connection:
-                write_samples(self._database, connection, packed)
+        with self._lock, SpooledTemporaryFile(max_size=_MAX_IN_MEMORY) as file:
+            packed = self._pack(samples, file)
+            with self._writing_texts(block_writers=not packed.has_one_chunk) as connection:
+                write_samples(self._database, connection, packed, self._known_texts)
                 if connection.execute(runs.select().where(runs.c.run_id == run_id)).first() is not None:
                     raise BadValueError(f"there is a run '{run_id}' already; choose another id")
                 connection.execute(
@@ -168,7 +173,7 @@ class RunStore:
                         config_json=self._json(dict(config or {})),
                         dataset_name=self._text(dataset_name),
                         fingerprint=packed.fingerprint,
-                        num_samples=len(packed.rows),
+                        num_samples=packed.count,
                         repeats=repeats,
                         commit_hash=None if commit is None else self._text(commit),
                         tags_json=self._json(_distinct(tags)),
@@ -177,6 +182,13 @@ class RunStore:
                     )
                 )
                 return get_run(connection, run_id)
+
+    def _pack(self, samples: Iterable[EvaluationSample], file: IO[bytes]) -> PackedSamples:
+        try:
+            return PackedSamples(samples, self._keys, file)
+        except OSError as error:
+            problem = f"needs space for the samples in the folder of temporary files: {error.strerror or error}"
+            raise StoreError(self.label, problem) from error
 
     def get(self, run_id: str) -> RunRecord:
         """Return the run with that id."""
@@ -252,6 +264,10 @@ class RunStore:
         """Yield the samples of a run in the order of its dataset, read in chunks."""
         return iter_samples(self._database, self.get(run_id).fingerprint, texts=texts)
 
+    def lazy_samples(self, run_id: str, *, texts: bool = True) -> LazySamples:
+        """Return the samples of a run as a sequence that reads them in chunks on each iteration."""
+        return LazySamples(partial(self.iter_samples, run_id, texts=texts), self.get(run_id).num_samples)
+
     def sample_ids(self, run_id: str) -> list[str]:
         """Return the ids of the samples of a run."""
         with self._database.read() as connection:
@@ -267,6 +283,7 @@ class RunStore:
             self._keys.clear()
             rows = encode_output_rows(run_id, outputs, self._secrets, self._keys)
             with self._writing_texts() as connection:
+                self._known_texts.write(self._database, connection, self._keys.texts)
                 # Through the driver for speed: outputs may arrive one by one.
                 if (
                     self._database.fetch_first(
@@ -392,17 +409,17 @@ class RunStore:
     # --- helpers -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        """Open a write transaction that blocks deletions."""
+    def _writing(self, *, block_writers: bool = False) -> Iterator[Connection]:
+        """Open a write transaction that blocks deletions, and other writers of texts if asked to."""
         with self._database.write() as connection:
-            block_deletions(self._database, connection)
+            block_deletions(self._database, connection, and_writers=block_writers)
             yield connection
 
     @contextmanager
-    def _writing_texts(self) -> Iterator[Connection]:
-        """Open a write transaction that first writes the texts collected by packing."""
-        with self._writing() as connection:
-            self._known_texts.write(self._database, connection, self._keys.texts)
+    def _writing_texts(self, *, block_writers: bool = False) -> Iterator[Connection]:
+        """Open a write transaction that may write texts; texts that are not in sorted order block other writers."""
+        with self._writing(block_writers=block_writers) as connection:
+            self._known_texts.begin(self._database, connection)
             yield connection
         self._known_texts.mark_committed()
 

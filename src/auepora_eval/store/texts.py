@@ -22,16 +22,17 @@ from .schema import documents
 _DIGEST_BYTES = 16
 _MAX_KEYS = 50_000
 _MAX_KEYED_CHARACTERS = 8_000_000
-_MAX_WRITTEN = 1_000_000
+_MAX_WRITTEN = 250_000
 _MAX_CHARACTERS = 64_000_000
 _CHUNK_SIZE = 500  # old versions of SQLite allow 999 values per statement
 _INSERT = "INSERT INTO eval_documents (hash, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
 
 
-def block_deletions(database: Database, connection: Connection) -> None:
-    """Block deletions of runs until the end of this transaction."""
+def block_deletions(database: Database, connection: Connection, *, and_writers: bool = False) -> None:
+    """Block deletions of runs until the end of this transaction; with ``and_writers`` also writers of texts."""
     if database.is_postgresql:  # SQLite has only one writer at a time
-        connection.exec_driver_sql("LOCK TABLE eval_documents IN ROW EXCLUSIVE MODE")
+        mode = "SHARE ROW EXCLUSIVE" if and_writers else "ROW EXCLUSIVE"
+        connection.exec_driver_sql(f"LOCK TABLE eval_documents IN {mode} MODE")
 
 
 def text_key(data: bytes) -> str:
@@ -85,14 +86,19 @@ class KnownTexts:
         self._new: list[str] = []
         self._deletions = -1
 
-    def write(self, database: Database, connection: Connection, texts: Mapping[str, str]) -> None:
-        """Write the texts that are not stored yet, in a transaction that blocks deletions."""
+    def begin(self, database: Database, connection: Connection) -> None:
+        """Call at the beginning of a transaction that writes texts."""
+        self._new = []
         (deletions,) = database.fetch_first(connection, "SELECT deletions FROM eval_schema") or (-1,)
         if deletions != self._deletions or len(self._known) > _MAX_WRITTEN:
             self._known, self._deletions = set(), deletions
+
+    def write(self, database: Database, connection: Connection, texts: Mapping[str, str]) -> None:
+        """Write the texts that are not stored yet, in a transaction that blocks deletions."""
         # In sorted order, so that two writers of the same texts cannot deadlock.
-        self._new = sorted(texts.keys() - self._known)
-        database.execute_many(connection, _INSERT, [(key, texts[key].encode()) for key in self._new])
+        new = sorted(texts.keys() - self._known)
+        database.execute_many(connection, _INSERT, [(key, texts[key].encode()) for key in new])
+        self._new += new
 
     def mark_committed(self) -> None:
         """Call after the transaction is committed."""

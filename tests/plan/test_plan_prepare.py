@@ -79,7 +79,7 @@ def test_saved_outputs(folder: Path) -> None:
     assert made.metrics is not None
     assert [one.name for one in made.metrics] == ["recall@5"]
     assert made.outputs is not None
-    assert list(made.outputs.outputs) == ["q1", "q2"]
+    assert list(made.outputs.ids) == ["q1", "q2"]
     assert (made.conventions.name, made.dataset_format, made.system, made.calls) == ("golden", "jsonl", None, 0)
     assert [one.name for one in made.slices] == ["labels.lang"]
     assert made.warnings == []
@@ -130,7 +130,7 @@ def test_corpus_adds_texts_to_samples_and_outputs(folder: Path) -> None:
     assert made.samples[0].relevant_docs is not None
     assert made.samples[0].relevant_docs[0].text == "text 1"
     assert made.outputs is not None
-    assert made.outputs.outputs["q2"].retrieved[0].doc.text == "text 9"
+    assert dict(made.outputs)["q2"].retrieved[0].doc.text == "text 9"
 
 
 def test_nuggets_are_added_to_samples(folder: Path) -> None:

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from ..judge.session import JudgeSession
     from ..plan.resources import PlannedJudges
     from ..runs.run import RunCallbacks
-    from ..store.records import RunRecord
+    from ..store.records import RunRecord, StoredOutput
     from ..store.rows import StoredJudgement
     from ..store.runs import RunStore
-    from ..systems.workers import TaskOutput
 
 JUDGE = "judge"
 """Resource name of the judge given on the command line."""
@@ -463,7 +462,7 @@ class RunProgress:
         line = progress("asking", to_do, rate=True, suffix=lambda: f"{self._failed} failed" if self._failed else "")
         self._advance = self._progress_bar.enter_context(line)
 
-    def _on_answers(self, answers: Sequence[TaskOutput]) -> None:
+    def _on_answers(self, answers: Sequence[StoredOutput]) -> None:
         self._failed += sum(answer.output.error is not None for answer in answers)
         self._advance(len(answers))
 

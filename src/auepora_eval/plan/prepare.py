@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..core.batch import check_samples
 from ..core.conventions import Conventions
+from ..core.dataset import LazySamples
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
 from ..core.registry import use_resources
 from ..core.slices import Slice, parse_slices, require_slice_values
-from ..core.types import EvaluationSample
+from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
 from ..engine.evaluate import resolve_metrics
 from ..engine.suggest import metrics_needing_retrieved
 from ..errors import AueporaError, AueporaWarning, DataFileError, MissingDependencyError, PlanError
-from ..io.join import align_outputs, load_dataset, read_outputs_file, resolve_format, unmatched_warnings
-from ..io.jsonl import OutputsFile
-from ..io.problems import TOO_DEEP
+from ..io.formats import Role
+from ..io.join import (
+    iter_outputs,
+    load_dataset,
+    open_dataset,
+    read_outputs_file,
+    require_common_id,
+    resolve_format,
+    unmatched_warnings,
+)
+from ..io.jsonl import gathered_outputs
+from ..io.problems import TOO_DEEP, Problems
 from ..io.validate import validate_files
 from ..io.validate_checks import COMPLETE_OUTPUT
 from ..judge.prompting import prompt_folder
@@ -212,6 +223,28 @@ JUDGED_POOLS = ("trec", "beir")
 T = TypeVar("T")
 SampleTransform = Callable[[list[EvaluationSample]], Sequence[EvaluationSample]]
 """Transforms the samples of the dataset into those that are run and scored."""
+OutputReader = Callable[[], Iterable[tuple[str, SystemOutputs]]]
+"""Returns outputs with the ids of their samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedOutputs:
+    """Saved outputs: their ids in memory, the outputs read on each iteration."""
+
+    ids: Collection[str]
+    """The ids of their samples, in the order of the file."""
+    read: OutputReader
+    answers_only: bool = False
+    """Whether no output has ``retrieved``."""
+    missing: Sequence[str] = ()
+    """Ids of samples without an output."""
+    unknown: Sequence[str] = ()
+    """Ids of outputs that no sample has."""
+
+    def __iter__(self) -> Iterator[tuple[str, SystemOutputs]]:
+        """Yield the outputs with the ids of their samples; rankings that no output has are unknown, not empty."""
+        for sample_id, output in self.read():
+            yield sample_id, replace(output, retrieved=UnknownRanking()) if self.answers_only else output
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +252,7 @@ class PreparedPlan:
     """A plan with its data, metrics and system, ready to run."""
 
     plan: Plan
-    samples: list[EvaluationSample]
+    samples: Sequence[EvaluationSample]
     dataset_format: str
     """Name of the format of the dataset."""
     conventions: Conventions
@@ -229,8 +262,8 @@ class PreparedPlan:
     slices: list[Slice]
     system: Any | None = None
     """The system; ``None`` if there are saved outputs, or if it was not built."""
-    outputs: OutputsFile | None = None
-    """Saved outputs by sample id; ``None`` if a system is called."""
+    outputs: SavedOutputs | None = None
+    """``None`` if a system is called."""
     warnings: list[str] = field(default_factory=list)
     """Problems that do not prevent a run."""
 
@@ -273,7 +306,7 @@ def prepare_with_findings(
     variants: SampleTransform | None = None,
 ) -> PreparedPlan | None:
     """Like ``prepare``, but adds all errors to ``findings``; returns ``None`` if there are any."""
-    samples: list[EvaluationSample] = (_samples(plan, findings) or [])[:limit]
+    samples = _samples(plan, findings, limit) or []
     chosen = _collect(findings, "dataset", lambda: resolve_format(plan.dataset.path, "samples", plan.dataset.format))
     format_name = "" if chosen is None else chosen.name
     rules = plan.resolve_conventions(judged_pool=format_name in JUDGED_POOLS)
@@ -282,12 +315,13 @@ def prepare_with_findings(
     for place, one in enumerate(slices):
         key = f"slices[{place}]" if len(plan.slices) == len(slices) else "slices"
         _collect(findings, key, partial(require_slice_values, [one], samples))
-    outputs = None if plan.outputs is None else _outputs(plan, plan.outputs, findings, samples)
+    ids = {} if plan.outputs is None else {one.sample_id: None for one in samples}
+    outputs = None if plan.outputs is None else _outputs(plan, plan.outputs, findings, ids)
     if outputs is not None and outputs.answers_only:
         _refuse_retrieval_metrics(findings, metrics, "no output has; write what was returned ([] where nothing was)")
     elif plan.system is not None and _never_retrieves(plan.system):
         _refuse_retrieval_metrics(findings, metrics, "system.http.response has no path to; add its path in the reply")
-    scored = samples if variants is None else _collect(findings, "dataset", lambda: variants(samples)) or samples
+    scored = samples if variants is None else _collect(findings, "dataset", lambda: variants(list(samples))) or samples
     inapplicable = _inapplicable_metrics(metrics, scored)
     if metrics and len(inapplicable) == len(metrics):  # all calls would be wasted
         findings.add("metrics", f"no sample has anything for {', '.join(inapplicable)}: every sample would be skipped")
@@ -316,7 +350,7 @@ def prepare_with_findings(
     warnings: list[str] = []
     if inapplicable:
         warnings.append(f"no sample has anything for {', '.join(inapplicable)}: every sample will be skipped")
-    warnings += _warnings(plan, samples, metrics, rules, outputs)
+    warnings += _warnings(plan, samples, metrics, rules, ids, outputs)
     return PreparedPlan(plan, samples, format_name, rules, metrics, slices, system, outputs, warnings)
 
 
@@ -409,16 +443,45 @@ def _require_ray() -> None:
         raise MissingDependencyError("ray", purpose="executor 'ray'", install="'auepora-eval[ray]'")
 
 
-def _samples(plan: Plan, findings: Findings) -> list[EvaluationSample] | None:
-    def read() -> list[EvaluationSample]:
-        source = plan.dataset
+def _samples(plan: Plan, findings: Findings, limit: int | None) -> Sequence[EvaluationSample] | None:
+    def read() -> Sequence[EvaluationSample]:
+        source, secrets = plan.dataset, Secrets(plan.secrets)
+        if plan.outputs is not None and source.nuggets is None and _is_streamed(source, source.corpus, "samples"):
+            dataset = open_dataset(source.path, source.format)
+            total = sum(1 for _ in dataset)
+            if not total:
+                raise DataFileError(source.path, None, "there is no sample in it")
+            reject_secrets(dataset, secrets)
+            length = total if limit is None else min(total, limit)
+            return LazySamples(_read_unchanged(source.path, lambda: islice(dataset, limit)), length)
         samples = list(load_dataset(source.path, source.format, corpus=source.corpus, nuggets=source.nuggets))
         check_samples(samples)
         require_distinct_ids(samples)
-        reject_secrets(samples, Secrets(plan.secrets))
-        return samples
+        reject_secrets(samples, secrets)
+        return samples[:limit]
 
     return _collect(findings, "dataset", read)
+
+
+def _is_streamed(source: DataSource, corpus: Path | None, role: Role) -> bool:
+    """Whether a file is read again where it is needed, instead of being kept in memory."""
+    return corpus is None and source.path.is_file() and resolve_format(source.path, role, source.format).name == "jsonl"
+
+
+def _read_unchanged(path: Path, read: Callable[[], T]) -> Callable[[], T]:
+    """The function ``read``, which raises if the file has changed since now."""
+
+    def state() -> tuple[int, int]:
+        found = path.stat()
+        return found.st_size, found.st_mtime_ns
+
+    def read_again() -> T:
+        if state() != before:
+            raise DataFileError(path, None, "has changed since it was checked; start again")
+        return read()
+
+    before = state()
+    return read_again
 
 
 def _metrics(
@@ -439,15 +502,37 @@ def _metrics(
     return chosen
 
 
-def _outputs(
-    plan: Plan, source: DataSource, findings: Findings, samples: Sequence[EvaluationSample]
-) -> OutputsFile | None:
-    def read() -> OutputsFile:
-        found = read_outputs_file(source.path, source.format, corpus=source.corpus or plan.dataset.corpus)
-        align_outputs(samples, found.outputs)
-        return found
+def _outputs(plan: Plan, source: DataSource, findings: Findings, sample_ids: Mapping[str, None]) -> SavedOutputs | None:
+    def read() -> SavedOutputs:
+        corpus = source.corpus or plan.dataset.corpus
+        if _is_streamed(source, corpus, "outputs"):
+            checked = (one._replace(output=_outcome(one.output)) for one in iter_outputs(source.path, source.format))
+            found = gathered_outputs(source.path, checked, Problems())
+            if not found.outputs:
+                raise DataFileError(source.path, None, "there is no output in it")
+            items: OutputReader = _read_unchanged(source.path, partial(_output_items, source))
+        else:
+            found = read_outputs_file(source.path, source.format, corpus=corpus)
+            items = found.outputs.items
+        missing = [one for one in sample_ids if one not in found.outputs]
+        unknown = [one for one in found.outputs if one not in sample_ids]
+        require_common_id(len(sample_ids), missing, unknown)
+        return SavedOutputs(found.outputs.keys(), items, found.answers_only, missing, unknown)
 
     return _collect(findings, "outputs", read)
+
+
+_ANSWERED, _FAILED = SystemOutputs([]), SystemOutputs([], error="failed")
+
+
+def _outcome(output: SystemOutputs) -> SystemOutputs:
+    """A small output that has failed if this one has."""
+    return _ANSWERED if output.error is None else _FAILED
+
+
+def _output_items(source: DataSource) -> Iterator[tuple[str, SystemOutputs]]:
+    found = iter_outputs(source.path, source.format, Problems(check_unique_ids=False))
+    return ((one.sample_id, one.output) for one in found)
 
 
 def _warnings(
@@ -455,23 +540,17 @@ def _warnings(
     samples: Sequence[EvaluationSample],
     metrics: Sequence[Metric] | None,
     rules: Conventions,
-    outputs: OutputsFile | None,
+    ids: Mapping[str, None],
+    outputs: SavedOutputs | None,
 ) -> list[str]:
     found: list[str] = []
     if unused := [name for name in plan.resources if name not in set(used_resources(plan.metrics))]:
         found.append(f"no metric refers to {', '.join(unused)} of the resources; write {{use: {unused[0]}}} in one")
-    without_query = sum(not sample.query.strip() for sample in samples)
-    if without_query and plan.system is not None:
+    without_query = 0 if plan.system is None else sum(not sample.query.strip() for sample in samples)
+    if without_query:
         found.append(f"{without_query} of {len(samples)} samples have no query")
     if outputs is not None:
-        ids = [one.sample_id for one in samples]
-        known = set(ids)
-        found += unmatched_warnings(
-            [one for one in ids if one not in outputs.outputs],
-            [one for one in outputs.outputs if one not in known],
-            total=len(ids),
-            conventions=rules,
-        )
+        found += unmatched_warnings(outputs.missing, outputs.unknown, total=len(ids), conventions=rules)
         if plan.source.values.get("run"):
             found.append("run: has no effect on saved outputs")
         return found
@@ -591,5 +670,5 @@ def _describe_run(made: PreparedPlan) -> list[str]:
             f"{plan.policy.concurrency} at a time"
         )
     elif made.outputs is not None:
-        lines.append(f"{len(made.outputs.outputs)} saved outputs; no system is called")
+        lines.append(f"{len(made.outputs.ids)} saved outputs; no system is called")
     return lines

@@ -36,7 +36,7 @@ from ..perturb.documents import (
 from ..perturb.edits import count_for_rate
 from ..perturb.retriever import PERTURBATION, perturbed_system, require_retriever
 from ..plan.model import plan_changes
-from ..plan.prepare import prepare, read_plan
+from ..plan.prepare import SavedOutputs, prepare, read_plan
 from ..plan.source import PlanSource, read_source
 from ..report.plots import Curve, CurvePoint
 from ..runtime.secrets import Secrets
@@ -90,7 +90,7 @@ def merge_arms(
         samples=samples,
         metrics=_metrics(request),
         system=None,
-        outputs=outputs,
+        outputs=SavedOutputs(outputs.keys(), outputs.items),
         repeats=1,
         slices=[*request.slices, "labels.arm"],
         plan={**request.plan, PERTURBATION: {**made_of, "runs": runs}},

@@ -18,7 +18,7 @@ from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.resources import PlannedJudges
 from ..store.connect import default_store
 from ..store.runs import RunStore
-from .scoring import rescoring_metrics, stored_outputs
+from .scoring import rescoring_metrics
 
 if TYPE_CHECKING:
     from ..core.types import SystemOutputs
@@ -55,17 +55,18 @@ def preview_plan(
     policy = plan.judge.policy_for(where, plan.folder)
     samples, outputs, notes = prepared.samples, _placeholder_outputs(prepared), [ESTIMATE_NOTE]
     if prepared.outputs is not None:
-        outputs, notes = [prepared.outputs.outputs.get(one.sample_id) for one in samples], []
+        known = dict(prepared.outputs)
+        outputs, notes = [known.get(one.sample_id) for one in samples], []
     elif resume:
         with RunStore.open(where, create=False) as opened:
             record = opened.find(run or plan.name)
             samples, outputs = _stored(opened, record)
             notes = [ESTIMATE_NOTE] if None in outputs else []
             if notes:
-                known = _placeholder_outputs(prepared)
-                outputs = [one or known[place % len(known)] for place, one in enumerate(outputs)]
+                placeholders = _placeholder_outputs(prepared)
+                outputs = [one or placeholders[place % len(placeholders)] for place, one in enumerate(outputs)]
     elif plan.repeats > 1:
-        samples, outputs = samples * plan.repeats, outputs * plan.repeats
+        samples, outputs = list(samples) * plan.repeats, outputs * plan.repeats
     return preview(samples, outputs, prepared.metrics or [], policy), notes
 
 
@@ -87,9 +88,7 @@ def _stored(store: RunStore, record: RunRecord) -> tuple[list[EvaluationSample],
     """The samples of a run, once per repeat, and their stored outputs."""
     samples = store.samples(record.run_id)
     outputs = [
-        output
-        for repeat in range(record.repeats)
-        for output in stored_outputs(store, record.run_id, len(samples), repeat)
+        output for repeat in range(record.repeats) for output in store.aligned_outputs(record.run_id, repeat=repeat)
     ]
     return samples * record.repeats, outputs
 

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Literal
@@ -20,18 +21,17 @@ from ..core.rag_interface import SimpleRAGSystem
 from ..core.registry import Spec, spec_of
 from ..core.results import Results, to_json_value
 from ..core.slices import SliceSpec, parse_slices, require_slice_values
-from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
+from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import Metrics, resolve_metrics
 from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError, StoreError, UnknownRunError
 from ..gates.check import check_run, get_baseline, tag_gate_outcome
 from ..gates.report import GateReport
 from ..io.codec import LineError
 from ..io.golden import dataset_fingerprint
-from ..io.jsonl import OutputsFile
 from ..judge.critic import JudgePolicy
 from ..plan.gates import needs_baseline
 from ..plan.model import Plan, plan_changes
-from ..plan.prepare import PreparedPlan, prepare, read_plan
+from ..plan.prepare import PreparedPlan, SavedOutputs, prepare, read_plan
 from ..runtime.files import plain_stem
 from ..runtime.secrets import Secrets, redact_by_name
 from ..store.connect import default_store
@@ -60,7 +60,7 @@ class RunRequest:
     conventions: Conventions
     system: object | None = None
     """The system to call; ``None`` if ``outputs`` are given."""
-    outputs: Mapping[str, SystemOutputs] | None = None
+    outputs: SavedOutputs | None = None
     policy: CallPolicy = field(default_factory=CallPolicy)
     repeats: int = 1
     slices: Sequence[SliceSpec] = ()
@@ -85,7 +85,8 @@ class RunCallbacks:
 
     started: Callable[[RunRecord, int], None] = lambda _record, _to_do: None
     """Called with the run and the number of calls to make."""
-    answered: Callable[[Sequence[TaskOutput]], None] = lambda _answers: None
+    answered: Callable[[Sequence[StoredOutput]], None] = lambda _outputs: None
+    """Called with outputs that were stored."""
     scoring: Callable[[int], Callable[[int], None]] = lambda _total: lambda _more: None
     """Called with the number of outputs; returns a function to call with the number of newly scored outputs."""
     judging: Callable[[], JudgeProgress] = ignore_progress
@@ -204,11 +205,11 @@ class _OutputCounter:
     def __init__(self, watcher: RunCallbacks) -> None:
         self.callbacks, self.stored, self.failed = watcher, 0, 0
 
-    def add(self, rows: Sequence[StoredOutput], answers: Sequence[TaskOutput]) -> None:
-        """Count rows stored for these answers; an answer that could not be encoded is stored as a failure."""
+    def add(self, rows: Sequence[StoredOutput]) -> None:
+        """Count stored outputs; one that could not be encoded is stored as a failure."""
         self.stored += len(rows)
         self.failed += sum(row.output.error is not None for row in rows)
-        self.callbacks.answered([TaskOutput(one.task, row.output) for one, row in zip(answers, rows, strict=True)])
+        self.callbacks.answered(rows)
 
 
 def _mark(store: RunStore, record: RunRecord, status: RunStatus, message: str) -> None:
@@ -239,13 +240,12 @@ def _collect_outputs(
 ) -> CallSummary:
     """Call the system and store its outputs, or copy saved outputs; may end early."""
     if request.outputs is not None:
-        return _copy_saved(request.outputs, request.samples, store, record, counter)
+        return _copy_saved(request.outputs, store, record, counter)
     to_do = len(request.samples) * request.repeats - len(done)
     counter.callbacks.started(record, to_do)
 
     def deliver(answers: list[TaskOutput]) -> None:
-        rows = _append(store, record.run_id, [_row(answer.task, answer.output) for answer in answers])
-        counter.add(rows, answers)
+        counter.add(_append(store, record.run_id, [_row(answer.task, answer.output) for answer in answers]))
 
     assert request.system is not None
     return call_system(request.system, _tasks(request, done), request.policy, deliver, stop=stop, total=to_do)
@@ -258,24 +258,17 @@ def _tasks(request: RunRequest, done: set[tuple[int, int]]) -> Iterator[Task]:
                 yield Task(position, sample, repeat)
 
 
-def _copy_saved(
-    outputs: Mapping[str, SystemOutputs],
-    samples: Sequence[EvaluationSample],
-    store: RunStore,
-    record: RunRecord,
-    counter: _OutputCounter,
-) -> CallSummary:
-    """Store saved outputs like outputs of a system."""
-    rows = [
-        StoredOutput(position, 0, sample.sample_id, outputs[sample.sample_id])
-        for position, sample in enumerate(samples)
-        if sample.sample_id in outputs
-    ]
-    counter.callbacks.started(record, len(rows))
-    for start in range(0, len(rows), CHUNK):
-        chunk = rows[start : start + CHUNK]
-        answers = [TaskOutput(Task(row.position, samples[row.position]), row.output) for row in chunk]
-        counter.add(_append(store, record.run_id, chunk), answers)
+def _copy_saved(outputs: SavedOutputs, store: RunStore, record: RunRecord, counter: _OutputCounter) -> CallSummary:
+    """Store saved outputs like outputs of a system; those of no sample are left out."""
+    positions = {sample_id: position for position, sample_id in enumerate(store.sample_ids(record.run_id))}
+    counter.callbacks.started(record, sum(sample_id in positions for sample_id in outputs.ids))
+    rows = (
+        StoredOutput(positions[sample_id], 0, sample_id, output)
+        for sample_id, output in outputs
+        if sample_id in positions
+    )
+    while chunk := list(islice(rows, CHUNK)):
+        counter.add(_append(store, record.run_id, chunk))
     return CallSummary(counter.stored, counter.failed, "done")
 
 
@@ -495,7 +488,7 @@ def plan_request(prepared: PreparedPlan, tags: Sequence[str] = (), *, store: str
         metrics=prepared.metrics,
         conventions=prepared.conventions,
         system=prepared.system,
-        outputs=None if prepared.outputs is None else _mark_unknown_rankings(prepared.outputs),
+        outputs=prepared.outputs,
         policy=plan.policy,
         repeats=plan.repeats if prepared.outputs is None else 1,
         slices=prepared.slices,
@@ -509,13 +502,6 @@ def plan_request(prepared: PreparedPlan, tags: Sequence[str] = (), *, store: str
         commit=git_commit(plan.folder),
         tags=tags,
     )
-
-
-def _mark_unknown_rankings(saved: OutputsFile) -> Mapping[str, SystemOutputs]:
-    """Saved outputs; if none has ``retrieved``, the rankings are marked as unknown instead of empty."""
-    if not saved.answers_only:
-        return saved.outputs
-    return {name: replace(output, retrieved=UnknownRanking()) for name, output in saved.outputs.items()}
 
 
 def _with_gates(outcome: RunOutcome, plan: Plan, store: RunStore, baseline: RunRecord | None) -> RunOutcome:

@@ -232,9 +232,9 @@ def score_run(
     answers may cite. The golden-query metrics of a run with expected chunks are stored too. If gold has provenance,
     every retrieval metric reports how much of its ranking is judged.
     """
-    rows = store.samples(record.run_id) if samples is None else samples
+    rows = store.lazy_samples(record.run_id) if samples is None else samples
     retrieved = _RetrievedCheck()
-    each = [_reader(store, record, rows, repeat, retrieved) for repeat in range(record.repeats)]
+    each = [_reader(store, record, repeat, retrieved) for repeat in range(record.repeats)]
     if metrics is None:
         chosen = resolve_metrics(_supported_specs(rows, each, conventions), conventions)
         affected = metrics_needing_retrieved(chosen) if retrieved.none_known else ()
@@ -275,7 +275,7 @@ def score_run(
     ):
         common["executor"] = executor
         if record.repeats > 1:
-            results = evaluate_repeats(rows, each, every, **common)
+            results = evaluate_repeats(list(rows), each, every, **common)
         elif all(isinstance(one, BatchMetric) for one in chosen):
             results = evaluate_stream(zip(rows, each[0](), strict=True), every, **common)
         else:  # a metric that is not a BatchMetric needs all samples at once
@@ -397,16 +397,6 @@ def _conventions(record: RunRecord, conventions: str | Conventions | None) -> Co
     return Conventions.of(plan_conventions(record) if conventions is None else conventions)
 
 
-def stored_outputs(store: RunStore, run_id: str, total: int, repeat: int = 0) -> Iterator[SystemOutputs | None]:
-    """One output per sample of the run, in dataset order; ``None`` if it is missing."""
-    expected = 0
-    for row in store.outputs(run_id, repeat=repeat):
-        yield from (None for _ in range(expected, row.position))
-        yield row.output
-        expected = row.position + 1
-    yield from (None for _ in range(expected, total))
-
-
 def _errors(store: RunStore, record: RunRecord) -> Iterator[str]:
     """The error messages of the outputs of a run."""
     for repeat in range(record.repeats):
@@ -416,9 +406,9 @@ def _errors(store: RunStore, record: RunRecord) -> Iterator[str]:
 
 
 def _reader(
-    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], repeat: int, check: _RetrievedCheck
+    store: RunStore, record: RunRecord, repeat: int, check: _RetrievedCheck
 ) -> Callable[[], Iterator[SystemOutputs | None]]:
-    return lambda: check.count(repeat, stored_outputs(store, record.run_id, len(samples), repeat))
+    return lambda: check.count(repeat, store.aligned_outputs(record.run_id, repeat=repeat))
 
 
 class _RetrievedCheck:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from .._version import __version__
 from ..core.dataset import LazySamples
 from ..core.results import Results
-from ..core.types import EvaluationSample, MetricResult
+from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..errors import BadValueError, StoreError
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
@@ -304,6 +304,15 @@ class RunStore:
         with self._database.read() as connection:
             require_run(connection, run_id)
         return read_outputs(self._database, run_id, repeat=repeat, texts=texts, position=position)
+
+    def aligned_outputs(self, run_id: str, *, repeat: int = 0, texts: bool = True) -> Iterator[SystemOutputs | None]:
+        """Yield one output per sample, in the order of the dataset; ``None`` if it is missing."""
+        expected = 0
+        for row in self.outputs(run_id, repeat=repeat, texts=texts):
+            yield from (None for _ in range(expected, row.position))
+            yield row.output
+            expected = row.position + 1
+        yield from (None for _ in range(expected, self.get(run_id).num_samples))
 
     def done(self, run_id: str) -> set[tuple[int, int]]:
         """Return the (position, repeat) of every stored output, including failed ones."""

@@ -39,6 +39,7 @@ from ..io.validate import validate_files
 from ..io.validate_checks import COMPLETE_OUTPUT
 from ..judge.prompting import prompt_folder
 from ..runtime.files import plain_stem
+from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
 from ..systems.runner import require_distinct_ids
 from .gates import require_known_names
@@ -306,7 +307,7 @@ def prepare_with_findings(
     variants: SampleTransform | None = None,
 ) -> PreparedPlan | None:
     """Like ``prepare``, but adds all errors to ``findings``; returns ``None`` if there are any."""
-    samples = _samples(plan, findings, limit) or []
+    samples, ids = _samples(plan, findings, limit) or ([], {})
     chosen = _collect(findings, "dataset", lambda: resolve_format(plan.dataset.path, "samples", plan.dataset.format))
     format_name = "" if chosen is None else chosen.name
     rules = plan.resolve_conventions(judged_pool=format_name in JUDGED_POOLS)
@@ -315,7 +316,6 @@ def prepare_with_findings(
     for place, one in enumerate(slices):
         key = f"slices[{place}]" if len(plan.slices) == len(slices) else "slices"
         _collect(findings, key, partial(require_slice_values, [one], samples))
-    ids = {} if plan.outputs is None else {one.sample_id: None for one in samples}
     outputs = None if plan.outputs is None else _outputs(plan, plan.outputs, findings, ids)
     if outputs is not None and outputs.answers_only:
         _refuse_retrieval_metrics(findings, metrics, "no output has; write what was returned ([] where nothing was)")
@@ -443,22 +443,28 @@ def _require_ray() -> None:
         raise MissingDependencyError("ray", purpose="executor 'ray'", install="'auepora-eval[ray]'")
 
 
-def _samples(plan: Plan, findings: Findings, limit: int | None) -> Sequence[EvaluationSample] | None:
-    def read() -> Sequence[EvaluationSample]:
+def _samples(
+    plan: Plan, findings: Findings, limit: int | None
+) -> tuple[Sequence[EvaluationSample], dict[str, None]] | None:
+    """The samples, and their ids."""
+
+    def read() -> tuple[Sequence[EvaluationSample], dict[str, None]]:
         source, secrets = plan.dataset, Secrets(plan.secrets)
         if plan.outputs is not None and source.nuggets is None and _is_streamed(source, source.corpus, "samples"):
             dataset = open_dataset(source.path, source.format)
-            total = sum(1 for _ in dataset)
-            if not total:
+            with gc_paused():
+                ids = {one.sample_id: None for one in dataset}
+            if not ids:
                 raise DataFileError(source.path, None, "there is no sample in it")
             reject_secrets(dataset, secrets)
-            length = total if limit is None else min(total, limit)
-            return LazySamples(_read_unchanged(source.path, lambda: islice(dataset, limit)), length)
+            ids = dict.fromkeys(islice(ids, limit))
+            return LazySamples(_read_unchanged(source.path, lambda: islice(dataset, limit)), len(ids)), ids
         samples = list(load_dataset(source.path, source.format, corpus=source.corpus, nuggets=source.nuggets))
         check_samples(samples)
         require_distinct_ids(samples)
         reject_secrets(samples, secrets)
-        return samples[:limit]
+        samples = samples[:limit]
+        return samples, {one.sample_id: None for one in samples}
 
     return _collect(findings, "dataset", read)
 
@@ -507,7 +513,8 @@ def _outputs(plan: Plan, source: DataSource, findings: Findings, sample_ids: Map
         corpus = source.corpus or plan.dataset.corpus
         if _is_streamed(source, corpus, "outputs"):
             checked = (one._replace(output=_outcome(one.output)) for one in iter_outputs(source.path, source.format))
-            found = gathered_outputs(source.path, checked, Problems())
+            with gc_paused():
+                found = gathered_outputs(source.path, checked, Problems())
             if not found.outputs:
                 raise DataFileError(source.path, None, "there is no output in it")
             items: OutputReader = _read_unchanged(source.path, partial(_output_items, source))

@@ -33,6 +33,7 @@ from ..plan.gates import needs_baseline
 from ..plan.model import Plan, plan_changes
 from ..plan.prepare import PreparedPlan, SavedOutputs, prepare, read_plan
 from ..runtime.files import plain_stem
+from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, redact_by_name
 from ..store.connect import default_store
 from ..store.records import RunRecord, RunStatus, StoredOutput, is_alive
@@ -267,8 +268,9 @@ def _copy_saved(outputs: SavedOutputs, store: RunStore, record: RunRecord, count
         for sample_id, output in outputs
         if sample_id in positions
     )
-    while chunk := list(islice(rows, CHUNK)):
-        counter.add(_append(store, record.run_id, chunk))
+    with gc_paused():
+        while chunk := list(islice(rows, CHUNK)):
+            counter.add(_append(store, record.run_id, chunk))
     return CallSummary(counter.stored, counter.failed, "done")
 
 

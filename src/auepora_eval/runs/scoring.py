@@ -247,7 +247,8 @@ def score_run(
     EvaluationPlan(chosen).validate_dataset(rows)
     require_slice_values(groups, rows)
     facts = replace(run_info(record), gold=gold)
-    coverage = JudgedCoverage(chosen) if has_gold_provenance(rows) else None
+    known_provenance = samples is not None or store.samples_contain(record.run_id, GOLD_BY)
+    coverage = JudgedCoverage(chosen) if known_provenance and has_gold_provenance(rows) else None
     every = chosen if coverage is None else [*chosen, *coverage.metrics]
     signatures = judged_signatures(chosen, facts)
     session: RunJudgeSession | None = None

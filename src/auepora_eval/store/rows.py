@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, select, tuple_, 
 from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
 from ..errors import BadValueError, UnknownRunError, did_you_mean
 from ..io.golden import canonical_line
+from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets
 from .connect import Database
 from .records import (
@@ -272,7 +273,8 @@ def iter_samples(database: Database, fingerprint: str, *, texts: bool = True) ->
     while after is not None:
         with database.read() as connection:
             chunk, after = _read_sample_chunk(connection, fingerprint, after)
-            found = _unpack_samples(connection, chunk, reader)
+            with gc_paused():
+                found = _unpack_samples(connection, chunk, reader)
         yield from found
 
 
@@ -367,8 +369,12 @@ def read_outputs(
             found: Any = None
             if texts:
                 found = reader.read(connection, (key for one in packed for key in one.texts or ()))
-        for (number, index, name, _), one in zip(rows, packed, strict=True):
-            yield StoredOutput(index, number, one.sample_id or name, unpack_output(one, found), one.texts)
+        with gc_paused():
+            chunk = [
+                StoredOutput(index, number, one.sample_id or name, unpack_output(one, found), one.texts)
+                for (number, index, name, _), one in zip(rows, packed, strict=True)
+            ]
+        yield from chunk
 
 
 def stored_positions(connection: Connection, run_id: str, *, failed: bool = False) -> set[RepeatPosition]:

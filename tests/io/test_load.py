@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from auepora_eval import EvaluationSample, LazyDataset, SystemOutputs, evaluate_stream
+from auepora_eval.core.dataset import LazySamples
 from auepora_eval.errors import BadValueError, DataFileError
 from auepora_eval.io.join import load_dataset, load_outputs, open_dataset
 
@@ -36,6 +37,22 @@ def test_lazy_dataset_of_known_length() -> None:
     assert not passes
     assert len(LazyDataset("one", made)) == 1
     assert passes == [1]
+
+
+def test_lazy_samples_keep_the_first_ones_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LazySamples, "KEPT", 2)
+    every = [EvaluationSample(f"q{n}", "") for n in range(4)]
+    reads: list[int] = []
+
+    def read() -> list[EvaluationSample]:
+        reads.append(1)
+        return every
+
+    samples = LazySamples(read, len(every))
+    assert any(sample.sample_id == "q1" for sample in samples)
+    assert any(sample.sample_id == "q0" for sample in samples)
+    assert len(reads) == 1, "a check that needs only the first samples does not read again"
+    assert (list(samples), samples[-1], samples[1:3], len(samples)) == (every, every[3], every[1:3], 4)
 
 
 def test_lazy_dataset_streams() -> None:

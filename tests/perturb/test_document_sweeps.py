@@ -423,7 +423,7 @@ def test_sweep_resumes() -> None:
     seen: list[str] = []
 
     def count_answers(answers: Any) -> None:
-        seen.extend(one.task.sample.sample_id for one in answers)
+        seen.extend(one.sample_id for one in answers)
         if len(seen) == 12:  # in the middle of the second rate
             stop.finish()
 

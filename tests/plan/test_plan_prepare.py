@@ -85,6 +85,15 @@ def test_saved_outputs(folder: Path) -> None:
     assert made.warnings == []
 
 
+def test_saved_outputs_that_change_are_refused(folder: Path) -> None:
+    made = prepared(folder)
+    assert made.outputs is not None
+    assert [name for name, _ in made.outputs] == ["q1", "q2"]
+    rows(folder / "answers.jsonl", ANSWERS[:1])
+    with pytest.raises(DataFileError, match="has changed since it was checked; start again"):
+        list(made.outputs)
+
+
 def test_metrics_are_optional(folder: Path) -> None:
     assert prepared(folder, metrics=None).metrics is None
 

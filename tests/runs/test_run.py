@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from auepora_eval import EvaluationSample, Response, SystemOutputs
+from auepora_eval.core.dataset import LazySamples
 from auepora_eval.errors import BadValueError, UnknownRunError
 from auepora_eval.runs.run import run_plan, run_system
 from auepora_eval.runs.scoring import rescore
@@ -118,6 +119,25 @@ class TestRunAndShow:
             live.by_name["token_f1"].value == saved.by_name["token_f1"].value == json.loads(out)["results"][1]["value"]
         )
         assert len(mine.calls()) == 3
+
+    def test_saved_outputs_in_another_order(
+        self, project: Projects, auepora: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(LazySamples, "KEPT", 1)
+        monkeypatch.setattr("auepora_eval.runs.run.CHUNK", 2)
+        project(5)
+        auepora("run", "plan.yaml")
+        auepora("export", "latest", "exported")
+        lines = Path("exported/outputs.jsonl").read_text().splitlines()
+        Path("reversed.jsonl").write_text("\n".join([*reversed(lines), lines[0].replace('"sample_id":"0"', '"sample_id":"unknown"')]))
+        Path("saved.yaml").write_text("dataset: exported/dataset.jsonl\noutputs: reversed.jsonl\nstore: runs.sqlite\n")
+        _, _, err = auepora("run", "saved.yaml")
+        assert "1 output belongs to no sample and is left out: 'unknown'" in err
+        with RunStore.open("runs.sqlite") as store:
+            live, saved = (list(store.outputs(store.find(name).run_id)) for name in ("nightly", "saved"))
+            assert live == saved
+            auepora("run", "saved.yaml", "--limit", "2")
+            assert list(store.outputs(store.find("latest").run_id)) == live[:2]
 
 
 class TestResume:

@@ -1,8 +1,10 @@
 """``RunStore`` on each database: round trips, lookups and errors."""
 
 import threading
+from dataclasses import replace
 from datetime import UTC
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ from auepora_eval.core.types import (
     TargetCategory,
 )
 from auepora_eval.engine.repeats import evaluate_repeats
-from auepora_eval.errors import BadValueError, UnknownMetricError, UnknownRunError
+from auepora_eval.errors import BadValueError, StoreError, UnknownMetricError, UnknownRunError
 from auepora_eval.io.codec import LineError
 from auepora_eval.io.golden import dataset_fingerprint
 from auepora_eval.store import RunRecord, RunStatus, RunStore, StoredOutput, texts
@@ -288,6 +290,30 @@ def test_small_text_caches(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert list(store.outputs(run_id)) == stored_outputs()
         assert store.samples(run_id) == SAMPLES
         assert store.sample_ids(run_id) == [sample.sample_id for sample in SAMPLES]
+        assert list(store.iter_samples(run_id)) == SAMPLES
+
+
+def test_many_samples_are_packed_in_a_temporary_file(url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sample_rows, "_CHUNK", 2)
+    monkeypatch.setattr("auepora_eval.store.runs._MAX_IN_MEMORY", 1)
+    with RunStore.open(url) as store:
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+        with pytest.raises(StoreError, match="needs space for the samples in the folder of temporary files"):
+            create_run(store)
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        with pytest.raises(LineError):
+            store.create_run("bad", [*SAMPLES, EvaluationSample("x", cast(str, b"x"))], dataset_name="d", plan={})
+        record = create_run(store)
+        assert store.samples(record.run_id) == SAMPLES
+        with pytest.raises(BadValueError, match="there is a run"):
+            store.create_run("same id", changed(SAMPLES), dataset_name="d", plan={}, run_id=record.run_id)
+        # What was rolled back is written again.
+        again = store.create_run("again", changed(SAMPLES), dataset_name="d", plan={})
+        assert store.samples(again.run_id) == changed(SAMPLES)
+
+
+def changed(samples: list[EvaluationSample]) -> list[EvaluationSample]:
+    return [replace(sample, relevant_docs=[Document("d", f"text {sample.sample_id}")]) for sample in samples]
 
 
 def test_existing_output_is_kept_or_replaced(store: RunStore) -> None:

@@ -286,6 +286,7 @@ def scored_trec_runs(
     from ..core.conventions import Conventions
     from ..engine.evaluate import resolve_metrics
     from ..io.join import load_dataset, load_outputs
+    from ..plan.prepare import SavedOutputs
     from ..render.terminal import progress
     from ..runs.run import RunRequest, start_run
     from ..runtime.files import plain_stem
@@ -310,7 +311,7 @@ def scored_trec_runs(
                     samples=samples,
                     metrics=chosen,
                     conventions=rules,
-                    outputs=known,
+                    outputs=SavedOutputs(known.keys(), known.items),
                     plan={
                         "dataset": {"trec": qrels},
                         "outputs": {"trec": file},

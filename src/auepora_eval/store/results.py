@@ -252,9 +252,7 @@ def read_result(connection: Connection, run_id: str, name: str, signature: str |
     raise UnknownMetricError(name, {one for one, _ in listed})
 
 
-def _read_one(
-    connection: Connection, run_id: str, name: str, signature: str, *, scores: bool = True
-) -> MetricResult:
+def _read_one(connection: Connection, run_id: str, name: str, signature: str, *, scores: bool = True) -> MetricResult:
     where = (table.c.run_id == run_id) & (table.c.score_key == score_key(name, signature))
     columns = table.columns if scores else [table.c[one] for one in _COLUMNS if one not in ScoreColumns.__slots__]
     return _result_from_row(connection.execute(select(*columns).where(where)).mappings().one())

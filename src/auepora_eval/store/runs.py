@@ -313,10 +313,10 @@ class RunStore:
             require_run(connection, run_id)
         return read_outputs(self._database, run_id, repeat=repeat, texts=texts, position=position)
 
-    def aligned_outputs(self, run_id: str, *, repeat: int = 0, texts: bool = True) -> Iterator[SystemOutputs | None]:
+    def aligned_outputs(self, run_id: str, *, repeat: int = 0) -> Iterator[SystemOutputs | None]:
         """Yield one output per sample, in the order of the dataset; ``None`` if it is missing."""
         expected = 0
-        for row in self.outputs(run_id, repeat=repeat, texts=texts):
+        for row in self.outputs(run_id, repeat=repeat):
             yield from (None for _ in range(expected, row.position))
             yield row.output
             expected = row.position + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -199,5 +199,5 @@ class PageFragment:
     """The content of the section until the script fills it."""
     css: str
     script: str
-    data: list[tuple[str, str, str]]
-    """The id, type and text of each block of data."""
+    data: Iterable[tuple[str, str, str]]
+    """The id, type and text of each block of data; may be a generator, which the page is written from."""

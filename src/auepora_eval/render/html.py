@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from html import escape
@@ -27,6 +27,7 @@ from .terminal import escape_control_characters
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 MEDIUM, NARROW = 400, 340
 """Charts wider than the first value get a second rendering, as wide as the second value, for phones."""
@@ -37,28 +38,34 @@ _BREAK_POINTS = re.compile(r"(?<=[a-z0-9][_@\[,])(?=[a-z0-9])")
 _IDS = re.compile(r"chart-[0-9a-f]{12}-(title|desc)")
 
 
-def render_page(report: Report, browser: PageFragment | None = None) -> str:
-    """Render a report as a page, with the markup, style, script and data of a fragment."""
+def render_overview(report: Report) -> Markup:
+    """Render the verdict and the sections of a report as the main element of its page."""
     from markupsafe import Markup
 
-    style = "\n".join(filter(None, [_asset("theme.css"), getattr(browser, "css", "")])).strip()
-    script = "\n".join(filter(None, [_asset("page.js"), getattr(browser, "script", "")])).strip()
+    html = _templates().get_template("overview.html").render(report=report, drawn=_ChartRenderer())
+    return Markup(html)  # noqa: S704 -- our own template, which escapes all texts
+
+
+def render_page(report: Report, overview: Markup, browser: PageFragment) -> Iterator[str]:
+    """Render the page of a report around its overview, with a fragment, in pieces: all of it may not fit in memory."""
+    from markupsafe import Markup
+
+    style = f"{_asset('theme.css')}\n{browser.css}".strip()
+    script = f"{_asset('page.js')}\n{browser.script}".strip()
     for name, text in (("style", style), ("script", script)):
         if f"</{name}" in text.lower():
             raise BadValueError(f"the page's {name} contains its own closing tag")
     return (
         _templates()
         .get_template("page.html")
-        .render(
+        .generate(
             report=report,
+            overview=overview,
             browser=browser,
-            data=[]
-            if browser is None
-            else [(name, kind, Markup(_escape_script_data(text))) for name, kind, text in browser.data],  # noqa: S704
+            data=((name, kind, Markup(_escape_script_data(text))) for name, kind, text in browser.data),  # noqa: S704
             style=Markup(style),  # noqa: S704 -- our own, and checked above
             script=Markup(script),  # noqa: S704
             policy=_policy(style, script),
-            drawn=_ChartRenderer(),
         )
     )
 

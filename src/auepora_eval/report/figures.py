@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,6 @@ from ..core.scores import Scores
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..render import charts
 from ..render.blocks import Figure, Gallery
-from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 
@@ -65,43 +67,47 @@ class StoredRun:
         """The cluster code of each sample; ``None`` where there are no clusters."""
         return sample_clusters(self.samples)
 
+    def outputs(self) -> Iterator[SystemOutputs | None]:
+        """Read the outputs of the first repeat, in the order of the samples; ``None`` where one is missing."""
+        position = 0
+        for row in self.store.outputs(self.record.run_id, repeat=0, texts=False):
+            yield from repeat(None, row.position - position)
+            yield row.output
+            position = row.position + 1
+        yield from repeat(None, self.record.num_samples - position)
+
     @cached_property
-    def repeats(self) -> list[list[SystemOutputs | None]]:
-        """The outputs of each repeat, in the order of the samples; ``None`` where one is missing."""
-        size, times = self.record.num_samples, max(self.record.repeats, 1)
-        outputs: list[list[SystemOutputs | None]] = [[None] * size for _ in range(times)]
-        with gc_paused():
-            for row in self.store.outputs(self.record.run_id, texts=False):
-                outputs[row.repeat][row.position] = row.output
-        return outputs
+    def _summary(self) -> tuple[list[str], dict[str, Floats], int]:
+        """Errors, timings and depth, from one pass over all outputs."""
+        errors: list[str] = []
+        seconds: dict[str, array[float]] = {}
+        depth = 0
+        for row in self.store.outputs(self.record.run_id, texts=False):
+            output = row.output
+            if row.repeat == 0:
+                depth = max(depth, len(output.retrieved))
+            if output.error is not None:
+                errors.append(output.error)
+                continue
+            for name, value in output.timings.items():
+                if name != "started" and _is_number(value):
+                    seconds.setdefault(name, array("d")).append(float(value))
+        return errors, {name: np.array(values) for name, values in seconds.items()}, depth
 
     @property
-    def outputs(self) -> list[SystemOutputs | None]:
-        """The outputs of the first repeat."""
-        return self.repeats[0]
-
-    @cached_property
     def errors(self) -> list[str]:
         """The error of each failed output."""
-        return [one.error for outputs in self.repeats for one in outputs if one is not None and one.error is not None]
+        return self._summary[0]
 
-    @cached_property
+    @property
     def timings(self) -> dict[str, Floats]:
         """Seconds by timing name, of all answers that did not fail."""
-        seconds: dict[str, list[float]] = {}
-        for outputs in self.repeats:
-            for one in outputs:
-                if one is None or one.error is not None:
-                    continue
-                for name, value in one.timings.items():
-                    if name != "started" and _is_number(value):
-                        seconds.setdefault(name, []).append(float(value))
-        return {name: np.array(values) for name, values in seconds.items()}
+        return self._summary[1]
 
-    @cached_property
+    @property
     def depth(self) -> int:
         """The length of the longest ranking."""
-        return max((len(one.retrieved) for one in self.outputs if one is not None), default=0)
+        return self._summary[2]
 
     def definition(self, result: MetricResult) -> MetricMeta:
         """The metadata of the metric of a result."""
@@ -124,7 +130,7 @@ def score_column(result: MetricResult) -> Floats:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 # --- figures: data of a section turned into charts -------------------------------------------------------------------

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from html import unescape
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -15,7 +18,7 @@ from ..compare.leaderboard import Leaderboard, LeaderboardMetric, build_leaderbo
 from ..compare.rendering import comparison_summary
 from ..compare.runs import compare_runs, golden_report
 from ..compare.stores import Store, open_store
-from ..compare.types import CompareReport, MetricComparison
+from ..compare.types import CompareReport, MetricComparison, QueryComparison
 from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError, BadValueError
@@ -34,13 +37,22 @@ from ..render.blocks import (
     simple_table,
     without_none,
 )
-from ..render.html import describe_result, format_time, pluralize, render_page, seconds_text, shorten, value_text
+from ..render.html import (
+    describe_result,
+    format_time,
+    pluralize,
+    render_overview,
+    render_page,
+    seconds_text,
+    shorten,
+    value_text,
+)
 from ..render.markdown import report_markdown
 from ..runtime.files import atomic_write
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore, RunStore
-from .browser.pack import build_browser
+from .browser.pack import MAX_QUERIES, build_browser
 from .comparison_sections import (
     changed_section,
     comparison_section,
@@ -489,6 +501,7 @@ def _pairs_table(runs: Sequence[StoredRun], leaderboard: Leaderboard) -> Table:
 # --- the report file -------------------------------------------------------------------------------------------------
 
 MARKDOWN = (".md", ".markdown")
+_QUERY_LINK = re.compile(r'href="#q/([^"]*)"')
 
 
 def write_report(
@@ -498,29 +511,41 @@ def write_report(
     store: Store = None,
     baseline: str | RunRecord | None = None,
     title: str | None = None,
+    all_queries: bool = False,
 ) -> Path:
     """Write a report of stored runs to one file and return its path: HTML, or Markdown for a name in ``.md``.
 
     One run is shown by itself, two are compared (the second with the first), more make a leaderboard. ``baseline`` is
     put before the others. Runs are named as in ``RunStore.find``: an id or its prefix, a name, ``latest``. The HTML is
-    self-contained: no network, no other file.
+    self-contained: no network, no other file. Of more than 20,000 queries it lists a part, unless ``all_queries`` is
+    set; its numbers are over all queries in any case.
     """
     path = Path(path)
     with open_store(store) as opened, gc_paused():
         records = _records(opened, runs, baseline)
+        content = build_report(CachedStore(opened), records, title=title)
         if path.suffix.lower() in MARKDOWN:
-            text = report_markdown(build_report(CachedStore(opened), records, title=title))
+            pieces: Iterable[str] = [report_markdown(content.report)]
         else:
-            text = report_html(opened, records, title=title)
-    with atomic_write(path) as file:
-        file.write(text.encode("utf-8", "replace"))
+            pieces = _report_html(content, None if all_queries else MAX_QUERIES)
+        with atomic_write(path) as file:
+            for piece in pieces:
+                file.write(piece.encode("utf-8", "replace"))
     return path
 
 
-def report_html(store: RunStore, records: Sequence[RunRecord], *, title: str | None = None) -> str:
-    """The HTML report of these runs."""
-    once = CachedStore(store)
-    return render_page(build_report(once, records, title=title), build_browser(once, records))
+def _report_html(content: ReportContent, limit: int | None) -> Iterator[str]:
+    """The page of a report with its query browser, piece by piece."""
+    overview = render_overview(content.report)
+    browser = build_browser(
+        content.runs[0].store,
+        [run.record for run in content.runs],
+        limit=limit,
+        linked={unquote(unescape(one)) for one in _QUERY_LINK.findall(overview)},
+        main=content.main,
+        compared=content.compared,
+    )
+    return render_page(content.report, overview, browser)
 
 
 def _records(
@@ -538,30 +563,48 @@ def _records(
     return records
 
 
-def build_report(store: RunStore, records: Sequence[RunRecord], *, title: str | None = None) -> Report:
+@dataclass(frozen=True, slots=True)
+class ReportContent:
+    """A report, and what its query browser takes from it."""
+
+    report: Report
+    runs: Sequence[StoredRun]
+    main: str | None
+    """The name of the main metric."""
+    compared: Mapping[str, Sequence[QueryComparison]] = field(default_factory=dict)
+    """The queries of a run that was compared with the first, by run id."""
+
+
+def build_report(store: RunStore, records: Sequence[RunRecord], *, title: str | None = None) -> ReportContent:
     """Build the report of one, two or more runs."""
     made = f"made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by auepora {__version__}"
     if len(records) == 1:
         run = StoredRun(store, records[0])
-        return Report(title or run.record.name, run_subtitle(run), run_verdict(run), run_sections(run), made)
+        best = main_result(run)
+        report = Report(title or run.record.name, run_subtitle(run), run_verdict(run), run_sections(run), made)
+        return ReportContent(report, [run], None if best is None else best.name)
     runs = [StoredRun(store, record, _run_letter(index)) for index, record in enumerate(records)]
     if len(runs) == 2:
         compared = compare_stored_runs(*runs)
-        return Report(
+        report = Report(
             title or f"{runs[1].record.name} against {runs[0].record.name}",
             comparison_subtitle(compared),
             comparison_verdict(compared),
             comparison_sections(compared),
             made,
         )
+        per_query = {} if compared.report is None else {runs[1].record.run_id: compared.report.per_query}
+        return ReportContent(report, runs, None if compared.main is None else compared.main.name, per_query)
     leaderboard = leaderboard_or_error(runs)
-    return Report(
+    main = None if isinstance(leaderboard, str) else _main_metric(runs, leaderboard)
+    report = Report(
         title or f"{len(runs)} runs against each other",
         leaderboard_subtitle(runs),
         leaderboard_verdict(runs, leaderboard),
         leaderboard_sections(runs, leaderboard),
         made,
     )
+    return ReportContent(report, runs, None if main is None else main.name)
 
 
 def _run_letter(index: int) -> str:

@@ -15,7 +15,7 @@ from ..core.results import Results, display_name, empty_answers, judged_coverage
 from ..core.scores import Scores, Status
 from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
-from ..engine.evaluate import evaluate
+from ..engine.evaluate import evaluate_stream
 from ..errors import AueporaError
 from ..features.hits import GoldRank, first_gold_rank, has_spans
 from ..render.blocks import (
@@ -355,8 +355,11 @@ def retrieval_curves(run: StoredRun, *, by_span: bool | None = None) -> Retrieva
     families = _BY_SPAN if by_span else _BY_ID
     specs += [{f"{family}@{k}": options.get(family, {})} for family in families for k in depths]
     try:
-        results = evaluate(
-            run.samples, run.outputs, specs, conventions=plan_conventions(run.record), run=run_info(run.record)
+        results = evaluate_stream(
+            zip(run.samples, run.outputs(), strict=True),
+            specs,
+            conventions=plan_conventions(run.record),
+            run=run_info(run.record),
         )
     except AueporaError:  # a stored ranking that is invalid today
         return RetrievalCurves()
@@ -369,12 +372,14 @@ def retrieval_curves(run: StoredRun, *, by_span: bool | None = None) -> Retrieva
 
 def _gold_ranks(run: StoredRun) -> list[GoldRank | None]:
     """The first hit of each sample's gold; ``None`` where no gold has a span."""
+    if not any(map(has_spans, run.samples)):
+        return [None] * len(run.samples)
     rules = plan_conventions(run.record)
     return [
         first_gold_rank(sample, output, min_relevance=rules.min_relevance, depth=rules.depth)
         if has_spans(sample)
         else None
-        for sample, output in zip(run.samples, run.outputs, strict=True)
+        for sample, output in zip(run.samples, run.outputs(), strict=True)
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import IO, Any
@@ -257,11 +257,19 @@ def _read_sample_chunk(connection: Connection, fingerprint: str, after: int) -> 
 
 
 def read_samples(
-    database: Database, connection: Connection, fingerprint: str, *, texts: bool = True
+    database: Database,
+    connection: Connection,
+    fingerprint: str,
+    *,
+    texts: bool = True,
+    positions: Container[int] | None = None,
 ) -> list[EvaluationSample]:
-    """Read the samples of a dataset; without ``texts`` document texts are empty and not read."""
+    """Read the samples of a dataset, or those at ``positions``; without ``texts`` document texts are not read."""
     reader, found = TextReader(database), []
-    for chunk in sample_chunks(connection, fingerprint):
+    first = 0
+    for whole_chunk in sample_chunks(connection, fingerprint):
+        chunk = [data for at, data in enumerate(whole_chunk, first) if positions is None or at in positions]
+        first += len(whole_chunk)
         found += _unpack_samples(connection, chunk, reader if texts else None)
     return found
 
@@ -357,7 +365,13 @@ def read_output_chunk(
 
 
 def read_outputs(
-    database: Database, run_id: str, *, repeat: int | None, texts: bool, position: int | None = None
+    database: Database,
+    run_id: str,
+    *,
+    repeat: int | None,
+    texts: bool,
+    position: int | None = None,
+    positions: Container[int] | None = None,
 ) -> Iterator[StoredOutput]:
     """Yield the outputs of a run by repeat and position. No transaction is open between chunks."""
     reader = TextReader(database)
@@ -365,6 +379,8 @@ def read_outputs(
     while after is not None:
         with database.read() as connection:
             rows, after = read_output_chunk(connection, run_id, after, repeat=repeat, position=position)
+            if positions is not None:
+                rows = [row for row in rows if row[1] in positions]
             packed = [decode_packed(data) for _, _, _, data in rows]
             found: Any = None
             if texts:

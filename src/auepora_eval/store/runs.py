@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -257,10 +257,16 @@ class RunStore:
 
     # --- samples and outputs -----------------------------------------------------------------------------------------
 
-    def samples(self, run_id: str, *, texts: bool = True) -> list[EvaluationSample]:
-        """Return the samples of a run in the order of its dataset; without ``texts`` document texts are empty."""
+    def samples(
+        self, run_id: str, *, texts: bool = True, positions: Container[int] | None = None
+    ) -> list[EvaluationSample]:
+        """Return the samples of a run in the order of its dataset, or those at ``positions``.
+
+        Without ``texts`` document texts are empty.
+        """
         with self._database.read() as connection:
-            return read_samples(self._database, connection, get_run(connection, run_id).fingerprint, texts=texts)
+            fingerprint = get_run(connection, run_id).fingerprint
+            return read_samples(self._database, connection, fingerprint, texts=texts, positions=positions)
 
     def iter_samples(self, run_id: str, *, texts: bool = True) -> Iterator[EvaluationSample]:
         """Yield the samples of a run in the order of its dataset, read in chunks."""
@@ -303,15 +309,21 @@ class RunStore:
                 write_outputs(self._database, connection, rows, replace=replace)
 
     def outputs(
-        self, run_id: str, *, repeat: int | None = None, position: int | None = None, texts: bool = True
+        self,
+        run_id: str,
+        *,
+        repeat: int | None = None,
+        position: int | None = None,
+        positions: Container[int] | None = None,
+        texts: bool = True,
     ) -> Iterator[StoredOutput]:
-        """Yield the outputs of a run by repeat and position, read in chunks; of one repeat or sample, if given.
+        """Yield the outputs of a run by repeat and position, read in chunks; of one repeat or some samples, if given.
 
         Without ``texts`` document texts are empty and not read.
         """
         with self._database.read() as connection:
             require_run(connection, run_id)
-        return read_outputs(self._database, run_id, repeat=repeat, texts=texts, position=position)
+        return read_outputs(self._database, run_id, repeat=repeat, texts=texts, position=position, positions=positions)
 
     def aligned_outputs(self, run_id: str, *, repeat: int = 0) -> Iterator[SystemOutputs | None]:
         """Yield one output per sample, in the order of the dataset; ``None`` if it is missing."""
@@ -466,10 +478,10 @@ T = TypeVar("T")
 
 
 class CachedStore(RunStore):
-    """Caches samples, results, and outputs without document texts of each run.
+    """Caches results, and samples without document texts.
 
     It returns a run as of the first read, so it should live no longer than a task; returned objects are shared and must
-    not be changed. Document texts are not cached: they may be large.
+    not be changed. Document texts and outputs are not cached: they may be large.
     """
 
     def __init__(self, store: RunStore) -> None:
@@ -477,31 +489,19 @@ class CachedStore(RunStore):
         super().__init__(store._database)
         self._cache: dict[tuple[Any, ...], Any] = {}
 
-    def samples(self, run_id: str, *, texts: bool = True) -> list[EvaluationSample]:
+    def samples(
+        self, run_id: str, *, texts: bool = True, positions: Container[int] | None = None
+    ) -> list[EvaluationSample]:
         """As in ``RunStore``."""
-        if texts:
-            return super().samples(run_id)
-        return list(self._cached(("samples", run_id), lambda: super(CachedStore, self).samples(run_id, texts=False)))
-
-    def outputs(
-        self, run_id: str, *, repeat: int | None = None, position: int | None = None, texts: bool = True
-    ) -> Iterator[StoredOutput]:
-        """As in ``RunStore``."""
-        if texts or position is not None:
-            return super().outputs(run_id, repeat=repeat, position=position, texts=texts)
-        rows = self._cached(("outputs", run_id), lambda: self._all_outputs(run_id))
-        return iter(rows) if repeat is None else (row for row in rows if row.repeat == repeat)
+        if texts or positions is not None:
+            return super().samples(run_id, texts=texts, positions=positions)
+        read = super().samples
+        return list(self._cached(("samples", self.get(run_id).fingerprint), lambda: read(run_id, texts=False)))
 
     def results(self, run_id: str, *, every_signature: bool = False) -> Results:
         """As in ``RunStore``."""
-        return self._cached(
-            ("results", run_id, every_signature),
-            lambda: super(CachedStore, self).results(run_id, every_signature=every_signature),
-        )
-
-    def _all_outputs(self, run_id: str) -> list[StoredOutput]:
-        with gc_paused():
-            return list(super().outputs(run_id, texts=False))
+        read = super().results
+        return self._cached(("results", run_id, every_signature), lambda: read(run_id, every_signature=every_signature))
 
     def _cached(self, key: tuple[Any, ...], read: Callable[[], T]) -> T:
         if key not in self._cache:

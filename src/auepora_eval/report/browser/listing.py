@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ...compare.pairing import lookup_metric
-from ...compare.queries import compare_queries
+from ...compare.types import QueryComparison
 from ...core.results import Results
 from ...core.scores import Outcomes, Scores, Status
 from ...core.slices import group_names
 from ...core.targets import TARGETS
 from ...core.types import Document, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
-from ...errors import AueporaError
-from ...store.records import RunRecord
+from ...store.records import RunRecord, StoredOutput
 from ...store.rows import StoredJudgement
-from ...store.runs import RunStore
 from .marks import GoldMarks, WordIndex, relevance, word_support
 
 # --- compressed blocks of JSON, as base64; document texts are stored once --------------------------------------------
@@ -134,6 +132,9 @@ class DocumentTexts:
 
 # --- one query as JSON with short keys: the sample, each run's outputs, and the judgements ---------------------------
 
+Floats = npt.NDArray[np.float64]
+Bytes = npt.NDArray[np.uint8]
+Rows = npt.NDArray[np.intp]
 NumberOf = Callable[[str], int]
 """Maps a document text to its number."""
 
@@ -282,58 +283,81 @@ MAX_SEARCHED_LENGTH = 5_000
 """The number of characters of a question or answer that are searched."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunSource:
-    """One run, by the positions of its dataset."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ListedRun:
+    """One run with those of its queries that are in the list."""
 
     record: RunRecord
-    samples: Sequence[EvaluationSample]
     results: Results
-    outputs: list[list[bytes]]
-    """Per position the outputs as JSON, repeat by repeat; ``null`` where one is missing."""
-    judgements: list[list[bytes]]
-    states: npt.NDArray[np.uint8]
-    first_hits: npt.NDArray[np.float64]
-    """The rank of the first hit of the first answer; NaN where there is none."""
-    answers: list[str]
-    """The starts of the answers, for the search."""
+    size: int
+    """The number of its samples, listed or not."""
+    samples: Sequence[EvaluationSample]
+    """The listed samples; documents have no texts."""
+    positions: Rows
+    """The position of each listed sample in the dataset of the run."""
+    rows: Rows
+    """The row of each listed sample in the list."""
+
+    @property
+    def sample_results(self) -> list[MetricResult]:
+        """The results with a score per sample."""
+        return [one for one in self.results if one.scores is not None and len(one.scores) == self.size]
+
+    def spread(self, values: npt.NDArray[Any], count: int, fill: float) -> npt.NDArray[Any]:
+        """Values of the listed samples as a column of the list; ``fill`` for the others."""
+        column = np.full(count, fill, values.dtype)
+        column[self.rows] = values
+        return column
 
 
-def read_run(
-    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], words: WordIndex, number_of: NumberOf
-) -> RunSource:
-    """Read a run; document texts go to ``number_of`` and are not kept."""
-    count = len(samples)
-    golds = [GoldMarks(sample) for sample in samples]
-    outputs: list[list[bytes]] = [[] for _ in range(count)]
-    states = np.full(count, UNANSWERED, np.uint8)
-    first_hits = np.full(count, np.nan)
-    answers = [""] * count
-    for row in store.outputs(record.run_id):
-        position, output = row.position, row.output
-        if not 0 <= position < count:
-            continue
-        repeats = outputs[position]
+class RunPacker:
+    """Packs the outputs and judgements of one run; document texts go to ``number_of`` and are not kept."""
+
+    def __init__(self, run: ListedRun, words: WordIndex, number_of: NumberOf) -> None:
+        self.run = run
+        self._words, self._number_of = words, number_of
+        self._indices = {position: index for index, position in enumerate(run.positions.tolist())}
+        count = len(self._indices)
+        self.outputs: list[list[bytes]] = [[] for _ in range(count)]
+        """Per listed sample the outputs as JSON, repeat by repeat; ``null`` where one is missing."""
+        self.judgements: list[list[bytes]] = [[] for _ in range(count)]
+        self.states = np.full(count, UNANSWERED, np.uint8)
+        self.first_hits = np.full(count, np.nan)
+        """The rank of the first hit of the first answer; NaN where there is none."""
+        self.answers = [""] * count
+        """The starts of the answers, for the search."""
+
+    @property
+    def positions(self) -> Container[int] | None:
+        """The positions to read; ``None`` for all."""
+        return None if len(self._indices) == self.run.size else self._indices
+
+    def add_output(self, row: StoredOutput) -> None:
+        """Add the next stored output."""
+        index = self._indices.get(row.position)
+        if index is None:
+            return
+        output, gold = row.output, GoldMarks(self.run.samples[index])
+        repeats = self.outputs[index]
         repeats += [b"null"] * (row.repeat - len(repeats))
-        repeats.append(output_json(output, golds[position], words, number_of))
+        repeats.append(output_json(output, gold, self._words, self._number_of))
         if output.error is None:
-            if states[position] != ANSWERED:
-                first_hits[position] = _first_hit(output, golds[position])
-            states[position] = ANSWERED
-        elif states[position] == UNANSWERED:
-            states[position] = FAILED
-        text = output.response.text if output.response is not None else output.error or ""
-        answers[position] = (
-            f"{answers[position]}\n{text[:MAX_SEARCHED_LENGTH]}" if answers[position] else text[:MAX_SEARCHED_LENGTH]
-        )
-    results = store.results(record.run_id)
-    current = {one.name: one.signature for one in results}
-    judgements: list[list[bytes]] = [[] for _ in range(count)]
-    for one in store.judgements(record.run_id):
-        if 0 <= one.position < count:
-            is_old = current.get(one.metric, one.signature) != one.signature
-            judgements[one.position].append(judgement_json(one, is_old=is_old))
-    return RunSource(record, samples, results, outputs, judgements, states, first_hits, answers)
+            if self.states[index] != ANSWERED:
+                self.first_hits[index] = _first_hit(output, gold)
+            self.states[index] = ANSWERED
+        elif self.states[index] == UNANSWERED:
+            self.states[index] = FAILED
+        text = (output.response.text if output.response is not None else output.error or "")[:MAX_SEARCHED_LENGTH]
+        self.answers[index] = f"{self.answers[index]}\n{text}" if self.answers[index] else text
+
+    def add_judgements(self, judgements: Iterable[StoredJudgement]) -> None:
+        """Add the stored judgements of the run."""
+        current = {one.name: one.signature for one in self.run.results}
+        for one in judgements:
+            index = self._indices.get(one.position)
+            if index is not None:
+                is_old = current.get(one.metric, one.signature) != one.signature
+                self.judgements[index].append(judgement_json(one, is_old=is_old))
 
 
 def _first_hit(output: SystemOutputs, gold: GoldMarks) -> float:
@@ -351,11 +375,7 @@ MAX_VALUES, MAX_LABELS = 80, 16
 _MAX_DEFAULT_METRICS = 3
 _T = TargetCategory
 _DEFAULT_TARGETS = (_T.RETRIEVAL_RELEVANCE, _T.GENERATION_CORRECTNESS, _T.GENERATION_FAITHFULNESS)
-_KINDS = ("Win", "Loss", "Draw", "Regression")
-
-Floats = npt.NDArray[np.float64]
-Bytes = npt.NDArray[np.uint8]
-Rows = npt.NDArray[np.intp]
+KINDS = ("Win", "Loss", "Draw", "Regression")
 
 
 class ColumnBuffer:
@@ -390,50 +410,46 @@ def _compact_codes(codes: npt.NDArray[Any], different: int) -> npt.NDArray[Any]:
     return codes.astype(np.uint8 if different <= 0x100 else np.uint16)
 
 
-def run_columns(source: RunSource, rows: Rows, count: int, columns: ColumnBuffer) -> dict[str, Any]:
+def run_columns(packer: RunPacker, count: int, columns: ColumnBuffer) -> dict[str, Any]:
     """The header of a run, and the columns of its query states."""
-    record = source.record
-    states = np.full(count, NOT_ASKED, np.uint8)
-    states[rows] = source.states
-    first_hits = np.full(count, np.nan)
-    first_hits[rows] = source.first_hits
+    run, record = packer.run, packer.run.record
     return {
         "id": record.run_id,
         "name": record.name,
         "dataset": record.dataset_name,
         "created": record.created_at.isoformat(timespec="seconds"),
         "repeats": record.repeats,
-        "states": columns.put(states),
-        "first_hits": columns.put(first_hits),
+        "states": columns.put(run.spread(packer.states, count, NOT_ASKED)),
+        "first_hits": columns.put(run.spread(packer.first_hits, count, np.nan)),
     }
 
 
-def first_hit_kinds(store: RunStore, base: RunSource, other: RunSource, places: Mapping[str, int]) -> Bytes | None:
+def first_hit_kinds(per_query: Sequence[QueryComparison], rows: Mapping[str, int]) -> Bytes | None:
     """The comparison kind of each query's first expected chunk between two runs, 1 to 4, or 0 for none.
 
-    ``None`` where the two runs cannot be compared by it.
+    ``None`` where no query is compared by it.
     """
-    try:
-        compared = compare_queries(store, base.record, other.record)
-    except AueporaError:  # no common query
+    if not per_query:
         return None
-    if not compared.per_query:
-        return None
-    kinds = np.zeros(len(places), np.uint8)
-    for one in compared.per_query:
-        kinds[places[one.query_id]] = _KINDS.index(one.kind.value) + 1
+    kinds = np.zeros(len(rows), np.uint8)
+    for one in per_query:
+        kinds[rows[one.query_id]] = KINDS.index(one.kind.value) + 1
     return kinds
 
 
 # --- labels ----------------------------------------------------------------------------------------------------------
 
 
-def label_columns(samples: Sequence[EvaluationSample], columns: ColumnBuffer) -> list[dict[str, Any]]:
-    """The columns of labels with few distinct values, for filters. A sample may have several values of one label."""
+LabelGroups = tuple[str, list[tuple[str, ...]], npt.NDArray[Any]]
+"""The name of a label, its distinct groups of values, and for each sample the number of its group."""
+
+
+def label_groups(samples: Sequence[EvaluationSample]) -> list[LabelGroups]:
+    """The labels with few distinct values. A sample may have several values of one label."""
     names = dict.fromkeys(str(name) for sample in samples for name in sample.labels)
-    entries: list[dict[str, Any]] = []
+    found: list[LabelGroups] = []
     for name in names:
-        if len(entries) == MAX_LABELS:
+        if len(found) == MAX_LABELS:
             break
         groups = [tuple(group_names(sample.labels.get(name))) for sample in samples]
         distinct = {one: code for code, one in enumerate(dict.fromkeys(groups))}
@@ -441,26 +457,30 @@ def label_columns(samples: Sequence[EvaluationSample], columns: ColumnBuffer) ->
         if len(values) > MAX_VALUES or len(distinct) > 0xFFFF or not values:
             continue
         codes = np.fromiter((distinct[group] for group in groups), np.uint16, len(groups))
-        entries.append(
-            {"name": name, "groups": list(distinct), "codes": columns.put(_compact_codes(codes, len(distinct)))}
-        )
-    return entries
+        found.append((name, list(distinct), _compact_codes(codes, len(distinct))))
+    return found
+
+
+def label_columns(samples: Sequence[EvaluationSample], columns: ColumnBuffer) -> list[dict[str, Any]]:
+    """The columns of labels, for filters."""
+    return [
+        {"name": name, "groups": groups, "codes": columns.put(codes)} for name, groups, codes in label_groups(samples)
+    ]
 
 
 # --- metrics ---------------------------------------------------------------------------------------------------------
 
 
-def metric_columns(sources: Sequence[RunSource], rows: Sequence[Rows], count: int, columns: ColumnBuffer) -> list[Any]:
+def metric_columns(runs: Sequence[ListedRun], count: int, columns: ColumnBuffer) -> list[Any]:
     """The columns of every metric with scores per sample in any of the runs."""
     results_by_name: dict[str, list[MetricResult | None]] = {}
-    for number, source in enumerate(sources):
-        for result in source.results:
-            if result.scores is not None and len(result.scores) == len(source.samples):
-                results_by_name.setdefault(result.name, [None] * len(sources))[number] = result
+    for number, run in enumerate(runs):
+        for result in run.sample_results:
+            results_by_name.setdefault(result.name, [None] * len(runs))[number] = result
     entries: list[dict[str, Any]] = []
     for name, results in results_by_name.items():
         number, result = next((index, one) for index, one in enumerate(results) if one is not None)
-        definition = lookup_metric(result, sources[number].record, {})
+        definition = lookup_metric(result, runs[number].record, {})
         signatures = {one.signature for one in results if one is not None}
         entries.append(
             {
@@ -471,23 +491,23 @@ def metric_columns(sources: Sequence[RunSource], rows: Sequence[Rows], count: in
                 # Scores with different signatures are not subtracted.
                 "comparable": len(signatures) == 1,
                 "runs": [
-                    None if one is None else _scores(one, places, count, columns)
-                    for one, places in zip(results, rows, strict=True)
+                    None if one is None else _scores(one, run, count, columns)
+                    for one, run in zip(results, runs, strict=True)
                 ],
             }
         )
     # By target, as in the whole report; within a target in the order of the run.
     titles = [target.title for target in TARGETS.values()]
     entries.sort(key=lambda one: titles.index(one["target"]))
-    for name in _default_metrics(sources, entries):
+    for name in _default_metrics(runs, entries):
         next(one for one in entries if one["name"] == name)["shown"] = True
     return entries
 
 
-def _default_metrics(sources: Sequence[RunSource], entries: Sequence[Mapping[str, Any]]) -> list[str]:
+def _default_metrics(runs: Sequence[ListedRun], entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """The metrics whose columns are shown initially: the plan's primary ones, else one per target."""
     names = [one["name"] for one in entries]
-    listed = sources[0].record.plan.get("primary") if sources else None
+    listed = runs[0].record.plan.get("primary") if runs else None
     primary = [name for name in listed if name in names] if isinstance(listed, list) else []
     first = {one["target"]: one["name"] for one in reversed(entries)}
     default_titles = [TARGETS[target].title for target in _DEFAULT_TARGETS]
@@ -495,25 +515,21 @@ def _default_metrics(sources: Sequence[RunSource], entries: Sequence[Mapping[str
     return (primary or by_target)[:_MAX_DEFAULT_METRICS]
 
 
-def _scores(result: MetricResult, rows: Rows, count: int, columns: ColumnBuffer) -> dict[str, Any]:
-    values, status, codes, names = _outcomes(result)
+def _scores(result: MetricResult, run: ListedRun, count: int, columns: ColumnBuffer) -> dict[str, Any]:
+    values, status, codes, names = score_columns(result)
     entry: dict[str, Any] = {"signature": result.signature}
-    spread = np.full(count, np.nan)
-    spread[rows] = values
-    entry["values"] = columns.put(spread)
-    all_status = np.full(count, ABSENT, np.uint8)
-    all_status[rows] = status
+    entry["values"] = columns.put(run.spread(values[run.positions], count, np.nan))
+    all_status = run.spread(status[run.positions], count, ABSENT)
     if all_status.any():
         entry["status"] = columns.put(all_status)
     if codes.any():
-        all_codes = np.zeros(count, np.uint16)
-        all_codes[rows] = codes
+        all_codes = run.spread(codes[run.positions].astype(np.uint16), count, 0)
         entry["reasons"] = columns.put(_compact_codes(all_codes, len(names)))
         entry["names"] = list(names)
     return entry
 
 
-def _outcomes(result: MetricResult) -> tuple[Floats, Bytes, npt.NDArray[Any], Sequence[str]]:
+def score_columns(result: MetricResult) -> tuple[Floats, Bytes, npt.NDArray[Any], Sequence[str]]:
     """Values, statuses and reasons of a result, from its columns or from its outcome strings."""
     scores, outcomes = result.scores, result.outcomes
     assert scores is not None

@@ -2,45 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ...compare.queries import compare_queries
+from ...compare.types import QueryComparison
+from ...core.scores import Status
 from ...core.types import EvaluationSample
+from ...errors import AueporaError
 from ...render.blocks import PageFragment
-from ...runtime.processes import gc_paused
 from ...store.records import RunRecord
 from ...store.runs import RunStore
 from .listing import (
+    KINDS,
     MAX_SEARCHED_LENGTH,
     MAX_START_LENGTH,
     MIME,
     BlockWriter,
+    Bytes,
     ColumnBuffer,
     DocumentTexts,
-    RunSource,
+    ListedRun,
+    Rows,
+    RunPacker,
     compress_block,
     first_hit_kinds,
     json_bytes,
     label_columns,
+    label_groups,
     metric_columns,
     query_json,
-    read_run,
     run_columns,
     sample_json,
+    score_columns,
 )
 from .marks import WordIndex
 
 SCRIPTS = ("dom", "unpack", "filter", "list", "query", "app")
 """The parts of the script, in dependency order."""
+MAX_QUERIES = 20_000
+"""The number of queries that are listed without ``--all-queries``."""
+DataBlock = tuple[str, str, str]
 
 
-def build_browser(store: RunStore, records: Sequence[RunRecord], *, base: RunRecord | None = None) -> PageFragment:
+def build_browser(
+    store: RunStore,
+    records: Sequence[RunRecord],
+    *,
+    base: RunRecord | None = None,
+    limit: int | None = MAX_QUERIES,
+    linked: Collection[str] = (),
+    main: str | None = None,
+    compared: Mapping[str, Sequence[QueryComparison]] | None = None,
+) -> PageFragment:
     """The browser of the queries of one or several stored runs.
 
     Several runs are compared with ``base``, by default the first. Queries are matched by id: runs over different
-    datasets are shown together, each with its own gold.
+    datasets are shown together, each with its own gold. Of more than ``limit`` queries a part is listed: those with a
+    ``linked`` id, failures, queries that changed by the ``main`` metric, and others. ``compared`` has the queries of
+    runs that were compared with ``base`` before, by run id. The data is read from the store while it is written.
     """
     from markupsafe import Markup
 
@@ -50,9 +75,10 @@ def build_browser(store: RunStore, records: Sequence[RunRecord], *, base: RunRec
     )
     # The base is A, whatever the order of the others.
     ordered = sorted(records, key=lambda one: base is not None and one.run_id != base.run_id)
-    with gc_paused():
-        data = _data_blocks(store, ordered)
-    return PageFragment(html, _asset("browser.css"), _script(), data)
+    listing = QueryListing(store, ordered, compared or {})
+    if limit is not None and listing.count > limit:
+        html = Markup('<p class="qb-note">{}</p>').format(listing.choose(limit, linked, main)) + html
+    return PageFragment(html, _asset("browser.css"), _script(), listing.data_blocks())
 
 
 def _asset(name: str) -> str:
@@ -64,104 +90,211 @@ def _script() -> str:
     return "\n".join(['(() => {\n"use strict";', *parts, "})();\n"])
 
 
-def _data_blocks(store: RunStore, records: Sequence[RunRecord]) -> list[tuple[str, str, str]]:
-    data: list[tuple[str, str, str]] = []
+class QueryListing:
+    """The queries of some runs, all of them or a part, and their packed data."""
 
-    def put(name: str, text: str) -> None:
-        data.append((name, MIME, text))
+    def __init__(
+        self, store: RunStore, records: Sequence[RunRecord], compared: Mapping[str, Sequence[QueryComparison]]
+    ) -> None:
+        self._store = store
+        read: dict[str, list[EvaluationSample]] = {}
+        for record in records:
+            if record.fingerprint not in read:
+                read[record.fingerprint] = store.samples(record.run_id, texts=False)
+        first: dict[str, EvaluationSample] = {}
+        for record in records:
+            for sample in read[record.fingerprint]:
+                first.setdefault(sample.sample_id, sample)
+        self._samples = list(first.values())
+        row_of = {sample_id: row for row, sample_id in enumerate(first)}
+        self._runs = []
+        for record in records:
+            samples = read[record.fingerprint]
+            rows = np.array([row_of[one.sample_id] for one in samples], np.intp)
+            results = store.results(record.run_id)
+            self._runs.append(ListedRun(record, results, len(samples), samples, np.arange(len(samples)), rows))
+        self._kinds: list[Bytes | None] = [None]
+        for record in records[1:]:
+            per_query = compared.get(record.run_id)
+            if per_query is None:
+                per_query = _compare_queries(store, records[0], record)
+            self._kinds.append(first_hit_kinds(per_query, row_of))
 
-    document_blocks = BlockWriter("qb-documents", put, most=10_000, most_bytes=131_072)
-    query_blocks = BlockWriter("qb-queries", put)
-    documents = DocumentTexts(document_blocks)
-    samples, sources = _sources(store, records, documents)
-    index_of: dict[str, int] = {}
-    for source in sources:
-        for sample in source.samples:
-            index_of.setdefault(sample.sample_id, len(index_of))
-    count = len(index_of)
-    rows = [np.array([index_of[one.sample_id] for one in source.samples], np.intp) for source in sources]
-    first: list[EvaluationSample | None] = [None] * count
-    for source, where in zip(reversed(sources), reversed(rows), strict=True):
-        for index, sample in zip(where.tolist(), source.samples, strict=True):
-            first[index] = sample
-    listed = [one for one in first if one is not None]
+    @property
+    def count(self) -> int:
+        """The number of listed queries."""
+        return len(self._samples)
 
-    _pack_queries(sources, rows, samples, query_blocks, count)
-    document_blocks.flush()
-    query_blocks.flush()
+    def choose(self, limit: int, linked: Collection[str], main: str | None) -> str:
+        """Keep ``limit`` of the queries and return a sentence that says which.
 
-    columns = ColumnBuffer()
-    runs = [run_columns(source, where, count, columns) for source, where in zip(sources, rows, strict=True)]
-    for run_entry, source in zip(runs[1:], sources[1:], strict=True):
-        kinds = first_hit_kinds(store, sources[0], source, index_of)
-        if kinds is not None:
-            run_entry["kinds"] = columns.put(kinds)
-    header = {
-        "version": 1,
-        "count": count,
-        "runs": runs,
-        "ids": [one.sample_id for one in listed],
-        "starts": [one.query[:MAX_START_LENGTH] for one in listed],
-        "labels": label_columns(listed, columns),
-        "metrics": metric_columns(sources, rows, count, columns),
-        "query_blocks": query_blocks.starts,
-        "document_blocks": document_blocks.starts,
-        "document_count": len(documents),
-    }
-    put("qb-search", compress_block(json_bytes(_search_texts(listed, sources, rows))))
-    put("qb-columns", compress_block(columns.data()))
-    put("qb-list", compress_block(json_bytes(header)))
-    return data
+        Failures, changes and other queries get equal numbers, and so do the outcomes and labels within each: all of a
+        smaller group are taken, and the larger ones share the rest. Within a group a hash of the id decides, so that
+        the choice is the same every time.
+        """
+        groups, outcomes = self._outcomes(main)
+        ids = [one.sample_id.encode("utf-8", "surrogatepass") for one in self._samples]
+        digests = b"".join(hashlib.blake2b(one, digest_size=8).digest() for one in ids)
+        hashes = np.frombuffer(digests, np.uint64)
+        strata = groups
+        for codes in (outcomes, *(codes for _, _, codes in label_groups(self._samples))):
+            strata = np.unique(strata * (int(codes.max()) + 1) + codes, return_inverse=True)[1].reshape(-1)
+        turns = _turns(groups, np.lexsort((hashes, _turns(strata, np.argsort(hashes, kind="stable")))))
+        turns[[one.sample_id in linked for one in self._samples]] = -1
+        kept = np.zeros(self.count, np.bool_)
+        kept[np.lexsort((hashes, groups, turns))[:limit]] = True
+        changed = "whose first hit changed" if main is None else f"whose {main} or first hit changed"
+        names = ["with a failure", changed, "others"]
+        totals, listed = (np.bincount(one, minlength=len(names)) for one in (groups, groups[kept]))
+        parts = [f"{n:,} of {of:,} {name}" for n, of, name in zip(listed, totals, names, strict=True) if of]
+        sentence = (
+            f"This list contains {limit:,} of {self.count:,} queries: {', '.join(parts)}, drawn evenly over outcomes "
+            "and labels by a hash of their ids; everything above is computed over all queries, and auepora report "
+            "--all-queries lists all of them."
+        )
+        self._keep(kept)
+        return sentence
+
+    def _keep(self, kept: npt.NDArray[np.bool_]) -> None:
+        """Drop the other queries from the list."""
+        new_rows = np.cumsum(kept) - 1
+        self._samples = [one for one, keep in zip(self._samples, kept.tolist(), strict=True) if keep]
+        self._kinds = [None if one is None else one[kept] for one in self._kinds]
+        for number, run in enumerate(self._runs):
+            positions = np.flatnonzero(kept[run.rows])
+            samples = [run.samples[position] for position in positions.tolist()]
+            rows = new_rows[run.rows[positions]]
+            self._runs[number] = ListedRun(run.record, run.results, run.size, samples, positions, rows)
+
+    def _outcomes(self, main: str | None) -> tuple[Rows, Rows]:
+        """The group of each query (0 failed, 1 changed, 2 other), and its outcome within the group."""
+        failed, lower, higher = np.zeros((3, self.count), np.bool_)
+        base = values = np.full(self.count, np.nan)
+        for number, (run, kinds) in enumerate(zip(self._runs, self._kinds, strict=True)):
+            failed[run.rows[[position for position, _ in self._store.failed(run.record.run_id)]]] = True
+            values = np.full(self.count, np.nan)
+            for result in run.sample_results:
+                scores, status, _, _ = score_columns(result)
+                failed[run.rows[(status == Status.SYSTEM_FAILED) | (status == Status.MEASURE_FAILED)]] = True
+                if result.name == main:
+                    values[run.rows] = scores
+            base = values if number == 0 else base
+            lower |= values < base
+            higher |= values > base
+            if kinds is not None:
+                lower |= np.isin(kinds, [KINDS.index("Loss") + 1, KINDS.index("Regression") + 1])
+                higher |= kinds == KINDS.index("Win") + 1
+        groups = np.where(failed, 0, np.where(lower | higher, 1, 2))
+        return groups, _quarters(values) * 4 + lower * 2 + higher
+
+    # --- packed data -------------------------------------------------------------------------------------------------
+
+    def data_blocks(self) -> Iterator[DataBlock]:
+        """Read the queries from the store and yield their data in blocks."""
+        ready: list[DataBlock] = []
+
+        def put(name: str, text: str) -> None:
+            ready.append((name, MIME, text))
+
+        document_blocks = BlockWriter("qb-documents", put, most=10_000, most_bytes=131_072)
+        query_blocks = BlockWriter("qb-queries", put)
+        documents = DocumentTexts(document_blocks)
+        samples: dict[str, list[bytes]] = {}
+        words = WordIndex()
+        packers = [RunPacker(run, words, documents) for run in self._runs]
+        for packer in packers:
+            record = packer.run.record
+            if record.fingerprint not in samples:
+                read = self._store.samples(record.run_id, positions=packer.positions)
+                samples[record.fingerprint] = [sample_json(sample, documents) for sample in read]
+            for row in self._store.outputs(record.run_id, positions=packer.positions):
+                packer.add_output(row)
+                yield from _take(ready)
+            packer.add_judgements(self._store.judgements(record.run_id))
+        for query in _packed_queries(packers, samples, self.count):
+            query_blocks.add(query)
+            yield from _take(ready)
+        document_blocks.flush()
+        query_blocks.flush()
+        columns = ColumnBuffer()
+        runs = [run_columns(packer, self.count, columns) for packer in packers]
+        for run_entry, kinds in zip(runs, self._kinds, strict=True):
+            if kinds is not None:
+                run_entry["kinds"] = columns.put(kinds)
+        header = {
+            "version": 1,
+            "count": self.count,
+            "runs": runs,
+            "ids": [one.sample_id for one in self._samples],
+            "starts": [one.query[:MAX_START_LENGTH] for one in self._samples],
+            "labels": label_columns(self._samples, columns),
+            "metrics": metric_columns(self._runs, self.count, columns),
+            "query_blocks": query_blocks.starts,
+            "document_blocks": document_blocks.starts,
+            "document_count": len(documents),
+        }
+        put("qb-search", compress_block(json_bytes(self._search_texts(packers))))
+        put("qb-columns", compress_block(columns.data()))
+        put("qb-list", compress_block(json_bytes(header)))
+        yield from ready
+
+    def _search_texts(self, packers: Sequence[RunPacker]) -> dict[str, Any]:
+        """The searched texts: questions, and the answers of every run; not documents."""
+        answers = []
+        for packer in packers:
+            spread = [""] * self.count
+            for row, text in zip(packer.run.rows.tolist(), packer.answers, strict=True):
+                spread[row] = text
+            answers.append(spread)
+        return {"questions": [one.query[:MAX_SEARCHED_LENGTH] for one in self._samples], "answers": answers}
 
 
-def _sources(
-    store: RunStore, records: Sequence[RunRecord], documents: DocumentTexts
-) -> tuple[dict[str, list[bytes]], list[RunSource]]:
-    """The runs, and the samples of each dataset as JSON, by its fingerprint."""
-    read: dict[str, list[EvaluationSample]] = {}
-    samples_json: dict[str, list[bytes]] = {}
-    sources = []
-    words = WordIndex()
-    for record in records:
-        if record.fingerprint not in read:
-            samples = store.samples(record.run_id)
-            read[record.fingerprint] = samples
-            samples_json[record.fingerprint] = [sample_json(sample, documents) for sample in samples]
-        sources.append(read_run(store, record, read[record.fingerprint], words, documents))
-    return samples_json, sources
+def _compare_queries(store: RunStore, base: RunRecord, other: RunRecord) -> Sequence[QueryComparison]:
+    try:
+        return compare_queries(store, base, other).per_query
+    except AueporaError:  # no common query
+        return ()
 
 
-def _pack_queries(
-    sources: Sequence[RunSource],
-    rows: Sequence[np.ndarray],
-    samples: dict[str, list[bytes]],
-    blocks: BlockWriter,
-    count: int,
-) -> None:
+def _quarters(values: npt.NDArray[np.float64]) -> Rows:
+    """The quarter of the known values that each value is in, 0 to 3; 4 where it is NaN."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return np.full(len(values), 4)
+    quarters = np.searchsorted(np.quantile(known, (0.25, 0.5, 0.75)), values)
+    return np.where(np.isnan(values), 4, quarters)
+
+
+def _turns(groups: Rows, order: Rows) -> Rows:
+    """The index of each element among those of its group, in the given order of all elements."""
+    by_group = order[np.argsort(groups[order], kind="stable")]
+    sizes = np.bincount(groups)
+    turns = np.empty(len(groups), np.intp)
+    turns[by_group] = np.arange(len(groups)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return turns
+
+
+def _take(ready: list[DataBlock]) -> Iterable[DataBlock]:
+    """The finished blocks, which are removed from the list."""
+    taken = ready[:]
+    ready.clear()
+    return taken
+
+
+def _packed_queries(
+    packers: Sequence[RunPacker], samples: Mapping[str, Sequence[bytes]], count: int
+) -> Iterator[bytes]:
     """All queries, in the order of the list."""
-    positions = np.full((len(sources), count), -1)
-    for number, where in enumerate(rows):
-        positions[number, where] = np.arange(len(where))
-    for index in range(count):
+    indices = np.full((len(packers), count), -1)
+    for number, packer in enumerate(packers):
+        indices[number, packer.run.rows] = np.arange(len(packer.run.rows))
+    for row in range(count):
         own: dict[bytes, int] = {}
         sides: list[tuple[int, list[bytes], list[bytes]] | None] = []
-        for source, position in zip(sources, positions[:, index].tolist(), strict=True):
-            if position < 0:
+        for packer, index in zip(packers, indices[:, row].tolist(), strict=True):
+            if index < 0:
                 sides.append(None)
                 continue
-            sample = samples[source.record.fingerprint][position]
-            sides.append((own.setdefault(sample, len(own)), source.outputs[position], source.judgements[position]))
-        blocks.add(query_json(list(own), sides))
-
-
-def _search_texts(
-    listed: Sequence[EvaluationSample], sources: Sequence[RunSource], rows: Sequence[np.ndarray]
-) -> dict[str, list[str] | list[list[str]]]:
-    """The searched texts: questions, and the answers of every run; not documents."""
-    answers = []
-    for source, where in zip(sources, rows, strict=True):
-        spread = [""] * len(listed)
-        for index, text in zip(where.tolist(), source.answers, strict=True):
-            spread[index] = text
-        answers.append(spread)
-    return {"questions": [one.query[:MAX_SEARCHED_LENGTH] for one in listed], "answers": answers}
+            sample = samples[packer.run.record.fingerprint][index]
+            sides.append((own.setdefault(sample, len(own)), packer.outputs[index], packer.judgements[index]))
+        yield query_json(list(own), sides)

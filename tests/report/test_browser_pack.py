@@ -4,6 +4,8 @@ import base64
 import gzip
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +27,21 @@ from auepora_eval.report.browser.listing import (
     compress_block,
     json_bytes,
 )
-from auepora_eval.report.browser.marks import GoldMarks, WordIndex, utf16_ranges, word_support
+from auepora_eval.report.browser.marks import GoldMarks, utf16_ranges, word_support
 from auepora_eval.report.browser.pack import build_browser
+from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
 from helpers import browser_runs as runs
 
 
 def unpacked(text: str) -> Any:
     return json.loads(gzip.decompress(base64.b64decode(text)))
+
+
+def browser_of(store: RunStore, records: Sequence[RunRecord], **options: Any) -> PageFragment:
+    """The browser with its data in memory."""
+    fragment = build_browser(store, records, **options)
+    return replace(fragment, data=list(fragment.data))
 
 
 def parts_of(fragment: PageFragment) -> dict[str, Any]:
@@ -70,7 +79,7 @@ SUPPORT: dict[str, tuple[str, list[str], list[str], tuple[int, int]]] = {
 
 @pytest.mark.parametrize(("answer", "texts", "without", "counts"), SUPPORT.values(), ids=SUPPORT)
 def test_unsupported_words(answer: str, texts: list[str], without: list[str], counts: tuple[int, int]) -> None:
-    found = word_support(output(answer, *texts), WordIndex())
+    found = word_support(output(answer, *texts))
     assert found is not None
     units = answer.encode("utf-16-le")
     assert [units[2 * start : 2 * end].decode("utf-16-le") for start, end in found.unsupported] == without
@@ -88,7 +97,7 @@ def test_unsupported_words(answer: str, texts: list[str], without: list[str], co
     ids=["no answer was asked for", "the system failed", "ranking unknown", "documents have no text"],
 )
 def test_support_is_none_when_unknown(given: SystemOutputs) -> None:
-    assert word_support(given, WordIndex()) is None
+    assert word_support(given) is None
 
 
 texts = st.text(st.sampled_from("abAB ,.\u00e9\u03a3\u0130😀\n\u2003\x1c'-"), max_size=30)
@@ -98,7 +107,7 @@ texts = st.text(st.sampled_from("abAB ,.\u00e9\u03a3\u0130😀\n\u2003\x1c'-"), 
 def test_unsupported_proportion_equals_support_density(answer: str, documents: list[str]) -> None:
     given = output(answer, *documents)
     (result,) = evaluate([EvaluationSample("1", "?")], [given], ["hallucination_rate"])
-    found = word_support(given, WordIndex())
+    found = word_support(given)
     assert result.scores is not None
     if result.scores[0] is None:
         assert found is None or found.words == 0
@@ -213,7 +222,7 @@ def test_packed_data_of_two_runs(tmp_path: Path) -> None:
             store, "a", samples, [given, given, None], [runs.scored("recall@5", [1.0, Score.fail("not_a_number"), 0.5])]
         )
         b = runs.put(store, "b", samples[:2], [given, given], [runs.scored("recall@5", [1.0, Score.skip("no_gold")])])
-        fragment = build_browser(store, [a, b], base=b)
+        fragment = browser_of(store, [a, b], base=b)
     found = parts_of(fragment)
     listed = found["qb-list"]
     assert [run["name"] for run in listed["runs"]] == ["b", "a"], "the base comes first"
@@ -244,8 +253,8 @@ def test_metrics_with_different_signatures_are_not_comparable(tmp_path: Path) ->
 
 def test_data_is_inert_and_small(tmp_path: Path) -> None:
     with RunStore.open(tmp_path / "runs.sqlite") as store:
-        hostile = build_browser(store, [runs.hostile_run(store)])
-        small = build_browser(store, runs.many_runs(store, 200, 400, ("a", "b")))
+        hostile = browser_of(store, [runs.hostile_run(store)])
+        small = browser_of(store, runs.many_runs(store, 200, 400, ("a", "b")))
     for name, mime, text in hostile.data:
         assert mime == MIME
         assert base64.b64encode(base64.b64decode(text, validate=True)).decode() == text, name

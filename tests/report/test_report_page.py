@@ -14,7 +14,7 @@ from auepora_eval.core.results import Results
 from auepora_eval.core.types import MetricResult, SystemOutputs, TargetCategory
 from auepora_eval.errors import BadValueError, UnknownRunError
 from auepora_eval.render.blocks import PageFragment, Report, ReportVerdict
-from auepora_eval.render.html import render_page
+from auepora_eval.render.html import render_overview, render_page
 from auepora_eval.store.records import RunRecord, RunStatus
 from auepora_eval.store.runs import RunStore
 from helpers.golden_runs import chunk, found, golden, put_run
@@ -258,12 +258,13 @@ def test_runs_without_common_query(store: RunStore, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("css", "script"), [("</style>", ""), ("", "a = '</SCRIPT >'")], ids=["style", "script"])
 def test_fragment_that_closes_its_element_is_rejected(css: str, script: str) -> None:
     with pytest.raises(BadValueError, match="contains its own closing tag"):
-        render_page(Report("t", "s", ReportVerdict("v")), PageFragment(Markup(""), css, script, []))
+        render_page(Report("t", "s", ReportVerdict("v")), Markup(""), PageFragment(Markup(""), css, script, []))
 
 
 def test_data_cannot_close_its_script_element() -> None:
     data = [("d", "application/json", '["</script><script>alert(1)</script>"]')]
-    page = Page(render_page(Report("t", "s", ReportVerdict("v")), PageFragment(Markup(""), "", "", data)))
+    report = Report("t", "s", ReportVerdict("v"))
+    page = Page("".join(render_page(report, render_overview(report), PageFragment(Markup(""), "", "", data))))
     assert len(page.code) == 1
     (element,) = [one for one in page.elements["script"] if one.startswith("data ")]
     assert json.loads(element.removeprefix("data application/json")) == ["</script><script>alert(1)</script>"]

@@ -12,7 +12,7 @@ from auepora_eval.annotate.session import build_item
 from auepora_eval.compare import compare_queries, compute_aggregate
 from auepora_eval.compare.queries import Cause, explain_changes
 from auepora_eval.report.browser.listing import output_json
-from auepora_eval.report.browser.marks import GoldMarks, WordIndex
+from auepora_eval.report.browser.marks import GoldMarks
 from auepora_eval.report.figures import StoredRun
 from auepora_eval.report.score_sections import hits_by_span, retrieval_curves
 from auepora_eval.runs.run import run_system
@@ -104,11 +104,11 @@ def test_query_page_marks_hits_by_span() -> None:
     docs = [OTHER, CHUNKS[2], CHUNKS[1], CHUNKS[4]]
     assert gold.marks(docs) == ["", "part", "gold", "part"]
     assert gold.first_rank(docs) == 3
-    packed = json.loads(output_json(output(docs), gold, WordIndex(), lambda text: 0))
+    packed = json.loads(output_json(output(docs), gold, lambda text: 0))
     assert packed["by_span"] == {"passage": 3}
     elsewhere = Document("passage", parent_id="guide", span=(400, 480))
     assert gold.marks([elsewhere]) == ["part"]
-    assert "by_span" not in json.loads(output_json(output([GOLD]), gold, WordIndex(), lambda text: 0))
+    assert "by_span" not in json.loads(output_json(output([GOLD]), gold, lambda text: 0))
 
 
 def test_show_sample_marks_hits_by_span(runs: Runs, tmp_path: Path, auepora: Call) -> None:

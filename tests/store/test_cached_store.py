@@ -1,4 +1,4 @@
-"""A store that reads once: the same answers as the store itself, each read one time."""
+"""A store that reads samples and results once: the same answers as the store itself."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -21,25 +21,29 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 def test_reads_are_cached(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     record = run(store, "a", samples(4), lambda number: ["gold"], ["recall@5"], repeats=2)
     once, read = CachedStore(store), Counter[str]()
-    for name in ("read_samples", "read_outputs", "read_results"):
+    for name in ("read_samples", "read_results"):
         monkeypatch.setattr(store_module, name, _count_calls(getattr(store_module, name), name, read))
     for _ in range(3):
         assert once.samples(record.run_id, texts=False) == RunStore.samples(store, record.run_id, texts=False)
-        for repeat in (None, 0, 1):
-            ours = list(once.outputs(record.run_id, repeat=repeat, texts=False))
-            assert ours == list(store.outputs(record.run_id, repeat=repeat, texts=False))
         assert once.results(record.run_id) is once.results(record.run_id)
         assert list(once.results(record.run_id)) == list(store.results(record.run_id))
-    assert read == {"read_samples": 3 + 1, "read_outputs": 9 + 1, "read_results": 3 + 1}
+    assert read == {"read_samples": 3 + 1, "read_results": 3 + 1}
 
 
 def test_texts_are_not_cached(store: RunStore) -> None:
     record = run(store, "a", samples(2), lambda number: ["gold"], ["recall@5"])
     once = CachedStore(store)
-    assert list(once.outputs(record.run_id, texts=False)) == list(store.outputs(record.run_id, texts=False))
-    assert list(once.outputs(record.run_id)) == list(store.outputs(record.run_id))
     assert once.samples(record.run_id) == store.samples(record.run_id)
-    assert [row.position for row in once.outputs(record.run_id, position=1, texts=False)] == [1]
+
+
+def test_samples_and_outputs_at_positions(store: RunStore) -> None:
+    record = run(store, "a", samples(4), lambda number: ["gold"], ["recall@5"], repeats=2)
+    for opened in (store, CachedStore(store)):
+        for texts in (True, False):
+            every = opened.samples(record.run_id, texts=texts)
+            assert opened.samples(record.run_id, texts=texts, positions={1, 3}) == [every[1], every[3]]
+            rows = opened.outputs(record.run_id, texts=texts, positions={1, 3})
+            assert [(row.repeat, row.position) for row in rows] == [(0, 1), (0, 3), (1, 1), (1, 3)]
 
 
 def test_returned_lists_may_be_reordered(store: RunStore) -> None:

@@ -52,7 +52,7 @@ from ..runtime.files import atomic_write
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore, RunStore
-from .browser.pack import MAX_QUERIES, build_browser
+from .browser.pack import build_browser
 from .comparison_sections import (
     changed_section,
     comparison_section,
@@ -527,20 +527,20 @@ def write_report(
         if path.suffix.lower() in MARKDOWN:
             pieces: Iterable[str] = [report_markdown(content.report)]
         else:
-            pieces = _report_html(content, None if all_queries else MAX_QUERIES)
+            pieces = _report_html(content, all_queries=all_queries)
         with atomic_write(path) as file:
             for piece in pieces:
                 file.write(piece.encode("utf-8", "replace"))
     return path
 
 
-def _report_html(content: ReportContent, limit: int | None) -> Iterator[str]:
+def _report_html(content: ReportContent, *, all_queries: bool) -> Iterator[str]:
     """The page of a report with its query browser, piece by piece."""
     overview = render_overview(content.report)
     browser = build_browser(
         content.runs[0].store,
         [run.record for run in content.runs],
-        limit=limit,
+        all_queries=all_queries,
         linked={unquote(unescape(one)) for one in _QUERY_LINK.findall(overview)},
         main=content.main,
         compared=content.compared,

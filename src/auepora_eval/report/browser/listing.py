@@ -23,7 +23,7 @@ from ...core.targets import TARGETS
 from ...core.types import Document, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
 from ...store.records import RunRecord, StoredOutput
 from ...store.rows import StoredJudgement
-from .marks import GoldMarks, WordIndex, relevance, word_support
+from .marks import GoldMarks, relevance, word_support
 
 # --- compressed blocks of JSON, as base64; document texts are stored once --------------------------------------------
 
@@ -176,7 +176,7 @@ def _gold(document: Document, number_of: NumberOf) -> list[Any]:
     )
 
 
-def output_json(output: SystemOutputs, gold: GoldMarks, words: WordIndex, number_of: NumberOf) -> bytes:
+def output_json(output: SystemOutputs, gold: GoldMarks, number_of: NumberOf) -> bytes:
     """An output as JSON, with its marks."""
     response = output.response
     documents = [item.doc for item in output.retrieved]
@@ -216,7 +216,7 @@ def output_json(output: SystemOutputs, gold: GoldMarks, words: WordIndex, number
         value["citations"] = output.citations
     if response is not None:
         value["answer"] = response.text
-        support = word_support(output, words)
+        support = word_support(output)
         value["support"] = None if support is None else [support.missing, support.words, support.unsupported]
         value |= _drop_empty(
             {
@@ -313,9 +313,9 @@ class ListedRun:
 class RunPacker:
     """Packs the outputs and judgements of one run; document texts go to ``number_of`` and are not kept."""
 
-    def __init__(self, run: ListedRun, words: WordIndex, number_of: NumberOf) -> None:
+    def __init__(self, run: ListedRun, number_of: NumberOf) -> None:
         self.run = run
-        self._words, self._number_of = words, number_of
+        self._number_of = number_of
         self._indices = {position: index for index, position in enumerate(run.positions.tolist())}
         count = len(self._indices)
         self.outputs: list[list[bytes]] = [[] for _ in range(count)]
@@ -340,7 +340,7 @@ class RunPacker:
         output, gold = row.output, GoldMarks(self.run.samples[index])
         repeats = self.outputs[index]
         repeats += [b"null"] * (row.repeat - len(repeats))
-        repeats.append(output_json(output, gold, self._words, self._number_of))
+        repeats.append(output_json(output, gold, self._number_of))
         if output.error is None:
             if self.states[index] != ANSWERED:
                 self.first_hits[index] = _first_hit(output, gold)

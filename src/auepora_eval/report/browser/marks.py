@@ -20,7 +20,6 @@ from ...text.tokenizers import plain_words
 Ranges = list[tuple[int, int]]
 """Start and end (exclusive) positions, in ascending order."""
 
-_MAX_CACHED_CHARACTERS = 64_000_000
 _TOKEN = re.compile(r"\S+")
 _NON_BMP = re.compile("[\U00010000-\U0010ffff]")
 
@@ -48,37 +47,13 @@ class WordSupport:
     """The number of unsupported words."""
 
 
-class WordIndex:
-    """The word sets of documents; each document is tokenised once."""
-
-    def __init__(self) -> None:
-        self._words_by_text: dict[str, tuple[str, ...]] = {}
-        self._interned: dict[str, str] = {}
-        self._characters = 0
-
-    def missing(self, words: Iterable[str], texts: Iterable[str]) -> set[str]:
-        """The words that occur in none of the texts."""
-        return set(words).difference(*map(self._words_of, dict.fromkeys(texts)))
-
-    def _words_of(self, text: str) -> tuple[str, ...]:
-        known = self._words_by_text.get(text)
-        if known is None:
-            self._characters += len(text)
-            if self._characters > _MAX_CACHED_CHARACTERS:
-                self._words_by_text, self._interned, self._characters = {}, {}, len(text)
-            # One string object per word, shared by all documents: saves memory and hashing.
-            words = plain_words(text)
-            known = self._words_by_text[text] = tuple(set(map(self._interned.setdefault, words, words)))
-        return known
-
-
 @lru_cache(maxsize=1 << 16)
 def _word(token: str) -> str:
     """A white-space token as a normalised word; empty where it is only punctuation."""
     return "".join(plain_words(token))
 
 
-def word_support(output: SystemOutputs, words: WordIndex) -> WordSupport | None:
+def word_support(output: SystemOutputs) -> WordSupport | None:
     """The words of an answer that occur in no document, as ``support_density`` counts them.
 
     ``None`` where it is unknown: no answer, a failure, documents without text.
@@ -90,7 +65,7 @@ def word_support(output: SystemOutputs, words: WordIndex) -> WordSupport | None:
         return None
     answer = output.response.text
     tokens = [(word, *token.span()) for token in _TOKEN.finditer(answer) if (word := _word(token[0]))]
-    unknown = words.missing((word for word, _, _ in tokens), texts)
+    unknown = {word for word, _, _ in tokens}.difference(plain_words("\n".join(texts)))
     ranges: Ranges = []
     missing = 0
     joined = False

@@ -41,12 +41,13 @@ from .listing import (
     sample_json,
     score_columns,
 )
-from .marks import WordIndex
 
 SCRIPTS = ("dom", "unpack", "filter", "list", "query", "app")
 """The parts of the script, in dependency order."""
 MAX_QUERIES = 20_000
-"""The number of queries that are listed without ``--all-queries``."""
+"""Up to this number all queries are listed."""
+SAMPLE_SIZE = 10_000
+"""How many of more queries are listed without ``--all-queries``."""
 DataBlock = tuple[str, str, str]
 
 
@@ -55,7 +56,7 @@ def build_browser(
     records: Sequence[RunRecord],
     *,
     base: RunRecord | None = None,
-    limit: int | None = MAX_QUERIES,
+    all_queries: bool = False,
     linked: Collection[str] = (),
     main: str | None = None,
     compared: Mapping[str, Sequence[QueryComparison]] | None = None,
@@ -63,9 +64,10 @@ def build_browser(
     """The browser of the queries of one or several stored runs.
 
     Several runs are compared with ``base``, by default the first. Queries are matched by id: runs over different
-    datasets are shown together, each with its own gold. Of more than ``limit`` queries a part is listed: those with a
-    ``linked`` id, failures, queries that changed by the ``main`` metric, and others. ``compared`` has the queries of
-    runs that were compared with ``base`` before, by run id. The data is read from the store while it is written.
+    datasets are shown together, each with its own gold. Of more than 20,000 queries a part is listed, unless
+    ``all_queries`` is set: ``linked`` ids, failures, queries that changed by the ``main`` metric, and others.
+    ``compared`` has the queries of runs that were compared with ``base`` before, by run id. The data is read from the
+    store while it is written.
     """
     from markupsafe import Markup
 
@@ -76,8 +78,8 @@ def build_browser(
     # The base is A, whatever the order of the others.
     ordered = sorted(records, key=lambda one: base is not None and one.run_id != base.run_id)
     listing = QueryListing(store, ordered, compared or {})
-    if limit is not None and listing.count > limit:
-        html = Markup('<p class="qb-note">{}</p>').format(listing.choose(limit, linked, main)) + html
+    if not all_queries and listing.count > MAX_QUERIES:
+        html = Markup('<p class="qb-note">{}</p>').format(listing.choose(SAMPLE_SIZE, linked, main)) + html
     return PageFragment(html, _asset("browser.css"), _script(), listing.data_blocks())
 
 
@@ -200,8 +202,7 @@ class QueryListing:
         query_blocks = BlockWriter("qb-queries", put)
         documents = DocumentTexts(document_blocks)
         samples: dict[str, list[bytes]] = {}
-        words = WordIndex()
-        packers = [RunPacker(run, words, documents) for run in self._runs]
+        packers = [RunPacker(run, documents) for run in self._runs]
         for packer in packers:
             record = packer.run.record
             if record.fingerprint not in samples:

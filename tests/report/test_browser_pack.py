@@ -18,6 +18,7 @@ from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument
 from auepora_eval.core.scores import Score
 from auepora_eval.core.types import UnknownRanking
 from auepora_eval.render.blocks import PageFragment
+from auepora_eval.report.browser import pack
 from auepora_eval.report.browser.listing import (
     ABSENT,
     MIME,
@@ -239,6 +240,63 @@ def test_packed_data_of_two_runs(tmp_path: Path) -> None:
     assert listed["labels"][0]["groups"] == [["x", "0"], ["x", "1"], ["x", "2"]]
     query = found["qb-queries-0"][2]
     assert query["runs"] == [None, [0, [], []]]
+
+
+def test_part_of_many_queries_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pack, "MAX_QUERIES", 59)
+    monkeypatch.setattr(pack, "SAMPLE_SIZE", 24)
+    samples = [
+        EvaluationSample(f"q{at:02}", "?", [Document("g", "gold")], labels={"lang": "de" if at in (50, 51) else "en"})
+        for at in range(60)
+    ]
+    answered, failed = output("yes", "gold"), SystemOutputs([], None, error="timeout")
+    before, after = [0.5] * 60, [0.5] * 20 + [0.4] * 18 + [0.6] * 2 + [0.5] * 20
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        a = runs.put(store, "a", samples, [answered] * 60, [runs.scored("token_f1", before)])
+        b = runs.put(store, "b", samples, [failed] * 3 + [answered] * 57, [runs.scored("token_f1", after)])
+        options: dict[str, Any] = {"main": "token_f1", "linked": {"q58", "elsewhere"}}
+        part, again = (browser_of(store, [a, b], **options) for _ in range(2))
+        every = browser_of(store, [a, b], all_queries=True, **options)
+        monkeypatch.setattr(pack, "MAX_QUERIES", 60)
+        assert browser_of(store, [a, b], **options) == every, "the limit is not exceeded"
+    assert part == again, "the choice is the same every time"
+    found = parts_of(part)
+    listed = found["qb-list"]["ids"]
+    assert len(listed) == 24
+    assert listed == sorted(listed), "in the order of the dataset"
+    assert {"q00", "q01", "q02"} <= set(listed), "all that failed, since they are few"
+    assert {"q38", "q39"} <= set(listed), "both that got better, since those are few"
+    assert {"q50", "q51"} <= set(listed), "both with a rare label"
+    assert "q58" in listed, "something links to it"
+    changed = sum("q20" <= one < "q40" for one in listed)
+    assert changed in (10, 11), "changes and others share what failures leave"
+    assert (
+        f"This list contains 24 of 60 queries: 3 of 3 with a failure, {changed} of 20 whose token_f1 or first hit "
+        f"changed, {21 - changed} of 37 others, drawn evenly" in part.html
+    )
+    assert [one["samples"][0]["id"] for one in found["qb-queries-0"]] == listed
+    (metric,) = found["qb-list"]["metrics"]
+    assert column(part, metric["runs"][1]["values"]) == [after[int(one[1:])] for one in listed]
+    assert column(part, found["qb-list"]["runs"][1]["states"]) == [3 if one < "q03" else 2 for one in listed]
+    assert parts_of(every)["qb-list"]["count"] == 60
+    assert "This list" not in every.html
+
+
+def test_part_of_the_queries_of_runs_with_different_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pack, "MAX_QUERIES", 5)
+    monkeypatch.setattr(pack, "SAMPLE_SIZE", 5)
+    samples = [EvaluationSample(f"q{at}", f"{at}?") for at in range(8)]
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        a = runs.put(store, "a", samples[:6], [output("yes")] * 6)
+        b = runs.put(store, "b", samples[2:], [output("no")] * 6)
+        fragment = browser_of(store, [a, b], linked={"q0", "q7"})
+    found = parts_of(fragment)
+    assert "5 of 8 queries: 5 of 8 others" in fragment.html, "nothing was scored"
+    assert found["qb-search"]["questions"] == [f"{one[1:]}?" for one in found["qb-list"]["ids"]]
+    asked = {one["samples"][0]["id"]: [run is not None for run in one["runs"]] for one in found["qb-queries-0"]}
+    assert asked == {one: [one < "q6", one > "q1"] for one in found["qb-list"]["ids"]}
+    assert asked["q0"] == [True, False]
+    assert asked["q7"] == [False, True]
 
 
 def test_metrics_with_different_signatures_are_not_comparable(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The report file of one, two and more runs, also with hostile or missing data."""
 
+import base64
+import gzip
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -15,6 +17,7 @@ from auepora_eval.core.types import MetricResult, SystemOutputs, TargetCategory
 from auepora_eval.errors import BadValueError, UnknownRunError
 from auepora_eval.render.blocks import PageFragment, Report, ReportVerdict
 from auepora_eval.render.html import render_overview, render_page
+from auepora_eval.report.browser import pack
 from auepora_eval.store.records import RunRecord, RunStatus
 from auepora_eval.store.runs import RunStore
 from helpers.golden_runs import chunk, found, golden, put_run
@@ -109,6 +112,29 @@ def test_comparison_of_two_runs(store: RunStore, tmp_path: Path) -> None:
     assert "Distributions" in titles
     assert re.search(r"token_f1: A \d+, B \d+ queries\.", page.text)
     assert re.search(r"A: before: \d+ samples, mean", page.text)
+
+
+def test_page_with_part_of_the_queries(store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = run_of(store, "before"), run_of(store, "after", 3)
+    monkeypatch.setattr(pack, "MAX_QUERIES", 39)
+    monkeypatch.setattr(pack, "SAMPLE_SIZE", 10)
+    pages = [
+        write_report([first, second], tmp_path / name, store=store, all_queries=every).read_text(encoding="utf-8")
+        for name, every in (("part.html", False), ("all.html", True))
+    ]
+    overviews = [text[text.index("<main") : text.index("</main>")] for text in pages]
+    assert overviews[0] == overviews[1], "numbers are over all queries"
+    lists = [
+        json.loads(gzip.decompress(base64.b64decode(re.search('id="qb-list">([^<]*)<', text)[1])))  # type: ignore[index]
+        for text in pages
+    ]
+    page = Page(pages[0])
+    page.require_sound()
+    linked = {link.removeprefix("#q/") for link in page.links if link.startswith("#q/")}
+    assert 10 < len(linked) < 40
+    assert linked == set(lists[0]["ids"]), "all that something links to, also above the size of a sample"
+    assert f"This list contains {len(linked)} of 40 queries: " in page.text
+    assert lists[1]["count"] == 40
 
 
 def test_baseline_comes_first(store: RunStore, tmp_path: Path) -> None:

@@ -127,8 +127,8 @@ class QueryListing:
         """The number of listed queries."""
         return len(self._samples)
 
-    def choose(self, limit: int, linked: Collection[str], main: str | None) -> str:
-        """Keep ``limit`` of the queries and return a sentence that says which.
+    def choose(self, size: int, linked: Collection[str], main: str | None) -> str:
+        """Keep that many of the queries, at least the ``linked`` ones, and return a sentence that says which.
 
         Failures, changes and other queries get equal numbers, and so do the outcomes and labels within each: all of a
         smaller group are taken, and the larger ones share the rest. Within a group a hash of the id decides, so that
@@ -143,14 +143,15 @@ class QueryListing:
             strata = np.unique(strata * (int(codes.max()) + 1) + codes, return_inverse=True)[1].reshape(-1)
         turns = _turns(groups, np.lexsort((hashes, _turns(strata, np.argsort(hashes, kind="stable")))))
         turns[[one.sample_id in linked for one in self._samples]] = -1
+        size = max(size, int((turns < 0).sum()))
         kept = np.zeros(self.count, np.bool_)
-        kept[np.lexsort((hashes, groups, turns))[:limit]] = True
+        kept[np.lexsort((hashes, groups, turns))[:size]] = True
         changed = "whose first hit changed" if main is None else f"whose {main} or first hit changed"
         names = ["with a failure", changed, "others"]
         totals, listed = (np.bincount(one, minlength=len(names)) for one in (groups, groups[kept]))
         parts = [f"{n:,} of {of:,} {name}" for n, of, name in zip(listed, totals, names, strict=True) if of]
         sentence = (
-            f"This list contains {limit:,} of {self.count:,} queries: {', '.join(parts)}, drawn evenly over outcomes "
+            f"This list contains {size:,} of {self.count:,} queries: {', '.join(parts)}, drawn evenly over outcomes "
             "and labels by a hash of their ids; everything above is computed over all queries, and auepora report "
             "--all-queries lists all of them."
         )

@@ -271,7 +271,7 @@ def test_part_of_many_queries_is_listed(tmp_path: Path, monkeypatch: pytest.Monk
     changed = sum("q20" <= one < "q40" for one in listed)
     assert changed in (10, 11), "changes and others share what failures leave"
     assert (
-        f"This list contains 24 of 60 queries: 3 of 3 with a failure, {changed} of 20 whose token_f1 or first hit "
+        f"The list below contains 24 of 60 queries: 3 of 3 with a failure, {changed} of 20 whose token_f1 or first hit "
         f"changed, {21 - changed} of 37 others, drawn evenly" in part.html
     )
     assert [one["samples"][0]["id"] for one in found["qb-queries-0"]] == listed
@@ -279,7 +279,7 @@ def test_part_of_many_queries_is_listed(tmp_path: Path, monkeypatch: pytest.Monk
     assert column(part, metric["runs"][1]["values"]) == [after[int(one[1:])] for one in listed]
     assert column(part, found["qb-list"]["runs"][1]["states"]) == [3 if one < "q03" else 2 for one in listed]
     assert parts_of(every)["qb-list"]["count"] == 60
-    assert "This list" not in every.html
+    assert "The list below" not in every.html
 
 
 def test_part_of_the_queries_of_runs_with_different_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,7 @@ def test_page_with_part_of_the_queries(store: RunStore, tmp_path: Path, monkeypa
     linked = {link.removeprefix("#q/") for link in page.links if link.startswith("#q/")}
     assert 10 < len(linked) < 40
     assert linked == set(lists[0]["ids"]), "all that something links to, also above the size of a sample"
-    assert f"This list contains {len(linked)} of 40 queries: " in page.text
+    assert f"The list below contains {len(linked)} of 40 queries: " in page.text
     assert lists[1]["count"] == 40
 
 

@@ -151,7 +151,7 @@ class QueryListing:
         totals, listed = (np.bincount(one, minlength=len(names)) for one in (groups, groups[kept]))
         parts = [f"{n:,} of {of:,} {name}" for n, of, name in zip(listed, totals, names, strict=True) if of]
         sentence = (
-            f"This list contains {size:,} of {self.count:,} queries: {', '.join(parts)}, drawn evenly over outcomes "
+            f"The list below contains {size:,} of {self.count:,} queries: {', '.join(parts)}, drawn evenly over outcomes "
             "and labels by a hash of their ids; everything above is computed over all queries, and auepora report "
             "--all-queries lists all of them."
         )

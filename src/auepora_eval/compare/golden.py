@@ -17,7 +17,7 @@ import numpy as np
 from ..core.conventions import Conventions
 from ..core.plan import with_corpus_ids
 from ..core.results import Results
-from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
+from ..core.types import Document, EvaluationSample, MetricResult, SystemOutputs, UnknownRanking
 from ..engine.evaluate import evaluate_stream, resolve_metrics
 from ..engine.repeats import evaluate_repeats
 from ..errors import AueporaWarning, BadValueError
@@ -110,7 +110,6 @@ class SharedQueries:
         self.only: tuple[list[str], list[str]] = [], []
         """The ids that only one of the runs has, sorted."""
         self._chosen: Container[str] | None = None
-        self._gold: Callable[[EvaluationSample], EvaluationSample] | None = None
         every = np.arange(run_b.record.num_samples, dtype=np.intp)
         self.positions: tuple[Positions, Positions] = every, every
         if golden is not None or run_a.record.fingerprint != run_b.record.fingerprint:
@@ -126,10 +125,8 @@ class SharedQueries:
         return len(self.positions[0])
 
     def __iter__(self) -> Iterator[EvaluationSample]:
-        chosen, gold = self._chosen, self._gold
-        for query in self.source:
-            if chosen is None or query.sample_id in chosen:
-                yield query if gold is None else gold(query)
+        chosen = self._chosen
+        return (query for query in self.source if chosen is None or query.sample_id in chosen)
 
     def among(self, ids: Container[str]) -> SharedQueries:
         """Those of the queries with these ids."""
@@ -137,12 +134,6 @@ class SharedQueries:
         part = copy(self)
         part._chosen, part.positions = ids, (self.positions[0][rows], self.positions[1][rows])
         return part
-
-    def with_gold(self, gold: Callable[[EvaluationSample], EvaluationSample]) -> SharedQueries:
-        """The same queries with other gold."""
-        changed = copy(self)
-        changed._gold = gold
-        return changed
 
     def outputs(self, side: int, repeat: int) -> Iterator[SystemOutputs | None]:
         """The output of each query in one of the runs."""
@@ -384,50 +375,58 @@ def aggregate_of(
     if samples is not None:
         positions = _positions(run.positions(), [sample.sample_id for sample in samples])
     queries = run.samples if samples is None else samples
-    outputs = partial(run.outputs_at, positions)
-    aggregate = compute_metrics(queries, outputs, run.repeats, corpus=corpus)
-    if not any(map(has_spans, queries)):
+    spans = False
+
+    def pairs(repeat: int) -> Iterator[Pair]:
+        nonlocal spans
+        for query, output in zip(queries, run.outputs_at(positions, repeat), strict=True):
+            spans = spans or has_spans(query)
+            yield query, output
+
+    aggregate = compute_metrics(pairs, run.repeats, corpus=corpus)
+    if not spans:
         return aggregate
     # Hit rates and MRR are those of the ranks where an expected chunk is hit by its span.
     ranks = [
         Rank(None) if output is None or output.error is not None else rank_of(gold, output, "id_or_span")
         for repeat in range(run.repeats)
-        for query, output in zip(queries, outputs(repeat), strict=True)
+        for query, output in pairs(repeat)
         if (gold := gold_documents(query))
     ]
     by_span = any(one.by_span for one in ranks)
     return RankMetrics.of([one.position for one in ranks]).put_into(aggregate) if by_span else aggregate
 
 
-OutputsOf = Callable[[int], Iterator[SystemOutputs | None]]
-"""Returns the output of each query in a repeat."""
+Pair = tuple[EvaluationSample, SystemOutputs | None]
+"""A query and its output in a run."""
 
 
 def compute_metrics(
-    queries: Iterable[EvaluationSample],
-    outputs: OutputsOf,
+    pairs: Callable[[int], Iterator[Pair]],
     repeats: int,
     *,
     counts_only: bool = False,
     corpus: CorpusIds | None = None,
 ) -> AggregateMetrics:
-    """The metrics of queries by their ids; with ``counts_only`` none is computed: they are ``None``.
+    """The metrics of queries with their outputs in each repeat, chunks matched by id.
 
-    ``queries`` can be iterated several times.
+    ``pairs`` takes the number of a repeat. With ``counts_only`` no metric is computed: they are ``None``.
     """
     failed = bytearray()
 
-    def watched(repeat: int) -> Iterator[SystemOutputs | None]:
-        for row, output in enumerate(outputs(repeat)):
+    def counted(repeat: int) -> Iterator[Pair]:
+        for row, (query, output) in enumerate(pairs(repeat)):
             if row == len(failed):
                 failed.append(False)
             failed[row] |= output is None or output.error is not None
-            yield output
+            yield query, output
 
-    if counts_only:
+    results: Iterable[MetricResult] = ()
+    if not counts_only:
+        results = _results(counted, repeats, corpus)
+    else:
         for repeat in range(repeats):
-            deque(watched(repeat), maxlen=0)
-    results = () if counts_only else _results(queries, watched, repeats, corpus)
+            deque(counted(repeat), maxlen=0)
     values = {result.name: result.value if result.defined else None for result in results}
     return AggregateMetrics(
         hit_at_k={k: values.get(f"hit_rate@{k}") for k in GOLDEN_CONVENTIONS.k_values},
@@ -450,10 +449,8 @@ def aggregate_deltas(a: AggregateMetrics, b: AggregateMetrics) -> dict[str, Any]
     return {name: difference(ours[name], others[name]) for name in ours if not name.endswith("_queries")}
 
 
-def _results(
-    queries: Iterable[EvaluationSample], outputs: OutputsOf, repeats: int, corpus: CorpusIds | None
-) -> Results:
-    annotated = any(sample.relevant_docs is not None for sample in queries)
+def _results(pairs: Callable[[int], Iterator[Pair]], repeats: int, corpus: CorpusIds | None) -> Results:
+    annotated = any(query.relevant_docs is not None for query, _ in pairs(0))
     specs = [f"{name}@{k}" for name in ("hit_rate", "recall_doc") for k in GOLDEN_CONVENTIONS.k_values]
     # A metric whose annotation no query has is undefined; the engine would raise an error.
     chosen = [
@@ -464,5 +461,10 @@ def _results(
     if corpus is not None:
         chosen = with_corpus_ids(chosen, partial(corpus_ids, corpus))
     if repeats == 1:
-        return evaluate_stream(zip(queries, outputs(0), strict=True), chosen, keep_scores=False)
-    return evaluate_repeats(list(queries), [partial(outputs, repeat) for repeat in range(repeats)], chosen)
+        return evaluate_stream(pairs(0), chosen, keep_scores=False)
+    queries = [query for query, _ in pairs(0)]
+    return evaluate_repeats(queries, [partial(_outputs, pairs, repeat) for repeat in range(repeats)], chosen)
+
+
+def _outputs(pairs: Callable[[int], Iterator[Pair]], repeat: int) -> Iterator[SystemOutputs | None]:
+    return (output for _, output in pairs(repeat))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from ..core.scores import Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
-from ..features.hits import Matching, gold_documents, has_spans
+from ..features.hits import GoldDocument, gold_documents, has_spans
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
 from ..store.runs import RunStore
@@ -27,10 +30,12 @@ from .chunks import (
 )
 from .golden import (
     ChunkLocations,
+    CorpusIds,
     Golden,
-    Rank,
+    Pair,
     RankMetrics,
     SharedQueries,
+    compute_metrics,
     expected_ids,
     format_ids,
     golden_queries,
@@ -40,7 +45,7 @@ from .golden import (
 )
 from .metrics import SharedMetricScores, main_metric
 from .stores import RunOutputs, changed_config_keys, chunker_versions, run_outputs
-from .types import ComparisonKind, QueryComparison
+from .types import AggregateMetrics, ComparisonKind, QueryComparison
 
 ChunkerVersionMatch = Literal["exact", "fallback_doc_span"]
 _LONGEST_ERROR = 120
@@ -64,8 +69,9 @@ class QueryComparisons:
     ranks_b: RankMetrics
     by_rank: bool
     """Whether hit rates and MRR are computed from the ranks, because ids alone may not suffice."""
-    samples: SharedQueries = field(repr=False, compare=False)
-    """The queries of both runs with the expected chunks that both runs are compared with."""
+    aggregate_a: AggregateMetrics
+    """The metrics over the queries of both runs, with the expected chunks that both runs are compared with."""
+    aggregate_b: AggregateMetrics
     notes: list[str] = field(default_factory=list)
     chunks_changed: str | None = None
     """How it is known that the runs have different chunks; ``None`` if they have the same."""
@@ -147,9 +153,14 @@ def compare_run_outputs(
     *,
     golden: Sequence[EvaluationSample] | None = None,
     strict_chunker_version: bool = False,
+    aggregates: bool = False,
+    corpus: CorpusIds | None = None,
     chunks: ChunkComparisons | None = None,
 ) -> QueryComparisons:
-    """Compare the outputs of two runs query by query; ``chunks`` is a cache of comparisons of chunks."""
+    """Compare the outputs of two runs query by query; ``chunks`` is a cache of comparisons of chunks.
+
+    With ``aggregates`` the metrics of the queries are computed on the way, else only queries and failures are counted.
+    """
     a, b = run_a.record, run_b.record
     notes: list[str] = []
     if golden is None:
@@ -183,28 +194,35 @@ def compare_run_outputs(
     by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))
     ordered = [run_b, run_a] if b_first else by_age
     places = None if change is None else ChunkLocations(both, ordered, ids_reused=change.ids_reused)
-    ranks = _rank_queries(both, places, _causes_note(changed_config_keys(a, b)))
+    compared = _ComparedQueries(both, places, known_gold=change is None or change.parents_known)
+    aggregate_a, aggregate_b = (
+        compute_metrics(partial(compared.pairs, side), run.repeats, counts_only=not aggregates, corpus=corpus)
+        for side, run in enumerate(both.runs)
+    )
+    ranks = compared.ranks()
+    by_rank = change is not None or compared.has_spans
+    if by_rank and aggregates:
+        aggregate_a, aggregate_b = ranks[0].put_into(aggregate_a), ranks[1].put_into(aggregate_b)
     if change is None:
         notes += _id_notes(a, b, compared_chunks.ids)
     elif places is not None:
         notes += [] if change.by_version else [_change_note(change)]
-        notes += _place_notes(places, ranks.unlocated, ordered[0].record.run_id)
+        notes += _place_notes(places, compared.unlocated, ordered[0].record.run_id)
     for name, run in (("A", run_a), ("B", run_b)):
         if run.repeats > 1:
             notes.append(f"run {name} answered {run.repeats} times; queries are compared by its first answers")
     return QueryComparisons(
-        per_query=ranks.per_query,
+        per_query=compared.comparisons(_causes_note(changed_config_keys(a, b))),
         chunker_version_match="exact" if change is None else "fallback_doc_span",
         only_in_a=len(both.only[0]),
         only_in_b=len(both.only[1]),
-        without_expected_chunk=ranks.without_expected,
-        without_place=len(ranks.unlocated),
-        ranks_a=RankMetrics.of(ranks.positions[0]),
-        ranks_b=RankMetrics.of(ranks.positions[1]),
-        by_rank=change is not None or ranks.has_spans,
-        samples=both
-        if change is None or change.parents_known or places is None
-        else both.with_gold(partial(_with_known_gold, places)),
+        without_expected_chunk=compared.without_expected,
+        without_place=len(compared.unlocated),
+        ranks_a=ranks[0],
+        ranks_b=ranks[1],
+        by_rank=by_rank,
+        aggregate_a=aggregate_a,
+        aggregate_b=aggregate_b,
         notes=notes,
         chunks_changed=None if change is None else change.reason,
     )
@@ -220,58 +238,129 @@ def _causes_note(different: Sequence[str]) -> str:
     return f"{', '.join(shown)} differ{'s' if len(different) == 1 else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class _QueryRanks:
-    """The ranks of queries in both runs."""
+class _RunRanks:
+    """The rank of the first expected chunk of each query in one run, in each of its repeats; 0 for none."""
 
-    per_query: list[QueryComparison] = field(default_factory=list)
-    positions: tuple[list[int | None], list[int | None]] = field(default_factory=lambda: ([], []))
-    """The rank of each query and repeat in each run."""
-    unlocated: list[str] = field(default_factory=list)
-    """Queries whose expected chunks cannot be located."""
-    without_expected: int = 0
-    has_spans: bool = False
+    def __init__(self, repeats: int, queries: int) -> None:
+        self.by_id = np.zeros((repeats, queries), dtype=np.int8)
+        """By id, or by location if the chunks changed."""
+        self.by_span = np.zeros((repeats, queries), dtype=np.int8)
+        """By id, or by span where the output has no expected id."""
+        self.returns_id = np.zeros(queries, dtype=np.bool_)
+        """Whether any output returns an expected id, at any rank."""
+        self.document_only = np.zeros(queries, dtype=np.bool_)
+        self.failures: dict[int, str] = {}
+        """Why queries have no output in the first repeat, where the system failed."""
 
 
-def _rank_queries(queries: SharedQueries, places: ChunkLocations | None, because: str) -> _QueryRanks:
-    """Rank the first expected chunk of each query in both runs.
+class _ComparedQueries:
+    """Compares queries of two runs by the rank of the first expected chunk.
 
-    With ``places`` chunks are matched by location, else by id, or by span where ids do not match.
+    ``pairs`` has to be read for every repeat of both runs. With ``places`` chunks are matched by location, else by id,
+    or by span where no output of a query has an expected id.
     """
-    found = _QueryRanks()
-    without_expected, spans = 0, False
-    errors: dict[str, str] = {}
-    for query, *outputs in queries.rows():
-        spans = spans or has_spans(query)
-        if not expected_ids(query):
-            without_expected += 1
-            continue
-        gold = gold_documents(query) if places is None else places.expected(query)
-        if not gold:
-            found.unlocated.append(query.sample_id)
-            continue
-        matching: Matching = "place" if places is not None else "id"
-        if places is None and has_spans(query):
-            matching = id_or_span(gold, [one for repeats in outputs for one in repeats])
-        ranks = []
-        for repeats, positions in zip(outputs, found.positions, strict=True):
-            in_run = [
-                Rank(None) if output is None or output.error is not None else rank_of(gold, output, matching)
-                for output in repeats
-            ]
-            positions.extend(rank.position for rank in in_run)
-            ranks.append(in_run[0])
-        failures = [_failure(repeats[0], errors) for repeats in outputs]
-        found.per_query.append(_comparison(query.sample_id, ranks, failures, because))
-    return replace(found, without_expected=without_expected, has_spans=spans)
 
+    def __init__(self, queries: SharedQueries, places: ChunkLocations | None, *, known_gold: bool) -> None:
+        self._queries, self._places, self._known_gold = queries, places, known_gold
+        self._ranks = [_RunRanks(run.repeats, len(queries)) for run in queries.runs]
+        self._errors: dict[str, str] = {}
+        self._ids: list[str | None] = []
+        """The id of each query, ``None`` for those that are not compared."""
+        self.without_expected = 0
+        self.unlocated: list[str] = []
+        """Queries whose expected chunks cannot be located."""
+        self.has_spans = False
 
-def _with_known_gold(places: ChunkLocations, query: EvaluationSample) -> EvaluationSample:
-    """The query with its gold replaced by known locations, so that documents can be compared instead of ids."""
-    if not expected_ids(query):
-        return query
-    docs = [passage for one in places.expected(query) for passage in one.passages]
-    return replace(query, relevant_docs=docs or None)
+    def pairs(self, side: int, repeat: int) -> Iterator[Pair]:
+        """Each query, with the gold that both runs are compared with, and its output in one of the runs."""
+        for row, (query, output) in enumerate(
+            zip(self._queries, self._queries.outputs(side, repeat), strict=True)
+        ):
+            own = gold_documents(query)
+            gold = self._places.expected(query) if own and self._places is not None else own
+            if row == len(self._ids):
+                self._add(query, own, gold)
+            if output is None or output.error is not None:
+                if not repeat:
+                    self._ranks[side].failures[row] = self._failure(output)
+            elif gold:
+                self._rank(self._ranks[side], row, repeat, query, gold, output)
+            if own and not self._known_gold:
+                # The gold is replaced by known locations, so that documents can be compared instead of ids.
+                docs = [passage for one in gold for passage in one.passages]
+                query = replace(query, relevant_docs=docs or None)  # noqa: PLW2901
+            yield query, output
+
+    def _add(self, query: EvaluationSample, own: Sequence[GoldDocument], gold: Sequence[GoldDocument]) -> None:
+        self._ids.append(query.sample_id if gold else None)
+        self.has_spans = self.has_spans or has_spans(query)
+        if not own:
+            self.without_expected += 1
+        elif not gold:
+            self.unlocated.append(query.sample_id)
+
+    def _rank(
+        self,
+        ranks: _RunRanks,
+        row: int,
+        repeat: int,
+        query: EvaluationSample,
+        gold: Sequence[GoldDocument],
+        output: SystemOutputs,
+    ) -> None:
+        rank = rank_of(gold, output, "id" if self._places is None else "place")
+        ranks.by_id[repeat, row] = ranks.by_span[repeat, row] = rank.position or 0
+        if not repeat:
+            ranks.document_only[row] = rank.document_only
+        if self._places is None and has_spans(query):
+            ranks.by_span[repeat, row] = rank_of(gold, output, "id_or_span").position or 0
+            ranks.returns_id[row] |= id_or_span(gold, [output]) == "id"
+
+    def _failure(self, output: SystemOutputs | None) -> str:
+        """Why a query has no rank; equal errors are one string."""
+        if output is None or output.error is None:
+            return "no answer"
+        error = " ".join(output.error.split())
+        shown = error if len(error) <= _LONGEST_ERROR else f"{error[: _LONGEST_ERROR - 1]}…"
+        return self._errors.setdefault(shown, shown)
+
+    def _positions(self) -> list[npt.NDArray[np.int8]]:
+        """The rank of each query and repeat, for both runs; all outputs of a query are matched in the same way."""
+        by_id = self._ranks[0].returns_id | self._ranks[1].returns_id
+        return [np.where(by_id, ranks.by_id, ranks.by_span) for ranks in self._ranks]
+
+    def ranks(self) -> list[RankMetrics]:
+        """Hit rates and MRR over all compared queries and repeats, for both runs."""
+        compared = np.array([name is not None for name in self._ids], dtype=np.bool_)
+        return [
+            RankMetrics.of([one or None for one in positions[:, compared].ravel().tolist()])
+            for positions in self._positions()
+        ]
+
+    def comparisons(self, because: str) -> list[QueryComparison]:
+        """The compared queries, by their first outputs."""
+        positions_a, positions_b = (positions[0].tolist() for positions in self._positions())
+        document_only = self._ranks[0].document_only | self._ranks[1].document_only
+        return [
+            self._comparison(row, name, positions_a[row] or None, positions_b[row] or None, document_only, because)
+            for row, name in enumerate(self._ids)
+            if name is not None
+        ]
+
+    def _comparison(
+        self, row: int, name: str, a: int | None, b: int | None, document_only: npt.NDArray[np.bool_], because: str
+    ) -> QueryComparison:
+        kind = comparison_kind(a, b)
+        notes = [
+            f"failed in {run}: {ranks.failures[row]}"
+            for run, ranks in zip("AB", self._ranks, strict=True)
+            if row in ranks.failures
+        ]
+        if document_only[row]:
+            notes.append("document only")
+        if because and kind is not ComparisonKind.DRAW:
+            notes.append(because)
+        return QueryComparison(name, kind, a, b, "; ".join(notes) or None)
 
 
 def _change_note(change: ChunkChange) -> str:
@@ -294,29 +383,6 @@ def _id_notes(record_a: RunRecord, record_b: RunRecord, counts: SameIds) -> list
             "matched by id"
         )
     return notes
-
-
-def _failure(output: SystemOutputs | None, known: dict[str, str]) -> str | None:
-    """Why a query has no rank, where the system failed; equal errors are one string, taken from ``known``."""
-    if output is None:
-        return "no answer"
-    if output.error is None:
-        return None
-    error = " ".join(output.error.split())
-    return known.setdefault(error, error if len(error) <= _LONGEST_ERROR else f"{error[: _LONGEST_ERROR - 1]}…")
-
-
-def _comparison(
-    query_id: str, ranks: Sequence[Rank], failures: Sequence[str | None], because: str
-) -> QueryComparison:
-    a, b = ranks
-    kind = comparison_kind(a.position, b.position)
-    notes = [f"failed in {name}: {why}" for name, why in zip("AB", failures, strict=True) if why is not None]
-    if a.document_only or b.document_only:
-        notes.append("document only")
-    if because and kind is not ComparisonKind.DRAW:
-        notes.append(because)
-    return QueryComparison(query_id, kind, a.position, b.position, "; ".join(notes) or None)
 
 
 def _changed_expectations(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:

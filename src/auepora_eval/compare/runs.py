@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .analysis import Adjustment, Margin
 from .chunks import ChunkComparisons
-from .golden import CorpusIds, Golden, aggregate_deltas, compute_metrics, corpus_ids, golden_queries
+from .golden import CorpusIds, Golden, aggregate_deltas, corpus_ids, golden_queries
 from .leaderboard import empty_answer_notes
 from .metrics import compare_metrics
 from .queries import QueryChange, compare_run_outputs, require_same_chunks
@@ -63,18 +62,11 @@ def golden_report(
         run_b,
         golden=None if golden is None else golden_queries(golden),
         strict_chunker_version=strict_chunker_version,
+        aggregates=aggregates,
+        corpus=None if corpus is None else corpus_ids(corpus),
         chunks=chunks,
     )
-    known = None if corpus is None else corpus_ids(corpus)
-    shared = queries.samples
-    a, b = (
-        compute_metrics(
-            shared, partial(shared.outputs, side), run.repeats, counts_only=not aggregates, corpus=known
-        )
-        for side, run in enumerate((run_a, run_b))
-    )
-    if aggregates and queries.by_rank:
-        a, b = queries.ranks_a.put_into(a), queries.ranks_b.put_into(b)
+    a, b = queries.aggregate_a, queries.aggregate_b
     return CompareReport(
         run_a=record_a.run_id,
         run_b=record_b.run_id,

@@ -78,17 +78,25 @@ class ChunkComparison:
     ids: SameIds
 
 
-class ChunkComparisons:
-    """Chunks of pairs of runs, each pair compared once for the queries of a dataset."""
+class RunOutputsCache:
+    """The outputs of stored runs, and the chunks of pairs of them, compared once for the queries of a dataset."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._runs: dict[str, RunOutputs] = {}
         self._known: dict[tuple[str, str, str], ChunkComparison] = {}
 
-    def between(self, run_a: RunOutputs, run_b: RunOutputs, asked: RunOutputs) -> ChunkComparison:
+    def of(self, record: RunRecord) -> RunOutputs:
+        """The samples and outputs of a run."""
+        if record.run_id not in self._runs:
+            self._runs[record.run_id] = run_outputs(self._store, record)
+        return self._runs[record.run_id]
+
+    def chunks(self, a: RunRecord, b: RunRecord, asked: RunRecord) -> ChunkComparison:
         """The chunks of two runs, with the gold of the samples of a run."""
-        key = run_a.record.run_id, run_b.record.run_id, asked.record.fingerprint
+        key = a.run_id, b.run_id, asked.fingerprint
         if key not in self._known:
-            self._known[key] = compare_chunks(run_a, run_b, asked.samples)
+            self._known[key] = compare_chunks(self.of(a), self.of(b), self.of(asked).samples)
         return self._known[key]
 
 

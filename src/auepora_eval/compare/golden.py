@@ -383,7 +383,7 @@ def aggregate_of(
             spans = spans or has_spans(query)
             yield query, output
 
-    aggregate = compute_metrics(pairs, run.repeats, corpus=corpus)
+    aggregate = compute_metrics(queries, pairs, run.repeats, corpus=corpus)
     if not spans:
         return aggregate
     # Hit rates and MRR are those of the ranks where an expected chunk is hit by its span.
@@ -402,6 +402,7 @@ Pair = tuple[EvaluationSample, SystemOutputs | None]
 
 
 def compute_metrics(
+    queries: Iterable[EvaluationSample],
     pairs: Callable[[int], Iterator[Pair]],
     repeats: int,
     *,
@@ -423,7 +424,7 @@ def compute_metrics(
 
     results: Iterable[MetricResult] = ()
     if not counts_only:
-        results = _results(counted, repeats, corpus)
+        results = _results(queries, counted, repeats, corpus)
     else:
         for repeat in range(repeats):
             deque(counted(repeat), maxlen=0)
@@ -449,8 +450,13 @@ def aggregate_deltas(a: AggregateMetrics, b: AggregateMetrics) -> dict[str, Any]
     return {name: difference(ours[name], others[name]) for name in ours if not name.endswith("_queries")}
 
 
-def _results(pairs: Callable[[int], Iterator[Pair]], repeats: int, corpus: CorpusIds | None) -> Results:
-    annotated = any(query.relevant_docs is not None for query, _ in pairs(0))
+def _results(
+    queries: Iterable[EvaluationSample],
+    pairs: Callable[[int], Iterator[Pair]],
+    repeats: int,
+    corpus: CorpusIds | None,
+) -> Results:
+    annotated = any(query.relevant_docs is not None for query in queries)
     specs = [f"{name}@{k}" for name in ("hit_rate", "recall_doc") for k in GOLDEN_CONVENTIONS.k_values]
     # A metric whose annotation no query has is undefined; the engine would raise an error.
     chosen = [
@@ -462,8 +468,8 @@ def _results(pairs: Callable[[int], Iterator[Pair]], repeats: int, corpus: Corpu
         chosen = with_corpus_ids(chosen, partial(corpus_ids, corpus))
     if repeats == 1:
         return evaluate_stream(pairs(0), chosen, keep_scores=False)
-    queries = [query for query, _ in pairs(0)]
-    return evaluate_repeats(queries, [partial(_outputs, pairs, repeat) for repeat in range(repeats)], chosen)
+    samples = [query for query, _ in pairs(0)]
+    return evaluate_repeats(samples, [partial(_outputs, pairs, repeat) for repeat in range(repeats)], chosen)
 
 
 def _outputs(pairs: Callable[[int], Iterator[Pair]], repeat: int) -> Iterator[SystemOutputs | None]:

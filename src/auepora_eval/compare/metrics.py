@@ -32,7 +32,7 @@ from .analysis import (
     require_adjustment,
     require_margin,
 )
-from .chunks import ChunkChange, ChunkComparisons, compare_chunks
+from .chunks import ChunkChange, RunOutputsCache, compare_chunks
 from .pairing import (
     MetricMeta,
     MetricPair,
@@ -44,7 +44,6 @@ from .pairing import (
     missing_outputs,
     shared_samples,
 )
-from .stores import RunOutputs, run_outputs
 from .types import ComparisonInput, MetricComparison
 
 Ints = npt.NDArray[np.intp]
@@ -91,7 +90,7 @@ def compare_metrics(
     other_dataset: bool = False,
     seed: int = 0,
     golden: Sequence[EvaluationSample] | None = None,
-    chunks: ChunkComparisons | None = None,
+    answers: RunOutputsCache | None = None,
 ) -> MetricComparisons:
     """Compare two runs on all metrics that both have, over the samples that both have.
 
@@ -102,7 +101,7 @@ def compare_metrics(
 
     Metrics that compare the ids of chunks are refused if the chunks of the runs differ, by their ``chunker_version``
     or by what is stored. Expected chunks come from the ``golden`` queries, else from the samples of the last run;
-    ``chunks`` is a cache of comparisons of chunks.
+    ``answers`` is a cache of outputs that were read before.
     """
     require_adjustment(adjust)
     comparisons = build_comparisons(
@@ -112,7 +111,7 @@ def compare_metrics(
         delta=delta,
         primary=primary,
         other_dataset=other_dataset,
-        chunks=ChunkConsistency(store, ChunkComparisons() if chunks is None else chunks, golden),
+        chunks=ChunkConsistency(RunOutputsCache(store) if answers is None else answers, golden),
     )
     compared = compute_comparisons(comparisons.inputs, comparisons.shared.clusters, adjust=adjust, seed=seed)
     only_in_a, only_in_b = comparisons.shared.only
@@ -140,11 +139,11 @@ class RunResults:
 
     def with_scores(self, result: MetricResult) -> MetricResult:
         """One of the results with its scores."""
-        key = result.name, result.signature or ""
-        return self._cache.get(key, self.record.num_samples, lambda: self._read(*key))
+        key = result.name, result.signature
+        return self._cache.get(key, self.record.num_samples, lambda: self._read(result))
 
-    def _read(self, name: str, signature: str) -> MetricResult:
-        result = self._store.result(self.record.run_id, name, signature)
+    def _read(self, summary: MetricResult) -> MetricResult:
+        result = self._store.with_scores(self.record.run_id, summary)
         if result.scores is not None and len(result.scores) != self.record.num_samples:
             result.scores = None  # a result added by hand: which samples the scores belong to is unknown
         return result
@@ -182,7 +181,7 @@ def build_comparisons(
         runs,
         shared,
         RankingDepths(store, shared),
-        ChunkConsistency(store, ChunkComparisons()) if chunks is None else chunks,
+        ChunkConsistency(RunOutputsCache(store)) if chunks is None else chunks,
         names=names,
         metric_objects={one.name: one for one in metrics or () if isinstance(one, Metric)},
         primary=primary_metrics(reversed(records), primary, names),
@@ -407,10 +406,8 @@ class RankingDepths:
 class ChunkConsistency:
     """Whether runs have different chunks; their outputs are read only if a metric needs it."""
 
-    def __init__(
-        self, store: RunStore, chunks: ChunkComparisons, golden: Sequence[EvaluationSample] | None = None
-    ) -> None:
-        self._store, self._chunks, self._golden = store, chunks, golden
+    def __init__(self, answers: RunOutputsCache, golden: Sequence[EvaluationSample] | None = None) -> None:
+        self._answers, self._golden = answers, golden
         self._known: list[ChunkChange | None] = []
 
     def problem(self, runs: Sequence[RunResults], definition: MetricMeta) -> str | None:
@@ -418,7 +415,7 @@ class ChunkConsistency:
         if not (definition.by_chunk_id or definition.by_parent_id):
             return None
         if not self._known:
-            self._known.append(self._first_change([run_outputs(self._store, one.record) for one in runs]))
+            self._known.append(self._first_change([one.record for one in runs]))
         (change,) = self._known
         if change is None:
             return None
@@ -431,13 +428,13 @@ class ChunkConsistency:
             "expected_doc_ids"
         )
 
-    def _first_change(self, runs: Sequence[RunOutputs]) -> ChunkChange | None:
+    def _first_change(self, runs: Sequence[RunRecord]) -> ChunkChange | None:
         """The first change of chunks between any two of the runs."""
         for one, other in combinations(runs, 2):
             if self._golden is None:
-                found = self._chunks.between(one, other, runs[-1])
+                found = self._answers.chunks(one, other, runs[-1])
             else:
-                found = compare_chunks(one, other, self._golden)
+                found = compare_chunks(self._answers.of(one), self._answers.of(other), self._golden)
             if found.change is not None:
                 return found.change
         return None

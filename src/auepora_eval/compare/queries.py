@@ -21,9 +21,9 @@ from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .chunks import (
     ChunkChange,
-    ChunkComparisons,
     GoldRanks,
     QueryOutput,
+    RunOutputsCache,
     SameIds,
     compare_chunks,
     paired_outputs,
@@ -155,9 +155,9 @@ def compare_run_outputs(
     strict_chunker_version: bool = False,
     aggregates: bool = False,
     corpus: CorpusIds | None = None,
-    chunks: ChunkComparisons | None = None,
+    answers: RunOutputsCache | None = None,
 ) -> QueryComparisons:
-    """Compare the outputs of two runs query by query; ``chunks`` is a cache of comparisons of chunks.
+    """Compare the outputs of two runs query by query; ``answers`` is a cache of what was read before.
 
     With ``aggregates`` the metrics of the queries are computed on the way, else only queries and failures are counted.
     """
@@ -180,11 +180,11 @@ def compare_run_outputs(
     for name, alone in zip("AB", both.only, strict=True):
         if alone:
             notes.append(f"in {name} only, and left out: {format_ids(alone)}")
-    if golden is None and a.fingerprint == b.fingerprint:
-        compared_chunks = (chunks or ChunkComparisons()).between(run_a, run_b, run_b)
+    if answers is not None and golden is None and a.fingerprint == b.fingerprint:
+        chunks = answers.chunks(a, b, b)
     else:
-        compared_chunks = compare_chunks(run_a, run_b, both)
-    change = compared_chunks.change
+        chunks = compare_chunks(run_a, run_b, both)
+    change = chunks.change
     if change is not None and change.gold_only:
         change = None  # the gold has spans, which the runs are matched by where ids do not
     if change is not None and strict_chunker_version:
@@ -196,7 +196,7 @@ def compare_run_outputs(
     places = None if change is None else ChunkLocations(both, ordered, ids_reused=change.ids_reused)
     compared = _ComparedQueries(both, places, known_gold=change is None or change.parents_known)
     aggregate_a, aggregate_b = (
-        compute_metrics(partial(compared.pairs, side), run.repeats, counts_only=not aggregates, corpus=corpus)
+        compute_metrics(both, partial(compared.pairs, side), run.repeats, counts_only=not aggregates, corpus=corpus)
         for side, run in enumerate(both.runs)
     )
     ranks = compared.ranks()
@@ -204,7 +204,7 @@ def compare_run_outputs(
     if by_rank and aggregates:
         aggregate_a, aggregate_b = ranks[0].put_into(aggregate_a), ranks[1].put_into(aggregate_b)
     if change is None:
-        notes += _id_notes(a, b, compared_chunks.ids)
+        notes += _id_notes(a, b, chunks.ids)
     elif places is not None:
         notes += [] if change.by_version else [_change_note(change)]
         notes += _place_notes(places, compared.unlocated, ordered[0].record.run_id)

@@ -23,13 +23,13 @@ from ..stats.permutation import sign_flips
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .analysis import Adjustment, Margin
-from .chunks import ChunkComparisons
+from .chunks import RunOutputsCache
 from .golden import CorpusIds, Golden, aggregate_deltas, corpus_ids, golden_queries
 from .leaderboard import empty_answer_notes
 from .metrics import compare_metrics
 from .queries import QueryChange, compare_run_outputs, require_same_chunks
 from .rendering import render_report_md
-from .stores import Store, open_store, run_outputs, version_notes
+from .stores import Store, open_store, version_notes
 from .types import CompareReport
 
 # --- comparison by golden queries, as a report that metrics can be added to ------------------------------------------
@@ -45,18 +45,19 @@ def golden_report(
     strict_chunker_version: bool = False,
     aggregates: bool = True,
     corpus: CorpusIds | None = None,
-    chunks: ChunkComparisons | None = None,
+    answers: RunOutputsCache | None = None,
 ) -> CompareReport:
     """Compare two runs by their golden queries: aggregates, their differences, each query. No other metric is in it.
 
     The aggregates are over the queries that both runs have, with the same expected chunks, so that they can be
     subtracted. If chunks are matched by location or span, hit rates and MRR are those of these ranks; stored values do
     not change. Without ``aggregates`` only queries and failures are counted. Citations must name documents of
-    ``corpus``, else documents that were retrieved. ``chunks`` is a cache of comparisons of chunks.
+    ``corpus``, else documents that were retrieved. ``answers`` is a cache of outputs that were read before.
     """
     if strict_chunker_version:
         require_same_chunks(record_a, record_b)
-    run_a, run_b = run_outputs(store, record_a), run_outputs(store, record_b)
+    answers = RunOutputsCache(store) if answers is None else answers
+    run_a, run_b = answers.of(record_a), answers.of(record_b)
     queries = compare_run_outputs(
         run_a,
         run_b,
@@ -64,7 +65,7 @@ def golden_report(
         strict_chunker_version=strict_chunker_version,
         aggregates=aggregates,
         corpus=None if corpus is None else corpus_ids(corpus),
-        chunks=chunks,
+        answers=answers,
     )
     a, b = queries.aggregate_a, queries.aggregate_b
     return CompareReport(
@@ -136,7 +137,7 @@ def compare_runs(
             raise BadValueError(f"{record_a.run_id} is named twice; name two runs to compare")
         if strict_chunker_version:
             require_same_chunks(record_a, record_b)
-        chunks = ChunkComparisons()
+        answers = RunOutputsCache(opened)
         queries = None if golden is None else golden_queries(golden)
         compared = compare_metrics(
             opened,
@@ -149,7 +150,7 @@ def compare_runs(
             other_dataset=other_dataset,
             seed=seed,
             golden=queries,
-            chunks=chunks,
+            answers=answers,
         )
         report = golden_report(
             opened,
@@ -159,7 +160,7 @@ def compare_runs(
             strict_chunker_version=strict_chunker_version,
             aggregates=aggregates,
             corpus=corpus,
-            chunks=chunks,
+            answers=answers,
         )
         empty = empty_answer_notes(opened, [record_a.run_id, record_b.run_id], compared.metrics)
     return replace(

@@ -13,9 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.types import EvaluationSample, SystemOutputs
+from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus, StoredOutput
 from ..store.runs import RunStore
 
+_MAX_KEPT = 4096
+"""A run with more samples or outputs is read from the store on every pass."""
 Positions = npt.NDArray[np.intp]
 """Positions of samples in the dataset of a run."""
 Store = RunStore | str | Path | None
@@ -34,7 +37,7 @@ def open_store(store: Store = None) -> Iterator[RunStore]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunOutputs:
-    """A run with its samples and outputs, without any text of a document. They are read anew on every pass."""
+    """A run with its samples and outputs, without any text of a document. Those of a large run are read on every pass."""
 
     record: RunRecord
     samples: Iterable[EvaluationSample]
@@ -85,13 +88,18 @@ class _StoredSamples:
 
 
 def run_outputs(store: RunStore, record: RunRecord) -> RunOutputs:
-    """The samples and outputs of a stored run."""
-    return RunOutputs(
-        record,
-        _StoredSamples(store, record.run_id),
-        lambda repeat: store.outputs(record.run_id, repeat=repeat, texts=False),
-        store.counts(record.run_id)[0],
-    )
+    """The samples and outputs of a stored run; those of a small run are kept in memory."""
+    samples: Iterable[EvaluationSample] = _StoredSamples(store, record.run_id)
+    answered, _ = store.counts(record.run_id)
+    if max(answered, record.num_samples) > _MAX_KEPT:
+        return RunOutputs(
+            record, samples, lambda repeat: store.outputs(record.run_id, repeat=repeat, texts=False), answered
+        )
+    with gc_paused():
+        rows = list(store.outputs(record.run_id, texts=False))
+        return RunOutputs(
+            record, list(samples), lambda repeat: (row for row in rows if repeat in (None, row.repeat)), answered
+        )
 
 
 # --- differences of configuration: component versions, commit, conventions, dataset ----------------------------------

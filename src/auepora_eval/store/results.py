@@ -220,12 +220,9 @@ def write_results(
 
 
 def read_results(
-    connection: Connection, run_id: str, *, every_signature: bool, sample_ids: Sequence[str] = (), scores: bool = True
+    connection: Connection, run_id: str, *, every_signature: bool, sample_ids: Sequence[str] = ()
 ) -> Results:
-    """Read the results of a run by position; the latest of each name, or all, oldest first.
-
-    Without ``scores`` those are ``None`` and not read.
-    """
+    """Read the results of a run by position; the latest of each name, or all, oldest first."""
     keys = (
         select(table.c.name, table.c.signature, table.c.computed_at)
         .where(table.c.run_id == run_id)
@@ -234,12 +231,23 @@ def read_results(
     listed = list(connection.execute(keys))
     latest = {name: max(moment for other, _, moment in listed if other == name) for name, _, _ in listed}
     chosen = [(name, signature) for name, signature, moment in listed if every_signature or moment == latest[name]]
-    found = [_read_one(connection, run_id, name, signature, scores=scores) for name, signature in chosen]
+    found = [read_one(connection, run_id, name, signature) for name, signature in chosen]
     return Results(found, sample_ids=sample_ids, run_id=run_id)
 
 
-def read_result(connection: Connection, run_id: str, name: str, signature: str | None = None) -> MetricResult:
-    """Read the result of that name (the latest) or signature; or of that name and signature, if both are given."""
+def read_summaries(connection: Connection, run_id: str) -> list[MetricResult]:
+    """Read all results of a run without their scores, by position, those of a name oldest first."""
+    columns = [column for column in table.columns if column.name not in ScoreColumns.__slots__]
+    query = (
+        select(*columns)
+        .where(table.c.run_id == run_id)
+        .order_by(table.c.position, table.c.name, table.c.computed_at)
+    )
+    return [_result_from_row(row) for row in connection.execute(query).mappings()]
+
+
+def read_result(connection: Connection, run_id: str, name: str) -> MetricResult:
+    """Read the result of that name (the latest) or signature."""
     keys = (
         select(table.c.name, table.c.signature)
         .where(table.c.run_id == run_id)
@@ -247,15 +255,15 @@ def read_result(connection: Connection, run_id: str, name: str, signature: str |
     )
     listed = [(one, signature) for one, signature in connection.execute(keys)]
     for key in listed:
-        if key == (name, signature) or (signature is None and (name == key[0] or (name and name == key[1]))):
-            return _read_one(connection, run_id, *key)
+        if name == key[0] or (name and name == key[1]):
+            return read_one(connection, run_id, *key)
     raise UnknownMetricError(name, {one for one, _ in listed})
 
 
-def _read_one(connection: Connection, run_id: str, name: str, signature: str, *, scores: bool = True) -> MetricResult:
+def read_one(connection: Connection, run_id: str, name: str, signature: str) -> MetricResult:
+    """Read the result of that name and signature, which must exist."""
     where = (table.c.run_id == run_id) & (table.c.score_key == score_key(name, signature))
-    columns = table.columns if scores else [table.c[one] for one in _COLUMNS if one not in ScoreColumns.__slots__]
-    return _result_from_row(connection.execute(select(*columns).where(where)).mappings().one())
+    return _result_from_row(connection.execute(select(table).where(where)).mappings().one())
 
 
 # --- one result ------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from .records import (
     to_json,
     utc_now,
 )
-from .results import read_result, read_results, write_results
+from .results import read_one, read_result, read_results, read_summaries, write_results
 from .rows import (
     PackedSamples,
     StoredJudgement,
@@ -385,17 +385,22 @@ class RunStore:
             require_run(connection, run_id)
             write_results(self._database, connection, run_id, results, secrets=self._secrets, reducers=reducers or {})
 
-    def result(self, run_id: str, name: str, signature: str | None = None) -> MetricResult:
-        """Return the result with that name (the latest signature), that signature, or that name and signature."""
+    def result(self, run_id: str, name: str) -> MetricResult:
+        """Return the result with that name (the latest signature) or that signature."""
         with self._database.read() as connection:
             require_run(connection, run_id)
-            return read_result(connection, run_id, name, signature)
+            return read_result(connection, run_id, name)
 
     def result_summaries(self, run_id: str) -> list[MetricResult]:
-        """Return all results of a run with every signature, as in ``results`` but without scores, which are large."""
+        """Return all results of a run, with every signature, without their scores, which are large."""
         with self._database.read() as connection:
             require_run(connection, run_id)
-            return list(read_results(connection, run_id, every_signature=True, scores=False))
+            return read_summaries(connection, run_id)
+
+    def with_scores(self, run_id: str, summary: MetricResult) -> MetricResult:
+        """Return one of the ``result_summaries`` with its scores."""
+        with self._database.read() as connection:
+            return read_one(connection, run_id, summary.name, summary.signature or "")
 
     def results(self, run_id: str, *, every_signature: bool = False) -> Results:
         """Return the results of a run in their order: the latest of each name, or with ``every_signature`` all."""

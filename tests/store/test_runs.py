@@ -29,6 +29,7 @@ from auepora_eval.io.golden import dataset_fingerprint
 from auepora_eval.store import RunRecord, RunStatus, RunStore, StoredOutput, texts
 from auepora_eval.store import rows as output_rows
 from auepora_eval.store import rows as sample_rows
+from auepora_eval.store.runs import count_all_outputs, lazy_samples
 from auepora_eval.store.schema import documents, query_results, samples, scores
 
 SAMPLES = [
@@ -290,7 +291,7 @@ def test_small_text_caches(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert list(store.outputs(run_id)) == stored_outputs()
         assert store.samples(run_id) == SAMPLES
         assert store.sample_ids(run_id) == [sample.sample_id for sample in SAMPLES]
-        assert list(store.iter_samples(run_id)) == SAMPLES
+        assert list(lazy_samples(store, run_id)) == SAMPLES
 
 
 def test_many_samples_are_packed_in_a_temporary_file(url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -333,8 +334,8 @@ def test_counts_of_several_runs(store: RunStore, monkeypatch: pytest.MonkeyPatch
     ids = [create_run(store).run_id for _ in range(3)]
     store.append(ids[0], stored_outputs())
     store.append(ids[2], [StoredOutput(0, 0, "q0", SystemOutputs([], error="timeout: after 2 s"))])
-    assert store.all_counts(ids) == {ids[0]: (len(stored_outputs()), 0), ids[1]: (0, 0), ids[2]: (1, 1)}
-    assert store.all_counts([]) == {}
+    assert count_all_outputs(store, ids) == {ids[0]: (len(stored_outputs()), 0), ids[1]: (0, 0), ids[2]: (1, 1)}
+    assert count_all_outputs(store, []) == {}
 
 
 def test_error_column_is_shortened(store: RunStore) -> None:

@@ -79,7 +79,7 @@ def _semantic_scores(model: str, store: str, outcomes: Mapping[str, RunOutcome])
     """A table of semantic metrics of both runs, computed with an installed model and not stored."""
     from ..engine.evaluate import evaluate
     from ..render.tables import runs_table
-    from ..store.runs import RunStore
+    from ..store.runs import RunStore, aligned_outputs
 
     metrics: list[Spec] = [
         {"sbert_similarity": {"model": model}},
@@ -90,7 +90,7 @@ def _semantic_scores(model: str, store: str, outcomes: Mapping[str, RunOutcome])
     with RunStore.open(store) as runs:
         for name, outcome in outcomes.items():
             samples = runs.samples(outcome.record.run_id)
-            outputs = list(runs.aligned_outputs(outcome.record.run_id))
+            outputs = list(aligned_outputs(runs, outcome.record.run_id))
             results[name] = evaluate(samples, outputs, metrics)
     return runs_table(results)
 

@@ -51,12 +51,14 @@ def command(
     auepora runs tag latest good
     auepora runs delete run_01HX
     """
+    from ..store.runs import count_all_outputs
+
     context.obj = store
     if context.invoked_subcommand is not None:
         return
     with open_store(store) as found:
         records = found.runs(name=name, tag=tag, status=status, dataset=dataset, limit=limit)
-        counts = found.all_counts([one.run_id for one in records])
+        counts = count_all_outputs(found, [one.run_id for one in records])
     if as_json:
         listed = [run_dict(one, counts[one.run_id]) for one in records]
         write_out(json.dumps(listed, indent=2, ensure_ascii=False), None)

@@ -17,7 +17,7 @@ from ..plan.model import Plan
 from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.resources import PlannedJudges
 from ..store.connect import default_store
-from ..store.runs import RunStore
+from ..store.runs import RunStore, aligned_outputs
 from .scoring import rescoring_metrics
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _stored(store: RunStore, record: RunRecord) -> tuple[list[EvaluationSample],
     """The samples of a run, once per repeat, and their stored outputs."""
     samples = store.samples(record.run_id)
     outputs = [
-        output for repeat in range(record.repeats) for output in store.aligned_outputs(record.run_id, repeat=repeat)
+        output for repeat in range(record.repeats) for output in aligned_outputs(store, record.run_id, repeat=repeat)
     ]
     return samples * record.repeats, outputs
 

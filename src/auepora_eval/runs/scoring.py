@@ -38,6 +38,7 @@ from ..judge.prompting import prompt_folder
 from ..plan.resources import PlannedJudges, used_resources
 from ..plan.sections import resolve_path
 from ..store.records import plan_conventions, run_info
+from ..store.runs import aligned_outputs, lazy_samples, samples_contain
 from .judging import JudgeProgress, RunJudgeSession, ignore_progress, judged_signatures, judges_of_run, record_usage
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ def score_run(
     answers may cite. The golden-query metrics of a run with expected chunks are stored too. If gold has provenance,
     every retrieval metric reports how much of its ranking is judged.
     """
-    rows = store.lazy_samples(record.run_id) if samples is None else samples
+    rows = lazy_samples(store, record.run_id) if samples is None else samples
     retrieved = _RetrievedCheck()
     each = [_reader(store, record, repeat, retrieved) for repeat in range(record.repeats)]
     if metrics is None:
@@ -247,7 +248,7 @@ def score_run(
     EvaluationPlan(chosen).validate_dataset(rows)
     require_slice_values(groups, rows)
     facts = replace(run_info(record), gold=gold)
-    known_provenance = samples is not None or store.samples_contain(record.run_id, GOLD_BY)
+    known_provenance = samples is not None or samples_contain(store, record.run_id, GOLD_BY)
     coverage = JudgedCoverage(chosen) if known_provenance and has_gold_provenance(rows) else None
     every = chosen if coverage is None else [*chosen, *coverage.metrics]
     signatures = judged_signatures(chosen, facts)
@@ -409,7 +410,7 @@ def _errors(store: RunStore, record: RunRecord) -> Iterator[str]:
 def _reader(
     store: RunStore, record: RunRecord, repeat: int, check: _RetrievedCheck
 ) -> Callable[[], Iterator[SystemOutputs | None]]:
-    return lambda: check.count(repeat, store.aligned_outputs(record.run_id, repeat=repeat))
+    return lambda: check.count(repeat, aligned_outputs(store, record.run_id, repeat=repeat))
 
 
 class _RetrievedCheck:

@@ -352,12 +352,14 @@ def read_output_chunk(
     """Return the next rows after a (repeat, position): repeat, position, id, bytes; and the next cursor."""
     query = (
         select(query_results.c.repeat, query_results.c.position, query_results.c.sample_id, query_results.c.outputs)
-        .where(query_results.c.run_id == run_id, tuple_(query_results.c.repeat, query_results.c.position) > after)
+        .where(query_results.c.run_id == run_id)
         .order_by(query_results.c.repeat, query_results.c.position)
         .limit(_CHUNK)
     )
-    if repeat is not None:
-        query = query.where(query_results.c.repeat == repeat)
+    if repeat is None:
+        query = query.where(tuple_(query_results.c.repeat, query_results.c.position) > after)
+    else:  # not the tuple as well: SQLite would sort all further rows for each chunk
+        query = query.where(query_results.c.repeat == repeat, query_results.c.position > after[1])
     if position is not None:
         query = query.where(query_results.c.position == position)
     rows = [(number, position, name, bytes(data)) for number, position, name, data in connection.execute(query)]

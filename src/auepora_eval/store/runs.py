@@ -272,16 +272,6 @@ class RunStore:
         """Yield the samples of a run in the order of its dataset, read in chunks."""
         return iter_samples(self._database, self.get(run_id).fingerprint, texts=texts)
 
-    def lazy_samples(self, run_id: str, *, texts: bool = True) -> LazySamples:
-        """Return the samples of a run as a sequence that reads them in chunks on each iteration."""
-        return LazySamples(partial(self.iter_samples, run_id, texts=texts), self.get(run_id).num_samples)
-
-    def samples_contain(self, run_id: str, text: str) -> bool:
-        """Return whether this text is in the JSON of a sample, which is faster to find than a value of a sample."""
-        with self._database.read() as connection:
-            chunks = sample_chunks(connection, get_run(connection, run_id).fingerprint)
-            return any(text.encode() in data for chunk in chunks for data in chunk)
-
     def sample_ids(self, run_id: str) -> list[str]:
         """Return the ids of the samples of a run."""
         with self._database.read() as connection:
@@ -325,15 +315,6 @@ class RunStore:
             require_run(connection, run_id)
         return read_outputs(self._database, run_id, repeat=repeat, texts=texts, position=position, positions=positions)
 
-    def aligned_outputs(self, run_id: str, *, repeat: int = 0) -> Iterator[SystemOutputs | None]:
-        """Yield one output per sample, in the order of the dataset; ``None`` if it is missing."""
-        expected = 0
-        for row in self.outputs(run_id, repeat=repeat):
-            yield from (None for _ in range(expected, row.position))
-            yield row.output
-            expected = row.position + 1
-        yield from (None for _ in range(expected, self.get(run_id).num_samples))
-
     def done(self, run_id: str) -> set[tuple[int, int]]:
         """Return the (position, repeat) of every stored output, including failed ones."""
         with self._database.read() as connection:
@@ -351,11 +332,6 @@ class RunStore:
         with self._database.read() as connection:
             require_run(connection, run_id)
             return count_outputs(connection, [run_id])[run_id]
-
-    def all_counts(self, run_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
-        """Return the counts of several runs, by id."""
-        with self._database.read() as connection:
-            return count_outputs(connection, run_ids)
 
     # --- results -----------------------------------------------------------------------------------------------------
 
@@ -475,6 +451,39 @@ class RunStore:
 
 def _distinct(texts: str | Iterable[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else list(dict.fromkeys(texts))
+
+
+# --- what a run and the list of runs read ----------------------------------------------------------------------------
+
+
+def count_all_outputs(store: RunStore, run_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Return for each run the number of outputs, and how many of them failed."""
+    with store._database.read() as connection:
+        return count_outputs(connection, run_ids)
+
+
+def lazy_samples(store: RunStore, run_id: str, *, texts: bool = True) -> LazySamples:
+    """Return the samples of a run as a sequence that reads them in chunks on each iteration."""
+    record = store.get(run_id)
+    read = partial(iter_samples, store._database, record.fingerprint, texts=texts)
+    return LazySamples(read, record.num_samples)
+
+
+def samples_contain(store: RunStore, run_id: str, text: str) -> bool:
+    """Return whether this text is in the JSON of a sample, which is faster to find than a value of a sample."""
+    with store._database.read() as connection:
+        chunks = sample_chunks(connection, get_run(connection, run_id).fingerprint)
+        return any(text.encode() in data for chunk in chunks for data in chunk)
+
+
+def aligned_outputs(store: RunStore, run_id: str, *, repeat: int = 0) -> Iterator[SystemOutputs | None]:
+    """Yield one output per sample, in the order of the dataset; ``None`` if it is missing."""
+    expected = 0
+    for row in store.outputs(run_id, repeat=repeat):
+        yield from (None for _ in range(expected, row.position))
+        yield row.output
+        expected = row.position + 1
+    yield from (None for _ in range(expected, store.get(run_id).num_samples))
 
 
 # --- a store that caches what it reads, for one task that reads the same runs several times --------------------------

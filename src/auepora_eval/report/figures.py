@@ -6,7 +6,6 @@ import math
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..render import charts
 from ..render.blocks import Figure, Gallery
 from ..store.records import RunRecord
-from ..store.runs import RunStore
+from ..store.runs import RunStore, aligned_outputs
 
 # --- the stored data of one run; each part is read once, on first access ---------------------------------------------
 
@@ -69,12 +68,7 @@ class StoredRun:
 
     def outputs(self) -> Iterator[SystemOutputs | None]:
         """Read the outputs of the first repeat, in the order of the samples; ``None`` where one is missing."""
-        position = 0
-        for row in self.store.outputs(self.record.run_id, repeat=0, texts=False):
-            yield from repeat(None, row.position - position)
-            yield row.output
-            position = row.position + 1
-        yield from repeat(None, self.record.num_samples - position)
+        return aligned_outputs(self.store, self.record.run_id, texts=False)
 
     @cached_property
     def _summary(self) -> tuple[list[str], dict[str, Floats], int]:

@@ -257,30 +257,27 @@ def _read_sample_chunk(connection: Connection, fingerprint: str, after: int) -> 
 
 
 def read_samples(
-    database: Database,
-    connection: Connection,
-    fingerprint: str,
-    *,
-    texts: bool = True,
-    positions: Container[int] | None = None,
+    database: Database, connection: Connection, fingerprint: str, *, texts: bool = True
 ) -> list[EvaluationSample]:
-    """Read the samples of a dataset, or those at ``positions``; without ``texts`` document texts are not read."""
+    """Read the samples of a dataset; without ``texts`` document texts are empty and not read."""
     reader, found = TextReader(database), []
-    first = 0
-    for whole_chunk in sample_chunks(connection, fingerprint):
-        chunk = [data for at, data in enumerate(whole_chunk, first) if positions is None or at in positions]
-        first += len(whole_chunk)
+    for chunk in sample_chunks(connection, fingerprint):
         found += _unpack_samples(connection, chunk, reader if texts else None)
     return found
 
 
-def iter_samples(database: Database, fingerprint: str, *, texts: bool = True) -> Iterator[EvaluationSample]:
-    """Yield the samples of a dataset, read in chunks. No transaction is open between chunks."""
+def iter_samples(
+    database: Database, fingerprint: str, *, texts: bool = True, positions: Container[int] | None = None
+) -> Iterator[EvaluationSample]:
+    """Yield the samples of a dataset, or those at ``positions``. No transaction is open between chunks."""
     reader = TextReader(database) if texts else None
     after: int | None = -1
     while after is not None:
+        first = after + 1
         with database.read() as connection:
             chunk, after = _read_sample_chunk(connection, fingerprint, after)
+            if positions is not None:
+                chunk = [data for position, data in enumerate(chunk, first) if position in positions]
             with gc_paused():
                 found = _unpack_samples(connection, chunk, reader)
         yield from found

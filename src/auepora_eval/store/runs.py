@@ -257,20 +257,16 @@ class RunStore:
 
     # --- samples and outputs -----------------------------------------------------------------------------------------
 
-    def samples(
-        self, run_id: str, *, texts: bool = True, positions: Container[int] | None = None
-    ) -> list[EvaluationSample]:
-        """Return the samples of a run in the order of its dataset, or those at ``positions``.
-
-        Without ``texts`` document texts are empty.
-        """
+    def samples(self, run_id: str, *, texts: bool = True) -> list[EvaluationSample]:
+        """Return the samples of a run in the order of its dataset; without ``texts`` document texts are empty."""
         with self._database.read() as connection:
-            fingerprint = get_run(connection, run_id).fingerprint
-            return read_samples(self._database, connection, fingerprint, texts=texts, positions=positions)
+            return read_samples(self._database, connection, get_run(connection, run_id).fingerprint, texts=texts)
 
-    def iter_samples(self, run_id: str, *, texts: bool = True) -> Iterator[EvaluationSample]:
-        """Yield the samples of a run in the order of its dataset, read in chunks."""
-        return iter_samples(self._database, self.get(run_id).fingerprint, texts=texts)
+    def iter_samples(
+        self, run_id: str, *, texts: bool = True, positions: Container[int] | None = None
+    ) -> Iterator[EvaluationSample]:
+        """Yield the samples of a run in the order of its dataset, or those at ``positions``, read in chunks."""
+        return iter_samples(self._database, self.get(run_id).fingerprint, texts=texts, positions=positions)
 
     def sample_ids(self, run_id: str) -> list[str]:
         """Return the ids of the samples of a run."""
@@ -476,10 +472,12 @@ def samples_contain(store: RunStore, run_id: str, text: str) -> bool:
         return any(text.encode() in data for chunk in chunks for data in chunk)
 
 
-def aligned_outputs(store: RunStore, run_id: str, *, repeat: int = 0) -> Iterator[SystemOutputs | None]:
+def aligned_outputs(
+    store: RunStore, run_id: str, *, repeat: int = 0, texts: bool = True
+) -> Iterator[SystemOutputs | None]:
     """Yield one output per sample, in the order of the dataset; ``None`` if it is missing."""
     expected = 0
-    for row in store.outputs(run_id, repeat=repeat):
+    for row in store.outputs(run_id, repeat=repeat, texts=texts):
         yield from (None for _ in range(expected, row.position))
         yield row.output
         expected = row.position + 1
@@ -503,13 +501,11 @@ class CachedStore(RunStore):
         super().__init__(store._database)
         self._cache: dict[tuple[Any, ...], Any] = {}
 
-    def samples(
-        self, run_id: str, *, texts: bool = True, positions: Container[int] | None = None
-    ) -> list[EvaluationSample]:
+    def samples(self, run_id: str, *, texts: bool = True) -> list[EvaluationSample]:
         """As in ``RunStore``."""
-        if texts or positions is not None:
-            return super().samples(run_id, texts=texts, positions=positions)
         read = super().samples
+        if texts:
+            return read(run_id)
         return list(self._cached(("samples", self.get(run_id).fingerprint), lambda: read(run_id, texts=False)))
 
     def results(self, run_id: str, *, every_signature: bool = False) -> Results:

@@ -151,9 +151,9 @@ class QueryListing:
         totals, listed = (np.bincount(one, minlength=len(names)) for one in (groups, groups[kept]))
         parts = [f"{n:,} of {of:,} {name}" for n, of, name in zip(listed, totals, names, strict=True) if of]
         sentence = (
-            f"The list below contains {size:,} of {self.count:,} queries: {', '.join(parts)}, drawn evenly over outcomes "
-            "and labels by a hash of their ids; everything above is computed over all queries, and auepora report "
-            "--all-queries lists all of them."
+            f"The list below contains {size:,} of {self.count:,} queries: {', '.join(parts)}, drawn evenly over "
+            "outcomes and labels by a hash of their ids; everything above is computed over all queries, and "
+            "auepora report --all-queries lists all of them."
         )
         self._keep(kept)
         return sentence
@@ -207,7 +207,7 @@ class QueryListing:
         for packer in packers:
             record = packer.run.record
             if record.fingerprint not in samples:
-                read = self._store.samples(record.run_id, positions=packer.positions)
+                read = self._store.iter_samples(record.run_id, positions=packer.positions)
                 samples[record.fingerprint] = [sample_json(sample, documents) for sample in read]
             for row in self._store.outputs(record.run_id, positions=packer.positions):
                 packer.add_output(row)

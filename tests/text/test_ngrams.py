@@ -2,11 +2,14 @@
 
 from collections import Counter
 from itertools import islice
+from unittest.mock import patch
 
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from auepora_eval.text import ngrams
 from auepora_eval.text.ngrams import (
     DistinctNgramCounter,
     NgramSupport,
@@ -55,16 +58,27 @@ def test_shared_with_several_texts_each(rows: list[tuple[list[int], list[list[in
         assert shared.tolist() == want
 
 
-@given(st.lists(st.tuples(WORDS, st.lists(WORDS, max_size=3)), max_size=5), st.permutations(range(1, ORDERS)))
-def test_support(rows: list[tuple[list[int], list[list[int]]]], orders: list[int]) -> None:
-    owners = np.array([row for row, (_, texts) in enumerate(rows) for _ in texts], dtype=np.int64)
-    known = {word for words, _ in rows for word in words}
-    evidence = [[word if word in known or word % 2 else -1 for word in t] for _, texts in rows for t in texts]
-    support = NgramSupport(coded([a for a, _ in rows]), coded(evidence), owners)
+@pytest.mark.parametrize("part", [1, 50, 1 << 13])
+@given(
+    documents=st.lists(WORDS, min_size=1, max_size=5),
+    rows=st.lists(st.tuples(WORDS, st.lists(st.integers(0, 4), max_size=3)), max_size=5),
+    orders=st.permutations(range(1, ORDERS)),
+)
+@example(documents=[[]], rows=[([1], [0])], orders=[1, 2])
+@example(documents=[[], [1, 2], []], rows=[([1, 2], [0, 1, 2]), ([2, 1], [1, 1])], orders=[2, 1])
+def test_support(
+    part: int, documents: list[list[int]], rows: list[tuple[list[int], list[int]]], orders: list[int]
+) -> None:
+    """Documents are used by any number of rows, and rows are matched in parts of any size."""
+    evidence = [[use % len(documents) for use in uses] for _, uses in rows]
+    owners = np.array([row for row, uses in enumerate(evidence) for _ in uses], dtype=np.int64)
+    uses = np.array([use for these in evidence for use in these], dtype=np.int64)
+    with patch.object(ngrams, "_PART", part):
+        support = NgramSupport(coded([words for words, _ in rows]), coded(documents), uses, owners, 4)
     for n in orders:
         want = []
-        for words, texts in rows:
-            there = {gram for text in texts for gram in grams(text, n)}
+        for (words, _), these in zip(rows, evidence, strict=True):
+            there = {gram for use in these for gram in grams(documents[use], n)}
             want.append(sum(gram in there for gram in grams(words, n)))
         assert support.counts(n).tolist() == want
 

@@ -1,5 +1,7 @@
 """Token ids: the batch path against each tokenizer's plain definition, on any text, in any number of calls."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -15,7 +17,7 @@ from auepora_eval.text.tokenizers import (
     rouge_tokenizer,
     word_tokenizer,
 )
-from auepora_eval.text.vocabulary import TokenFilter, TokenIds, Vocabulary, character_ids
+from auepora_eval.text.vocabulary import TokenCache, TokenFilter, TokenIds, Vocabulary, character_ids
 from helpers.requirements import examples
 from helpers.texts import TEXT
 
@@ -77,34 +79,44 @@ def test_taking_texts(texts: list[str], data: st.DataObject) -> None:
     assert taken.counts.tolist() == [len(word_tokenizer().tokenize(texts[i])) for i in chosen]
 
 
-@given(st.lists(TEXT, max_size=5), st.lists(TEXT, max_size=5))
-def test_lookup_adds_nothing(known: list[str], texts: list[str]) -> None:
-    vocabulary = Vocabulary(word_tokenizer().byte_tokenizer)
-    vocabulary.encode(known)
-    there = {word for text in known for word in word_tokenizer().tokenize(text)}
-    before, found = vocabulary.count, vocabulary.lookup([*texts, *known])
-    assert vocabulary.count == before
-    words = [*vocabulary.words(np.arange(vocabulary.count)), None]
-    for text, start, end in zip([*texts, *known], found.bounds, found.bounds[1:], strict=False):
-        want = [word if word in there else None for word in word_tokenizer().tokenize(text)]
-        assert [words[i] for i in found.ids[start:end]] == want
-
-
 @given(calls=st.lists(st.lists(TEXT, max_size=5), max_size=3))
-def test_tokens_with_equal_hashes(calls: list[list[str]]) -> None:
-    usual = vocabulary_module._hash_halves
-    vocabulary_module._hash_halves = lambda heads, tails: (heads + tails) % np.uint64(3)
-    try:
+def test_tokens_with_equal_keys(calls: list[list[str]]) -> None:
+    with patch.object(vocabulary_module, "_hash_heads", lambda heads: heads & np.uint64(1)):
         vocabulary = Vocabulary(word_tokenizer().byte_tokenizer)
         for texts in calls:
-            words = ["abcdefghi abcdefghj abcdefghk abcdefghijklmnop abcdefghijklmnoq", *texts]
+            words = ["aaaaaaaab caaaaaaab eaaaaaaab aaaaaaaac eaaaaaaab", "caaaaaaab abcdefghijklmnopq", *texts]
             assert spelled(vocabulary, vocabulary.encode(words)) == [word_tokenizer().tokenize(text) for text in words]
-            found = vocabulary.lookup(words)
-            assert spelled(vocabulary, found) == [word_tokenizer().tokenize(text) for text in words]
         words = vocabulary.words(np.arange(vocabulary.count))
         assert len(set(words)) == len(words)
-    finally:
-        vocabulary_module._hash_halves = usual
+
+
+@given(texts=st.lists(TEXT, max_size=9))
+def test_texts_in_parts(texts: list[str]) -> None:
+    with patch.object(vocabulary_module, "_PART", 8):
+        vocabulary = Vocabulary(word_tokenizer().byte_tokenizer)
+        assert spelled(vocabulary, vocabulary.encode(texts)) == [word_tokenizer().tokenize(text) for text in texts]
+
+
+@pytest.mark.parametrize("size", [0, 600, 1 << 25])
+@given(calls=st.lists(st.lists(TEXT, max_size=5, unique=True), max_size=4))
+def test_cached_texts(size: int, calls: list[list[str]]) -> None:
+    """A cache of any size returns the tokens of the texts, and does not hold more of them than it may."""
+    cache = TokenCache(Vocabulary(word_tokenizer().byte_tokenizer))
+    with patch.object(vocabulary_module, "_CACHE_SIZE", size):
+        for texts in calls:
+            cached, numbers = cache.encode(texts)
+            found = spelled(cache.vocabulary, cached.take(numbers))
+            assert found == [word_tokenizer().tokenize(text) for text in texts]
+            assert sum(len(text) + 256 for text in cache._numbers) <= size
+
+
+def test_cached_text_is_encoded_once() -> None:
+    cache = TokenCache(Vocabulary(word_tokenizer().byte_tokenizer))
+    first, numbers = cache.encode(["one two", "three"])
+    with patch.object(cache.vocabulary, "encode", side_effect=AssertionError):
+        again, same = cache.encode(["three", "one two"])
+    assert same.tolist() == numbers.tolist()[::-1]
+    assert again.ids is first.ids
 
 
 def test_vocabulary_without_memory_has_the_same_ids() -> None:

@@ -135,8 +135,9 @@ class DataCheck:
             self.num_answers += len(answers)
             self.num_empty += sum(refused is None and not text.strip() for text, refused in answers)
             for sample, output in answered if self._ids.is_open else ():
-                gold = [document.doc_id for document in sample.relevant_docs or ()]
-                self._ids.add(gold, [item.doc.doc_id for item in output.retrieved])
+                if sample.relevant_docs:
+                    gold = [document.doc_id for document in sample.relevant_docs]
+                    self._ids.add(gold, [item.doc.doc_id for item in output.retrieved])
         except (AttributeError, TypeError):
             return
 

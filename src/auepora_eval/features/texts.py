@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from ..core.types import Response
 from ..errors import BadTypeError
 from ..text.ngrams import NgramSupport, count_shared_ngrams, iter_shared_ngrams, lcs_lengths
 from ..text.tokenizers import STOP_WORDS, CharacterTokenizer, Tokenizer, word_tokenizer
-from ..text.vocabulary import TokenFilter, TokenIds, Vocabulary, character_ids
+from ..text.vocabulary import TokenCache, TokenFilter, TokenIds, Vocabulary, character_ids
 from .rankings import require_documents, retrieved_problem
 
 Role = Literal["answers", "reference", "query"]
@@ -22,6 +23,7 @@ Source = Literal["retrieved", "relevant"]
 AnyTokenizer = Tokenizer | CharacterTokenizer
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Cached = TypeVar("Cached", TokenCache, TokenFilter)
 
 _MAX_VOCABULARY = 1 << 18
 """Size of a vocabulary after which a new one is started: beyond it lookups cost more than they save."""
@@ -143,14 +145,25 @@ def _vocabulary(batch: Batch, tokenizer: Tokenizer) -> Vocabulary:
 
 
 def _token_filter(batch: Batch, tokenizer: Tokenizer) -> TokenFilter:
-    def build(batch: Batch) -> TokenFilter:
-        vocabulary = _vocabulary(batch, tokenizer)
-        cached = batch.memory.get(("token_filter", tokenizer.name))
-        if cached is None or cached.vocabulary is not vocabulary:
-            cached = batch.memory["token_filter", tokenizer.name] = TokenFilter(tokenizer, vocabulary)
-        return cached
+    return _with_vocabulary(batch, tokenizer, "token_filter", partial(TokenFilter, tokenizer))
 
-    return batch.feature(("token_filter", tokenizer.name), build)
+
+def _token_cache(batch: Batch, tokenizer: Tokenizer) -> TokenCache:
+    """The token ids of documents, which samples, metrics and batches share."""
+    return _with_vocabulary(batch, tokenizer, "token_cache", TokenCache)
+
+
+def _with_vocabulary(batch: Batch, tokenizer: Tokenizer, key: str, make: Callable[[Vocabulary], Cached]) -> Cached:
+    """What was made of the vocabulary in an earlier batch, unless that has been replaced."""
+
+    def build(batch: Batch) -> Cached:
+        vocabulary = _vocabulary(batch, tokenizer)
+        cached = batch.memory.get((key, tokenizer.name))
+        if cached is None or cached.vocabulary is not vocabulary:
+            cached = batch.memory[key, tokenizer.name] = make(vocabulary)
+        return cast(Cached, cached)
+
+    return batch.feature((key, tokenizer.name), build)
 
 
 def _raw_token_ids(batch: Batch, tokenizer: Tokenizer, role: Role) -> TokenIds:
@@ -281,32 +294,31 @@ def evidence_texts(batch: Batch, source: Source, k: int | None) -> EvidenceTexts
 
 
 def _evidence_texts(batch: Batch, source: Source, k: int | None) -> EvidenceTexts:
-    per_row = _retrieved_texts(batch, k) if source == "retrieved" else _relevant_texts(batch)
-    every = [text for texts in per_row for text in texts or ()]
-    counts = np.array([len(texts or ()) for texts in per_row], dtype=np.int64)
-    rows = np.repeat(np.arange(len(batch)), counts)
-    cached = [text is not None for text in every]
-    _require_text([text for text in every if text is not None], rows[cached], batch, "the text of a document")
-    has_text = np.array(list(map(bool, every)), dtype=np.bool_)
-    numbers: dict[str, int] = {}
-    uses = [numbers.setdefault(text, len(numbers)) for text in every if text]
-    has_documents = counts > 0
+    every, per_row = _retrieved_texts(batch, k) if source == "retrieved" else _relevant_texts(batch)
+    counts = np.array(per_row, dtype=np.int64)
+    rows = np.repeat(np.arange(len(batch)), np.maximum(counts, 0))
+    if set(map(type, every)) - {str}:
+        present = [text is not None for text in every]
+        _require_text([text for text in every if text is not None], rows[present], batch, "the text of a document")
+    if not all(every):
+        rows, every = rows[list(map(bool, every))], list(filter(None, every))
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(every))}
     return EvidenceTexts(
         list(numbers),
-        rows[has_text],
-        np.array(uses, dtype=np.int64),
-        ~has_documents,
-        has_documents & (np.bincount(rows[has_text], minlength=len(batch)) == 0),
-        np.array([texts is None for texts in per_row], dtype=np.bool_),
+        rows,
+        np.array(list(map(numbers.__getitem__, every)), dtype=np.int64),
+        counts <= 0,
+        (counts > 0) & (np.bincount(rows, minlength=len(batch)) == 0),
+        counts < 0,
     )
 
 
-def _retrieved_texts(batch: Batch, k: int | None) -> list[list[str]]:
-    """The texts of retrieved documents, row by row; none for failed outputs."""
+def _retrieved_texts(batch: Batch, k: int | None) -> tuple[list[str], list[int]]:
+    """The texts of retrieved documents, and the number of each row; none for failed outputs."""
     outputs = checked_outputs(batch)
     returned = [output.retrieved[:k] if output is not None and output.error is None else [] for output in outputs]
     try:
-        return [[item.doc.text for item in items] for items in returned]
+        return [item.doc.text for items in returned for item in items], list(map(len, returned))
     except AttributeError:
         for sample, output in zip(batch.samples, outputs, strict=True):
             problem = None if output is None or output.error is not None else retrieved_problem(output)
@@ -315,14 +327,13 @@ def _retrieved_texts(batch: Batch, k: int | None) -> list[list[str]]:
         raise
 
 
-def _relevant_texts(batch: Batch) -> list[list[str] | None]:
-    """The texts of the relevant documents, row by row; ``None`` where they are not annotated."""
+def _relevant_texts(batch: Batch) -> tuple[list[str], list[int]]:
+    """The texts of the relevant documents, and the number of each row; -1 where they are not annotated."""
     for sample in batch.samples:
         require_documents(sample.relevant_docs or [], sample.sample_id)
-    return [
-        None if sample.relevant_docs is None else [document.text for document in sample.relevant_docs]
-        for sample in batch.samples
-    ]
+    relevant = [sample.relevant_docs for sample in batch.samples]
+    texts = [document.text for documents in relevant for document in documents or ()]
+    return texts, [-1 if documents is None else len(documents) for documents in relevant]
 
 
 def ngram_support(batch: Batch, tokenizer: Tokenizer, source: Source, k: int | None) -> NgramSupport:
@@ -337,11 +348,6 @@ def ngram_support(batch: Batch, tokenizer: Tokenizer, source: Source, k: int | N
 def _ngram_support(batch: Batch, tokenizer: Tokenizer, source: Source, k: int | None) -> NgramSupport:
     evidence = evidence_texts(batch, source, k)
     answer_ids = token_ids(batch, tokenizer, "answers")
-    # Only tokens of answers matter; the vocabulary contains them all by now.
-    documents = batch.feature(
-        ("known words", tokenizer.byte_tokenizer.name, source, k),
-        lambda b: _vocabulary(b, tokenizer).lookup(evidence.texts),
-    )
-    if not (len(evidence.uses) == len(evidence.texts) and (np.diff(evidence.uses) == 1).all()):
-        documents = documents.take(evidence.uses)  # texts used by several answers are tokenised once
-    return NgramSupport(answer_ids, documents, evidence.owners)
+    documents, numbers = _token_cache(batch, tokenizer).encode(evidence.texts)
+    size = _vocabulary(batch, tokenizer).count
+    return NgramSupport(answer_ids, documents, numbers.take(evidence.uses), evidence.owners, size)

@@ -305,10 +305,10 @@ class SupportCoverage(_SupportMetric):
         """The proportion of each answer."""
         words = token_ids(batch, word_tokenizer(), "answers")
         content = ~stop_word_mask(batch).take(words.ids)
-        places, found = ngram_support(batch, word_tokenizer(), "retrieved", self.k).matches(1)
+        places = ngram_support(batch, word_tokenizer(), "retrieved", self.k).places(1)
         rows = words.rows
         every = np.bincount(rows[content], minlength=len(batch))
-        supported = np.bincount(rows[places[found & content[places]]], minlength=len(batch))
+        supported = np.bincount(rows[places[content[places]]], minlength=len(batch))
         return self.support_scores(batch, supported, every)
 
     def plain_flags(self, words: list[str], documents: list[list[str]]) -> Sequence[bool]:

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from .vocabulary import Ids, IdTable, Keys, TokenIds
-
-if TYPE_CHECKING:
-    from .vocabulary import TokenIds
+from .vocabulary import Ids, IdTable, Keys, TokenIds, common_keys
 
 Integers = npt.NDArray[np.int64]
 _HALF = np.uint64(32)
@@ -137,71 +133,103 @@ def _remaining_tokens(texts: TokenIds) -> Integers:
     return np.repeat(texts.bounds[1:], texts.counts) - np.arange(len(texts.ids))
 
 
+_PART = 8192
+"""Number of answer tokens that are matched at once: the tables of more do not fit into the cache of a processor."""
+
+
 class NgramSupport:
     """Which n-grams of answers occur in the evidence of their row, computed order by order on request."""
 
-    def __init__(self, answers: TokenIds, evidence: TokenIds, owners: Integers) -> None:
-        """``owners`` is the row of the answer of each evidence text. Its tokens may be unknown (-1)."""
-        self._given, self._evidence = answers, evidence
-        # Most evidence does not matter: tokens that are in no answer are dropped first. The last entry is for -1.
-        occurring = np.zeros(max(answers.ids.max(initial=-1), evidence.ids.max(initial=-1)) + 2, np.bool_)
-        occurring[answers.ids] = True
-        places = np.flatnonzero(occurring[evidence.ids])
-        rows = np.repeat(owners, evidence.counts).take(places)
+    def __init__(self, answers: TokenIds, documents: TokenIds, uses: Integers, owners: Integers, size: int) -> None:
+        """``uses`` are the documents that are evidence, and ``owners`` the row of each, in ascending order.
+
+        ``size`` is that of the vocabulary.
+        """
+        self._answers = answers
+        self._numbers, self._evidence, bounds = _number_by_row(answers, documents, uses, owners, size)
+        known = self._evidence >= 0
+        seen = np.zeros(len(answers.ids), np.bool_)
+        seen[self._evidence.take(np.flatnonzero(known)).astype(np.int64)] = True  # faster than with 32 bits
+        self._followed = known
+        """Whether a token of the evidence and the next one of its text are in the answer."""
+        known[:-1] &= known[1:]
+        known[bounds[bounds > 0] - 1] = False
+        places, evidence_places = np.flatnonzero(seen.take(self._numbers)), np.flatnonzero(known)
         self._orders = [
-            _NgramMatches.of(
-                np.arange(len(answers.ids)),
-                _pairs(answers.rows, answers.ids),
-                places,
-                _pairs(rows, evidence.ids.take(places)),
-            )
+            _NgramMatches(places, self._numbers.take(places), evidence_places, self._evidence.take(evidence_places))
         ]
 
-    def matches(self, n: int) -> tuple[Integers, npt.NDArray[np.bool_]]:
-        """Positions of n-grams of answers, and whether each occurs; without n-grams of which a part does not."""
+    def places(self, n: int) -> Integers:
+        """The positions of the n-grams of answers that occur."""
         while len(self._orders) < n:
             self._orders.append(self._longer(self._orders[-1], len(self._orders)))
-        order = self._orders[n - 1]
-        return order.places, order.matches
+        return self._orders[n - 1].places
 
     def counts(self, n: int) -> Integers:
         """Per answer the number of its n-grams that occur, with repetitions."""
-        places, found = self.matches(n)
-        return np.bincount(self._given.rows.take(places[found]), minlength=len(self._given))
+        return np.bincount(self._answers.rows.take(self.places(n)), minlength=len(self._answers))
 
     def _longer(self, order: _NgramMatches, n: int) -> _NgramMatches:
-        going = np.flatnonzero(order.matches & (_remaining_tokens(self._given).take(order.places) > n))
+        """The n-grams longer by one token than those of order ``n``."""
+        going = np.flatnonzero(_remaining_tokens(self._answers).take(order.places) > n)
         places = order.places.take(going)
-        known = np.flatnonzero(_remaining_tokens(self._evidence).take(order.evidence_places) > n)
-        evidence_places = order.evidence_places.take(known)
-        return _NgramMatches.of(
-            places,
-            _pairs(order.numbers.take(going), self._given.ids.take(places + n)),
-            evidence_places,
-            _pairs(order.evidence_numbers.take(known), self._evidence.ids.take(evidence_places + n)),
+        kept, numbers, evidence_kept, evidence_numbers = common_keys(
+            _pairs(order.numbers.take(going), self._numbers.take(places + n)),
+            _pairs(order.evidence_numbers, self._evidence.take(order.evidence_places + n)),
+        )
+        evidence_places = order.evidence_places.take(evidence_kept)
+        followed = np.flatnonzero(self._followed.take(evidence_places + n))
+        return _NgramMatches(
+            places.take(kept), numbers, evidence_places.take(followed), evidence_numbers.take(followed)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _NgramMatches:
-    """The n-grams of one order: positions and ids, and those of equal n-grams in the evidence."""
+    """The n-grams of one order that an answer and its evidence share. Equal n-grams of a row have the same number.
+
+    Of the evidence only n-grams that are followed by a token of the answer are kept.
+    """
 
     places: Integers
     numbers: Ids
-    matches: npt.NDArray[np.bool_]
     evidence_places: Integers
     evidence_numbers: Ids
 
-    @classmethod
-    def of(cls, places: Integers, keys: Keys, evidence_places: Integers, evidence_keys: Keys) -> _NgramMatches:
-        numbering = IdTable()
-        numbers = numbering.get_or_add(keys)
-        evidence_numbers = numbering.find(evidence_keys)
-        known = np.flatnonzero(evidence_numbers >= 0)
-        evidence_numbers = evidence_numbers.take(known)
-        seen = np.zeros(numbering.count, np.bool_)
-        seen[evidence_numbers] = True
-        return cls(places, numbers, seen.take(numbers), evidence_places.take(known), evidence_numbers)
+
+def _number_by_row(
+    answers: TokenIds, documents: TokenIds, uses: Integers, owners: Integers, size: int
+) -> tuple[Ids, Ids, Integers]:
+    """The numbers of the tokens of answers and of the evidence, and the bounds of its texts.
+
+    Equal tokens of a row have the same number, the position of one of them; it is -1 for tokens that are not in the
+    answer. A table of rows and tokens is faster than hashing, if it is small: some rows at a time.
+    """
+    numbers, found, counts = np.empty(len(answers.ids), np.int32), [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+    columns = np.zeros(size, np.int64)
+    rows = answers.rows
+    long = answers.counts > _PART
+    parts = (answers.bounds[:-1] + 16 * np.arange(len(answers))) // _PART + 2 * np.cumsum(long) - long
+    edges = np.flatnonzero(np.diff(parts, prepend=-1))  # a long answer is a part of its own
+    texts = [*np.searchsorted(owners, edges).tolist(), len(owners)]
+    for (first, last), (text, end) in zip(pairwise([*edges.tolist(), len(answers)]), pairwise(texts), strict=True):
+        part = slice(answers.bounds[first], answers.bounds[last])
+        ids, positions = answers.ids[part], np.arange(part.start, part.stop)
+        columns[ids] = positions
+        distinct = ids[columns.take(ids) == positions]
+        width = len(distinct) + 1  # column 0 is for tokens that are in no answer
+        columns[distinct] = np.arange(1, width)
+        table = np.full((last - first) * width, -1, np.int32)
+        cells = (rows[part] - first) * width + columns.take(ids)
+        table[cells] = positions
+        numbers[part] = table.take(cells)
+        evidence = documents.take(uses[text:end])
+        counts.append(evidence.counts)
+        cells = columns.take(evidence.ids)
+        cells += np.repeat((owners[text:end] - first) * width, counts[-1])
+        found.append(table.take(cells))
+        columns[distinct] = 0
+    return numbers, np.concatenate(found), np.concatenate(([0], np.cumsum(np.concatenate(counts))))
 
 
 def distinct_ngrams(texts: TokenIds, n: int) -> Integers:

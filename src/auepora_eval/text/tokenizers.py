@@ -111,9 +111,8 @@ class ByteTokenizer:
         if self.prepare is not None:
             ready = self.prepare
             texts = [ready(text) if "\n" in text or not self.only_lines else text for text in texts]
-        joined = "\n".join(texts)
-        if joined.count("\n") != len(texts) - 1:
-            joined = "\n".join([text.replace("\n", " ") for text in texts])
+        # Searching every text takes a fraction of the time of counting the line ends of all.
+        joined = "\n".join([text.replace("\n", " ") if "\n" in text else text for text in texts])
         if not joined.isascii():
             # Over all texts at once: a letter's lower case depends on its neighbours at most, never across a line end.
             joined = _OTHER_BLANKS.sub(" ", joined.lower() if self.lower else joined)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
@@ -48,7 +48,8 @@ class IdTable:
             if not len(chunk):
                 return result
             if level == len(self._tables):
-                self._tables.append(_empty_table(len(chunk)))
+                # Few tables are searched faster than many: the next one has room for a part of the keys to come.
+                self._tables.append(_empty_table(max(len(chunk), len(self._tables[0]) >> 4 if level else 0)))
             table = self._tables[level]
             slots = _slots(chunk, level, table)
             ids = self._claim_slots(table, slots, chunk)
@@ -98,6 +99,25 @@ class IdTable:
         return ids
 
 
+def common_keys(first: Keys, second: Keys) -> tuple[npt.NDArray[np.int64], Ids, npt.NDArray[np.int64], Ids]:
+    """The positions of the keys of each array that are in the other one too, with a number, the same for equal keys."""
+    marks = np.zeros(1 << (8 * max(len(first), len(second))).bit_length(), np.bool_)
+    slots, second_slots = _slots(first, 0, marks), _slots(second, 0, marks)
+    # Most keys have no equal: two looks at their hashes leave few to compare.
+    marks[second_slots] = True
+    kept = np.flatnonzero(marks.take(slots))
+    marks[second_slots] = False
+    marks[slots.take(kept)] = True
+    second_kept = np.flatnonzero(marks.take(second_slots))
+    table = IdTable()
+    ids, second_ids = table.get_or_add(first.take(kept)), table.find(second.take(second_kept))
+    found = np.flatnonzero(second_ids >= 0)
+    seen = np.zeros(table.count, np.bool_)
+    seen[second_ids.take(found)] = True
+    both = np.flatnonzero(seen.take(ids))
+    return kept.take(both), ids.take(both), second_kept.take(found), second_ids.take(found)
+
+
 def _assign(
     result: Ids, ids: Ids, same: npt.NDArray[np.bool_], pending: npt.NDArray[np.int64] | None
 ) -> npt.NDArray[np.int64]:
@@ -116,7 +136,7 @@ def _empty_table(keys: int) -> Ids:
     return np.full(1 << bits, _FREE, np.int32)
 
 
-def _slots(keys: Keys, level: int, table: Ids) -> npt.NDArray[np.int64]:
+def _slots(keys: Keys, level: int, table: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """The slot of each key: the top bits of a product, which depend on every bit of the key."""
     bits = len(table).bit_length() - 1
     hashed = keys * _MULTIPLIERS[level % len(_MULTIPLIERS)]
@@ -130,14 +150,15 @@ def _slots(keys: Keys, level: int, table: Ids) -> npt.NDArray[np.int64]:
 
 Positions = npt.NDArray[np.int64]
 
-_HEAD, _STEP, _LONGEST = 8, 4, 64
+_HEAD, _TAIL = 8, 7
+_PART = 1 << 20
+"""Number of characters that are tokenised at once: the arrays of more do not fit into the caches of a processor."""
+_CACHE_SIZE = 1 << 25
+"""Number of characters in a cache: with token ids and entries it takes some 60 MB."""
 _PAD = bytes([BLANK]) * 16
 _LOW_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
-# Not a byte of UTF-8, so that the key of a long token is never that of a short one.
-_LONG = np.uint64(0xFE << 56)
-_COLLISION = np.uint64(0xFD << 56)
-_Numbers = Callable[[IdTable, Keys], Ids]
-"""How keys get their ids: ``Numbering.number`` or ``Numbering.find``."""
+# The first byte of these is not one of UTF-8, so that the key of a longer token is never that of a short one.
+_MEDIUM_KEY, _LONG_KEY = np.uint64(0xFE << 56), np.uint64(0xFD << 56)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +191,11 @@ class TokenIds:
     def take(self, texts: npt.NDArray[np.int64]) -> TokenIds:
         """The texts with these rows, in this order; rows may repeat."""
         starts, ends = self.bounds[texts], self.bounds[texts + 1]
-        return TokenIds.of(self.ids.take(_concatenate_ranges(starts, ends)), ends - starts)
+        if len(texts) and (np.diff(texts) == 1).all():  # neighbours need no copy
+            return TokenIds(self.ids[starts[0] : ends[-1]], np.append(starts, ends[-1]) - starts[0])
+        every = self.ids.data  # slices of bytes are faster than those of arrays
+        parts = [every[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        return TokenIds.of(np.frombuffer(b"".join(parts), np.int32), ends - starts)
 
 
 def character_ids(texts: Sequence[str], tokenizer: CharacterTokenizer) -> TokenIds:
@@ -181,16 +206,22 @@ def character_ids(texts: Sequence[str], tokenizer: CharacterTokenizer) -> TokenI
 
 
 class Vocabulary:
-    """Maps raw tokens of a byte tokenizer to ids."""
+    """Maps raw tokens of a byte tokenizer to ids.
+
+    Tokens are found by keys of 64 bits. A token of up to eight bytes is its own key. The key of one of up to fifteen
+    bytes consists of its last bytes, combined with a hash of the first eight, its head: the same key and the same head
+    make the same token, and heads are compared. Longer tokens, and those whose key belongs to a token with another
+    head, are looked up in a dictionary.
+    """
 
     def __init__(self, byte_tokenizer: ByteTokenizer, *, remember: bool = True) -> None:
         """Without ``remember`` ids are the same, but cannot be mapped back to tokens."""
         self.byte_tokenizer = byte_tokenizer
         self._remember = remember
         self._words = IdTable()
-        self._prefixes: list[IdTable] = []
-        self._medium = _MediumTokenTable()
-        self._tails: dict[bytes, int] = {}
+        self._heads: Keys = np.zeros(1 << 8, np.uint64)
+        """The head of each token of nine to fifteen bytes, by its id."""
+        self._long: dict[bytes, int] = {}
         self._store = _WordStore()
 
     @property
@@ -200,20 +231,44 @@ class Vocabulary:
 
     def encode(self, texts: Sequence[str]) -> TokenIds:
         """The token ids of each text; new tokens are added."""
+        parts = [self._encode(part) for part in _split(texts)]
+        counts = np.concatenate([part.counts for part in parts])
+        return parts[0] if len(parts) == 1 else TokenIds.of(np.concatenate([part.ids for part in parts]), counts)
+
+    def _encode(self, texts: Sequence[str]) -> TokenIds:
         tokenized = _TokenizedBytes.of(self.byte_tokenizer, texts)
-        before = self.count
-        ids = self._words.get_or_add(self._keys(tokenized, IdTable.get_or_add))
+        before, starts, lengths = self.count, tokenized.starts, tokenized.lengths
+        keys: Keys = tokenized.eights[starts]
+        keys &= _LOW_BYTES.take(lengths, mode="clip")
+        longer = np.flatnonzero(lengths > _HEAD)
+        heads = keys.take(longer)
+        rest = lengths.take(longer) - _HEAD
+        tails = tokenized.eights[starts.take(longer) + _HEAD] & _LOW_BYTES.take(rest, mode="clip")
+        keys[longer] = _medium_keys(heads, tails)
+        long = longer[rest > _TAIL]
+        keys[long] = self._long_keys(tokenized, long)
+        ids = self._words.get_or_add(keys)
+
+        owners = ids.take(longer)
+        if self.count > before:  # of several tokens with one key the last one written has it
+            self._heads = _grow(self._heads, self.count)
+            fresh = np.flatnonzero(owners >= before)
+            self._heads[owners[fresh]] = heads[fresh]
+        others = longer[self._heads.take(owners) != heads]
+        if len(others):
+            ids[others] = self._words.get_or_add(self._long_keys(tokenized, others))
         if self._remember and self.count > before:
             place = np.zeros(self.count - before, np.int64)
-            fresh = np.flatnonzero(ids >= before)
-            place[ids[fresh] - before] = fresh
-            self._store.add(tokenized.data, tokenized.starts[place], tokenized.ends[place])
+            new = np.flatnonzero(ids >= before)
+            place[ids[new] - before] = new
+            self._store.add(np.frombuffer(tokenized.buffer, np.uint8), starts[place], lengths[place])
         return TokenIds(ids, tokenized.bounds)
 
-    def lookup(self, texts: Sequence[str]) -> TokenIds:
-        """The token ids of each text, -1 for unknown tokens: cheaper where only known tokens matter."""
-        tokenized = _TokenizedBytes.of(self.byte_tokenizer, texts)
-        return TokenIds(self._words.find(self._keys(tokenized, IdTable.find)), tokenized.bounds)
+    def _long_keys(self, tokenized: _TokenizedBytes, tokens: Positions) -> Keys:
+        """The keys of some tokens by the dictionary."""
+        starts, lengths, known = tokenized.starts[tokens].tolist(), tokenized.lengths[tokens].tolist(), self._long
+        words = [tokenized.buffer[start : start + length] for start, length in zip(starts, lengths, strict=True)]
+        return _LONG_KEY | np.array([known.setdefault(word, len(known)) for word in words], np.uint64)
 
     def words(self, ids: Positions) -> list[str]:
         """The tokens with these ids."""
@@ -223,127 +278,101 @@ class Vocabulary:
         """Those of these ids whose tokens contain any of the given bytes."""
         return self._store.containing_bytes(ids, some)
 
-    def _keys(self, tokenized: _TokenizedBytes, numbers: _Numbers) -> Keys:
-        """The key of every token; 0, which no token has, for a long one that ``numbers`` does not find."""
-        lengths = tokenized.ends - tokenized.starts
-        eights = tokenized.eights
-        keys: Keys = eights[tokenized.starts]
-        keys &= _LOW_BYTES.take(np.minimum(lengths, _HEAD))
-        long = np.flatnonzero(lengths > _HEAD)
-        if len(long):
-            starts, rest, heads = tokenized.starts[long], lengths[long] - _HEAD, keys[long]
-            tails = eights[starts + _HEAD] & _LOW_BYTES.take(np.minimum(rest, _HEAD))
-            found = self._medium.keys(heads, tails, numbers)
-            others = np.flatnonzero((rest > _HEAD) | (found == _COLLISION))
-            if len(others):
-                found[others] = self._long_keys(
-                    tokenized, heads[others], starts[others], lengths[long[others]], numbers
-                )
-            keys[long] = found
-        return keys
 
-    def _long_keys(
-        self, tokenized: _TokenizedBytes, heads: Keys, starts: Positions, lengths: Positions, numbers: _Numbers
-    ) -> Keys:
-        """The keys of tokens of any length, four bytes at a time."""
-        keys = np.zeros(len(heads), np.uint64)
-        node = numbers(self._prefix(0), heads)
-        pending = np.flatnonzero(node >= 0)
-        node = node[pending]
-        for depth, at in enumerate(range(_HEAD, _LONGEST, _STEP), 1):
-            if not len(pending):
-                return keys
-            rest = lengths[pending] - at
-            following = tokenized.eights[starts[pending] + at] & _LOW_BYTES.take(np.minimum(rest, _STEP))
-            node = numbers(self._prefix(depth), (node.astype(np.uint64) << np.uint64(32)) | following)
-            done = np.flatnonzero((rest <= _STEP) & (node >= 0))
-            # The depth distinguishes tokens that end here from those that end elsewhere.
-            keys[pending[done]] = _LONG | np.uint64(depth << 48) | node[done].astype(np.uint64)
-            going = np.flatnonzero((rest > _STEP) & (node >= 0))
-            pending, node = pending[going], node[going]
-        # Longer tokens are rare: one by one is fast enough.
-        for place in pending.tolist():
-            word = tokenized.buffer[starts[place] : starts[place] + lengths[place]]
-            if numbers is IdTable.get_or_add:
-                self._tails.setdefault(word, len(self._tails))
-            if word in self._tails:
-                keys[place] = _LONG | np.uint64(0xFF << 48) | np.uint64(self._tails[word])
-        return keys
+class TokenCache:
+    """The token ids of texts that are used several times, such as passages: each text is encoded once.
 
-    def _prefix(self, depth: int) -> IdTable:
-        while len(self._prefixes) <= depth:
-            self._prefixes.append(IdTable())
-        return self._prefixes[depth]
+    The cache is emptied when its texts exceed ``_CACHE_SIZE`` characters. A text counts as 256 characters more than it
+    has, for its entry.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self._clear()
+
+    def _clear(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._size = 0
+        self._ids = np.empty(0, np.int32)
+        self._bounds = np.zeros(1, np.int64)
+
+    def encode(self, texts: Sequence[str]) -> tuple[TokenIds, Positions]:
+        """The token ids of all texts in the cache, and the numbers of the given ones, which must be distinct."""
+        numbers = list(map(self._numbers.get, texts))
+        if None in numbers:
+            self._add([text for text, number in zip(texts, numbers, strict=True) if number is None])
+            numbers = list(map(self._numbers.get, texts))
+        every = TokenIds(self._ids, self._bounds)
+        if self._size > _CACHE_SIZE:
+            self._clear()
+        return every, np.array(numbers, np.int64)
+
+    def _add(self, texts: Sequence[str]) -> None:
+        encoded, first = self.vocabulary.encode(texts), len(self._numbers)
+        last, start = first + len(texts), int(self._bounds[first])
+        self._numbers.update(zip(texts, range(first, last), strict=True))
+        self._size += sum(map(len, texts)) + 256 * len(texts)
+        self._bounds = _grow(self._bounds, last + 1)
+        self._bounds[first : last + 1] = encoded.bounds + start
+        self._ids = _grow(self._ids, start + len(encoded.ids))
+        self._ids[start : start + len(encoded.ids)] = encoded.ids
+
+
+def _split(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The texts in parts of about ``_PART`` characters; one part at least."""
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+    start = 0
+    while start < len(texts) or not start:
+        end = int(np.searchsorted(ends, (ends[start - 1] if start else 0) + _PART)) + 1
+        yield texts[start:end]
+        start = end
+
+
+def _medium_keys(heads: Keys, tails: Keys) -> Keys:
+    """Keys from the first eight bytes of tokens and the rest, of which seven bytes count."""
+    keys = _hash_heads(heads)
+    keys ^= tails
+    keys &= _LOW_BYTES[_TAIL]
+    keys |= _MEDIUM_KEY
+    return keys
+
+
+def _hash_heads(heads: Keys) -> Keys:
+    hashed: Keys = heads * np.uint64(0x9E3779B97F4A7C15)
+    hashed ^= hashed >> np.uint64(32)
+    hashed *= np.uint64(0xBF58476D1CE4E5B9)
+    hashed ^= hashed >> np.uint64(29)
+    return hashed
 
 
 @dataclass(frozen=True, slots=True)
 class _TokenizedBytes:
-    """The tokenised bytes of some texts, the bounds of their tokens, and the tokens of each text."""
+    """The tokenised bytes of some texts, the starts and lengths of their tokens, and the tokens of each text."""
 
     buffer: bytes
-    data: npt.NDArray[np.uint8]
     starts: Positions
-    ends: Positions
+    lengths: Positions
     bounds: Positions
 
     @classmethod
     def of(cls, byte_tokenizer: ByteTokenizer, texts: Sequence[str]) -> _TokenizedBytes:
         buffer = b"".join((_PAD[:1], byte_tokenizer(texts), _PAD))
-        data = np.frombuffer(buffer, np.uint8)
-        between = data <= NEXT_TEXT
-        edges = np.flatnonzero(between[1:] != between[:-1])
-        edges += 1
-        starts, ends = edges[0::2], edges[1::2]
+        data = np.frombuffer(buffer, np.uint8, len(buffer) - len(_PAD) + 1)
+        gaps = np.flatnonzero(data <= NEXT_TEXT)
+        starts, lengths = gaps[:-1] + 1, np.diff(gaps) - 1
         bounds = np.zeros(len(texts) + 1, np.int64)
         if texts:
-            bounds[1:-1] = np.searchsorted(starts, np.flatnonzero(data == NEXT_TEXT))
+            bounds[1:-1] = np.flatnonzero(data.take(gaps) == NEXT_TEXT)
             bounds[-1] = len(starts)
-        return cls(buffer, data, starts, ends, bounds)
+        if not lengths.all():  # nothing between two blanks
+            tokens = np.flatnonzero(lengths)
+            starts, lengths, bounds = starts.take(tokens), lengths.take(tokens), np.searchsorted(tokens, bounds)
+        return cls(buffer, starts, lengths, bounds)
 
     @property
     def eights(self) -> Keys:
         """Eight bytes from each position: the buffer as overlapping 64-bit numbers."""
         return np.ndarray((len(self.buffer) - 7,), np.dtype("<u8"), self.buffer, strides=(1,))
-
-
-class _MediumTokenTable:
-    """Keys for tokens of nine to sixteen bytes: by a hash of both halves, which are then compared in full.
-
-    A token whose hash belongs to another one is a collision and handled like a longer token.
-    """
-
-    def __init__(self) -> None:
-        self._hashes = IdTable()
-        self._halves = np.zeros((2, 1 << 8), np.uint64)
-
-    def keys(self, heads: Keys, tails: Keys, numbers: _Numbers) -> Keys:
-        """Per token a key; 0 where it is unknown, ``_COLLISION`` where the hash belongs to another token."""
-        before = self._hashes.count
-        hashed = _hash_halves(heads, tails)
-        found = numbers(self._hashes, hashed)
-        if self._hashes.count > before:
-            if self._hashes.count > self._halves.shape[1]:
-                grown = np.zeros((2, 2 * self._hashes.count), np.uint64)
-                grown[:, :before] = self._halves[:, :before]
-                self._halves = grown
-            fresh = np.flatnonzero(found >= before)
-            # Of several tokens with one hash the last one written is kept, with both its halves.
-            self._halves[0, found[fresh]] = heads[fresh]
-            self._halves[1, found[fresh]] = tails[fresh]
-        same = (self._halves[0].take(found) == heads) & (self._halves[1].take(found) == tails)
-        keys = np.where(same, _LONG | np.uint64(0xF0 << 48) | found.astype(np.uint64), _COLLISION)
-        keys[found < 0] = 0
-        return keys
-
-
-def _hash_halves(heads: Keys, tails: Keys) -> Keys:
-    """A hash of two halves."""
-    hashed: Keys = heads * np.uint64(0x9E3779B97F4A7C15)
-    hashed ^= hashed >> np.uint64(32)
-    hashed += tails
-    hashed *= np.uint64(0xBF58476D1CE4E5B9)
-    hashed ^= hashed >> np.uint64(29)
-    return hashed
 
 
 class _WordStore:
@@ -355,15 +384,17 @@ class _WordStore:
         """Where each token ends; the first entry is 0."""
         self._count = 0
 
-    def add(self, data: npt.NDArray[np.uint8], starts: Positions, ends: Positions) -> None:
+    def add(self, data: npt.NDArray[np.uint8], starts: Positions, lengths: Positions) -> None:
         """Add tokens, copied from these positions of a text."""
         before, after = self._count, self._count + len(starts)
         self._ends = _grow(self._ends, after + 1)
-        np.cumsum(ends - starts + 1, out=self._ends[before + 1 : after + 1])
+        np.cumsum(lengths + 1, out=self._ends[before + 1 : after + 1])
         self._ends[before + 1 : after + 1] += self._ends[before]
         self._bytes = _grow(self._bytes, int(self._ends[after]))
         # The byte before a token is copied too and set to a blank.
-        self._bytes[self._ends[before] : self._ends[after]] = data.take(_concatenate_ranges(starts - 1, ends))
+        self._bytes[self._ends[before] : self._ends[after]] = data.take(
+            _concatenate_ranges(starts - 1, starts + lengths)
+        )
         self._bytes[self._ends[before:after]] = BLANK
         self._count = after
 

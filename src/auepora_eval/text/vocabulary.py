@@ -30,7 +30,7 @@ _MULTIPLIERS = tuple(
 
 
 class IdTable:
-    """Assigns ids from 0 to keys. ``get_or_add`` adds new keys, ``find`` does not."""
+    """Assigns ids from 0 to keys."""
 
     def __init__(self) -> None:
         self._tables: list[Ids] = []
@@ -42,31 +42,22 @@ class IdTable:
         """The id of each key; new keys are added."""
         if self._tables and 2 * self.count > len(self._tables[0]):
             self._rehash()
-        result, pending, level = np.empty(len(keys), np.int32), None, 0
+        result, pending, level = np.empty(0, np.int32), np.empty(0, np.int64), 0
         while True:
-            chunk = keys if pending is None else keys[pending]
+            chunk = keys.take(pending) if level else keys
             if not len(chunk):
                 return result
             if level == len(self._tables):
                 # Few tables are searched faster than many: the next one has room for a part of the keys to come.
                 self._tables.append(_empty_table(max(len(chunk), len(self._tables[0]) >> 4 if level else 0)))
-            table = self._tables[level]
-            slots = _slots(chunk, level, table)
-            ids = self._claim_slots(table, slots, chunk)
-            pending = _assign(result, ids, self._keys.take(ids) == chunk, pending)
+            ids = self._claim_slots(self._tables[level], _slots(chunk, level, self._tables[level]), chunk)
+            collisions = np.flatnonzero(self._keys.take(ids) != chunk)
+            if level:
+                result[pending] = ids
+                pending = pending.take(collisions)
+            else:
+                result, pending = ids, collisions
             level += 1
-
-    def find(self, keys: Keys) -> Ids:
-        """The id of each key, -1 for an unknown one."""
-        result, pending = np.full(len(keys), _FREE, np.int32), None
-        for level, table in enumerate(self._tables):
-            chunk = keys if pending is None else keys[pending]
-            ids = table.take(_slots(chunk, level, table))
-            # A free slot ends the search, since the key would have been stored there.
-            pending = _assign(result, ids, (self._keys.take(ids) == chunk) | (ids == _FREE), pending)
-        if pending is not None:
-            result[pending] = _FREE
-        return result
 
     def _rehash(self) -> None:
         """Rebuild with a larger first table; every key keeps its id."""
@@ -110,24 +101,12 @@ def common_keys(first: Keys, second: Keys) -> tuple[npt.NDArray[np.int64], Ids, 
     marks[slots.take(kept)] = True
     second_kept = np.flatnonzero(marks.take(second_slots))
     table = IdTable()
-    ids, second_ids = table.get_or_add(first.take(kept)), table.find(second.take(second_kept))
-    found = np.flatnonzero(second_ids >= 0)
+    ids, known = table.get_or_add(first.take(kept)), table.count
+    second_ids = table.get_or_add(second.take(second_kept))
     seen = np.zeros(table.count, np.bool_)
-    seen[second_ids.take(found)] = True
-    both = np.flatnonzero(seen.take(ids))
-    return kept.take(both), ids.take(both), second_kept.take(found), second_ids.take(found)
-
-
-def _assign(
-    result: Ids, ids: Ids, same: npt.NDArray[np.bool_], pending: npt.NDArray[np.int64] | None
-) -> npt.NDArray[np.int64]:
-    """Store the ids found and return the positions of collisions; a later table overwrites those."""
-    wrong = np.flatnonzero(~same)
-    if pending is None:
-        result[:] = ids
-        return wrong
-    result[pending] = ids
-    return pending[wrong]
+    seen[second_ids] = True
+    both, second_both = np.flatnonzero(seen.take(ids)), np.flatnonzero(second_ids < known)
+    return kept.take(both), ids.take(both), second_kept.take(second_both), second_ids.take(second_both)
 
 
 def _empty_table(keys: int) -> Ids:

@@ -20,7 +20,7 @@ import msgspec
 
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 from ..errors import AueporaWarning, DataFileError, DuplicateIdError
-from ..runtime.files import is_compressed, open_bytes, read_head
+from ..runtime.files import is_compressed, open_lines, read_head
 from .problems import BAD_SPAN, Problems, RowSchema, decoding_problem, quote_text
 from .values import warn_repeated_keys
 
@@ -143,7 +143,7 @@ class Corpus:
         keep_documents = is_compressed(self.path)
         read_head(self.path)  # reports files in other encodings
         offset, number = 0, 0
-        with open_bytes(self.path) as file:
+        with open_lines(self.path) as file:
             for number, line in enumerate(file, start=1):
                 start, offset = offset, offset + len(line)
                 content = line

@@ -57,7 +57,7 @@ def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """Yield the queries of a file as samples, in its order, each with its first line."""
     from .values import YamlError, YamlValues, node_line, parse_yaml
 
-    data = read_bytes(path)
+    data = read_bytes(path, is_document=True)
     unique_ids = UniqueIds(path, problems)
     reader = _QueryReader(YamlValues(len(data)))
     nodes, last = [], []

@@ -17,7 +17,7 @@ from ..core.conventions import Conventions
 from ..core.dataset import InMemoryDataset, LazyDataset
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DataFileError, DuplicateIdError
-from ..runtime.files import is_compressed, plain_stem
+from ..runtime.files import is_compressed, open_lines, plain_stem
 from ..runtime.processes import gc_paused
 from .codec import LineError, decode_output_line
 from .corpus import Corpus, CorpusJoin
@@ -115,16 +115,13 @@ class OutputIndex:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._positions: dict[str, LinePosition] = {}
+        with open_lines(path) as file:
+            self._index(file)
         self._file: IO[bytes] = path.open("rb")
-        try:
-            self._index()
-        except BaseException:
-            self.close()
-            raise
 
-    def _index(self) -> None:
+    def _index(self, file: IO[bytes]) -> None:
         offset = 0
-        for number, line in enumerate(self._file, start=1):
+        for number, line in enumerate(file, start=1):
             if not line.isspace():
                 self._add_line(
                     line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, LinePosition(offset, number)

@@ -79,7 +79,7 @@ def iter_questions(path: Path, problems: Problems) -> Iterator[ParsedSample]:
         except (ValueError, RecursionError):  # only the whole file can be malformed: its parts were scanned with it
             problems.add(path, *_syntax_problem(data))
 
-    data = read_bytes(path)
+    data = read_bytes(path, is_document=True)
     file = decode(_File, data, "")
     if problems.collect_all:
         warn_repeated_keys(path, None, data, problems)
@@ -114,7 +114,7 @@ def _sample(question: _Question, paragraph: Document) -> EvaluationSample:
 def iter_predictions(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     """Yield the predictions of a file, ``{id: text}``, as outputs of a system without retrieval."""
     unique_ids = UniqueIds(path, problems)
-    data = read_bytes(path)
+    data = read_bytes(path, is_document=True)
     try:
         pairs = json.loads(data, object_pairs_hook=_Pairs)  # pairs, since an id may be repeated
     except (ValueError, RecursionError):

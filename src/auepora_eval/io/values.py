@@ -336,7 +336,7 @@ def _pieces(path: Path, *, loose: bool) -> Iterator[tuple[int, bytes | LineError
     start = first[1].strip()
     if start == b"{" or (start.startswith(b"[") and not (loose and _is_complete(start))):
         lines.close()  # type: ignore[attr-defined]  # it is a generator
-        yield from _mark_shared_lines(_split_values(read_bytes(path), loose=loose))
+        yield from _mark_shared_lines(_split_values(read_bytes(path, is_document=True), loose=loose))
         return
     for number, line in itertools.chain([first], lines):
         yield number, line, False

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..errors import BadTypeError, DataFileError, JudgeError, StoreError
 from ..net.retry import is_transient
-from ..runtime.files import is_writable, open_sqlite, sqlite_error_message
+from ..runtime.files import is_writable, open_sqlite, read_lines, sqlite_error_message
 from ..runtime.secrets import Secrets
 from .critic import Critic, Judgement, JudgeRequest, LLMCritic, StructuredCritic, Usage, critic_name
 from .limits import model_name
@@ -383,15 +383,8 @@ def _parse_judgement(value: object) -> Judgement | JudgeError:
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")  # strings may contain other line separators
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "they are not UTF-8"
-        raise DataFileError(path, None, f"recorded judgements cannot be read: {why}") from error
     rows = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    for number, line in read_lines(path):
         try:
             row = json.loads(line)
         except ValueError as error:

@@ -78,7 +78,7 @@ def read_source(path: Path) -> PlanSource:
         hint = did_you_mean(suffix, SUFFIXES) if suffix else ""
         raise PlanError(path, None, "", f"a plan is YAML, TOML or JSON, by suffix: {', '.join(SUFFIXES)}{hint}")
     try:
-        data = read_bytes(path)
+        data = read_bytes(path, is_document=True)
     except DataFileError as error:
         raise PlanError(path, error.line, "", error.problem) from error
     if not data.strip():

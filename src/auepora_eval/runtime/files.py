@@ -1,4 +1,4 @@
-"""Files: reading with clear errors, compression by suffix, atomic writes, and SQLite files."""
+"""Files: reading with clear errors and a limit of the size of lines, compression by suffix, atomic writes, SQLite."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import os
+import re
 import secrets
 import sqlite3
 import stat
@@ -13,14 +14,16 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NoReturn, cast
 from urllib.parse import quote
 
-from ..errors import DataFileError
+from ..errors import BadValueError, DataFileError
 
 # --- Zstandard files as byte streams; unlike the reader of ``zstandard``, truncated files are detected ---------------
 
 _CHUNK = 1 << 17
+_ZSTD_INPUT = 1 << 10
+"""Compressed bytes that are decompressed at once. A byte gives at most 32 KiB, so that 32 MiB are in memory."""
 
 
 class ZstdDamagedError(Exception):
@@ -47,7 +50,7 @@ class _ZstdReader(io.RawIOBase):
         self._new = zstandard.ZstdDecompressor().decompressobj
         self._raw = raw
         self._frame: Any = None
-        self._ready = b""
+        self._ready = memoryview(b"")
         self._unread = b""
 
     def readable(self) -> bool:
@@ -55,7 +58,7 @@ class _ZstdReader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            data = self._unread or self._raw.read(_CHUNK)
+            data = self._unread or self._raw.read(_ZSTD_INPUT)
             self._unread = b""
             if not data:
                 if self._frame is not None:
@@ -63,7 +66,7 @@ class _ZstdReader(io.RawIOBase):
                 return 0
             self._frame = self._frame or self._new()
             try:
-                self._ready = self._frame.decompress(data)
+                self._ready = memoryview(self._frame.decompress(data))
             except self._error as error:
                 raise ZstdDamagedError(str(error)) from error
             if self._frame.eof:
@@ -76,6 +79,112 @@ class _ZstdReader(io.RawIOBase):
     def close(self) -> None:
         self._raw.close()
         super().close()
+
+
+# --- the limit of the size of a line ---------------------------------------------------------------------------------
+
+_LIMIT_VARIABLE = "AUEPORA_MAX_LINE_SIZE"
+_DEFAULT_LIMIT = "64MB"
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
+
+
+def max_line_size() -> int:
+    """Return the largest size of a line that is read, in bytes: ``AUEPORA_MAX_LINE_SIZE``, else 64 MB."""
+    return _parse_size(_limit_text())
+
+
+@contextlib.contextmanager
+def limit_line_size(size: str | int) -> Iterator[None]:
+    """Read lines up to this size: ``"256MB"``, ``"1GB"``, or a number of bytes.
+
+    The limit also applies to files that are one JSON, YAML or TOML value, and to the pages of Parquet files. It is set
+    as an environment variable, so that processes that are started meanwhile have the same.
+    """
+    _parse_size(str(size))
+    before = os.environ.get(_LIMIT_VARIABLE)
+    os.environ[_LIMIT_VARIABLE] = str(size)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_LIMIT_VARIABLE]
+        else:
+            os.environ[_LIMIT_VARIABLE] = before
+
+
+def limit_message(what: str) -> str:
+    """Return the message about something that is larger than the limit, and what to do."""
+    return (
+        f"{what} is larger than {_limit_text()}; if it is valid, raise the limit with --max-line-size or {_LIMIT_VARIABLE}"
+    )
+
+
+def _limit_text() -> str:
+    return os.environ.get(_LIMIT_VARIABLE) or _DEFAULT_LIMIT
+
+
+def _parse_size(text: str) -> int:
+    found = re.fullmatch(r"\s*(\d+)\s*([KMG]?)B?\s*", text, re.IGNORECASE)
+    if found is None or not int(found[1]):
+        raise BadValueError(f"the largest size of a line cannot be {text!r}; write it as in '256MB' or '1GB'")
+    return int(found[1]) * _UNITS[found[2].upper()]
+
+
+class _LimitedReader(io.RawIOBase):
+    """The content of a file; a line above the limit is an error that is raised before all of it is read."""
+
+    def __init__(self, path: Path, file: IO[bytes], *, is_document: bool = False) -> None:
+        """``is_document``: the limit is that of the whole file."""
+        self._path, self._is_document = path, is_document
+        self._file: Any = file
+        self._limit = max_line_size()
+        self._offset = 0
+        self._line_size = 0  # of the line that has not ended yet
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._read_block(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def readall(self) -> bytes:
+        content = io.BytesIO(self._read_block(self._limit))  # not copied if it is the whole file
+        content.seek(0, io.SEEK_END)
+        while data := self._read_block(_CHUNK):
+            content.write(data)
+        return content.getvalue()
+
+    def _read_block(self, size: int) -> bytes:
+        # In a block up to the limit, only the line that began before it can be too large.
+        data: bytes = self._file.read1(min(size, self._limit))
+        end = -1 if self._is_document else data.find(b"\n")
+        if self._line_size + (len(data) if end < 0 else end) > self._limit:
+            self._raise_too_large()
+        self._offset += len(data)
+        self._line_size = self._line_size + len(data) if end < 0 else len(data) - data.rfind(b"\n") - 1
+        return data
+
+    def _raise_too_large(self) -> NoReturn:
+        if self._is_document:
+            raise DataFileError(self._path, None, limit_message("the file"))
+        raise DataFileError(self._path, _line_at(self._path, self._offset - self._line_size), limit_message("the line"))
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _line_at(path: Path, offset: int) -> int | None:
+    """Return the number of the line that begins at an offset; ``None`` for a pipe, which cannot be read again."""
+    if not path.is_file():
+        return None
+    line = 1
+    with _open(path) as file:
+        while offset and (block := file.read(min(offset, _CHUNK))):
+            line, offset = line + block.count(b"\n"), offset - len(block)
+    return line
 
 
 # --- files as bytes: reading with clear errors, gzip and zstd by suffix, atomic writes -------------------------------
@@ -107,6 +216,13 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         yield file
 
 
+@contextlib.contextmanager
+def open_lines(path: Path) -> Iterator[IO[bytes]]:
+    """Like ``open_bytes``, for a text file; a line above ``max_line_size`` is a ``DataFileError`` when it is read."""
+    with _translate_read_errors(path), io.BufferedReader(_LimitedReader(path, _open(path)), _CHUNK) as file:
+        yield cast(IO[bytes], file)
+
+
 def read_head(path: Path) -> str:
     """Return the first characters of a file; bytes that are not UTF-8 are replaced."""
     if path.is_fifo():
@@ -117,17 +233,20 @@ def read_head(path: Path) -> str:
 
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the lines that are not blank, each with its number; a byte order mark is dropped."""
-    with _translate_read_errors(path), _open(path) as file:
+    with open_lines(path) as file:
         for number, line in enumerate(file, start=1):
             content = _strip_bom(path, line) if number == 1 else line
             if content and not content.isspace():
                 yield number, content
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the whole content without a byte order mark. Anything but UTF-8 is an error that names the line."""
-    with _translate_read_errors(path), _open(path) as file:
-        data = _strip_bom(path, file.read())
+def read_bytes(path: Path, *, is_document: bool = False) -> bytes:
+    """Return the whole content without a byte order mark. Anything but UTF-8 is an error that names the line.
+
+    ``is_document``: the file is one value (JSON, YAML, TOML), and ``max_line_size`` is the limit of the whole file.
+    """
+    with _translate_read_errors(path), _LimitedReader(path, _open(path), is_document=is_document) as file:
+        data = _strip_bom(path, file.readall())
     if not data.isascii():
         try:
             data.decode()

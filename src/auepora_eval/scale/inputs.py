@@ -25,7 +25,7 @@ from ..io.join import resolve_format
 from ..io.problems import ParsedSample
 from ..io.record_columns import DEEPEVAL, RAGAS, RecordLayout, parse_record_output, parse_record_sample
 from ..io.records import decode_object
-from ..runtime.files import is_compressed, open_bytes, plain_suffix, read_head, read_lines
+from ..runtime.files import is_compressed, open_bytes, open_lines, plain_suffix, read_head, read_lines
 
 _SUFFIXES = (".jsonl", ".ndjson", ".parquet", ".pq")
 _WHOLE_SUFFIXES = (".csv", ".tsv", ".json")
@@ -360,7 +360,7 @@ def index_lines(file: InputFile, *, every: int, rows: Ints | None = None) -> Lin
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
     """The file in blocks that end where a line does."""
-    with open_bytes(path) as file:
+    with open_lines(path) as file:
         pending: list[bytes] = []
         while block := file.read(_BLOCK):
             end = block.rfind(b"\n") + 1

@@ -120,7 +120,13 @@ class _MainGroup(LazyGroup):
     cls=_MainGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__, prog_name="auepora")
-def cli() -> None:
+@click.option(
+    "--max-line-size",
+    metavar="SIZE",
+    help="Largest line to read from a file, such as 256MB; default: $AUEPORA_MAX_LINE_SIZE, else 64MB.",
+)
+@click.pass_context
+def cli(ctx: click.Context, max_line_size: str | None) -> None:
     """Evaluate retrieval-augmented generation systems, and test whether a change made one better.
 
     \b
@@ -136,6 +142,10 @@ def cli() -> None:
     auepora validate data.jsonl outputs.jsonl       report every problem in the data
     auepora convert data.json data.jsonl            convert data to another format
     """
+    if max_line_size is not None:
+        from ..runtime.files import limit_line_size
+
+        ctx.with_resource(limit_line_size(max_line_size))
 
 
 def main(arguments: list[str] | None = None) -> None:

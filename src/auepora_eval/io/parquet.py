@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AueporaError, BadValueError, DataFileError, DuplicateIdError, MissingDependencyError
-from ..runtime.files import atomic_write, is_compressed, open_bytes
+from ..runtime.files import atomic_write, is_compressed, limit_message, max_line_size, open_bytes
 from .codec import LineError, decode_output_line, decode_sample, encode_output, encode_sample
 from .formats import Format, Role, looks_like_parquet, register_format
 from .problems import TOO_DEEP, ParsedOutput, ParsedSample, Problems, UniqueIds, quote_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
 
 __all__ = [
     "JSON_FIELDS",
@@ -31,6 +33,7 @@ __all__ = [
     "read_outputs",
     "read_samples",
     "require_arrow",
+    "require_small_pages",
     "save_parquet_dataset",
     "save_parquet_outputs",
     "table_schema",
@@ -146,8 +149,60 @@ def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
         parquet_errors(path),
         parquet.ParquetFile(file, page_checksum_verification=True) as table,
     ):
+        require_small_pages(path, file, table)
         for batch in table.iter_batches(batch_size=_ROW_GROUP, use_threads=False):
             yield from batch.to_pylist()
+
+
+def require_small_pages(path: Path, file: IO[bytes], table: ParquetFile) -> None:
+    """Raise if a page is larger than ``max_line_size`` when it is decompressed, before any is."""
+    limit, metadata = max_line_size(), table.metadata
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        columns = [group.column(index) for index in range(group.num_columns if group.total_byte_size > limit else 0)]
+        for column in columns:
+            if column.total_uncompressed_size > limit and max(_page_sizes(file, column), default=0) > limit:
+                place = f"row group {number}, column {quote_text(column.path_in_schema)}"
+                raise DataFileError(path, None, limit_message(f"{place}: a page"))
+
+
+def _page_sizes(file: IO[bytes], column: Any) -> Iterator[int]:
+    """Yield the decompressed sizes of the pages of a column chunk, from their headers; Arrow has no function for it."""
+    start = column.data_page_offset
+    if column.has_dictionary_page:
+        start = min(start, column.dictionary_page_offset)
+    file.seek(start)
+    with contextlib.suppress(LookupError, ValueError):  # Arrow reports a damaged file
+        while file.tell() < start + column.total_compressed_size:
+            header = _read_thrift_struct(file)
+            yield header[2]  # uncompressed_page_size
+            file.seek(header[3], io.SEEK_CUR)  # compressed_page_size
+
+
+def _read_thrift_struct(file: IO[bytes]) -> dict[int, int]:
+    """Read a struct of Thrift's compact protocol: its integers by field number; other values are skipped."""
+    found: dict[int, int] = {}
+    field = 0
+    while head := file.read(1)[0]:
+        kind = head & 15
+        field = field + (head >> 4) if head >> 4 else _read_varint(file) >> 1
+        if kind in (4, 5, 6):  # integers, as zigzag varints; sizes and counts are not negative
+            found[field] = _read_varint(file) >> 1
+        elif kind == 8:  # a string
+            file.seek(_read_varint(file), io.SEEK_CUR)
+        elif kind == 12:
+            _read_thrift_struct(file)
+        elif kind not in (1, 2):  # true and false have no value; page headers contain no other types
+            raise ValueError(kind)
+    return found
+
+
+def _read_varint(file: IO[bytes]) -> int:
+    value = shift = 0
+    while (byte := file.read(1)[0]) > 127:
+        value |= (byte & 127) << shift
+        shift += 7
+    return value | byte << shift
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import stat
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 from urllib.parse import quote
@@ -21,9 +22,9 @@ from ..errors import BadValueError, DataFileError
 
 # --- Zstandard files as byte streams; unlike the reader of ``zstandard``, truncated files are detected ---------------
 
-_CHUNK = 1 << 17
-_ZSTD_INPUT = 1 << 10
-"""Compressed bytes that are decompressed at once. A byte gives at most 32 KiB, so that 32 MiB are in memory."""
+_CHUNK = 1 << 16
+_ZSTD_INPUT = 512
+"""Compressed bytes that are decompressed at once. A byte may become 32 KiB, so that up to 16 MiB are in memory."""
 
 
 class ZstdDamagedError(Exception):
@@ -47,34 +48,43 @@ class _ZstdReader(io.RawIOBase):
         import zstandard
 
         self._error = zstandard.ZstdError
-        self._new = zstandard.ZstdDecompressor().decompressobj
+        self._new = partial(zstandard.ZstdDecompressor().decompressobj, write_size=16 * _ZSTD_INPUT)
         self._raw = raw
         self._frame: Any = None
-        self._ready = memoryview(b"")
-        self._unread = b""
+        self._ready = self._unread = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            data = self._unread or self._raw.read(_ZSTD_INPUT)
-            self._unread = b""
-            if not data:
+            self._unread = self._unread or memoryview(self._raw.read(_CHUNK))
+            if not self._unread:
                 if self._frame is not None:
                     raise EOFError("the last frame is not complete")
                 return 0
-            self._frame = self._frame or self._new()
-            try:
-                self._ready = memoryview(self._frame.decompress(data))
-            except self._error as error:
-                raise ZstdDamagedError(str(error)) from error
-            if self._frame.eof:
-                self._unread, self._frame = self._frame.unused_data, None
+            self._ready = memoryview(b"".join(self._decompressed()))
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]
         return count
+
+    def _decompressed(self) -> Iterator[bytes]:
+        """Yield decompressed parts until they have the size of a chunk or the compressed bytes are used up."""
+        size = 0
+        while self._unread and size < _CHUNK:
+            self._frame = self._frame or self._new()
+            part = self._unread[:_ZSTD_INPUT]
+            try:
+                data: bytes = self._frame.decompress(part)
+            except self._error as error:
+                raise ZstdDamagedError(str(error)) from error
+            used = len(part)
+            if self._frame.eof:
+                used, self._frame = used - len(self._frame.unused_data), None
+            self._unread = self._unread[used:]
+            size += len(data)
+            yield data
 
     def close(self) -> None:
         self._raw.close()

@@ -18,7 +18,7 @@ from ..core.types import Document, EvaluationSample, Response, RetrievedDocument
 from ..errors import DataFileError
 from ..io.codec import LineError, SentenceRow, build_sentence, decode_output_line, decode_sample
 from ..io.formats import Role
-from ..io.parquet import line_of_row, parquet_errors, require_arrow, table_schema
+from ..io.parquet import line_of_row, parquet_errors, require_arrow, require_small_pages, table_schema
 from ..io.problems import ParsedSample
 from ..runtime.files import open_bytes
 from .inputs import IdHashes, InputFile, OptionalOutput, RecordRange, make_id_hashes
@@ -300,7 +300,7 @@ _row_group_cache: OrderedDict[tuple[InputFile, int], pa.Table] = OrderedDict()
 
 def group_sizes(file: InputFile, role: Role) -> list[int]:
     """How many rows each row group has; a column that every row needs must be there."""
-    with _open_parquet(file) as table:
+    with _open_parquet(file, check_pages=True) as table:
         for name in _NEEDED[role]:
             if table.metadata.num_rows and name not in table.schema_arrow.names:
                 raise DataFileError(file.path, None, f"column '{name}' is missing; it has {_shown(table)}")
@@ -435,7 +435,8 @@ def _group(described: InputFile, file: ParquetFile, number: int, columns: list[s
 
 
 @contextlib.contextmanager
-def _open_parquet(described: InputFile) -> Iterator[ParquetFile]:
+def _open_parquet(described: InputFile, *, check_pages: bool = False) -> Iterator[ParquetFile]:
+    """Open a file. The sizes of its pages are checked when it is split into ranges, not for each range."""
     require_arrow()
     from pyarrow import parquet
 
@@ -444,4 +445,6 @@ def _open_parquet(described: InputFile) -> Iterator[ParquetFile]:
         parquet_errors(Path(described.path)),
         parquet.ParquetFile(opened, page_checksum_verification=True) as file,
     ):
+        if check_pages:
+            require_small_pages(Path(described.path), opened, file)
         yield file

@@ -143,7 +143,7 @@ def read_draws(labels: str | Path) -> dict[str, LabelDraw]:
     if not path.exists():
         return {}
     try:
-        rows = json.loads(read_bytes(path, is_document=True))["draws"]
+        rows = json.loads(read_bytes(path))["draws"]
         draws = [_draw_of(row) for row in rows]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         problem = f"is no record of a draw ({type(error).__name__}: {error}); restore it, or label into another file"

@@ -24,7 +24,7 @@ def reference_page() -> str:
     """The help of every command, one after the other, as Markdown."""
     context = click.Context(cli, info_name="auepora", terminal_width=100, **cli.context_settings)
     sections = [_OPENING]
-    for path, command, parent in _commands(cli, context):
+    for path, command, parent in [("auepora", cli, None), *_commands(cli, context)]:
         inner = click.Context(command, info_name=path.rpartition(" ")[2], parent=parent, terminal_width=100)
         sections.append(f"## `{path}`\n\n```text\n{command.get_help(inner)}\n```\n")
     return "\n".join(sections)

@@ -124,9 +124,8 @@ def limit_line_size(size: str | int) -> Iterator[None]:
 
 def limit_message(what: str) -> str:
     """Return the message about something that is larger than the limit, and what to do."""
-    return (
-        f"{what} is larger than {_limit_text()}; if it is valid, raise the limit with --max-line-size or {_LIMIT_VARIABLE}"
-    )
+    options = f"--max-line-size or {_LIMIT_VARIABLE}"
+    return f"{what} is larger than {_limit_text()}; if it is valid, raise the limit with {options}"
 
 
 def _limit_text() -> str:

@@ -2,8 +2,8 @@
 
     python -m benchmarks.large_lines [--quick]
 
-Prints Markdown. The lines have a gigabyte, those of compressed files two: a compressed file of some kilobytes is as large
-once it is decompressed. ``--quick`` writes a fifth of that.
+Prints Markdown. The lines have a gigabyte, those of compressed files two; the compressed files themselves are small.
+``--quick`` writes a fifth of that.
 """
 
 import argparse

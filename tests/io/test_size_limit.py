@@ -25,7 +25,7 @@ from auepora_eval.plan.source import read_source
 from auepora_eval.runtime.files import limit_line_size, max_line_size, read_bytes, read_lines
 from auepora_eval.scale.inputs import index_lines, input_files
 from auepora_eval.scale.parquet_ranges import group_sizes
-from tests.helpers import requirements
+from helpers import requirements
 
 LIMIT = 1000
 LONG = "x" * LIMIT  # of a value, so that its line is longer
@@ -179,7 +179,7 @@ def test_a_large_parquet_page_is_refused(tmp_path: Path, version: str, dictionar
     table = pyarrow.table({"sample_id": list("abcdef"), "query": [*"abcde", LONG]})
     options = {"use_dictionary": dictionary, "data_page_version": version, "row_group_size": 3}
     parquet.write_table(table, path, compression="zstd", **options)
-    for read in (load_dataset, lambda path: group_sizes(*input_files(path, "samples"), "samples")):
+    for read in (load_dataset, lambda path: group_sizes(input_files(path, "samples")[0], "samples")):
         with (
             limit_line_size(LIMIT),
             pytest.raises(DataFileError, match="row group 1, column 'query': a page is larger"),

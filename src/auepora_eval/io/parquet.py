@@ -171,12 +171,12 @@ def _page_sizes(file: IO[bytes], column: Any) -> Iterator[int]:
     start = column.data_page_offset
     if column.has_dictionary_page:
         start = min(start, column.dictionary_page_offset)
-    file.seek(start)
+    position, end = file.seek(start), start + column.total_compressed_size
     with contextlib.suppress(LookupError, ValueError):  # Arrow reports a damaged file
-        while file.tell() < start + column.total_compressed_size:
+        while position < end:
             header = _read_thrift_struct(file)
             yield header[2]  # uncompressed_page_size
-            file.seek(header[3], io.SEEK_CUR)  # compressed_page_size
+            position = file.seek(header[3], io.SEEK_CUR)  # compressed_page_size
 
 
 def _read_thrift_struct(file: IO[bytes]) -> dict[int, int]:

@@ -33,7 +33,6 @@ __all__ = [
     "read_outputs",
     "read_samples",
     "require_arrow",
-    "require_small_pages",
     "save_parquet_dataset",
     "save_parquet_outputs",
     "table_schema",

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from markupsafe import Markup
@@ -36,7 +37,7 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
         yield opened
 
 
-def made(store: RunStore, *runs: str | RunRecord, tmp_path: Path, **options: str) -> Page:
+def made(store: RunStore, *runs: str | RunRecord, tmp_path: Path, **options: Any) -> Page:
     path = write_report(list(runs), tmp_path / "report.html", store=store, **options)
     page = Page(path.read_text(encoding="utf-8"))
     page.require_sound()

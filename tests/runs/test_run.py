@@ -129,7 +129,9 @@ class TestRunAndShow:
         auepora("run", "plan.yaml")
         auepora("export", "latest", "exported")
         lines = Path("exported/outputs.jsonl").read_text().splitlines()
-        Path("reversed.jsonl").write_text("\n".join([*reversed(lines), lines[0].replace('"sample_id":"0"', '"sample_id":"unknown"')]))
+        Path("reversed.jsonl").write_text(
+            "\n".join([*reversed(lines), lines[0].replace('"sample_id":"0"', '"sample_id":"unknown"')])
+        )
         Path("saved.yaml").write_text("dataset: exported/dataset.jsonl\noutputs: reversed.jsonl\nstore: runs.sqlite\n")
         _, _, err = auepora("run", "saved.yaml")
         assert "1 output belongs to no sample and is left out: 'unknown'" in err

@@ -17,7 +17,7 @@ from auepora_eval.compare.stores import RunOutputs
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.errors import BadValueError
 from auepora_eval.io.golden import dataset_fingerprint
-from auepora_eval.store import RunRecord, RunStatus, StoredOutput, RunStore
+from auepora_eval.store import RunRecord, RunStatus, RunStore, StoredOutput
 from helpers.golden_runs import chunk, found, found_at, golden, put_run
 
 WIN, LOSS, DRAW, REGRESSION = (

@@ -31,12 +31,12 @@ DRAWS = examples(600)
 
 def compared(differences: Floats) -> list[MetricComparison]:
     """The comparison of runs whose scores differ by this: a column per metric."""
-    definition = MetricMeta(Mean(), (-1.0, 1.0))
-    pairs = [
-        MetricPair(str(at), definition, Scores.of(np.zeros(len(column))), Scores.of(column))
-        for at, column in enumerate(differences.T)
-    ]
-    return compute_comparisons([ComparisonInput(one.name, definition, lambda one=one: one, "") for one in pairs], None)
+
+    def question(name: str, column: Floats) -> ComparisonInput:
+        pair = MetricPair(name, MetricMeta(Mean(), (-1.0, 1.0)), Scores.of(np.zeros(len(column))), Scores.of(column))
+        return ComparisonInput(name, pair.definition, lambda: pair, "")
+
+    return compute_comparisons([question(str(at), column) for at, column in enumerate(differences.T)], None)
 
 
 def wrong(draw: Callable[[Generator], Floats], verdicts: tuple[str, ...] = ("better", "worse")) -> float:

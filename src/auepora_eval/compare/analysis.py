@@ -439,9 +439,7 @@ class _Analysis:
                 found[place] = paired_bootstrap_of(
                     *reading.of_rows, int(used.sum()), clusters=inside, draws=_FOLD_DRAWS, seed=self.seed, level=level
                 )
-        drawn = paired_bootstraps(
-            self._tables(sums), clusters=self.clusters, draws=_DRAWS, seed=self.seed, level=level
-        )
+        drawn = paired_bootstraps(self._tables(sums), clusters=self.clusters, draws=_DRAWS, seed=self.seed, level=level)
         for place, interval in zip(sums, drawn, strict=True):
             found[place] = interval
         # If every draw of a metric that is not a mean gives the same, one other sample could still move it far.

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
+from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..features.hits import GoldDocument, Matching, first_rank, gold_documents, gold_ranks, span_of
 from ..features.rankings import RankingColumns, document_rankings
 from ..features.refusals import RefusalDetector
@@ -120,10 +120,7 @@ def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[Evalu
                 is_gold[numbers[one.doc_id]] = True
             parents = parents and (
                 listed
-                or all(
-                    passage.parent_id is not None or hash(passage.doc_id) in parent_ids
-                    for passage in one.passages
-                )
+                or all(passage.parent_id is not None or hash(passage.doc_id) in parent_ids for passage in one.passages)
             )
     texts = not any(PERTURBED_TAG in run.record.tags for run in (run_a, run_b))
     every, of_gold = a.common_ids(b, texts=texts), a.common_ids(b, texts=texts, among=is_gold)
@@ -314,28 +311,22 @@ def paired_outputs(
     run_a, run_b = run_outputs(store, record_a), run_outputs(store, record_b)
     change = compare_chunks(run_a, run_b, run_b.samples).change
     queries = SharedQueries(run_a, run_b).among(set(sample_ids))
-    located = change is not None and not change.gold_only
-    places = None if not located else _locations(run_a, run_b, queries, change)
+    places = None
+    if change is not None and not change.gold_only:
+        by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))
+        places = ChunkLocations(queries, by_age, ids_reused=change.ids_reused)
     rows = queries.rows()
     while batch := list(islice(rows, _BATCH)):
         samples = [query for query, _, _ in batch]
         golds = [gold_documents(one) if places is None else places.expected(one) for one in samples]
         matching: list[Matching] = [
-            "place" if located else id_or_span(gold, [*in_a, *in_b])
+            "place" if places is not None else id_or_span(gold, [*in_a, *in_b])
             for gold, (_, in_a, in_b) in zip(golds, batch, strict=True)
         ]
-        outputs_a, outputs_b = (
-            _query_outputs(samples, [row[side] for row in batch], golds, matching) for side in (1, 2)
-        )
+        outputs_a = _query_outputs(samples, [in_a for _, in_a, _ in batch], golds, matching)
+        outputs_b = _query_outputs(samples, [in_b for _, _, in_b in batch], golds, matching)
         for sample, output_a, output_b in zip(samples, outputs_a, outputs_b, strict=True):
             yield sample.sample_id, output_a, output_b
-
-
-def _locations(
-    run_a: RunOutputs, run_b: RunOutputs, samples: Iterable[EvaluationSample], change: ChunkChange
-) -> ChunkLocations:
-    by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))
-    return ChunkLocations(samples, by_age, ids_reused=change.ids_reused)
 
 
 def _query_outputs(

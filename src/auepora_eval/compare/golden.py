@@ -102,9 +102,7 @@ QueryRow = tuple[EvaluationSample, Sequence[SystemOutputs | None], Sequence[Syst
 class SharedQueries:
     """The queries that two runs have, in the order of ``golden``, else of run B; they are read anew on every pass."""
 
-    def __init__(
-        self, run_a: RunOutputs, run_b: RunOutputs, golden: Sequence[EvaluationSample] | None = None
-    ) -> None:
+    def __init__(self, run_a: RunOutputs, run_b: RunOutputs, golden: Sequence[EvaluationSample] | None = None) -> None:
         self.runs = run_a, run_b
         self.source: Iterable[EvaluationSample] = run_b.samples if golden is None else golden
         self.only: tuple[list[str], list[str]] = [], []
@@ -383,7 +381,7 @@ def aggregate_of(
             spans = spans or has_spans(query)
             yield query, output
 
-    aggregate = compute_metrics(queries, pairs, run.repeats, corpus=corpus)
+    aggregate = compute_metrics(pairs, run.repeats, corpus=corpus)
     if not spans:
         return aggregate
     # Hit rates and MRR are those of the ranks where an expected chunk is hit by its span.
@@ -402,7 +400,6 @@ Pair = tuple[EvaluationSample, SystemOutputs | None]
 
 
 def compute_metrics(
-    queries: Iterable[EvaluationSample],
     pairs: Callable[[int], Iterator[Pair]],
     repeats: int,
     *,
@@ -424,7 +421,7 @@ def compute_metrics(
 
     results: Iterable[MetricResult] = ()
     if not counts_only:
-        results = _results(queries, counted, repeats, corpus)
+        results = _results(counted, repeats, corpus)
     else:
         for repeat in range(repeats):
             deque(counted(repeat), maxlen=0)
@@ -450,13 +447,8 @@ def aggregate_deltas(a: AggregateMetrics, b: AggregateMetrics) -> dict[str, Any]
     return {name: difference(ours[name], others[name]) for name in ours if not name.endswith("_queries")}
 
 
-def _results(
-    queries: Iterable[EvaluationSample],
-    pairs: Callable[[int], Iterator[Pair]],
-    repeats: int,
-    corpus: CorpusIds | None,
-) -> Results:
-    annotated = any(query.relevant_docs is not None for query in queries)
+def _results(pairs: Callable[[int], Iterator[Pair]], repeats: int, corpus: CorpusIds | None) -> Results:
+    annotated = any(query.relevant_docs is not None for query, _ in pairs(0))
     specs = [f"{name}@{k}" for name in ("hit_rate", "recall_doc") for k in GOLDEN_CONVENTIONS.k_values]
     # A metric whose annotation no query has is undefined; the engine would raise an error.
     chosen = [

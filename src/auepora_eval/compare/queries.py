@@ -196,7 +196,7 @@ def compare_run_outputs(
     places = None if change is None else ChunkLocations(both, ordered, ids_reused=change.ids_reused)
     compared = _ComparedQueries(both, places, known_gold=change is None or change.parents_known)
     aggregate_a, aggregate_b = (
-        compute_metrics(both, partial(compared.pairs, side), run.repeats, counts_only=not aggregates, corpus=corpus)
+        compute_metrics(partial(compared.pairs, side), run.repeats, counts_only=not aggregates, corpus=corpus)
         for side, run in enumerate(both.runs)
     )
     ranks = compared.ranks()
@@ -273,9 +273,7 @@ class _ComparedQueries:
 
     def pairs(self, side: int, repeat: int) -> Iterator[Pair]:
         """Each query, with the gold that both runs are compared with, and its output in one of the runs."""
-        for row, (query, output) in enumerate(
-            zip(self._queries, self._queries.outputs(side, repeat), strict=True)
-        ):
+        for row, (query, output) in enumerate(zip(self._queries, self._queries.outputs(side, repeat), strict=True)):
             own = gold_documents(query)
             gold = self._places.expected(query) if own and self._places is not None else own
             if row == len(self._ids):

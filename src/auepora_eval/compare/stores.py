@@ -37,7 +37,7 @@ def open_store(store: Store = None) -> Iterator[RunStore]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunOutputs:
-    """A run with its samples and outputs, without any text of a document. Those of a large run are read on every pass."""
+    """A run with its samples and outputs, without document texts. Those of a large run are read on every pass."""
 
     record: RunRecord
     samples: Iterable[EvaluationSample]

@@ -90,7 +90,8 @@ def sign_flips(
     r"""Flip the signs of whole clusters, the same flips for all metrics.
 
     ``differences`` has a row per sample and a column per metric, NaN where a sample has no difference on a metric; or
-    it is what ``difference_sums`` made of such columns and the clusters. ``clusters`` holds an integer per sample; samples with the same one belong together.
+    it is what ``difference_sums`` made of them with the same clusters. ``clusters`` holds an integer per sample;
+    samples with the same one belong together.
 
     The statistic is the sum of the differences, hence the mean that the interval is about: with :math:`S_c` the sum
     over a cluster and :math:`s_c = \pm 1` its sign,

@@ -239,9 +239,7 @@ def read_summaries(connection: Connection, run_id: str) -> list[MetricResult]:
     """Read all results of a run without their scores, by position, those of a name oldest first."""
     columns = [column for column in table.columns if column.name not in ScoreColumns.__slots__]
     query = (
-        select(*columns)
-        .where(table.c.run_id == run_id)
-        .order_by(table.c.position, table.c.name, table.c.computed_at)
+        select(*columns).where(table.c.run_id == run_id).order_by(table.c.position, table.c.name, table.c.computed_at)
     )
     return [_result_from_row(row) for row in connection.execute(query).mappings()]
 

@@ -174,7 +174,7 @@ MISTAKES = [
         "recorded: none.jsonl",
         8,
         "resources.judge.recorded",
-        "cannot be read",
+        "no such file",
     ),
     (
         "python: 'a_judge_rag:Judge', args: {broken: []}",

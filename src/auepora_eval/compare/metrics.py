@@ -20,7 +20,7 @@ from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import mean_over_repeats
 from ..errors import BadValueError, SignatureMismatchError, UnknownMetricError
 from ..store.records import RunRecord
-from ..store.runs import RunStore
+from ..store.runs import RunStore, result_summaries, result_with_scores
 from .analysis import (
     OVERLAP_NOTE,
     Adjustment,
@@ -127,7 +127,7 @@ class RunResults:
         self.record = record
         self.results: dict[str, list[MetricResult]] = {}
         self._store, self._cache = store, ScoresCache()
-        for result in store.result_summaries(record.run_id):
+        for result in result_summaries(store, record.run_id):
             self.results.setdefault(result.name, []).append(result)
         if not self.results:
             raise BadValueError(
@@ -143,7 +143,7 @@ class RunResults:
         return self._cache.get(key, self.record.num_samples, lambda: self._read(result))
 
     def _read(self, summary: MetricResult) -> MetricResult:
-        result = self._store.with_scores(self.record.run_id, summary)
+        result = result_with_scores(self._store, self.record.run_id, summary)
         if result.scores is not None and len(result.scores) != self.record.num_samples:
             result.scores = None  # a result added by hand: which samples the scores belong to is unknown
         return result

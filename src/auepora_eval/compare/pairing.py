@@ -22,7 +22,7 @@ from ..runtime.processes import gc_paused
 from ..stats.difference import PairedStatistics, paired_differences
 from ..stats.permutation import SwapStatistic
 from ..store.records import RunRecord, RunStatus, plan_conventions, run_info
-from ..store.runs import RunStore
+from ..store.runs import RunStore, iter_samples
 
 # --- shared samples of several runs: their ids, their rows in each run, and their clusters ---------------------------
 
@@ -66,7 +66,7 @@ def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_datas
     ids: list[str] = []
     families: list[tuple[bool, str]] = []
     clustered = False
-    for sample in store.iter_samples(first.run_id, texts=False):
+    for sample in iter_samples(store, first.run_id, texts=False):
         ids.append(sample.sample_id)
         families.append(cluster_key(sample))
         clustered = clustered or any_clustered([sample])

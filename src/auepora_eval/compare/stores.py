@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..core.types import EvaluationSample, SystemOutputs
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus, StoredOutput
-from ..store.runs import RunStore
+from ..store.runs import RunStore, iter_samples
 
 _MAX_KEPT = 4096
 """A run with more samples or outputs is read from the store on every pass."""
@@ -84,7 +84,7 @@ class _StoredSamples:
     run_id: str
 
     def __iter__(self) -> Iterator[EvaluationSample]:
-        return self.store.iter_samples(self.run_id, texts=False)
+        return iter_samples(self.store, self.run_id, texts=False)
 
 
 def run_outputs(store: RunStore, record: RunRecord) -> RunOutputs:

@@ -266,7 +266,7 @@ def read_samples(
     return found
 
 
-def iter_samples(
+def stream_samples(
     database: Database, fingerprint: str, *, texts: bool = True, positions: Container[int] | None = None
 ) -> Iterator[EvaluationSample]:
     """Yield the samples of a dataset, or those at ``positions``. No transaction is open between chunks."""

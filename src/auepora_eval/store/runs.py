@@ -46,7 +46,6 @@ from .rows import (
     encode_output_rows,
     find_run,
     get_run,
-    iter_samples,
     list_runs,
     read_judgements,
     read_outputs,
@@ -55,6 +54,7 @@ from .rows import (
     require_run,
     sample_chunks,
     stored_positions,
+    stream_samples,
     unknown_run_error,
     update_run,
     write_judgements,
@@ -262,12 +262,6 @@ class RunStore:
         with self._database.read() as connection:
             return read_samples(self._database, connection, get_run(connection, run_id).fingerprint, texts=texts)
 
-    def iter_samples(
-        self, run_id: str, *, texts: bool = True, positions: Container[int] | None = None
-    ) -> Iterator[EvaluationSample]:
-        """Yield the samples of a run in the order of its dataset, or those at ``positions``, read in chunks."""
-        return iter_samples(self._database, self.get(run_id).fingerprint, texts=texts, positions=positions)
-
     def sample_ids(self, run_id: str) -> list[str]:
         """Return the ids of the samples of a run."""
         with self._database.read() as connection:
@@ -363,17 +357,6 @@ class RunStore:
             require_run(connection, run_id)
             return read_result(connection, run_id, name)
 
-    def result_summaries(self, run_id: str) -> list[MetricResult]:
-        """Return all results of a run, with every signature, without their scores, which are large."""
-        with self._database.read() as connection:
-            require_run(connection, run_id)
-            return read_summaries(connection, run_id)
-
-    def with_scores(self, run_id: str, summary: MetricResult) -> MetricResult:
-        """Return one of the ``result_summaries`` with its scores."""
-        with self._database.read() as connection:
-            return read_one(connection, run_id, summary.name, summary.signature or "")
-
     def results(self, run_id: str, *, every_signature: bool = False) -> Results:
         """Return the results of a run in their order: the latest of each name, or with ``every_signature`` all."""
         with self._database.read() as connection:
@@ -449,7 +432,7 @@ def _distinct(texts: str | Iterable[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else list(dict.fromkeys(texts))
 
 
-# --- what a run and the list of runs read ----------------------------------------------------------------------------
+# --- parts of a run, for tasks that cannot have all of it in memory --------------------------------------------------
 
 
 def count_all_outputs(store: RunStore, run_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
@@ -461,7 +444,7 @@ def count_all_outputs(store: RunStore, run_ids: Sequence[str]) -> dict[str, tupl
 def lazy_samples(store: RunStore, run_id: str, *, texts: bool = True) -> LazySamples:
     """Return the samples of a run as a sequence that reads them in chunks on each iteration."""
     record = store.get(run_id)
-    read = partial(iter_samples, store._database, record.fingerprint, texts=texts)
+    read = partial(iter_samples, store, run_id, texts=texts)
     return LazySamples(read, record.num_samples)
 
 
@@ -482,6 +465,25 @@ def aligned_outputs(
         yield row.output
         expected = row.position + 1
     yield from (None for _ in range(expected, store.get(run_id).num_samples))
+
+
+def iter_samples(
+    store: RunStore, run_id: str, *, texts: bool = True, positions: Container[int] | None = None
+) -> Iterator[EvaluationSample]:
+    """Yield the samples of a run in the order of its dataset, or those at ``positions``, read in chunks."""
+    return stream_samples(store._database, store.get(run_id).fingerprint, texts=texts, positions=positions)
+
+
+def result_summaries(store: RunStore, run_id: str) -> list[MetricResult]:
+    """Return all results of a run, with every signature, without their scores."""
+    with store._database.read() as connection:
+        return read_summaries(connection, run_id)
+
+
+def result_with_scores(store: RunStore, run_id: str, summary: MetricResult) -> MetricResult:
+    """Return one of the ``result_summaries`` with its scores."""
+    with store._database.read() as connection:
+        return read_one(connection, run_id, summary.name, summary.signature or "")
 
 
 # --- a store that caches what it reads, for one task that reads the same runs several times --------------------------

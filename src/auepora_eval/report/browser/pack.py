@@ -17,7 +17,7 @@ from ...core.types import EvaluationSample
 from ...errors import AueporaError
 from ...render.blocks import PageFragment
 from ...store.records import RunRecord
-from ...store.runs import RunStore
+from ...store.runs import RunStore, iter_samples
 from .listing import (
     KINDS,
     MAX_SEARCHED_LENGTH,
@@ -207,7 +207,7 @@ class QueryListing:
         for packer in packers:
             record = packer.run.record
             if record.fingerprint not in samples:
-                read = self._store.iter_samples(record.run_id, positions=packer.positions)
+                read = iter_samples(self._store, record.run_id, positions=packer.positions)
                 samples[record.fingerprint] = [sample_json(sample, documents) for sample in read]
             for row in self._store.outputs(record.run_id, positions=packer.positions):
                 packer.add_output(row)

@@ -23,6 +23,7 @@ from ..engine.repeats import evaluate_repeats
 from ..errors import AueporaWarning, BadValueError
 from ..features.hits import GoldDocument, Matching, first_rank, gold_documents, gold_ranks, has_spans, span_of
 from ..features.rankings import parse_level
+from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
 from ..systems.runner import require_distinct_ids
@@ -365,6 +366,7 @@ def corpus_ids(corpus: CorpusIds) -> list[str]:
         return list(opened.ids)
 
 
+@gc_paused()
 def aggregate_of(
     run: RunOutputs, samples: Sequence[EvaluationSample] | None = None, *, corpus: CorpusIds | None = None
 ) -> AggregateMetrics:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from auepora_eval.store import runs as store_module
-from auepora_eval.store.runs import CachedStore, RunStore
+from auepora_eval.store.runs import CachedStore, RunStore, iter_samples
 from helpers.stored_runs import run, samples
 
 
@@ -40,7 +40,7 @@ def test_samples_and_outputs_at_positions(store: RunStore) -> None:
     record = run(store, "a", samples(4), lambda number: ["gold"], ["recall@5"], repeats=2)
     for texts in (True, False):
         every = store.samples(record.run_id, texts=texts)
-        assert list(store.iter_samples(record.run_id, texts=texts, positions={1, 3})) == [every[1], every[3]]
+        assert list(iter_samples(store, record.run_id, texts=texts, positions={1, 3})) == [every[1], every[3]]
         rows = store.outputs(record.run_id, texts=texts, positions={1, 3})
         assert [(row.repeat, row.position) for row in rows] == [(0, 1), (0, 3), (1, 1), (1, 3)]
 

@@ -291,7 +291,9 @@ class ScoreInput(ABC):
     total: int | None = None
     """Number of samples, as far as it is known."""
     missing: Sequence[str] = ()
+    """Ids of samples without an output, known after the evaluation."""
     unknown: Sequence[str] = ()
+    """Ids of outputs that no sample has."""
 
     @abstractmethod
     def open(self, options: ScoreOptions, executor: Executor) -> AbstractContextManager[None]:
@@ -403,6 +405,7 @@ class TrecInput(ScoreInput):
         from ..engine.suggest import specs_for
         from ..io.trec_format import read_trec
         from ..render.terminal import progress
+        from .options import warn_unmatched_ids
 
         rules = self.conventions
         metrics = metrics or resolve_metrics(
@@ -410,7 +413,8 @@ class TrecInput(ScoreInput):
         )
         with progress(f"reading {self.qrels} and {self.run}"):
             self.rankings = read_trec(self.qrels, self.run)
-        self.missing, self.unknown, self.total = self.rankings.missing, self.rankings.unjudged, len(self.rankings.ids)
+        self.total = len(self.rankings.ids)
+        warn_unmatched_ids(self.rankings.missing, self.rankings.unjudged, total=self.total, conventions=rules)
         return metrics
 
     def coverage(self, metrics: Sequence[Metric]) -> JudgedCoverage | None:

@@ -19,7 +19,7 @@ from ..features.refusals import RefusalDetector
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
 from ..store.rows import PERTURBED_TAG
-from ..store.runs import RunStore
+from ..store.runs import CachedStore, RunStore
 from .golden import ChunkLocations, SharedQueries, id_or_span
 from .stores import RunOutputs, chunker_versions, run_outputs
 
@@ -98,6 +98,13 @@ class RunOutputsCache:
         if key not in self._known:
             self._known[key] = compare_chunks(self.of(a), self.of(b), self.of(asked).samples)
         return self._known[key]
+
+
+def outputs_cache(store: RunStore) -> RunOutputsCache:
+    """The outputs of the runs of a store; the same for all comparisons with a store that caches."""
+    if isinstance(store, CachedStore):
+        return store.cached(("outputs",), lambda: RunOutputsCache(store))
+    return RunOutputsCache(store)
 
 
 @gc_paused()
@@ -308,8 +315,9 @@ def paired_outputs(
     Gold is run B's. If the chunks of the runs differ, ids of chunks mean nothing: gold is then a location in a
     document, or the document if a span is unknown.
     """
-    run_a, run_b = run_outputs(store, record_a), run_outputs(store, record_b)
-    change = compare_chunks(run_a, run_b, run_b.samples).change
+    outputs = outputs_cache(store)
+    run_a, run_b = outputs.of(record_a), outputs.of(record_b)
+    change = outputs.chunks(record_a, record_b, record_b).change
     queries = SharedQueries(run_a, run_b).among(set(sample_ids))
     places = None
     if change is not None and not change.gold_only:

@@ -20,7 +20,7 @@ from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import mean_over_repeats
 from ..errors import BadValueError, SignatureMismatchError, UnknownMetricError
 from ..store.records import RunRecord
-from ..store.runs import RunStore, result_summaries, result_with_scores
+from ..store.runs import RunStore, ranking_depths, result_summaries, result_with_scores
 from .analysis import (
     OVERLAP_NOTE,
     Adjustment,
@@ -32,7 +32,7 @@ from .analysis import (
     require_adjustment,
     require_margin,
 )
-from .chunks import ChunkChange, RunOutputsCache, compare_chunks
+from .chunks import ChunkChange, RunOutputsCache, compare_chunks, outputs_cache
 from .pairing import (
     MetricMeta,
     MetricPair,
@@ -111,7 +111,7 @@ def compare_metrics(
         delta=delta,
         primary=primary,
         other_dataset=other_dataset,
-        chunks=ChunkConsistency(RunOutputsCache(store) if answers is None else answers, golden),
+        chunks=ChunkConsistency(outputs_cache(store) if answers is None else answers, golden),
     )
     compared = compute_comparisons(comparisons.inputs, comparisons.shared.clusters, adjust=adjust, seed=seed)
     only_in_a, only_in_b = comparisons.shared.only
@@ -181,7 +181,7 @@ def build_comparisons(
         runs,
         shared,
         RankingDepths(store, shared),
-        ChunkConsistency(RunOutputsCache(store)) if chunks is None else chunks,
+        ChunkConsistency(outputs_cache(store)) if chunks is None else chunks,
         names=names,
         metric_objects={one.name: one for one in metrics or () if isinstance(one, Metric)},
         primary=primary_metrics(reversed(records), primary, names),
@@ -396,9 +396,8 @@ class RankingDepths:
     def _lengths(self, record: RunRecord, rows: Ints) -> Ints:
         if record.run_id not in self._known:
             lengths = np.full(record.num_samples, -1, dtype=np.intp)
-            for row in self._store.outputs(record.run_id, repeat=0, texts=False):
-                if row.output.error is None:
-                    lengths[row.position] = len(row.output.retrieved)
+            for position, depth in ranking_depths(self._store, record.run_id):
+                lengths[position] = depth
             self._known[record.run_id] = lengths
         return self._known[record.run_id][rows]
 

@@ -23,7 +23,7 @@ from ..stats.permutation import sign_flips
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .analysis import Adjustment, Margin
-from .chunks import RunOutputsCache
+from .chunks import RunOutputsCache, outputs_cache
 from .golden import CorpusIds, Golden, aggregate_deltas, corpus_ids, golden_queries
 from .leaderboard import empty_answer_notes
 from .metrics import compare_metrics
@@ -56,7 +56,7 @@ def golden_report(
     """
     if strict_chunker_version:
         require_same_chunks(record_a, record_b)
-    answers = RunOutputsCache(store) if answers is None else answers
+    answers = outputs_cache(store) if answers is None else answers
     run_a, run_b = answers.of(record_a), answers.of(record_b)
     queries = compare_run_outputs(
         run_a,
@@ -137,7 +137,7 @@ def compare_runs(
             raise BadValueError(f"{record_a.run_id} is named twice; name two runs to compare")
         if strict_chunker_version:
             require_same_chunks(record_a, record_b)
-        answers = RunOutputsCache(opened)
+        answers = outputs_cache(opened)
         queries = None if golden is None else golden_queries(golden)
         compared = compare_metrics(
             opened,

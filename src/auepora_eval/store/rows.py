@@ -392,6 +392,18 @@ def read_outputs(
         yield from chunk
 
 
+def read_depths(database: Database, run_id: str) -> Iterator[tuple[int, int]]:
+    """Yield position and number of retrieved documents of the first repeat, without failed outputs."""
+    after: RepeatPosition | None = (-1, -1)
+    while after is not None:
+        with database.read() as connection:
+            rows, after = read_output_chunk(connection, run_id, after, repeat=0)
+        for _, position, _, data in rows:
+            packed = decode_packed(data)
+            if packed.error is None:
+                yield position, len(packed.ids)
+
+
 def stored_positions(connection: Connection, run_id: str, *, failed: bool = False) -> set[RepeatPosition]:
     """Return the (position, repeat) of all outputs, or of the failed ones."""
     query = select(query_results.c.position, query_results.c.repeat).where(query_results.c.run_id == run_id)

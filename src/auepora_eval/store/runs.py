@@ -47,6 +47,7 @@ from .rows import (
     find_run,
     get_run,
     list_runs,
+    read_depths,
     read_judgements,
     read_outputs,
     read_sample_ids,
@@ -474,6 +475,11 @@ def iter_samples(
     return stream_samples(store._database, store.get(run_id).fingerprint, texts=texts, positions=positions)
 
 
+def ranking_depths(store: RunStore, run_id: str) -> Iterator[tuple[int, int]]:
+    """Yield position and number of retrieved documents of the first repeat, without failed outputs."""
+    return read_depths(store._database, run_id)
+
+
 def result_summaries(store: RunStore, run_id: str) -> list[MetricResult]:
     """Return all results of a run, with every signature, without their scores."""
     with store._database.read() as connection:
@@ -508,14 +514,15 @@ class CachedStore(RunStore):
         read = super().samples
         if texts:
             return read(run_id)
-        return list(self._cached(("samples", self.get(run_id).fingerprint), lambda: read(run_id, texts=False)))
+        return list(self.cached(("samples", self.get(run_id).fingerprint), lambda: read(run_id, texts=False)))
 
     def results(self, run_id: str, *, every_signature: bool = False) -> Results:
         """As in ``RunStore``."""
         read = super().results
-        return self._cached(("results", run_id, every_signature), lambda: read(run_id, every_signature=every_signature))
+        return self.cached(("results", run_id, every_signature), lambda: read(run_id, every_signature=every_signature))
 
-    def _cached(self, key: tuple[Any, ...], read: Callable[[], T]) -> T:
+    def cached(self, key: tuple[Any, ...], read: Callable[[], T]) -> T:
+        """The value of a key, read once."""
         if key not in self._cache:
             self._cache[key] = read()
         found: T = self._cache[key]

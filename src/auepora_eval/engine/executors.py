@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_chec
 
 import numpy as np
 
-from ..core.batch import Batch, check_samples, pack, unpack
+from ..core.batch import Batch, check_samples
 from ..core.family import FamilyMetric, with_family_keys
 from ..core.metrics_base import BatchMetric, Metric, apply_failure_policy, is_judged, pairs_in_worker
 from ..core.scores import Scores, Status
@@ -24,12 +24,7 @@ from ..core.slices import BatchMembership, Slice, batch_membership
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, BadValueError, WorkerError, did_you_mean
 from ..runtime.processes import (
-    SharedMemoryTransfer,
-    SpilledBytes,
     gc_paused,
-    load,
-    new_folder_name,
-    possible_folders,
     prepare_worker,
 )
 
@@ -249,7 +244,6 @@ class ProcessExecutor:
         require_workers(workers)
         self.workers = workers or available_processors()
         self._pool: ProcessPoolExecutor | None = None
-        self._folder = new_folder_name()
         if self.workers > 1:
             from concurrent.futures import ProcessPoolExecutor
             from multiprocessing import get_context
@@ -258,7 +252,6 @@ class ProcessExecutor:
                 self.workers - 1,
                 mp_context=get_context("spawn"),
                 initializer=prepare_worker,
-                initargs=(possible_folders(self._folder),),
             )
 
     def __enter__(self) -> ProcessExecutor:
@@ -294,24 +287,23 @@ class ProcessExecutor:
         job = _pickle_metrics(metrics)
         other_workers, memory = self.workers - 1, dict[Hashable, Any]()
         pending: deque[Future[ScoredBatch]] = deque()
-        with SharedMemoryTransfer(self._folder) as transfer:
-            try:
-                for batch in batches:
-                    under_way = sum(not future.done() for future in pending)
-                    rows = _serialise(batch) if under_way < _PREFETCH * other_workers else None
-                    if rows is not None:
-                        pending.append(self._pool.submit(_score, job, transfer.dump(rows)))
-                    else:
-                        done: Future[ScoredBatch] = Future()
-                        done.set_result(score_batch(batch, metrics, memory))
-                        pending.append(done)
-                    while pending and (pending[0].done() or len(pending) > _MAX_PENDING * self.workers):
-                        yield _result(pending.popleft())
-                while pending:
+        try:
+            for batch in batches:
+                under_way = sum(not future.done() for future in pending)
+                rows = _serialise(batch) if under_way < _PREFETCH * other_workers else None
+                if rows is not None:
+                    pending.append(self._pool.submit(_score, job, rows))
+                else:
+                    done: Future[ScoredBatch] = Future()
+                    done.set_result(score_batch(batch, metrics, memory))
+                    pending.append(done)
+                while pending and (pending[0].done() or len(pending) > _MAX_PENDING * self.workers):
                     yield _result(pending.popleft())
-            finally:
-                for future in pending:
-                    future.cancel()
+            while pending:
+                yield _result(pending.popleft())
+        finally:
+            for future in pending:
+                future.cancel()
 
 
 _PREFETCH = 2
@@ -323,7 +315,7 @@ _MAX_PENDING = 16
 def _serialise(batch: Scorable) -> bytes | None:
     """The batch, or its source, pickled; None where something cannot be pickled."""
     try:
-        payload = batch if isinstance(batch, SourcedBatch) else pack(batch.samples, batch.outputs)
+        payload = batch if isinstance(batch, SourcedBatch) else (batch.samples, batch.outputs)
         return pickle.dumps(payload, pickle.HIGHEST_PROTOCOL)
     except Exception:  # objects of the user may raise anything: the batch is scored here
         return None
@@ -357,14 +349,14 @@ def _worker_died_error() -> WorkerError:
 _jobs: dict[bytes, tuple[list[BatchMetric], dict[Hashable, Any]]] = {}
 
 
-def _score(job: bytes, rows: bytes | SpilledBytes) -> ScoredBatch:
+def _score(job: bytes, rows: bytes) -> ScoredBatch:
     if job not in _jobs:
         _jobs.clear()
         _jobs[job] = pickle.loads(job), {}  # noqa: S301 -- our own metrics, from the process that started this one
     metrics, memory = _jobs[job]
     with gc_paused():
-        payload = pickle.loads(load(rows))  # noqa: S301 -- as above
-        batch = payload if isinstance(payload, SourcedBatch) else Batch(*unpack(payload), memory=memory)
+        payload = pickle.loads(rows)  # noqa: S301 -- as above
+        batch = payload if isinstance(payload, SourcedBatch) else Batch(*payload, memory=memory)
     return score_batch(batch, metrics, memory)
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .._version import __version__
-from ..core.batch import pack
 from ..core.metrics_base import BatchMetric
 from ..core.scores import Scores
 from ..engine.executors import (
@@ -539,7 +538,7 @@ class RayPass:
             if isinstance(batch, SourcedBatch):
                 pending.item = self._ray.cloudpickle.dumps(batch)
             else:
-                pending.item = self._ray.put(pack(batch.samples, batch.outputs))
+                pending.item = self._ray.put((batch.samples, batch.outputs))
         except Exception:  # users' objects may raise anything: they are scored in this process
             for group in groups:
                 group.result = score_batch(batch, group.metrics)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..core.batch import Batch, unpack
+from ..core.batch import Batch
 from ..core.metrics_base import BatchMetric
 from ..engine.executors import BatchFailure, ScoredBatch, failed_batch, score_batch
 from ..errors import AueporaError, WorkerError
-from ..runtime.processes import disable_malloc_trim, gc_paused
+from ..runtime.processes import gc_paused
 
 BatchMode = Literal["score", "stand in", "only read"]
 """Whether a batch is scored, or was given up: then metrics give the shape of a failed batch, or it is only read."""
@@ -63,7 +63,7 @@ def run_batches(job: Job, how: BatchMode, failure: BatchFailure | None, *items: 
 
     def outcome(item: Any) -> ScoredBatch:
         with gc_paused():
-            sent = pickle.loads(item) if isinstance(item, bytes) else Batch(*unpack(item), memory=memory)  # noqa: S301 -- from the process that started this task
+            sent = pickle.loads(item) if isinstance(item, bytes) else Batch(*item, memory=memory)  # noqa: S301 -- from the process that started this task
         if failure is None:
             return score_batch(sent, metrics, memory)
         return failed_batch(sent, metrics, failure, ask_metrics=how == "stand in")
@@ -95,8 +95,6 @@ def _load_job(job: Job) -> tuple[list[BatchMetric], dict[Hashable, Any]]:
     if job.name not in _jobs:
         import ray
 
-        if not _jobs:
-            disable_malloc_trim()
         _jobs[job.name] = list(ray.get(job.metrics[0])), {}
         while len(_jobs) > _MOST_JOBS:
             _jobs.popitem(last=False)

@@ -25,8 +25,8 @@ from auepora_eval.io.codec import LineError, decode_output, decode_sample, encod
 from auepora_eval.io.golden import canonical_line, dataset_fingerprint
 from auepora_eval.runtime.secrets import Secrets
 from auepora_eval.store.records import StoredOutput
-from auepora_eval.store.results import decode_scores, encode_scores
 from auepora_eval.store.rows import encode_output_rows
+from auepora_eval.store.score_columns import decode_scores, encode_scores
 from auepora_eval.store.texts import (
     TextKeys,
     decode_packed,

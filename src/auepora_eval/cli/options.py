@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from ..core.registry import canonical_name
 from ..errors import BadValueError
 from .console import echo_err
 
@@ -133,6 +132,8 @@ def parse_spec(text: str) -> Spec:
 
 def alias_notes(specs: Iterable[Spec], rules: Conventions) -> list[str]:
     """Notes on metrics given by the name of another tool, and on conventions that differ from that tool."""
+    from ..core.registry import canonical_name
+
     notes, differs = [], False
     for spec in specs:
         name = spec if isinstance(spec, str) else next(iter(spec), "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,6 +60,7 @@ def command(
     auepora show nightly --failures
     auepora show nightly --sample q17
     """
+    from ..store.runs import result_summaries
     from .options import output_format, require_per_query, write_out
 
     if failures and sample_id is not None:
@@ -83,7 +85,8 @@ def command(
                 not_judged = judge_failures_text(unjudged, shown=MAX_SHOWN, width=MAX_CHARACTERS)
                 write_out("\n\n".join([*parts, *(["\n".join(not_judged)] if not_judged else [])]), output)
             return
-        results = found.results(record.run_id, every_signature=every)
+        read = found.results if per_query else partial(result_summaries, found)
+        results = read(record.run_id, every_signature=every)
         chosen = _select_metrics(results, metrics)
         if form == "json":
             document = {**chosen.to_dict(per_query=per_query), "run": run_dict(record, found.counts(record.run_id))}

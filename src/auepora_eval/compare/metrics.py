@@ -127,7 +127,7 @@ class RunResults:
         self.record = record
         self.results: dict[str, list[MetricResult]] = {}
         self._store, self._cache = store, ScoresCache()
-        for result in result_summaries(store, record.run_id):
+        for result in result_summaries(store, record.run_id, every_signature=True):
             self.results.setdefault(result.name, []).append(result)
         if not self.results:
             raise BadValueError(

@@ -43,7 +43,7 @@ from ..engine.executors import (
 )
 from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError, MissingDependencyError
 from ..runtime.files import atomic_write
-from ..store.results import decode_keys, encode_keys
+from ..store.score_columns import decode_keys, encode_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -3,7 +3,8 @@
 * ``runs``: ``RunStore``, the public class
 * ``records``: ``RunRecord``, ``RunStatus``, ``StoredOutput``; ids, times, settings of a stored plan
 * ``rows``: rows of runs, samples, outputs and judgements; deletion
-* ``results``: results of metrics, with their scores as columns of bytes
+* ``results``: results of metrics
+* ``score_columns``: scores as columns of bytes
 * ``texts``: samples and outputs as bytes, with document texts stored once
 * ``schema``: the tables, and the migrations that create them
 * ``connect``: connections to SQLite and PostgreSQL

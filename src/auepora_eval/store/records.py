@@ -13,15 +13,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import RowMapping
 
 from ..core.conventions import Conventions
-from ..core.metrics_base import RunInfo
 from ..core.types import SystemOutputs
 from ..errors import AueporaError
+
+if TYPE_CHECKING:
+    from ..core.metrics_base import RunInfo
 
 # --- ids of runs and results, and times in UTC -----------------------------------------------------------------------
 
@@ -263,6 +265,8 @@ def conventions_label(record: RunRecord) -> str:
 
 def run_info(record: RunRecord) -> RunInfo:
     """Return the call settings that affect scores; empty for saved outputs."""
+    from ..core.metrics_base import RunInfo  # imports NumPy
+
     if "system" not in record.plan:
         return RunInfo()
     settings = record.plan.get("run") or {}

@@ -1,22 +1,18 @@
-"""Results of metrics in the store: one row per metric and signature, scores as columns of bytes."""
+"""Results of metrics in the store: one row per metric and signature, scores as columns of bytes.
+
+``score_columns`` is imported where scores are read or written: listings need none, and so no NumPy.
+"""
 
 from __future__ import annotations
 
-import base64
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-import msgspec
-import numpy as np
-import numpy.typing as npt
 from sqlalchemy import Connection, RowMapping, func, select
 
-from ..core.family import FamilyKey
 from ..core.results import Results
-from ..core.scores import Outcomes, Score, Scores
 from ..core.types import MetricResult, TargetCategory
 from ..errors import UnknownMetricError
 from ..runtime.secrets import Secrets
@@ -24,157 +20,10 @@ from .connect import Database
 from .records import clean_column_text, from_iso, from_json, score_key, to_iso, to_json, utc_now
 from .schema import scores as table
 
-# --- scores as columns of bytes --------------------------------------------------------------------------------------
-
-_VALUES, _STATUS, _CODES = np.dtype("<f8"), np.dtype("u1"), np.dtype("<i2")
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreColumns:
-    """Scores as stored in a row of ``eval_scores``: arrays of little-endian numbers."""
-
-    rows: int
-    values: bytes
-    status: bytes
-    reason_codes: bytes
-    reasons: str
-    statistics: bytes | None
-    width: int | None
-    keys_json: str | None
-    repeats: bytes | None = None
-    """The columns of each repeat as msgpack, if they are stored separately."""
-
-
-_REPEAT_FIELDS = tuple(name for name in ScoreColumns.__slots__ if name != "repeats")
-
-
-def encode_scores(scores: Scores) -> ScoreColumns:
-    """Encode scores as columns. Keys that are not valid JSON are omitted."""
-    stats = scores.stats
-    return ScoreColumns(
-        rows=len(scores),
-        values=_to_bytes(scores.values, _VALUES),
-        status=_to_bytes(scores.status, _STATUS),
-        reason_codes=_to_bytes(scores.reason_codes, _CODES),
-        reasons=msgspec.json.encode(scores.reason_names).decode(),
-        statistics=None if stats is None else _to_bytes(stats, _VALUES),
-        width=None if stats is None else stats.shape[1],
-        keys_json=None if scores.keys is None else _keys_to_json(scores.keys),
-        repeats=None if scores.repeats is None else pack_repeats(map(encode_scores, scores.repeats)),
-    )
-
-
-def pack_repeats(each: Iterable[ScoreColumns]) -> bytes:
-    """Encode the columns of several repeats."""
-    return msgspec.msgpack.encode([[getattr(one, name) for name in _REPEAT_FIELDS] for one in each])
-
-
-def unpack_repeats(data: bytes) -> list[ScoreColumns]:
-    """Decode the columns of each repeat."""
-    return [ScoreColumns(*one) for one in msgspec.msgpack.decode(data)]
-
-
-def decode_scores(columns: ScoreColumns) -> Scores:
-    """Decode scores from their columns."""
-    stats = None
-    if columns.statistics is not None:
-        stats = _from_bytes(columns.statistics, _VALUES, np.float64).reshape(columns.rows, columns.width or 0)
-    return Scores(
-        _from_bytes(columns.values, _VALUES, np.float64),
-        _from_bytes(columns.status, _STATUS, np.uint8),
-        _from_bytes(columns.reason_codes, _CODES, np.int16),
-        tuple(msgspec.json.decode(columns.reasons)),
-        stats,
-        None if columns.keys_json is None else _keys_from_json(columns.keys_json),
-        None if columns.repeats is None else tuple(map(decode_scores, unpack_repeats(columns.repeats))),
-    )
-
-
-def scores_from_list(values: Sequence[float | None]) -> Scores:
-    """Convert a list of numbers to scores; ``None`` means not scored."""
-    numbers = [None if value is None or math.isnan(value) else value for value in values]
-    return Scores.from_list([Score.skip("not_scored") if value is None else Score(value) for value in numbers])
-
-
-def _to_bytes(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> bytes:
-    return np.ascontiguousarray(array, dtype=dtype).tobytes()
-
-
-def _from_bytes(data: bytes, stored: np.dtype[Any], kind: type[np.generic]) -> npt.NDArray[Any]:
-    return np.frombuffer(data, dtype=stored).astype(kind)  # a copy, which is writable
-
-
-# --- keys: JSON has only lists, so other types are lists that begin with the name of the type ------------------------
-
-
-class _NotJsonError(TypeError):
-    """A key that is not valid JSON."""
-
-
-def _keys_to_json(keys: tuple[Any, ...]) -> str | None:
-    try:
-        return msgspec.json.encode([_encode_key(key) for key in keys]).decode()
-    except (_NotJsonError, UnicodeEncodeError, RecursionError, OverflowError):
-        return None
-
-
-def _keys_from_json(text: str) -> tuple[Any, ...]:
-    return tuple(map(_decode_key, msgspec.json.decode(text)))
-
-
-def encode_keys(keys: Iterable[Any]) -> list[str] | None:
-    """Encode each key as JSON; ``None`` if one is not valid JSON."""
-    try:
-        return [msgspec.json.encode(_encode_key(key)).decode() for key in keys]
-    except (_NotJsonError, UnicodeEncodeError, RecursionError, OverflowError):
-        return None
-
-
-def decode_keys(lines: Iterable[str]) -> tuple[Any, ...]:
-    """Decode the keys of ``encode_keys``."""
-    return tuple(_decode_key(msgspec.json.decode(line)) for line in lines)
-
-
-def _encode_key(value: Any) -> Any:
-    kind = type(value)
-    if value is None or kind is str or kind is bool or kind is int:
-        return value
-    if kind is float:
-        return value if math.isfinite(value) else ["float", repr(value)]
-    if kind is FamilyKey:
-        return ["family", *map(_encode_key, value)]
-    if kind is tuple or kind is list:
-        return [kind.__name__, *map(_encode_key, value)]
-    if kind is bytes:
-        return ["bytes", base64.b64encode(value).decode()]
-    if kind is Scores:
-        columns = encode_scores(value)
-        if value.keys is not None and columns.keys_json is None:
-            raise _NotJsonError
-        return ["scores", *(_encode_key(getattr(columns, name)) for name in ScoreColumns.__slots__)]
-    raise _NotJsonError
-
-
-def _decode_key(value: Any) -> Any:
-    if type(value) is not list:
-        return value
-    kind, *inner = value
-    if kind == "float":
-        return float(inner[0])
-    if kind == "bytes":
-        return base64.b64decode(inner[0])
-    items = list(map(_decode_key, inner))
-    if kind == "family":
-        return FamilyKey(*items)
-    if kind == "scores":
-        return decode_scores(ScoreColumns(*items))
-    return tuple(items) if kind == "tuple" else items
-
-
-# --- results: one row per metric and signature -----------------------------------------------------------------------
-
 _COLUMNS = tuple(column.name for column in table.columns)
 _KEY = ("run_id", "score_key")
+_SUMMARY = (table.c.name, table.c.signature, table.c.target, table.c.result_json)
+"""The columns of a result without its scores."""
 
 
 def _upsert() -> str:
@@ -220,28 +69,27 @@ def write_results(
 
 
 def read_results(
-    connection: Connection, run_id: str, *, every_signature: bool, sample_ids: Sequence[str] = ()
+    connection: Connection,
+    run_id: str,
+    *,
+    every_signature: bool,
+    sample_ids: Sequence[str] = (),
+    with_scores: bool = True,
 ) -> Results:
     """Read the results of a run by position; the latest of each name, or all, oldest first."""
-    keys = (
-        select(table.c.name, table.c.signature, table.c.computed_at)
+    query = (
+        select(*_SUMMARY, table.c.computed_at)
         .where(table.c.run_id == run_id)
         .order_by(table.c.position, table.c.name, table.c.computed_at)
     )
-    listed = list(connection.execute(keys))
-    latest = {name: max(moment for other, _, moment in listed if other == name) for name, _, _ in listed}
-    chosen = [(name, signature) for name, signature, moment in listed if every_signature or moment == latest[name]]
-    found = [read_one(connection, run_id, name, signature) for name, signature in chosen]
+    rows = connection.execute(query).mappings().all()
+    latest = {row["name"]: max(other["computed_at"] for other in rows if other["name"] == row["name"]) for row in rows}
+    chosen = [row for row in rows if every_signature or row["computed_at"] == latest[row["name"]]]
+    found = [
+        read_one(connection, run_id, row["name"], row["signature"]) if with_scores else _result_from_row(row)
+        for row in chosen
+    ]
     return Results(found, sample_ids=sample_ids, run_id=run_id)
-
-
-def read_summaries(connection: Connection, run_id: str) -> list[MetricResult]:
-    """Read all results of a run without their scores, by position, those of a name oldest first."""
-    columns = [column for column in table.columns if column.name not in ScoreColumns.__slots__]
-    query = (
-        select(*columns).where(table.c.run_id == run_id).order_by(table.c.position, table.c.name, table.c.computed_at)
-    )
-    return [_result_from_row(row) for row in connection.execute(query).mappings()]
 
 
 def read_result(connection: Connection, run_id: str, name: str) -> MetricResult:
@@ -271,11 +119,12 @@ def _row(
     run_id: str, result: MetricResult, position: int, computed_at: str, secrets: Secrets, reducer: str
 ) -> tuple[Any, ...]:
     document = secrets.value(_to_document(result))
-    columns = None
+    columns: dict[str, Any] = {}
     if result.scores is not None:
-        scores = result.scores if isinstance(result.scores, Scores) else scores_from_list(result.scores)
-        columns = encode_scores(scores)
-        if not _same_outcomes(result.outcomes, scores):
+        from .score_columns import encode_result
+
+        columns, derived = encode_result(result, secrets)
+        if not derived:
             document["outcomes"] = None if result.outcomes is None else secrets.value(list(result.outcomes))
     name, signature = (clean_column_text(secrets.text(one)) for one in (result.name, result.signature or ""))
     values = {
@@ -289,34 +138,17 @@ def _row(
         "computed_at": computed_at,
         "result_json": to_json(document),
         "rows": 0,
+        **columns,
     }
-    if columns is not None:
-        columns = _redact(columns, secrets)
-        values.update((name, getattr(columns, name)) for name in ScoreColumns.__slots__)
     return tuple(values.get(name) for name in _COLUMNS)
-
-
-def _redact(columns: ScoreColumns, secrets: Secrets) -> ScoreColumns:
-    """Redact secrets in the keys of the columns and of their repeats."""
-    if columns.keys_json is not None and secrets.in_bytes(columns.keys_json.encode()):
-        columns = replace(columns, keys_json=to_json(secrets.value(from_json(columns.keys_json))))
-    if columns.repeats is not None and secrets.in_bytes(columns.repeats):
-        each = (_redact(one, secrets) for one in unpack_repeats(columns.repeats))
-        columns = replace(columns, repeats=pack_repeats(each))
-    return columns
-
-
-def _same_outcomes(outcomes: Sequence[str] | None, scores: Scores) -> bool:
-    """Whether outcomes equal those of the scores; not compared if they were derived from these scores."""
-    if isinstance(outcomes, Outcomes) and getattr(outcomes, "_scores", None) is scores:
-        return True
-    return outcomes is not None and list(outcomes) == list(scores.outcomes)
 
 
 def _result_from_row(row: RowMapping) -> MetricResult:
     document = from_json(row["result_json"])
     result = _from_document(document, row["name"], TargetCategory[row["target"]], row["signature"] or None)
     if row.get("values") is not None:
+        from .score_columns import ScoreColumns, decode_scores
+
         scores = decode_scores(ScoreColumns(*(row[name] for name in ScoreColumns.__slots__)))
         result.scores = scores
         result.outcomes = document.get("outcomes", scores.outcomes)

@@ -15,7 +15,6 @@ from sqlalchemy import ColumnElement, Connection, delete, func, select, tuple_, 
 
 from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
 from ..errors import BadValueError, UnknownRunError, did_you_mean
-from ..io.golden import canonical_line
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets
 from .connect import Database
@@ -195,6 +194,8 @@ class PackedSamples:
 
     def __init__(self, samples: Iterable[EvaluationSample], keys: TextKeys, file: IO[bytes]) -> None:
         """``file`` is an empty temporary file."""
+        from ..io.golden import canonical_line  # imports NumPy, which listings of runs do not need
+
         self.count, self._file = 0, file
         digest, source = hashlib.sha256(), iter(samples)
         while chunk := list(islice(source, _CHUNK)):

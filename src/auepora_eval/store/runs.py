@@ -34,7 +34,7 @@ from .records import (
     to_json,
     utc_now,
 )
-from .results import read_one, read_result, read_results, read_summaries, write_results
+from .results import read_one, read_result, read_results, write_results
 from .rows import (
     PackedSamples,
     StoredJudgement,
@@ -480,10 +480,11 @@ def ranking_depths(store: RunStore, run_id: str) -> Iterator[tuple[int, int]]:
     return read_depths(store._database, run_id)
 
 
-def result_summaries(store: RunStore, run_id: str) -> list[MetricResult]:
-    """Return all results of a run, with every signature, without their scores."""
+def result_summaries(store: RunStore, run_id: str, *, every_signature: bool = False) -> Results:
+    """Return the results of a run as ``RunStore.results`` does, without scores and sample ids."""
     with store._database.read() as connection:
-        return read_summaries(connection, run_id)
+        require_run(connection, run_id)
+        return read_results(connection, run_id, every_signature=every_signature, with_scores=False)
 
 
 def result_with_scores(store: RunStore, run_id: str, summary: MetricResult) -> MetricResult:

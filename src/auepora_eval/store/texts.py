@@ -9,7 +9,6 @@ from itertools import repeat as endlessly
 from typing import Any
 
 import msgspec
-import numpy as np
 from sqlalchemy import Connection, select
 
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
@@ -239,6 +238,8 @@ def _to_columns(sample_id: str, output: SystemOutputs, key_of: TextKeyFunction) 
     ranks = [hit.rank for hit in hits]
     scores = [hit.score for hit in hits]
     if scores and type(scores[0]) is not float:
+        import numpy as np
+
         scores = [float(score) if isinstance(score, (np.floating, np.integer)) else score for score in scores]
     texts = [doc.text for doc in docs]
     metadata = [doc.metadata for doc in docs]

@@ -19,6 +19,7 @@ def parse(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_text(encoding="utf-8"))
     finally:
+        gc.freeze()
         gc.enable()
 
 

@@ -100,6 +100,8 @@ def own_imports(module: str) -> set[str]:
 
 def named_modules(module: str) -> set[str]:
     """The modules of this package that a module names in string constants outside docstrings."""
+    if f'"{ROOT}.' not in IMPORTERS[module].read_text(encoding="utf-8"):
+        return set()
     tree = parse(IMPORTERS[module])
     docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     texts = (

@@ -375,7 +375,7 @@ def test_samples_outside_the_draw_are_not_in_the_mean() -> None:
 # --- public answers --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("system", "agreement"), AGREEMENT.items())
+@pytest.mark.parametrize(("system", "agreement"), [(name, AGREEMENT[name]) for name in ("fid", "chatgpt")])
 def test_a_lexical_critic_with_human_labels(system: str, agreement: float) -> None:
     data = judged(system)
     ids = [sample.sample_id for sample in data.samples]

@@ -36,7 +36,7 @@ def pool() -> Iterator[ProcessExecutor]:
 @pytest.mark.filterwarnings(r"ignore:metric 'nugget_recall'. metadata\.nuggets:UserWarning")
 @pytest.mark.parametrize("size", [3, pytest.param(1000, marks=pytest.mark.slow)])
 def test_results_equal_those_of_the_serial_executor(pool: ProcessExecutor, size: int) -> None:
-    rows, outs = made_data(n=60)
+    rows, outs = made_data(n=24 if size == 3 else 60)
     metrics = [built(spec) for spec in SPECS if not model_names(spec)]
     chosen = list({one.name: one for one in metrics}.values())
     here = evaluate(rows, outs, chosen, batch_size=size)

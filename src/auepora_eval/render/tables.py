@@ -19,7 +19,6 @@ from ..core.results import (
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
 from ..runtime.files import atomic_write
-from .markdown import escape_markdown, markdown_table
 
 _UNRELIABLE_MARK = "?"
 """Marks an interval that may be too narrow."""
@@ -69,6 +68,8 @@ def results_table(results: Results) -> str:
 
 def results_markdown(results: Results) -> str:
     """The same as a Markdown table; ``results_to_markdown`` has no intervals."""
+    from .markdown import escape_markdown, markdown_table
+
     rows = _result_rows(results)
     headers = ["Target", "Metric", "Value", "95 % interval", "Mean of"]
     shown = [column for column in range(5) if column < 3 or any(row[column] for row in rows)]
@@ -165,6 +166,8 @@ def _slice_table(results: Results, name: str, *, markdown: bool) -> str:
     headers = ["metric", name, "value", "95 % interval", "mean of"]
     if not markdown:
         return _with_footnote(table(rows, headers=headers, right=(2,)), rows)
+    from .markdown import escape_markdown, markdown_table
+
     headers[1] = escape_markdown(headers[1])
     shown = [[escape_markdown(title), escape_markdown(group), *numbers] for title, group, *numbers in rows]
     return _with_footnote(markdown_table(headers, shown), rows)

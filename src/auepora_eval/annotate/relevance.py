@@ -29,7 +29,8 @@ from ..judge.ratings import (
     resolve_critic,
     run_repeats,
 )
-from ..judge.session import JudgeSession, LoopThread
+from ..judge.session import JudgeSession
+from ..runtime.loop_thread import LoopThread
 from ..runtime.secrets import Secrets
 from .pool import PooledDocument
 

@@ -385,7 +385,7 @@ class JudgingExecutor:
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         """The outcomes of each batch, in order."""
         from ..judge.metric import judge_batch, judged_parts
-        from ..judge.session import LoopThread, wait_for_result
+        from ..runtime.loop_thread import LoopThread, wait_for_result
 
         parts = [list(judged_parts(one)) for one in metrics]
         judged = [part for some in parts for part in some]

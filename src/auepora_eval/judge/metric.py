@@ -78,7 +78,8 @@ def _key(metric: JudgedMetric) -> Hashable:
 
 
 def _score_now(metric: JudgedMetric, batch: Batch) -> Scores:
-    from .session import JudgeSession, LoopThread
+    from ..runtime.loop_thread import LoopThread
+    from .session import JudgeSession
 
     async def ask() -> Scores:
         async with JudgeSession() as judge:

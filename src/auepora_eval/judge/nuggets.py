@@ -10,10 +10,11 @@ from typing import Any, Literal
 from ..core.batch import Batch, check_samples
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AlignmentError, BadTypeError, BadValueError, JudgeError
+from ..runtime.loop_thread import LoopThread
 from .critic import Critic, JudgeClient, Judgement, JudgePolicy, JudgeRequest
 from .prompting import Frames, Prompt, resolve_prompt
 from .ratings import gather_all, question_frames, resolve_critic, returns_number_only
-from .session import JudgeSession, LoopThread
+from .session import JudgeSession
 from .support import Verifier, check_support
 
 Importance = Literal["vital", "okay"]

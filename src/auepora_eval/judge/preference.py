@@ -16,6 +16,7 @@ from ..core.batch import Batch, check_samples
 from ..core.metrics_base import sample_clusters
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AlignmentError, JudgeError
+from ..runtime.loop_thread import LoopThread
 from ..stats.intervals import Interval, mean_interval
 from ..stats.permutation import sign_flips
 from .critic import Critic, JudgeClient, JudgePolicy, JudgeRequest
@@ -29,7 +30,7 @@ from .ratings import (
     returns_number_only,
     run_repeats,
 )
-from .session import JudgeSession, LoopThread
+from .session import JudgeSession
 
 # --- the report: the verdict on every pair, and their summary --------------------------------------------------------
 

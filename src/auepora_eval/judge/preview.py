@@ -11,11 +11,11 @@ from ..core.batch import Batch
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import JudgeError
+from ..runtime.loop_thread import LoopThread
 from .cache import JudgementCache, critic_cache_key, request_digest
 from .critic import Critic, Judgement, JudgePolicy, JudgeRequest, Usage, critic_name
 from .limits import TokenEstimator, model_name
 from .metric import judge_batch, judged_parts
-from .session import LoopThread
 
 _REPLY_TOKENS = 200
 """Assumed tokens of a reply if the cache has none: a score and a sentence or two."""

@@ -48,8 +48,9 @@ from ..judge.ratings import (
     resolve_critic,
     run_repeats,
 )
-from ..judge.session import LoopThread, SharedJudgeClient
+from ..judge.session import SharedJudgeClient
 from ..judge.support import SupportVerdict, check_support, parse_verifier, resolve_verifier, verifier_name
+from ..runtime.loop_thread import LoopThread
 from .semantic import note_truncation
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """Processes, threads, files and secrets, independent of samples, metrics and runs.
 
 * ``files``: reading with clear errors, compression, atomic writes, SQLite files
+* ``loop_thread``: an event loop in a thread of its own
 * ``processes``: set-up of worker processes, transfer of large arrays, daemon threads
 * ``secrets``: detection and redaction of secrets
 """

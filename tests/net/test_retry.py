@@ -1,5 +1,6 @@
 """Repetitions: what may pass is asked again, after a wait; a mistake is not."""
 
+import asyncio
 import email.message
 import email.utils
 import errno
@@ -14,7 +15,14 @@ import pytest
 
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.errors import SystemCallError
-from auepora_eval.net.retry import MAX_RETRY_AFTER, Backoff, is_transient, parse_retry_after, retry_after
+from auepora_eval.net.retry import (
+    MAX_RETRY_AFTER,
+    Backoff,
+    call_with_retries,
+    is_transient,
+    parse_retry_after,
+    retry_after,
+)
 from auepora_eval.systems.workers import CallPolicy
 from helpers.calls import KINDS, asked, in_kind, number, own
 
@@ -123,6 +131,60 @@ def test_retry_after_is_limited() -> None:
     for asked_for, least in ((7, 7.0), (10_000, MAX_RETRY_AFTER), (float("inf"), MAX_RETRY_AFTER)):
         wait = waits.delay(1, SystemCallError("busy", retry=True, retry_after=asked_for))
         assert least <= wait <= least + 0.5
+
+
+LOOPS = [  # retries, errors of the first attempts, attempts made, whether the last one succeeds, why
+    (2, [], 1, True, "no error"),
+    (2, [TimeoutError(), TimeoutError()], 3, True, "the last retry succeeds"),
+    (2, [TimeoutError()] * 3, 3, False, "no retry is left"),
+    (0, [TimeoutError()], 1, False, "no retries"),
+    (2, [TimeoutError(), ValueError()], 2, False, "an error that a retry does not help"),
+]
+
+
+@pytest.mark.parametrize(
+    ("retries", "errors", "attempts", "succeeds"), [row[:4] for row in LOOPS], ids=[row[4] for row in LOOPS]
+)
+def test_loop_of_attempts(retries: int, errors: list[Exception], attempts: int, succeeds: bool) -> None:
+    made = 0
+
+    async def call() -> str:
+        nonlocal made
+        made += 1
+        if made <= len(errors):
+            raise errors[made - 1]
+        return "done"
+
+    async def run() -> str:
+        return await call_with_retries(call, CallPolicy(retries=retries, backoff=0))
+
+    if succeeds:
+        assert asyncio.run(run()) == "done"
+    else:
+        with pytest.raises(type(errors[attempts - 1])):
+            asyncio.run(run())
+    assert made == attempts
+
+
+@pytest.mark.parametrize("recovers", [False, True])
+def test_backoff_starts_again_when_the_service_has_recovered(recovers: bool) -> None:
+    numbers: list[int] = []
+
+    class Recording(Backoff):
+        def delay(self, number: int, error: BaseException) -> float:
+            numbers.append(number)
+            return 0.0
+
+    async def call() -> None:
+        raise TimeoutError
+
+    async def run() -> None:
+        policy = CallPolicy(retries=3)
+        await call_with_retries(call, policy, backoff=Recording(policy), has_recovered=lambda _: recovers)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(run())
+    assert numbers == ([1, 1, 1] if recovers else [1, 2, 3])
 
 
 @pytest.mark.parametrize("kind", KINDS)

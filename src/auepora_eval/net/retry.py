@@ -1,17 +1,21 @@
-"""Retries: which errors are transient, and how long to wait before the next attempt."""
+"""Retries: which errors are transient, how long to wait before the next attempt, and the loop of attempts."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import math
 import random
 import re
 import socket
 import time
+from collections.abc import Awaitable, Callable
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ..errors import JudgeError, SystemCallError
+
+T = TypeVar("T")
 
 MAX_RETRY_AFTER = 120.0
 """Seconds: upper bound on a wait that a server requests (``Retry-After``)."""
@@ -146,9 +150,18 @@ def _seconds(value: Any) -> float | None:
     return max(0.0, float(value))
 
 
-class _HasBackoff(Protocol):
+class RetryPolicy(Protocol):
+    """The numbers that retries depend on."""
+
     @property
-    def backoff(self) -> float: ...
+    def retries(self) -> int:
+        """How often a call is retried."""
+        ...
+
+    @property
+    def backoff(self) -> float:
+        """Seconds before the first retry."""
+        ...
 
 
 class Backoff:
@@ -157,7 +170,7 @@ class Backoff:
     A wait that the server requests is respected, plus a little jitter, up to ``MAX_RETRY_AFTER``.
     """
 
-    def __init__(self, policy: _HasBackoff, *, seed: int = 0) -> None:
+    def __init__(self, policy: RetryPolicy, *, seed: int = 0) -> None:
         self._backoff = policy.backoff
         self._random = random.Random(seed)  # noqa: S311 - jitter, not security
 
@@ -168,3 +181,32 @@ class Backoff:
             return min(requested, MAX_RETRY_AFTER) + self._random.uniform(0, min(self._backoff, 1.0))
         # The exponent is bounded to avoid an overflow.
         return self._random.uniform(0, min(self._backoff * 2 ** min(number - 1, 60), MAX_BACKOFF))
+
+
+async def call_with_retries(
+    call: Callable[[], Awaitable[T]],
+    policy: RetryPolicy,
+    *,
+    backoff: Backoff | None = None,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    has_recovered: Callable[[float], bool] = lambda failed_at: False,
+) -> T:
+    """The result of a call, retried while its errors are transient; the last error if no retry is left.
+
+    ``sleep`` waits between two attempts and may return early. ``has_recovered`` says whether other calls show that the
+    service works again, given the time of the last failure on the loop's clock; the backoff then starts again.
+    """
+    delays = Backoff(policy) if backoff is None else backoff
+    clock = asyncio.get_running_loop().time
+    attempts, failures, failed_at = 0, 0, clock()
+    while True:
+        attempts += 1
+        try:
+            return await call()
+        except Exception as error:
+            if attempts > policy.retries or not is_transient(error):
+                raise
+            failures = 1 if has_recovered(failed_at) else failures + 1
+            failed_at = clock()
+            delay = delays.delay(failures, error)
+        await sleep(delay)

@@ -90,7 +90,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.large_runs
 	$(BIN)/python -m benchmarks.text
 	$(BIN)/python -m benchmarks.text --processes
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[openai,semantic,ray]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[semantic,ray]'
 	$(BIN)/python -m benchmarks.judge
 	$(BIN)/python -m benchmarks.semantic
 	$(BIN)/python -m benchmarks.scale

@@ -17,7 +17,6 @@ from auepora_eval.io.trec import load_qrels
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.runs import RunStore
 from helpers.judge_server import Asked, JudgeServer
-from helpers.requirements import need
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -116,7 +115,6 @@ def level(asked: Asked) -> dict[str, object]:
 
 
 def test_failed_documents_are_graded_by_a_second_run(auepora: Cli) -> None:
-    need("openai")
     stored(bm25="01", dense="23")
     assert auepora("pool", "bm25", "dense", "-q")[0] == 0
     arguments = ("judge", "relevance", "pool.jsonl", "-o", "qrels.txt", "--judge-model", "tiny", "--judge-url")

@@ -4,12 +4,16 @@ import json
 import socket
 import ssl
 import struct
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+from helpers.requirements import need_program
 
 
 @dataclass
@@ -109,3 +113,15 @@ def serving(answer: Callable[[Reply, Asked], None], context: ssl.SSLContext | No
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def make_certificate(folder: Path) -> Path:
+    """A certificate for 127.0.0.1 with its key, in one file; skips the test where there is no openssl."""
+    program = need_program("openssl")
+    key, certificate, both = (folder / name for name in ("key.pem", "certificate.pem", "both.pem"))
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([program, "req", "-x509", *curve, *names, *files], check=True, capture_output=True)
+    both.write_bytes(key.read_bytes() + certificate.read_bytes())
+    return both

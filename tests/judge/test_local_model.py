@@ -18,7 +18,6 @@ from auepora_eval.judge.session import JudgeSession
 from auepora_eval.metrics.claims import ClaimPrecision
 from auepora_eval.store import RunStatus, RunStore
 from helpers.local_model import LocalModel, local_model
-from helpers.requirements import need
 from helpers.user_project import Project
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -51,7 +50,6 @@ pytestmark = pytest.mark.part("llama")
 @pytest.fixture(scope="session")
 def model() -> Iterator[LocalModel]:
     """One server for all tests of a session."""
-    need("openai")
     with local_model() as served:
         yield served
 

@@ -14,7 +14,6 @@ from auepora_eval.judge.limits import model_name
 from auepora_eval.judge.openai import OpenAICritic
 from auepora_eval.judge.session import JudgeSession
 from auepora_eval.metrics.generation_llm_judge import LLMAnswerQuality, LLMFaithfulnessScore
-from helpers import requirements
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, SteadyBareCritic, SteadyCritic
 
 SAMPLES = [EvaluationSample(str(number), f"question {number}\ud800\u2028") for number in range(6)]
@@ -62,7 +61,6 @@ def test_a_replay_makes_no_calls(tmp_path: Path) -> None:
 
 
 def test_a_recording_critic_has_the_price_of_its_critic(tmp_path: Path) -> None:
-    requirements.need("openai")
     inner = OpenAICritic("small", base_url="http://127.0.0.1:9/v1", max_tokens=77)
     recording = RecordingCritic(inner, tmp_path / "recorded.jsonl")
     assert (model_name(recording), recording.max_tokens, recording.calls_at_most) == ("small", 77, 2)

@@ -72,7 +72,6 @@ def endpoint() -> Iterator[tuple[str, list[Any]]]:
 
 
 def test_an_endpoint_gets_each_text_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    need("openai")
     monkeypatch.setenv("MY_KEY", KEY)
     with endpoint() as (url, asked):
         options = {"model": "letters", "base_url": url, "api_key_env": "MY_KEY", "batch_size": 2}
@@ -100,7 +99,6 @@ def test_an_endpoint_gets_each_text_once(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_rejected_text_does_not_fail_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    need("openai")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with endpoint() as (url, asked):
         embedder = OpenAIEmbedder("letters", base_url=url)
@@ -141,7 +139,6 @@ async def later(texts: list[str]) -> list[list[float]]:
 
 
 def test_missing_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    need("openai")
     monkeypatch.delenv("MY_KEY", raising=False)
     built: Any = metric("embedding_similarity", embed_fn={"openai_embeddings": {"model": "m", "api_key_env": "MY_KEY"}})
     with pytest.raises(BadValueError, match="the environment variable MY_KEY is not set"):

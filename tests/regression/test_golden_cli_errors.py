@@ -25,7 +25,6 @@ from auepora_eval import (
 )
 from helpers.golden import check_golden, check_golden_text
 from helpers.golden_cli import OTHER_PLANS, built_project, call, call_and_error, plain, project
-from helpers.requirements import need
 
 
 @dataclass(frozen=True)
@@ -258,7 +257,6 @@ def test_errors_of_commands(source: Path, tmp_path: Path) -> None:
 
 def test_error_of_a_missing_key(source: Path, tmp_path: Path) -> None:
     """A judge behind an endpoint that asks for a key."""
-    need("openai")
     judge = "resources: {judge: {openai: {model: m, api_key_env: GOLDEN_CLI_KEY}}}\nmetrics: [{llm_faithfulness: {critic: {use: judge}}}]"
     given = ("--judge-model", "m", "--judge-url", "https://api.openai.com/v1", "--judge-key-env", "GOLDEN_CLI_KEY")
     cases = {

@@ -26,7 +26,6 @@ from helpers.golden_judge import (
     value_for,
 )
 from helpers.judge_server import Asked, JudgeServer, Reply
-from helpers.requirements import need
 
 Cli = Callable[..., tuple[int, str, str]]
 JUDGE = """
@@ -265,7 +264,6 @@ def test_cache_of_an_endpoint(folder: Path, auepora: Cli, monkeypatch: pytest.Mo
     The address is part of the digest, and a server on this machine has another port each time. So the endpoint has a
     name, and the server is its proxy.
     """
-    need("openai")
     cache = folder / "judgements.sqlite"
     shutil.copyfile(folder / "plan_openai.yaml", folder / "plan.yaml")
     monkeypatch.setenv("GOLDEN_JUDGE_KEY", "golden-key-0123456789")

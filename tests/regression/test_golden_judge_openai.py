@@ -15,7 +15,6 @@ from auepora_eval.errors import AueporaWarning, JudgeError
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from helpers.golden import check_golden
 from helpers.judge_server import FAULTS, Asked, JudgeServer, Reply
-from helpers.requirements import need
 from helpers.virtual_time import run_virtually
 
 SCORE: dict[str, Any] = {
@@ -175,7 +174,6 @@ SENT: dict[str, tuple[Any, dict[str, Any], tuple[JudgeRequest, ...], str]] = {
 
 def test_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bodies of requests by the options of the critic, and by what the server refuses."""
-    need("openai")
     monkeypatch.setenv("OPENAI_API_KEY", "golden-key-0123456789")
     message = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
     monkeypatch.setitem(FAULTS, "no_max_tokens", Reply(status=400, body={"error": {"message": message}}))
@@ -241,7 +239,6 @@ def test_faults() -> None:
 
     Messages are wording and have their own file.
     """
-    need("openai")
     from auepora_eval import OpenAICritic
 
     found: dict[str, Any] = {}
@@ -290,7 +287,6 @@ def test_faults() -> None:
 
 def test_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Endpoints elsewhere need a key; nothing is sent."""
-    need("openai")
     from auepora_eval import OpenAICritic
 
     monkeypatch.setenv("BAD_KEY", "two words")

@@ -18,14 +18,7 @@ from auepora_eval.runs.run import run_plan
 from auepora_eval.store import RunStore
 from helpers.judge_server import Asked, JudgeServer, Reply
 from helpers.judged_project import judged_by_endpoint, parity, score_of
-from helpers.requirements import need
 from helpers.user_project import Project
-
-
-@pytest.fixture(autouse=True)
-def _with_openai() -> None:
-    need("openai")
-
 
 Cli = Callable[..., tuple[int, str, str]]
 Make = Callable[[int], Project]

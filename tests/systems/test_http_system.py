@@ -3,10 +3,8 @@
 import json
 import random
 import re
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections import Counter
@@ -22,9 +20,8 @@ from auepora_eval import AueporaEvaluator, InMemoryDataset
 from auepora_eval.core.types import SystemOutputs
 from auepora_eval.errors import AueporaWarning, BadValueError, SystemCallError
 from auepora_eval.systems.http import HttpSystem
-from helpers import requirements
 from helpers.builders import sample
-from helpers.fault_server import Asked, Reply, serving
+from helpers.fault_server import Asked, Reply, make_certificate, serving
 
 Answer = Callable[[Reply, Asked], None]
 GOOD = {"retrieved": [{"doc": {"doc_id": "a", "text": "A."}, "score": 0.5}, "b"], "response": {"text": "Yes."}}
@@ -203,12 +200,12 @@ FAULTS: list[tuple[str, Answer, str, bool, str]] = [  # why, what the server doe
     ("spaces only", status(200, b" \n "), "empty_reply", True, r"nothing in it"),
     ("204", lambda reply, asked: reply.raw(b"HTTP/1.1 204 No Content\r\n\r\n"), "empty_reply", True, r"HTTP 204 No Content"),
     ("closed without a reply", raw(b""), "connection_error", True, r"closed the connection without a reply"),
-    ("closed within the status", raw(b"HTT"), "connection_error", True, r"does not speak HTTP"),
+    ("closed within the status", raw(b"HTT"), "connection_error", True, r"closed the connection without a reply"),
     ("another protocol", raw(b"SSH-2.0-OpenSSH\r\n"), "connection_error", True, r"does not speak HTTP"),
     ("closed mid-body", raw(OK + b"Content-Length: 100\r\n\r\n{"), "connection_error", True, r"in the middle of its reply"),
     ("closed mid-chunk", raw(OK + b"Transfer-Encoding: chunked\r\n\r\nff\r\n{"), "connection_error", True, r"in the middle of its reply"),
     ("reset", reset, "connection_error", True, r"Reset|reset|without a reply"),
-    ("too many headers", raw(OK + b"X: y\r\n" * 200 + b"\r\n"), "connection_error", True, r"more than 100 headers"),
+    ("too many headers", raw(OK + b"X: y\r\n" * 200 + b"\r\n"), "connection_error", True, r"does not speak HTTP"),
     ("stalls", stall, "timeout", True, r"no complete reply within 0.4 s"),
     ("trickles its headers", trickle(OK + b"X: "), "timeout", True, r"no complete reply"),
     ("trickles its body", trickle(OK + b"Content-Length: 4000\r\n\r\n"), "timeout", True, r"no complete reply"),
@@ -474,15 +471,9 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
 @pytest.fixture
 def encrypted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
     """A certificate of our own for 127.0.0.1, trusted while the test runs."""
-    if shutil.which("openssl") is None:
-        requirements.missing("the program openssl")
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    files = ["-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(["openssl", "req", "-x509", *curve, *names, *files], check=True, capture_output=True)
+    certificate = make_certificate(tmp_path)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(certificate)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     return context
 

@@ -4,7 +4,7 @@
 * ``session``: calls critics with a cache, a budget, a concurrency limit and retries
 * ``limits``: concurrency limit, circuit breaker, budget, usage
 * ``cache``: stored and recorded judgements
-* ``openai``, ``connections``: the critic for OpenAI-compatible servers, and its HTTP connections
+* ``openai``: the critic for OpenAI-compatible servers
 * ``prompting``, ``prompts/``: prompt templates, and the built-in ones
 * ``parse``: replies read as JSON that fits a schema
 * ``metric``: the base class of metrics that call a judge

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import ipaddress
 import json
 import math
 import os
@@ -12,23 +10,16 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from http import HTTPStatus
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
-from urllib.parse import parse_qsl
-from weakref import WeakKeyDictionary
+from typing import Any, Literal, NoReturn, get_args
 
-from ..errors import AueporaWarning, BadTypeError, BadValueError, JudgeError, MissingDependencyError
-from ..net.retry import parse_retry_after
-from ..net.urls import Address, check_headers, parse_address
+from ..errors import AueporaWarning, BadTypeError, BadValueError, JudgeError
+from ..net.client import HttpClient, HttpReply, encode_json, status_text
+from ..net.retry import HttpRequestError
+from ..net.urls import Address, check_headers, is_private_host, parse_address
 from ..runtime.secrets import ELLIPSIS, MIN_SECRET_LENGTH, REDACTED, Secrets
-from .connections import bypasses_proxy, make_http_client
 from .critic import Judgement, JudgeRequest, StructuredCritic, Usage
 from .parse import read_answer, replace_lone_surrogates, shorten
 from .ratings import ExpectedScore, expected_score, parse_logprobs, single_digit_labels
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
 
 # --- checks of the options, before anything is sent ------------------------------------------------------------------
 
@@ -37,14 +28,6 @@ _OWN_FIELDS = frozenset({
     "top_logprobs", "stream", "n",
 })  # fmt: skip
 _ENDPOINT = "/chat/completions"
-_PRIVATE_SUFFIXES = (".local", ".localhost", ".internal", ".lan")
-
-
-def require_openai() -> None:
-    """Raise with an install hint unless the SDK is installed; it is imported with the first request."""
-    if find_spec("openai") is None:
-        install = "'auepora-eval[openai]'"
-        raise MissingDependencyError("openai", purpose="a judge behind an endpoint", install=install)
 
 
 def check_address(base_url: object) -> Address:
@@ -53,15 +36,6 @@ def check_address(base_url: object) -> Address:
         before, at, query = base_url.partition("?")
         base_url = before.rstrip("/").removesuffix(_ENDPOINT) + at + query
     return parse_address(base_url)
-
-
-def is_private_host(host: str) -> bool:
-    """Whether a host is this machine or in its network, where servers seldom need a key."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return "." not in host or host.lower().endswith(_PRIVATE_SUFFIXES)
-    return address.is_loopback or address.is_private or address.is_link_local or address.is_unspecified
 
 
 def check_number(name: str, value: object, *, positive: bool = False) -> float | None:
@@ -123,11 +97,12 @@ def missing_key_error(variable: str | None, url: str) -> JudgeError:
     return JudgeError("no_key", f"{problem}, and {url} asks for a key", lasting=True)
 
 
-def status_error(status: int, headers: Mapping[str, str], body: str, *, url: str, variable: str | None) -> JudgeError:
+def status_error(
+    status: int, body: str, *, url: str, variable: str | None, retry_after: float | None = None
+) -> JudgeError:
     """The error for a reply with an error status."""
     server_message, searchable = extract_error_message(body), _searchable_text(body)
-    message = f"{_status_text(status)}{f': {server_message}' if server_message else ''}"
-    retry_after = _retry_after(headers)
+    message = f"{status_text(status)}{f': {server_message}' if server_message else ''}"
     if status == 401 or (status == 403 and not _FILTER.search(searchable)):
         hint = f"; is {variable} the right key for {url}?" if variable else ""
         return JudgeError("unauthorized", f"{message}{hint}", lasting=True)
@@ -147,19 +122,17 @@ def status_error(status: int, headers: Mapping[str, str], body: str, *, url: str
     return JudgeError("bad_request", message)
 
 
-def connection_error(error: BaseException, *, url: str) -> JudgeError:
-    """The error for a call without a reply. ``error`` is the SDK's; its cause is more specific."""
-    cause = error.__cause__ or error
-    names = {kind.__name__ for kind in type(cause).__mro__}
-    if names & {"ConnectTimeout", "PoolTimeout"}:
+def request_error(error: HttpRequestError, *, url: str) -> JudgeError:
+    """The error for a request without a reply that can be used."""
+    if error.reason == "connect_timeout":
         return JudgeError("unreachable", f"{url} does not take connections in time", retry=True)
-    if names & {"TimeoutException", "APITimeoutError"}:
+    if error.reason == "timeout":
         return JudgeError("timeout", f"{url} did not answer in time", retry=True)
-    if names & {"ConnectError", "ProxyError"}:
-        return JudgeError("unreachable", f"{url} cannot be reached ({cause}); is it running?", retry=True)
-    if names & {"NetworkError", "ProtocolError"}:
+    if error.reason == "unreachable":
+        return JudgeError("unreachable", f"{url} cannot be reached ({error.message})", retry=error.retry)
+    if error.reason in ("no_reply", "truncated"):
         return JudgeError("server_error", f"{url} closed the connection in the middle of its reply", retry=True)
-    return JudgeError("server_error", f"{type(cause).__name__}: {_excerpt(str(cause))}", retry=True)
+    return JudgeError("server_error", _excerpt(error.message), retry=error.retry)
 
 
 def malformed_reply_error(what: str, body: str) -> JudgeError:
@@ -199,19 +172,6 @@ def _excerpt(text: str) -> str:
     return line[:_EXCERPT] + ELLIPSIS if len(line) > _EXCERPT or len(text) > 4 * _EXCERPT else line
 
 
-def _status_text(status: int) -> str:
-    try:
-        return f"HTTP {status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return f"HTTP {status}"
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server asks to wait before a retry."""
-    milliseconds = parse_retry_after(headers.get("retry-after-ms", ""))
-    return milliseconds / 1000 if milliseconds is not None else parse_retry_after(headers.get("retry-after", ""))
-
-
 # --- replies of servers: the text, the usage, or the failure ---------------------------------------------------------
 
 
@@ -225,20 +185,26 @@ class ChatReply:
     """Token log-probabilities, as sent by the server."""
 
 
-def decode_body(body: bytes, headers: Mapping[str, str], *, url: str, variable: str | None) -> dict[str, Any]:
-    """The reply as JSON; ``JudgeError`` if it is not JSON, or is an error sent with a success status."""
+def decode_reply(reply: HttpReply, *, url: str, variable: str | None, secrets: Secrets) -> dict[str, Any]:
+    """The reply as JSON; ``JudgeError`` if it is an error, whatever its status, or not JSON."""
+    redirect = reply.redirect_message(secrets)
+    if redirect is not None:
+        raise JudgeError("redirected", f"{redirect}: set base_url to it", lasting=True)
+    text = reply.body.decode(errors="replace")
+    if not reply.is_success:
+        raise status_error(reply.status, text, url=url, variable=variable, retry_after=reply.retry_after)
     try:
-        reply = json.loads(body)
+        content = json.loads(reply.body)
     except (ValueError, RecursionError):
-        raise malformed_reply_error("the reply is no JSON", body.decode(errors="replace")) from None
-    if not isinstance(reply, dict):
-        raise malformed_reply_error("the reply is no object", body.decode(errors="replace"))
-    if reply.get("error") and not reply.get("choices"):
-        error = reply["error"]
+        raise malformed_reply_error("the reply is no JSON", text) from None
+    if not isinstance(content, dict):
+        raise malformed_reply_error("the reply is no object", text)
+    if content.get("error") and not content.get("choices"):
+        error = content["error"]
         code = error.get("code") if isinstance(error, dict) else None
         status = code if isinstance(code, int) and 400 <= code < 600 else 500
-        raise status_error(status, headers, body.decode(errors="replace"), url=url, variable=variable)
-    return reply
+        raise status_error(status, text, url=url, variable=variable, retry_after=reply.retry_after)
+    return content
 
 
 def parse_reply(reply: Mapping[str, Any], *, max_tokens: int | None) -> ChatReply:
@@ -447,7 +413,6 @@ class OpenAICritic(StructuredCritic):
         extra: Mapping[str, Any] | None = None,
         timeout: float | None = 120.0,
     ) -> None:
-        require_openai()
         if not isinstance(model, str) or not model.strip():
             raise BadValueError(f"model must be the name of a model, not {model!r:.80}")
         if schema not in get_args(SchemaMode):
@@ -469,7 +434,7 @@ class OpenAICritic(StructuredCritic):
         self._capabilities = ServerCapabilities(
             "json_schema" if auto else self.schema, logprobs=self.logprobs, allow_fallback=auto
         )
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
+        self._client = HttpClient(self._address, timeout=self.timeout)
         self._warned: set[str] = set()
 
     def _build_name(self) -> str:
@@ -489,7 +454,7 @@ class OpenAICritic(StructuredCritic):
 
     def __getstate__(self) -> dict[str, Any]:
         return {
-            name: value for name, value in vars(self).items() if name not in ("_clients", "_capabilities", "_warned")
+            name: value for name, value in vars(self).items() if name not in ("_client", "_capabilities", "_warned")
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -524,9 +489,7 @@ class OpenAICritic(StructuredCritic):
 
     async def aclose(self) -> None:
         """Close the connections that were opened on the running loop."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.close()
+        await self._client.aclose()
 
     # --- a judgement ------------------------------------------------------------------------------------------------
 
@@ -620,47 +583,18 @@ class OpenAICritic(StructuredCritic):
 
     async def _send(self, body: dict[str, Any]) -> dict[str, Any]:
         """The reply as JSON."""
-        client = self._client()
-        import httpx2
-        import openai
-
         url, variable = self._address.shown, self.api_key_env
+        path, at, query = self._address.target.partition("?")
+        headers = {"Authorization": f"Bearer {self._key()}"}
+        if any(name.lower() == "authorization" for name in self._headers):
+            headers = {}
         try:
-            reply = await client.post("/chat/completions", body=body, cast_to=httpx2.Response)
-        except openai.APIStatusError as error:
-            response = error.response
-            judge_error = status_error(error.status_code, response.headers, response.text, url=url, variable=variable)
-            raise judge_error from None
-        except openai.OpenAIError as error:
-            raise connection_error(error, url=url) from None
-        except httpx2.HTTPError as error:
-            raise connection_error(error, url=url) from None
-        return decode_body(reply.content, reply.headers, url=url, variable=variable)
-
-    def _client(self) -> AsyncOpenAI:
-        """The client of the running loop, created on first use."""
-        loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is None:
-            client = self._clients[loop] = self._new_client()
-        return client
-
-    def _new_client(self) -> AsyncOpenAI:
-        import openai
-
-        return openai.AsyncOpenAI(
-            api_key=self._key(),
-            base_url=self._address.shown,
-            default_query=dict(parse_qsl(self._address.query)),
-            default_headers=self._headers,
-            timeout=self.timeout,
-            max_retries=0,  # the session retries
-            http_client=make_http_client(self.timeout) if self._is_direct() else None,
-        )
-
-    def _is_direct(self) -> bool:
-        """Whether no proxy is used; private hosts never need one."""
-        return is_private_host(self._address.host) or bypasses_proxy(self._address.host)
+            reply = await self._client.send(
+                "POST", f"{path.rstrip('/')}{_ENDPOINT}{at}{query}", headers | self._headers, encode_json(body)
+            )
+        except HttpRequestError as error:
+            raise request_error(error, url=url) from None
+        return decode_reply(reply, url=url, variable=variable, secrets=self._secrets)
 
     def _key(self) -> str:
         key = os.environ.get(self.api_key_env or "", "").strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -13,8 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import BadTypeError, BadValueError, MissingDependencyError, StoreError
+from ..errors import BadTypeError, BadValueError, StoreError
 from ..features.embeddings import EmbeddingBatch, InferenceFailure
+from ..net.client import MAX_REPLY_BYTES, HttpClient, encode_json
+from ..net.retry import HttpRequestError, call_with_retries, is_transient_status
+from ..net.urls import check_headers, parse_address
+from ..runtime.loop_thread import shared_loop
 from ..runtime.secrets import Secrets, looks_like_secret
 from .encoding import encodable, require_batch_size
 
@@ -103,7 +108,10 @@ def encode_with_cache(
 
 # --- the endpoint ----------------------------------------------------------------------------------------------------
 
+_DEFAULT_URL = "https://api.openai.com/v1"
 _TEXTS_PER_REQUEST = 256
+_BYTES_PER_VECTOR = 100_000
+"""Limit on the part of a reply that is about one text: some 8,000 numbers."""
 _REJECTION_STATUSES = (400, 413, 422)
 """Statuses of a rejected input: a smaller request may succeed."""
 _MAX_REJECTIONS = 20
@@ -128,6 +136,7 @@ class OpenAIEmbedder:
     timeout: float = field(default=60.0, kw_only=True, compare=False)
     retries: int = field(default=3, kw_only=True, compare=False)
     cache: str | None = field(default=None, kw_only=True, compare=False)
+    backoff = 0.5
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, str) or not self.model:
@@ -158,8 +167,8 @@ class OpenAIEmbedder:
         return {"openai_embeddings": given}
 
     def require_ready(self) -> None:
-        """Raise unless the package and the key are available; no call is made."""
-        self._client()
+        """Raise unless the key is available; no call is made."""
+        _EndpointCalls(self)
 
     def embed_batch(self, texts: list[str]) -> EmbeddingBatch:
         """The vectors of some texts; truncation by the endpoint is unknown."""
@@ -174,32 +183,8 @@ class OpenAIEmbedder:
         return np.array(rows)
 
     def _embed(self, texts: list[str]) -> EmbeddingBatch:
-        rows: list[Any] = []
-        if texts:
-            client, key = self._client()
-            size = self.batch_size or _TEXTS_PER_REQUEST
-            with client:
-                calls = _EndpointCalls(self, client, Secrets([key] if key else []))
-                for start in range(0, len(texts), size):
-                    rows += calls.rows(texts[start : start + size])
+        rows = shared_loop().run(_EndpointCalls(self).all_rows(texts)) if texts else []
         return EmbeddingBatch(rows, [False] * len(rows))
-
-    def _client(self) -> tuple[Any, str | None]:
-        try:
-            import openai
-        except ImportError as error:
-            raise MissingDependencyError(
-                "openai", purpose="an embeddings endpoint", install="'auepora-eval[openai]'"
-            ) from error
-        key = os.environ.get(self.api_key_env)
-        if not key and self.base_url is None:
-            raise BadValueError(
-                f"the environment variable {self.api_key_env} is not set; it must hold the key of the endpoint"
-            )
-        client = openai.OpenAI(
-            api_key=key or "none", base_url=self.base_url, timeout=self.timeout, max_retries=self.retries
-        )
-        return client, key
 
 
 def _require_number(name: str, value: object, *, integer: bool, minimum: float) -> None:
@@ -213,26 +198,59 @@ def _require_number(name: str, value: object, *, integer: bool, minimum: float) 
 class _EndpointCalls:
     """The requests for one list of texts, split into halves after rejections."""
 
-    def __init__(self, embedder: OpenAIEmbedder, client: Any, secrets: Secrets) -> None:
-        self._client, self._secrets = client, secrets
+    def __init__(self, embedder: OpenAIEmbedder) -> None:
+        key = os.environ.get(embedder.api_key_env, "").strip()
+        if not key and embedder.base_url is None:
+            raise BadValueError(
+                f"the environment variable {embedder.api_key_env} is not set; it must hold the key of the endpoint"
+            )
+        address = parse_address(embedder.base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL)
+        headers, self._address_secrets = check_headers({}, address)
+        self._headers = {"Authorization": f"Bearer {key or 'none'}"} | headers
+        self._secrets = Secrets([key] if key else [])
+        path, at, query = address.target.partition("?")
+        self._target = f"{path.rstrip('/')}/embeddings{at}{query}"
         options = {} if embedder.dimensions is None else {"dimensions": embedder.dimensions}
-        # As floats: not every endpoint supports the client's default, base64.
+        # As floats: not every endpoint supports base64.
         self._options = {"model": embedder.model, "encoding_format": "float", **options}
+        self._embedder, self._client = embedder, HttpClient(address, timeout=embedder.timeout)
         self._rejections_left = _MAX_REJECTIONS
 
-    def rows(self, texts: list[str]) -> list[Any]:
-        """A vector for each text, or a ``InferenceFailure``."""
+    async def all_rows(self, texts: list[str]) -> list[Any]:
+        """A vector for each text, or an ``InferenceFailure``; the connections are closed afterwards."""
+        size = self._embedder.batch_size or _TEXTS_PER_REQUEST
         try:
-            reply = self._client.embeddings.create(input=list(map(encodable, texts)), **self._options)
-            vectors = {item.index: np.asarray(item.embedding, dtype=np.float32) for item in reply.data}
-            rows = [vectors[place] for place in range(len(texts))]
+            return [
+                row for start in range(0, len(texts), size) for row in await self._rows(texts[start : start + size])
+            ]
+        finally:
+            await self._client.aclose()
+
+    async def _rows(self, texts: list[str]) -> list[Any]:
+        try:
+            rows = await call_with_retries(lambda: self._request(texts), self._embedder)
         except Exception as error:  # any error of network, service or reply
-            if getattr(error, "status_code", None) in _REJECTION_STATUSES and self._rejections_left > 0:
+            if getattr(error, "status", None) in _REJECTION_STATUSES and self._rejections_left > 0:
                 self._rejections_left -= 1
                 if len(texts) > 1:
                     half = len(texts) // 2
-                    return self.rows(texts[:half]) + self.rows(texts[half:])
-            message = self._secrets.text(f"{type(error).__name__}: {error}")
+                    return await self._rows(texts[:half]) + await self._rows(texts[half:])
+            problem = str(error) if isinstance(error, HttpRequestError) else f"{type(error).__name__}: {error}"
+            message = self._secrets.text(self._address_secrets.text(problem))
             return [InferenceFailure("embed_failed", f"the endpoint gave no vectors ({message:.300})")] * len(texts)
         self._rejections_left = _MAX_REJECTIONS
         return rows
+
+    async def _request(self, texts: list[str]) -> list[Any]:
+        body = encode_json({"input": list(map(encodable, texts)), **self._options})
+        limit = max(MAX_REPLY_BYTES, _BYTES_PER_VECTOR * len(texts))
+        reply = await self._client.send("POST", self._target, self._headers, body, max_bytes=limit)
+        if not reply.is_success:
+            content = " ".join(reply.body.decode(errors="replace").split())
+            message = reply.redirect_message(self._address_secrets) or f"{reply.status_text}: {content}"
+            retry = is_transient_status(reply.status)
+            raise HttpRequestError("status", message, retry=retry, retry_after=reply.retry_after, status=reply.status)
+        vectors = {
+            item["index"]: np.asarray(item["embedding"], dtype=np.float32) for item in json.loads(reply.body)["data"]
+        }
+        return [vectors[place] for place in range(len(texts))]

@@ -1,5 +1,6 @@
 """Network access shared by judges, models and systems.
 
-* ``urls``: URLs and headers, checked and shown without secrets; deadlines
+* ``client``: the HTTP client
+* ``urls``: URLs and headers, checked and shown without secrets; proxies
 * ``retry``: which errors are transient, the backoff, and the retry loop
 """

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, TypeVar
 
-from ..errors import JudgeError, SystemCallError
+from ..errors import AueporaError, JudgeError, SystemCallError
 
 T = TypeVar("T")
 
@@ -57,11 +57,32 @@ class WrappedError(Exception):
     cause: Exception
 
 
+class HttpRequestError(AueporaError, RuntimeError):
+    """An HTTP request got no reply that can be used. Callers make an error of their own of it.
+
+    The reason is one of ``unreachable``, ``connect_timeout``, ``timeout``, ``no_reply`` (the connection was closed),
+    ``truncated``, ``not_http``, ``too_large``, ``bad_encoding`` and ``status`` (an error status).
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        *,
+        retry: bool = False,
+        retry_after: float | None = None,
+        status: int | None = None,
+    ) -> None:
+        self.reason, self.message, self.retry, self.retry_after = reason, message, retry, retry_after
+        self.status = status
+        super().__init__(message)
+
+
 def is_transient(error: BaseException) -> bool:
     """Whether a retry may help: a busy or unreachable service, a timeout; never an error such as ValueError."""
     if isinstance(error, WrappedError):
         return is_transient(error.cause)
-    if isinstance(error, (SystemCallError, JudgeError)):
+    if isinstance(error, (SystemCallError, JudgeError, HttpRequestError)):
         return error.retry
     if isinstance(error, BaseExceptionGroup):
         return all(is_transient(one) for one in error.exceptions)
@@ -69,7 +90,7 @@ def is_transient(error: BaseException) -> bool:
         return False
     status = http_status(error)
     if status is not None:
-        return status in _TRANSIENT_STATUSES
+        return is_transient_status(status)
     if isinstance(error, (TimeoutError, ConnectionError)):
         return True
     if isinstance(error, socket.gaierror):
@@ -100,6 +121,11 @@ def is_connection_error(error: BaseException) -> bool:
     return any(_CONNECTION_NAMES.search(kind.__name__) for kind in type(error).__mro__)
 
 
+def is_transient_status(status: int) -> bool:
+    """Whether a retry may help after this HTTP status."""
+    return status in _TRANSIENT_STATUSES
+
+
 def http_status(error: BaseException) -> int | None:
     """The HTTP status an error carries, if it does."""
     response = getattr(error, "response", None)
@@ -115,7 +141,7 @@ def retry_after(error: BaseException) -> float | None:
     """The number of seconds to wait that the server requests, if any."""
     if isinstance(error, WrappedError):
         return retry_after(error.cause)
-    if isinstance(error, (SystemCallError, JudgeError)):
+    if isinstance(error, (SystemCallError, JudgeError, HttpRequestError)):
         return _seconds(error.retry_after)
     if isinstance(error, BaseExceptionGroup):
         return max((wait for one in error.exceptions if (wait := retry_after(one)) is not None), default=None)

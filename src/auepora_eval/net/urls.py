@@ -1,10 +1,10 @@
-"""URLs and headers of endpoints: parsed, validated, without secrets in messages; and deadlines of calls."""
+"""URLs and headers of endpoints: parsed, validated, without secrets in messages; proxies of the environment."""
 
 from __future__ import annotations
 
 import base64
+import ipaddress
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, unquote, urlsplit
@@ -33,6 +33,12 @@ class Address:
     user: str | None = None
     password: str = ""
     query: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port."""
+        host = f"[{self.host}]" if ":" in self.host else self.host.encode("idna").decode()
+        return f"{'https' if self.is_encrypted else 'http'}://{host}:{self.port}"
 
 
 def without_userinfo(url: str) -> str:
@@ -123,22 +129,28 @@ def _header(name: str, value: object) -> str:
     return text
 
 
-# --- deadlines: the time left for one call ---------------------------------------------------------------------------
+# --- proxies ---------------------------------------------------------------------------------------------------------
+
+_PRIVATE_SUFFIXES = (".local", ".localhost", ".internal", ".lan")
 
 
-class Deadline:
-    """A moment by which something must be done; without seconds there is none."""
+def is_private_host(host: str) -> bool:
+    """Whether a host is this machine or in its network, where servers seldom need a key and never a proxy."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host or host.lower().endswith(_PRIVATE_SUFFIXES)
+    return address.is_loopback or address.is_private or address.is_link_local or address.is_unspecified
 
-    __slots__ = ("_moment",)
 
-    def __init__(self, seconds: float | None) -> None:
-        self._moment = None if seconds is None else time.monotonic() + seconds
+def find_proxy(address: Address) -> str | None:
+    """The proxy that the environment sets for an address (``HTTP_PROXY``, ``HTTPS_PROXY``, ``NO_PROXY``)."""
+    from urllib.request import getproxies, proxy_bypass
 
-    def remaining(self) -> float | None:
-        """The seconds that are left, or ``None`` for no limit; raises ``TimeoutError`` when none are."""
-        if self._moment is None:
-            return None
-        left = self._moment - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        return left
+    if is_private_host(address.host):
+        return None
+    proxies = getproxies()
+    proxy = proxies.get("https" if address.is_encrypted else "http") or proxies.get("all")
+    if not proxy or proxy_bypass(address.host):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future, wait
@@ -44,8 +46,12 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine and return its result."""
-        return wait_for_result(self.start(coroutine))
+        """Run a coroutine and return its result; it is cancelled if the wait is interrupted."""
+        future = self.start(coroutine)
+        try:
+            return wait_for_result(future)
+        finally:
+            future.cancel()  # without effect on one that is done
 
     def close(self) -> None:
         """Cancel running coroutines and end the thread; never waits long, whatever hangs there."""
@@ -76,3 +82,29 @@ async def _cancel_others() -> None:
         loop.set_exception_handler(lambda _loop, _context: None)
         await asyncio.wait(others, timeout=_CANCEL_GRACE_S)
     await loop.shutdown_asyncgens()
+
+
+# --- the loop that synchronous callers share -------------------------------------------------------------------------
+
+_shared: LoopThread | None = None
+_shared_lock = threading.Lock()
+
+
+def shared_loop() -> LoopThread:
+    """The loop thread of this process for synchronous callers; it is closed when the process exits."""
+    global _shared  # noqa: PLW0603
+    with _shared_lock:
+        if _shared is None:
+            _shared = LoopThread()
+            atexit.register(_shared.close)
+        return _shared
+
+
+def _forget_shared_loop() -> None:
+    """In a forked process the thread does not run."""
+    global _shared, _shared_lock
+    _shared, _shared_lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_shared_loop)

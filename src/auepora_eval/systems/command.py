@@ -20,9 +20,29 @@ from typing import IO
 
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, BadValueError, SystemCallError
-from ..net.urls import Deadline
 from .json_mapping import default_request, excerpt, json_text, parse_own_reply
 from .workers import is_positive
+
+# --- deadlines: the time left for one call ---------------------------------------------------------------------------
+
+
+class Deadline:
+    """A moment by which something must be done; without seconds there is none."""
+
+    __slots__ = ("_moment",)
+
+    def __init__(self, seconds: float | None) -> None:
+        self._moment = None if seconds is None else time.monotonic() + seconds
+
+    def remaining(self) -> float | None:
+        """The seconds that are left, or ``None`` for no limit; raises ``TimeoutError`` when none are."""
+        if self._moment is None:
+            return None
+        left = self._moment - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
 
 # --- process groups that end with this process, even where it is killed ----------------------------------------------
 

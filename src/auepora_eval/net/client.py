@@ -1,0 +1,403 @@
+"""The HTTP client of judges, HTTP systems and embedding endpoints.
+
+Requests go to one origin only, and redirects are not followed, so that no prompt, header or key reaches another host. A
+deadline covers the whole call; the size of a reply is limited, counted after decompression; proxies come from the
+environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import ssl
+import weakref
+import zlib
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .._version import __version__
+from ..runtime.secrets import Secrets
+from .retry import HttpRequestError, parse_retry_after
+from .urls import Address, find_proxy, without_userinfo
+
+if TYPE_CHECKING:
+    import aiohttp
+
+MAX_REPLY_BYTES = 10_000_000
+"""Default limit on a reply, after decompression."""
+_WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+"""Content encodings that can be decompressed, and how."""
+_DEFAULT_HEADERS = {
+    "Accept": "application/json",
+    "Accept-Encoding": ", ".join(_WINDOW_BITS),
+    "Content-Type": "application/json",
+    "User-Agent": f"auepora_eval/{__version__}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """A reply, read to its end and decompressed."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Names in any case."""
+    body: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status is one of success."""
+        return 200 <= self.status < 300
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds that the server asks to wait before a retry."""
+        milliseconds = parse_retry_after(self.headers.get("retry-after-ms", ""))
+        if milliseconds is not None:
+            return milliseconds / 1000
+        return parse_retry_after(self.headers.get("Retry-After", ""))
+
+    @property
+    def status_text(self) -> str:
+        """The status with its usual phrase."""
+        return status_text(self.status)
+
+    def redirect_message(self, secrets: Secrets) -> str | None:
+        """The message for a reply that leads to another address; ``None`` for any other reply."""
+        location = self.headers.get("Location")
+        if not 300 <= self.status < 400 or not location:
+            return None
+        place = " ".join(secrets.message(without_userinfo(location)).split())
+        return f"{self.status_text}: it leads to {place[:300]}; redirects are not followed, ask there"
+
+
+def status_text(status: int) -> str:
+    """A status with its usual phrase."""
+    try:
+        return f"HTTP {status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return f"HTTP {status}"
+
+
+def encode_json(value: Any) -> bytes:
+    """A value as JSON in UTF-8; lone surrogates, which UTF-8 cannot encode, become question marks."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value, ensure_ascii=False).encode(errors="replace")
+
+
+class HttpClient:
+    """Sends requests to one origin; connections are kept open between them.
+
+    It may be used from several event loops and has a session for each. A session is closed by ``aclose`` or ``close``,
+    when its loop shuts down, and when the client is dropped. ``timeout`` bounds a whole call in seconds.
+    """
+
+    def __init__(self, address: Address, *, timeout: float | None, max_bytes: int = MAX_REPLY_BYTES) -> None:
+        self._address, self._timeout, self._max_bytes = address, timeout, max_bytes
+        self._sessions: dict[asyncio.AbstractEventLoop, _Session] = {}
+        weakref.finalize(self, _close_sessions, self._sessions).atexit = False
+
+    async def send(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        *,
+        max_bytes: int | None = None,
+    ) -> HttpReply:
+        """The reply to a request for a path with its query; ``HttpRequestError`` if none can be used."""
+        call = _Call(
+            method, target, _complete_headers(headers, has_body=body is not None), body, max_bytes or self._max_bytes
+        )
+        token = _current_call.set(call)
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._send(call)
+        except TimeoutError:
+            if call.is_connected:
+                raise HttpRequestError("timeout", f"{self._place} did not answer in time", retry=True) from None
+            problem = f"{self._place} does not take connections in time"
+            raise HttpRequestError("connect_timeout", problem, retry=True) from None
+        finally:
+            _current_call.reset(token)
+
+    async def aclose(self) -> None:
+        """Close the connections of the running loop."""
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.lifetime.aclose()
+
+    def close(self) -> None:
+        """Close the connections of every loop."""
+        _close_sessions(self._sessions)
+
+    @property
+    def _place(self) -> str:
+        return f"{self._address.host}:{self._address.port}"
+
+    async def _send(self, call: _Call) -> HttpReply:
+        import aiohttp
+
+        session = await self._session()
+        is_replied = False
+        try:
+            try:
+                response = await self._request(session, call)
+            except aiohttp.ClientConnectorError:
+                raise
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                if not call.is_reused:
+                    raise
+                response = await self._request(session, call)  # over a new connection
+            is_replied = True
+            try:
+                return HttpReply(response.status, response.headers, await _read_body(response, call))
+            finally:
+                response.close()  # without effect on a reply that was read to its end
+        except aiohttp.ClientError as error:
+            raise _translate_error(error, self._place, is_replied=is_replied) from None
+
+    async def _request(self, session: _Session, call: _Call) -> aiohttp.ClientResponse:
+        import yarl
+
+        url = yarl.URL(self._address.origin + call.target, encoded=True)
+        return await session.client.request(
+            call.method, url, data=call.body, headers=call.headers, allow_redirects=False, proxy=session.proxy
+        )
+
+    async def _session(self) -> _Session:
+        """The session of the running loop, opened on first use."""
+        loop = asyncio.get_running_loop()
+        session = self._sessions.get(loop)
+        if session is None or session.client.closed:
+            for other in [one for one in self._sessions if one.is_closed()]:
+                self._sessions.pop(other, None)
+            proxy = find_proxy(self._address)
+            if proxy is not None and not proxy.startswith(("http://", "https://")):
+                problem = "cannot be used: only HTTP proxies are supported"
+                raise HttpRequestError("unreachable", f"{self._place}: the proxy {without_userinfo(proxy)} {problem}")
+            lifetime = _open_session(is_encrypted=self._address.is_encrypted)
+            session = self._sessions[loop] = _Session(await anext(lifetime), lifetime, proxy)
+        return session
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """The session of one loop."""
+
+    client: aiohttp.ClientSession
+    lifetime: AsyncGenerator[aiohttp.ClientSession]
+    """A generator that closes the session when it ends. Loops end their generators when they shut down."""
+    proxy: str | None
+
+
+def _close_sessions(sessions: dict[asyncio.AbstractEventLoop, _Session]) -> None:
+    while sessions:
+        loop, session = sessions.popitem()
+        if loop.is_running():
+            asyncio.run_coroutine_threadsafe(session.lifetime.aclose(), loop)
+
+
+async def _open_session(*, is_encrypted: bool) -> AsyncGenerator[aiohttp.ClientSession]:
+    import aiohttp
+
+    context = _ssl_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")) if is_encrypted else True
+    session = aiohttp.ClientSession(
+        connector=_connector_class()(limit=0, ssl=context, resolver=aiohttp.ThreadedResolver()),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+        auto_decompress=False,
+    )
+    try:
+        yield session
+    finally:
+        await session.close()
+
+
+@lru_cache(maxsize=4)
+def _ssl_context(_file: str | None, _folder: str | None) -> ssl.SSLContext:
+    """The context for the certificates of the system, or of these environment variables, which OpenSSL reads itself."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+# --- one call and its connection -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call: what is sent, and what is known about its connection."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes | None
+    max_bytes: int
+    is_connected: bool = False
+    is_reused: bool = False
+    """Whether the connection served another call before: then the server may have closed it meanwhile."""
+
+
+_current_call: ContextVar[_Call] = ContextVar("_current_call")
+
+
+@lru_cache(maxsize=1)
+def _connector_class() -> type[aiohttp.TCPConnector]:
+    import aiohttp
+
+    class Connector(aiohttp.TCPConnector):
+        """Records whether a connection is a used one; a call that connects again gets a new one."""
+
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self._used: weakref.WeakSet[Any] = weakref.WeakSet()
+
+        async def connect(self, *args: Any, **options: Any) -> Any:
+            call = _current_call.get()
+            while True:
+                connection = await super().connect(*args, **options)
+                protocol = connection.protocol
+                assert protocol is not None
+                is_used = protocol in self._used
+                if not (is_used and call.is_connected):
+                    break
+                connection.close()
+            self._used.add(protocol)
+            call.is_connected, call.is_reused = True, is_used
+            if not all(map(str.isascii, call.headers.values())):
+                protocol.transport = _Latin1HeadTransport(protocol.transport)  # type: ignore[assignment]
+            return connection
+
+    return Connector
+
+
+class _Latin1HeadTransport:
+    """Sends the head of one request in Latin-1, the character set of HTTP headers; aiohttp encodes it as UTF-8."""
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+        self._is_head = True
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(self._encode(data))
+
+    def writelines(self, parts: Iterable[bytes]) -> None:
+        self._transport.writelines([self._encode(part) for part in parts])
+
+    def _encode(self, data: bytes) -> bytes:
+        if not self._is_head:
+            return data
+        self._is_head = False
+        head, end, rest = bytes(data).partition(b"\r\n\r\n")
+        return head.decode().encode("latin-1") + end + rest
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+def _complete_headers(headers: Mapping[str, str], *, has_body: bool) -> dict[str, str]:
+    given = {name.lower() for name in headers}
+    if not has_body:
+        given.add("content-type")
+    return {**{name: value for name, value in _DEFAULT_HEADERS.items() if name.lower() not in given}, **headers}
+
+
+def _translate_error(error: aiohttp.ClientError, place: str, *, is_replied: bool) -> HttpRequestError:
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorError):
+        cause = error.os_error
+        if isinstance(cause, TimeoutError):
+            return HttpRequestError("connect_timeout", f"{place} does not take connections in time", retry=True)
+        if cause.errno == errno.ECONNREFUSED:
+            return HttpRequestError("unreachable", f"{place} refused the connection; is it running?", retry=True)
+        return HttpRequestError("unreachable", f"{place}: {type(cause).__name__}: {cause}", retry=True)
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return HttpRequestError("unreachable", f"{place}: the proxy answers {status_text(error.status)}", retry=True)
+    if is_replied:
+        return HttpRequestError("truncated", f"{place} closed the connection in the middle of its reply", retry=True)
+    if isinstance(error, aiohttp.ClientConnectionError):
+        return HttpRequestError("no_reply", f"{place} closed the connection without a reply", retry=True)
+    return HttpRequestError("not_http", f"{place} does not speak HTTP", retry=True)
+
+
+# --- bodies: read up to a limit, counted after decompression ---------------------------------------------------------
+
+
+async def _read_body(response: aiohttp.ClientResponse, call: _Call) -> bytes:
+    """The decompressed body. An error status counts more than a body that cannot be read."""
+    try:
+        return await _read_limited(response, call)
+    except HttpRequestError:
+        if 200 <= response.status < 300:
+            raise
+        return b""
+
+
+async def _read_limited(response: aiohttp.ClientResponse, call: _Call) -> bytes:
+    encoding = response.headers.get("Content-Encoding", "identity").strip().lower() or "identity"
+    decoder: _Decompressor | None = None
+    if (response.content_length or 0) > call.max_bytes:
+        raise _too_large(call.max_bytes)
+    parts: list[bytes] = []
+    received = size = 0
+    while part := await response.content.readany():
+        received += len(part)
+        if encoding != "identity":
+            decoder = decoder or _Decompressor(encoding, call.headers)
+            part = decoder.decompress(part, call.max_bytes - size + 1)
+        parts.append(part)
+        size += len(part)
+        if max(received, size) > call.max_bytes:
+            raise _too_large(call.max_bytes)
+    if decoder is not None:
+        decoder.require_end()
+    return b"".join(parts)
+
+
+def _too_large(limit: int) -> HttpRequestError:
+    return HttpRequestError("too_large", f"the reply is larger than {limit} bytes")
+
+
+class _Decompressor:
+    """Decompresses a body in parts of limited size."""
+
+    def __init__(self, encoding: str, headers: Mapping[str, str]) -> None:
+        accepted = next(value for name, value in headers.items() if name.lower() == "accept-encoding")
+        if encoding not in _WINDOW_BITS or encoding not in accepted.lower():
+            raise HttpRequestError("bad_encoding", f"the reply is compressed ({encoding}), which was not asked for")
+        self._encoding, self._inflate = encoding, zlib.decompressobj(_WINDOW_BITS[encoding])
+        self._is_first = True
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """The next part of the body, at most this long."""
+        try:
+            return self._inflate.decompress(data, max_length)
+        except zlib.error as error:
+            if self._encoding == "deflate" and self._is_first:  # some servers leave the zlib header out
+                self._inflate, self._is_first = zlib.decompressobj(-zlib.MAX_WBITS), False
+                return self.decompress(data, max_length)
+            raise self._error(str(error)) from None
+        finally:
+            self._is_first = False
+
+    def require_end(self) -> None:
+        """Raise if the compressed data ended too early."""
+        if not self._inflate.eof:
+            raise self._error("it ends too early")
+
+    def _error(self, problem: str) -> HttpRequestError:
+        message = f"the reply cannot be decompressed as {self._encoding}: {problem}"
+        return HttpRequestError("bad_encoding", message, retry=True)

@@ -429,8 +429,7 @@ def test_no_key_is_ever_shown(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
         for secret in (KEY, "token-of-mine-123", "pass-word"):
             assert secret not in str(shown)
             assert secret not in caplog.text
-        assert error.__cause__ is None
-        assert error.__suppress_context__
+        assert (error.__cause__, error.__context__) == (None, None)
 
 
 # --- a critic as a value ---------------------------------------------------------------------------------------------

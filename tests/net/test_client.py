@@ -357,6 +357,7 @@ def judge(url: str, timeout: float) -> tuple[str, str]:
 
     with pytest.raises(JudgeError) as caught:
         asyncio.run(ask())
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
     return caught.value.reason, caught.value.message
 
 
@@ -366,6 +367,7 @@ def system(url: str, timeout: float) -> tuple[str, str]:
     with pytest.raises(SystemCallError) as caught:
         called.run(sample(), top_k=1)
     called.close()
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
     return caught.value.reason, caught.value.message
 
 

@@ -609,8 +609,10 @@ class OpenAICritic(StructuredCritic):
 
     def _raise_without_secrets(self, error: JudgeError) -> NoReturn:
         key = os.environ.get(self.api_key_env or "", "").strip()
-        # The original error may quote what was sent, so it is not kept as the cause.
+        # The original error may quote what was sent, so it is kept neither as the cause nor as the context, and the
+        # traceback would keep the reply in memory.
         for secrets in (self._secrets, Secrets([key] if len(key) >= MIN_SECRET_LENGTH else [])):
             if secrets:
                 secrets.redact_error(error)
-        raise error from None
+        error.__context__ = None
+        raise error.with_traceback(None) from None

@@ -35,6 +35,8 @@ MAX_REPLY_BYTES = 10_000_000
 """Default limit on a reply, after decompression."""
 _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 """Content encodings that can be decompressed, and how."""
+_PART_BYTES = 1 << 18
+"""Bytes that are decompressed at once."""
 _DEFAULT_HEADERS = {
     "Accept": "application/json",
     "Accept-Encoding": ", ".join(_WINDOW_BITS),
@@ -104,6 +106,7 @@ class HttpClient:
 
     def __init__(self, address: Address, *, timeout: float | None, max_bytes: int = MAX_REPLY_BYTES) -> None:
         self._address, self._timeout, self._max_bytes = address, timeout, max_bytes
+        self._origin = address.origin
         self._sessions: dict[asyncio.AbstractEventLoop, _Session] = {}
         weakref.finalize(self, _close_sessions, self._sessions).atexit = False
 
@@ -149,17 +152,16 @@ class HttpClient:
     async def _send(self, call: _Call) -> HttpReply:
         import aiohttp
 
-        session = await self._session()
         is_replied = False
         try:
             try:
-                response = await self._request(session, call)
+                response = await self._request(call)
             except aiohttp.ClientConnectorError:
                 raise
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
                 if not call.is_reused:
                     raise
-                response = await self._request(session, call)  # over a new connection
+                response = await self._request(call)  # over a new connection
             is_replied = True
             try:
                 return HttpReply(response.status, response.headers, await _read_body(response, call))
@@ -168,10 +170,11 @@ class HttpClient:
         except aiohttp.ClientError as error:
             raise _translate_error(error, self._place, is_replied=is_replied) from None
 
-    async def _request(self, session: _Session, call: _Call) -> aiohttp.ClientResponse:
+    async def _request(self, call: _Call) -> aiohttp.ClientResponse:
         import yarl
 
-        url = yarl.URL(self._address.origin + call.target, encoded=True)
+        session = await self._session()
+        url = yarl.URL(self._origin + call.target, encoded=True)
         return await session.client.request(
             call.method, url, data=call.body, headers=call.headers, allow_redirects=False, proxy=session.proxy
         )
@@ -277,18 +280,21 @@ def _connector_class() -> type[aiohttp.TCPConnector]:
             self._used.add(protocol)
             call.is_connected, call.is_reused = True, is_used
             if not all(map(str.isascii, call.headers.values())):
-                protocol.transport = _Latin1HeadTransport(protocol.transport)  # type: ignore[assignment]
+                if not isinstance(protocol.transport, _Latin1HeadTransport):
+                    protocol.transport = _Latin1HeadTransport(protocol.transport)
+                protocol.transport.is_head_next = True
             return connection
 
     return Connector
 
 
 class _Latin1HeadTransport:
-    """Sends the head of one request in Latin-1, the character set of HTTP headers; aiohttp encodes it as UTF-8."""
+    """Sends the heads of requests in Latin-1, the character set of HTTP headers; aiohttp encodes them as UTF-8."""
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport
-        self._is_head = True
+        self.is_head_next = True
+        """Whether the next bytes begin a request."""
 
     def write(self, data: bytes) -> None:
         self._transport.write(self._encode(data))
@@ -297,9 +303,9 @@ class _Latin1HeadTransport:
         self._transport.writelines([self._encode(part) for part in parts])
 
     def _encode(self, data: bytes) -> bytes:
-        if not self._is_head:
+        if not self.is_head_next:
             return data
-        self._is_head = False
+        self.is_head_next = False
         head, end, rest = bytes(data).partition(b"\r\n\r\n")
         return head.decode().encode("latin-1") + end + rest
 
@@ -347,24 +353,27 @@ async def _read_body(response: aiohttp.ClientResponse, call: _Call) -> bytes:
 
 
 async def _read_limited(response: aiohttp.ClientResponse, call: _Call) -> bytes:
-    encoding = response.headers.get("Content-Encoding", "identity").strip().lower() or "identity"
-    decoder: _Decompressor | None = None
     if (response.content_length or 0) > call.max_bytes:
         raise _too_large(call.max_bytes)
-    parts: list[bytes] = []
-    received = size = 0
-    while part := await response.content.readany():
-        received += len(part)
-        if encoding != "identity":
-            decoder = decoder or _Decompressor(encoding, call.headers)
-            part = decoder.decompress(part, call.max_bytes - size + 1)
-        parts.append(part)
-        size += len(part)
-        if max(received, size) > call.max_bytes:
-            raise _too_large(call.max_bytes)
-    if decoder is not None:
-        decoder.require_end()
-    return b"".join(parts)
+    encoding = response.headers.get("Content-Encoding", "").strip().lower()
+    decoder: _Decompressor | None = None
+    body = bytearray()
+    received = 0
+    try:
+        while part := await response.content.readany():
+            received += len(part)
+            if encoding in ("", "identity"):
+                body += part
+            else:
+                decoder = decoder or _Decompressor(encoding, call.headers)
+                decoder.append(part, body, call.max_bytes)
+            if max(received, len(body)) > call.max_bytes:
+                raise _too_large(call.max_bytes)
+        if decoder is not None:
+            decoder.require_end()
+        return bytes(body)
+    finally:
+        body.clear()  # the traceback of an error would keep it
 
 
 def _too_large(limit: int) -> HttpRequestError:
@@ -381,16 +390,17 @@ class _Decompressor:
         self._encoding, self._inflate = encoding, zlib.decompressobj(_WINDOW_BITS[encoding])
         self._is_first = True
 
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        """The next part of the body, at most this long."""
-        try:
-            return self._inflate.decompress(data, max_length)
-        except zlib.error as error:
-            if self._encoding == "deflate" and self._is_first:  # some servers leave the zlib header out
-                self._inflate, self._is_first = zlib.decompressobj(-zlib.MAX_WBITS), False
-                return self.decompress(data, max_length)
-            raise self._error(str(error)) from None
-        finally:
+    def append(self, data: bytes, body: bytearray, max_bytes: int) -> None:
+        """Decompress the next part, until the body exceeds the limit."""
+        while data and len(body) <= max_bytes:
+            try:
+                body += self._inflate.decompress(data, _PART_BYTES)
+            except zlib.error as error:
+                if self._encoding != "deflate" or not self._is_first:
+                    raise self._error(str(error)) from None
+                self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers leave the zlib header out
+            else:
+                data = self._inflate.unconsumed_tail
             self._is_first = False
 
     def require_end(self) -> None:

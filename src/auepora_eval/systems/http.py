@@ -71,8 +71,9 @@ class HttpSystem:
             return await self._call(sample, top_k)
         except SystemCallError as error:
             message = self._secrets.message(error.message)
-            # The original error may quote secrets from the request, so it is not kept as a cause.
-            raise SystemCallError(error.reason, message, retry=error.retry, retry_after=error.retry_after) from None
+            failure = SystemCallError(error.reason, message, retry=error.retry, retry_after=error.retry_after)
+        # The original error may quote secrets from the request, so it is kept neither as cause nor as context.
+        raise failure
 
     def close(self) -> None:
         """Close the connections."""

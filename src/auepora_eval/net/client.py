@@ -280,12 +280,17 @@ def _connector_class() -> type[aiohttp.TCPConnector]:
             self._used.add(protocol)
             call.is_connected, call.is_reused = True, is_used
             if not all(map(str.isascii, call.headers.values())):
-                if not isinstance(protocol.transport, _Latin1HeadTransport):
-                    protocol.transport = _Latin1HeadTransport(protocol.transport)
-                protocol.transport.is_head_next = True
+                _use_latin_1(protocol)
             return connection
 
     return Connector
+
+
+def _use_latin_1(protocol: Any) -> None:
+    """Send the head of the next request of a connection in Latin-1."""
+    if not isinstance(protocol.transport, _Latin1HeadTransport):
+        protocol.transport = _Latin1HeadTransport(protocol.transport)
+    protocol.transport.is_head_next = True
 
 
 class _Latin1HeadTransport:
@@ -293,7 +298,7 @@ class _Latin1HeadTransport:
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport
-        self.is_head_next = True
+        self.is_head_next = False
         """Whether the next bytes begin a request."""
 
     def write(self, data: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Coroutine
@@ -16,6 +17,8 @@ from .processes import DaemonThreadPool
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
+
 _MAX_THREADS = 1_000_000
 _CANCEL_GRACE_S = 3.0
 """Seconds that cancelled coroutines have to clean up; after that they are abandoned."""
@@ -24,13 +27,17 @@ _POLL_S = 0.5
 
 
 class LoopThread:
-    """Runs coroutines on one loop in the background until it is closed; what is still running is cancelled then."""
+    """Runs coroutines on one loop in the background until it is closed; what is still running is cancelled then.
 
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        # Daemon threads: a call that hangs in ``to_thread`` must not block the exit of the process.
-        self._loop.set_default_executor(DaemonThreadPool(_MAX_THREADS))
-        self._thread = threading.Thread(target=self._loop.run_forever, name="auepora-loop", daemon=True)
+    All threads are daemons, so that nothing that hangs holds up the end of the process; ``threads`` bounds those of
+    ``to_thread``.
+    """
+
+    def __init__(self, *, threads: int = _MAX_THREADS) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.loop.set_default_executor(DaemonThreadPool(threads))
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._serve, name="auepora-loop", daemon=True)
         self._thread.start()
 
     def __enter__(self) -> LoopThread:
@@ -43,7 +50,7 @@ class LoopThread:
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Schedule a coroutine and return its future."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine and return its result; it is cancelled if the wait is interrupted."""
@@ -53,16 +60,25 @@ class LoopThread:
         finally:
             future.cancel()  # without effect on one that is done
 
-    def close(self) -> None:
-        """Cancel running coroutines and end the thread; never waits long, whatever hangs there."""
-        if self._loop.is_closed():
-            return
-        with contextlib.suppress(TimeoutError):  # something blocks the loop itself: its thread is abandoned
-            self.start(_cancel_others()).result(2 * _CANCEL_GRACE_S)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_CANCEL_GRACE_S)
-        if not self._thread.is_alive():
-            self._loop.close()
+    def close(self, *, wait: bool = True) -> None:
+        """Cancel running coroutines and end the thread; with ``wait`` gives them a few seconds, whatever hangs."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.loop.call_soon_threadsafe(self.loop.stop)
+        if wait:
+            self._thread.join(2 * _CANCEL_GRACE_S)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        while not self._is_closed:
+            try:
+                self.loop.run_forever()
+            except BaseException as error:  # an exit or interrupt raised in a task that the called code started
+                _log.debug("raised in a task of the event loop", exc_info=error)
+        self.loop.set_exception_handler(lambda _loop, _context: None)  # errors no longer matter
+        with contextlib.suppress(BaseException):
+            self.loop.run_until_complete(_cancel_others())
+        self.loop.close()
 
 
 def wait_for_result(future: Future[T]) -> T:
@@ -73,15 +89,12 @@ def wait_for_result(future: Future[T]) -> T:
 
 
 async def _cancel_others() -> None:
-    loop = asyncio.get_running_loop()
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     if others:
-        # Later exceptions are irrelevant.
-        loop.set_exception_handler(lambda _loop, _context: None)
         await asyncio.wait(others, timeout=_CANCEL_GRACE_S)
-    await loop.shutdown_asyncgens()
+    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 # --- the loop that synchronous callers share -------------------------------------------------------------------------

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
-import logging
 import math
 import threading
 import time
@@ -19,7 +17,7 @@ from ..core.batch import output_problem
 from ..core.types import STARTED, EvaluationSample, SystemOutputs, UnknownRanking
 from ..errors import BadValueError, SystemCallError
 from ..features.rankings import retrieved_problem
-from ..runtime.processes import DaemonThreadPool
+from ..runtime.loop_thread import LoopThread
 from ..runtime.secrets import ELLIPSIS
 from .interfaces import GenerationFailedError, System
 
@@ -344,30 +342,22 @@ GRACE = 3.0
 If calls may take longer than this it has as long as one call: coroutines that compute without yielding delay each
 other, but the loop continues.
 """
-_CLEANUP_SECONDS = 1.0
-"""Seconds that cancelled coroutines have to clean up at the end."""
-
-_log = logging.getLogger(__name__)
 
 
 class LoopCaller:
-    """Calls as coroutines of one event loop, which runs in a daemon thread; thousands may be in flight.
+    """Calls as coroutines of one event loop, which runs in a thread of its own; thousands may be in flight.
 
-    An abandoned call is cancelled. One that ignores this is left behind. The loop's own threads (``to_thread``) are
-    daemons too, so that nothing that hangs holds up the end of the process.
+    An abandoned call is cancelled. One that ignores this is left behind.
     """
 
     def __init__(self, system: System, top_k: int, inbox: Inbox, *, threads: int, timeout: float | None) -> None:
         self._system, self._top_k, self._inbox = system, top_k, inbox
-        self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(DaemonThreadPool(threads))
+        self._thread = LoopThread(threads=threads)
+        self._loop = self._thread.loop
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds its tasks only weakly
         self._max_delay = max(GRACE, timeout or 0.0)
         self._alive_at = 0.0
         self._probe_sent_at: float | None = None
-        self._closed = False
-        self._thread = threading.Thread(target=self._serve, name="calling-loop", daemon=True)
-        self._thread.start()
 
     def start(self, attempt: Attempt) -> None:
         """Have the loop make a task of it."""
@@ -408,33 +398,8 @@ class LoopCaller:
         return None if sent_at is None else max(sent_at, self._alive_at) + self._max_delay
 
     def close(self, *, graceful: bool) -> None:
-        """Cancel remaining tasks and end the loop; waits a moment only if nothing can hang."""
-        self._closed = True
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        if graceful:
-            self._thread.join(timeout=2 * _CLEANUP_SECONDS)
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        while not self._closed:
-            try:
-                self._loop.run_forever()
-            except BaseException as error:  # an exit or interrupt raised by a task that the system started itself
-                _log.debug("raised in a task of the system under evaluation", exc_info=error)
-        self._wind_down()
-
-    def _wind_down(self) -> None:
-        # Errors no longer matter from here on.
-        self._loop.set_exception_handler(lambda _loop, _context: None)
-        with contextlib.suppress(BaseException):
-            left = asyncio.all_tasks(self._loop)
-            for task in left:
-                task.cancel()
-            if left:
-                self._loop.run_until_complete(asyncio.wait(left, timeout=_CLEANUP_SECONDS))
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        with contextlib.suppress(BaseException):
-            self._loop.close()
+        """Cancel remaining tasks and end the loop; waits only if nothing can hang."""
+        self._thread.close(wait=graceful)
 
 
 # --- the recorded output of an attempt: the system's output, checked and completed, or the error ---------------------

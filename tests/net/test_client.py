@@ -222,6 +222,37 @@ def test_an_error_has_a_reason_and_the_next_request_works(reply: bytes | None, r
     asyncio.run(scene())
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT", "POST"])
+def test_only_a_used_connection_that_was_closed_is_replaced(method: str) -> None:
+    async def scene() -> None:
+        replies = [HELLO, b"", b"", HELLO, b""]  # a used connection is closed, then a new one; then a used one again
+        asked = 0
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal asked
+            while True:
+                await read(reader)
+                reply = replies[asked] if asked < len(replies) else HELLO
+                asked += 1
+                if not reply:
+                    return
+                writer.write(reply)
+
+        async with talking(talk) as url:
+            client = client_of(url)
+            outcomes = []
+            for _ in range(4):
+                try:
+                    outcomes.append((await client.send(method, "/", {})).body)
+                except HttpRequestError as error:
+                    outcomes.append(error.reason.encode())
+            await client.aclose()
+        assert outcomes == [b"hello", b"no_reply", b"hello", b"hello"]
+        assert asked == 6
+
+    asyncio.run(scene())
+
+
 def test_a_cancelled_request_does_not_leak_its_reply() -> None:
     async def scene() -> None:
         begun = asyncio.Event()

@@ -269,6 +269,8 @@ def _connector_class() -> type[aiohttp.TCPConnector]:
 
         async def connect(self, *args: Any, **options: Any) -> Any:
             call = _current_call.get()
+            if call.is_connected and not call.is_reused:  # aiohttp would repeat GET and PUT after any lost connection
+                raise aiohttp.ServerDisconnectedError
             while True:
                 connection = await super().connect(*args, **options)
                 protocol = connection.protocol

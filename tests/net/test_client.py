@@ -45,7 +45,7 @@ async def talking(talk: Talk, **options: Any) -> AsyncIterator[str]:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0, **options)
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=200, **options)
     try:
         yield f"{'https' if options else 'http'}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:

@@ -145,6 +145,9 @@ def test_missing_key(monkeypatch: pytest.MonkeyPatch) -> None:
         built.require_ready()
     with pytest.raises(BadValueError, match="the environment variable MY_KEY is not set"):
         built.compute([SAMPLE], [OUTPUT])
+    monkeypatch.setenv("MY_KEY", "two\nlines")
+    with pytest.raises(BadValueError, match="what the environment variable MY_KEY holds is no key"):
+        built.require_ready()
     for wrong in (KEY, "", 5):
         with pytest.raises(BadValueError, match="api_key_env must"):
             OpenAIEmbedder("m", api_key_env=wrong)  # type: ignore[arg-type]

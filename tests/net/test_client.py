@@ -464,8 +464,7 @@ def test_a_fault_is_a_failure_with_a_reason(
         finally:
             tracemalloc.stop()
     assert reason == wanted
-    if call is not embedder:
-        assert message in shown
+    assert message in shown
     assert KEY not in shown + caplog.text
 
 

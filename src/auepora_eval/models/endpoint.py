@@ -204,6 +204,8 @@ class _EndpointCalls:
             raise BadValueError(
                 f"the environment variable {embedder.api_key_env} is not set; it must hold the key of the endpoint"
             )
+        if not (key.isascii() and key.isprintable()):
+            raise BadValueError(f"what the environment variable {embedder.api_key_env} holds is no key")
         address = parse_address(embedder.base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL)
         headers, self._address_secrets = check_headers({}, address)
         self._headers = {"Authorization": f"Bearer {key or 'none'}"} | headers
@@ -229,14 +231,13 @@ class _EndpointCalls:
     async def _rows(self, texts: list[str]) -> list[Any]:
         try:
             rows = await call_with_retries(lambda: self._request(texts), self._embedder)
-        except Exception as error:  # any error of network, service or reply
-            if getattr(error, "status", None) in _REJECTION_STATUSES and self._rejections_left > 0:
+        except HttpRequestError as error:
+            if error.status in _REJECTION_STATUSES and self._rejections_left > 0:
                 self._rejections_left -= 1
                 if len(texts) > 1:
                     half = len(texts) // 2
                     return await self._rows(texts[:half]) + await self._rows(texts[half:])
-            problem = str(error) if isinstance(error, HttpRequestError) else f"{type(error).__name__}: {error}"
-            message = self._secrets.text(self._address_secrets.text(problem))
+            message = self._secrets.text(self._address_secrets.text(error.message))
             return [InferenceFailure("embed_failed", f"the endpoint gave no vectors ({message:.300})")] * len(texts)
         self._rejections_left = _MAX_REJECTIONS
         return rows
@@ -245,12 +246,14 @@ class _EndpointCalls:
         body = encode_json({"input": list(map(encodable, texts)), **self._options})
         limit = max(MAX_REPLY_BYTES, _BYTES_PER_VECTOR * len(texts))
         reply = await self._client.send("POST", self._target, self._headers, body, max_bytes=limit)
+        content = " ".join(reply.body[:1000].decode(errors="replace").split())
         if not reply.is_success:
-            content = " ".join(reply.body.decode(errors="replace").split())
             message = reply.redirect_message(self._address_secrets) or f"{reply.status_text}: {content}"
             retry = is_transient_status(reply.status)
             raise HttpRequestError("status", message, retry=retry, retry_after=reply.retry_after, status=reply.status)
-        vectors = {
-            item["index"]: np.asarray(item["embedding"], dtype=np.float32) for item in json.loads(reply.body)["data"]
-        }
-        return [vectors[place] for place in range(len(texts))]
+        try:
+            items = json.loads(reply.body)["data"]
+            vectors = {item["index"]: np.asarray(item["embedding"], dtype=np.float32) for item in items}
+            return [vectors[place] for place in range(len(texts))]
+        except (ValueError, LookupError, TypeError):
+            raise HttpRequestError("bad_reply", f"the reply is not a vector for each text: {content}") from None

@@ -61,7 +61,7 @@ class HttpRequestError(AueporaError, RuntimeError):
     """An HTTP request got no reply that can be used. Callers make an error of their own of it.
 
     The reason is one of ``unreachable``, ``connect_timeout``, ``timeout``, ``no_reply`` (the connection was closed),
-    ``truncated``, ``not_http``, ``too_large``, ``bad_encoding`` and ``status`` (an error status).
+    ``truncated``, ``not_http``, ``too_large``, ``bad_encoding``, ``bad_reply`` and ``status`` (an error status).
     """
 
     def __init__(

@@ -20,9 +20,9 @@ from pathlib import Path
 from tools.source_tree import MODULES, ROOT, SOURCE, count_lines, module_name, module_statements, parse
 
 LAYERS = (
-    "_version", "errors", "runtime", "text", "stats", "net", "core", "render", "features", "models", "judge", "metrics",
-    "engine", "io", "systems", "perturb", "store", "plan", "compare", "gates", "report", "runs", "annotate", "client",
-    "loggers", "scale", "crosscheck", "examples", "cli", "pytest_plugin", "__main__",
+    "_version", "errors", "options", "runtime", "text", "stats", "net", "core", "render", "features", "models", "judge",
+    "metrics", "engine", "io", "systems", "perturb", "store", "plan", "compare", "gates", "report", "runs", "annotate",
+    "client", "loggers", "scale", "crosscheck", "examples", "cli", "pytest_plugin", "__main__",
 )  # fmt: skip
 """Packages and top-level modules, lowest first. A module imports from its own package or from a lower one."""
 

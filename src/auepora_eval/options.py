@@ -1,0 +1,367 @@
+"""Declared option types: bounds in ``Annotated``, choices in ``Literal``, and one check of values against them.
+
+>>> problem_of(Annotated[int, Ge(1)], 0)
+'must be an integer >= 1, not 0'
+>>> problem_of(Literal["mean", "min"], "men")
+"must be one of mean, min, not 'men'; did you mean 'mean'?"
+
+A dataclass calls ``check_options(self)`` in ``__post_init__``; a function is decorated with ``check_arguments``.
+Metrics are checked by their base class. A boolean is not a number, and a number is finite.
+"""
+
+import dataclasses
+import functools
+import inspect
+import operator
+import os
+import sys
+import types
+import typing
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, ParamSpec, TypeVar, get_args, get_origin
+
+from .errors import BadTypeError, BadValueError, did_you_mean
+
+__all__ = [
+    "Ge",
+    "Gt",
+    "Le",
+    "Lt",
+    "NonEmpty",
+    "NonNegativeFloat",
+    "NonNegativeInt",
+    "PositiveFloat",
+    "PositiveInt",
+    "check_arguments",
+    "check_options",
+    "describe_type",
+    "option_types",
+    "problem_of",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# --- constraints, as they are written in ``Annotated`` ----------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """A limit of a number."""
+
+    limit: float
+    symbol: ClassVar[str]
+
+    def holds(self, value: Any) -> bool:
+        """Whether the number is within the limit."""
+        return bool(_COMPARISONS[self.symbol](value, self.limit))
+
+
+class Ge(Bound):
+    """The number is at least ``limit``."""
+
+    symbol = ">="
+
+
+class Gt(Bound):
+    """The number is greater than ``limit``."""
+
+    symbol = ">"
+
+
+class Le(Bound):
+    """The number is at most ``limit``."""
+
+    symbol = "<="
+
+
+class Lt(Bound):
+    """The number is less than ``limit``."""
+
+    symbol = "<"
+
+
+@dataclasses.dataclass(frozen=True)
+class NonEmpty:
+    """The string contains more than white space; the list or mapping has an item."""
+
+    def holds(self, value: Any) -> bool:
+        """Whether the value is not empty."""
+        return bool(value.strip() if isinstance(value, str) else value)
+
+
+_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+}
+
+PositiveInt = Annotated[int, Ge(1)]
+NonNegativeInt = Annotated[int, Ge(0)]
+PositiveFloat = Annotated[float, Gt(0)]
+NonNegativeFloat = Annotated[float, Ge(0)]
+
+# --- the check of one value -------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+    """A compiled type hint."""
+
+    description: str
+    """The expected value in words: ``an integer >= 1``."""
+    has_type: Callable[[Any], bool]
+    is_valid: Callable[[Any], bool] = lambda value: True
+    """Whether a value of the right type is allowed."""
+    advice: Callable[[Any], str] = lambda value: ""
+    """What to do about a wrong value, as a clause."""
+    items: Callable[[Any], Iterable[tuple[str, Any, "Rule | None"]]] | None = None
+    """The items of a value of the right type: where each is, the item and its rule."""
+
+    def accepts(self, value: object) -> bool:
+        """Whether the value has the type and is allowed."""
+        return (
+            self.has_type(value)
+            and self.is_valid(value)
+            and (self.items is None or all(rule is None or rule.accepts(item) for _, item, rule in self.items(value)))
+        )
+
+    def problem(self, value: object, describe: Callable[[object], str]) -> str:
+        """Why the value is refused."""
+        if self.items is not None and self.has_type(value) and self.is_valid(value):
+            for place, item, rule in self.items(value):
+                if rule is not None and not rule.accepts(item):
+                    return f"{place} {rule.problem(item, describe)}"
+        return f"must be {self.description}, not {describe(value)}{self.advice(value)}"
+
+
+def show_value(value: object) -> str:
+    """A value in a message, shortened to 80 characters."""
+    return f"{value!r:.80}"
+
+
+def problem_of(hint: Any, value: object, *, describe: Callable[[object], str] = show_value) -> str | None:
+    """Why a value does not have the declared type: ``must be an integer >= 1, not 0``; ``None`` if it has.
+
+    ``describe`` writes the value.
+    """
+    rule = _compile(hint)
+    return None if rule is None or rule.accepts(value) else rule.problem(value, describe)
+
+
+def describe_type(hint: Any) -> str:
+    """A declared type in words, for reference pages: ``integer >= 1 or none``; empty if it is not checked."""
+    rule = _compile(hint)
+    if rule is None:
+        return ""
+    is_optional = type(None) in _union_members(hint)
+    plain = rule.description.removeprefix("an ").removeprefix("a ")
+    return f"{plain} or none" if is_optional else plain
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    return bool(abs(value) <= sys.float_info.max)  # False for NaN, and for integers that are no floats
+
+
+def _number_advice(value: object) -> str:
+    if isinstance(value, str) and value.strip().lstrip("+-").replace(".", "", 1).isdigit():
+        return "; leave out the quotes"
+    return "; it must be finite" if _is_number(value) and not _is_finite(value) else ""
+
+
+_SCALARS: dict[Any, Rule] = {
+    bool: Rule("true or false", lambda value: isinstance(value, bool)),
+    int: Rule(
+        "an integer",
+        lambda value: isinstance(value, int) and not isinstance(value, bool),
+        advice=_number_advice,
+    ),
+    float: Rule("a number", _is_number, _is_finite, _number_advice),
+    str: Rule("a string", lambda value: isinstance(value, str)),
+    type(None): Rule("none", lambda value: value is None),
+}
+
+
+def _compile(hint: Any) -> Rule | None:
+    """The rule of a type hint; ``None`` for one that is not checked, such as ``Any``."""
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    if hint is None:
+        return _SCALARS[type(None)]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        base = _compile(arguments[0])
+        return None if base is None else _constrain(base, arguments[1:])
+    if origin is Literal:
+        return _choice(arguments)
+    if origin in (typing.Union, types.UnionType):
+        return _either([_compile(one) for one in arguments])
+    kind = origin or hint
+    if kind in (Any, object) or not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
+        return None
+    if issubclass(kind, (str, bytes)) or not issubclass(kind, Iterable) or dataclasses.is_dataclass(kind):
+        return Rule(_class_description(kind), lambda value: isinstance(value, kind))
+    if issubclass(kind, Mapping):
+        return _mapping(*(_compile(one) for one in arguments or (Any, Any)))
+    return _list(_compile(arguments[0]) if arguments else None)
+
+
+def _class_description(kind: Any) -> str:
+    if kind is Callable:
+        return "a function"
+    return "a path" if issubclass(kind, os.PathLike) else f"a {kind.__name__} object"
+
+
+def _constrain(base: Rule, metadata: Iterable[Any]) -> Rule:
+    constraints = [one for one in metadata if isinstance(one, (Bound, NonEmpty))]
+    description = base.description
+    if any(isinstance(one, NonEmpty) for one in constraints):
+        description = f"a non-empty {description.removeprefix('a ')}"
+    if bounds := [f"{one.symbol} {one.limit}" for one in constraints if isinstance(one, Bound)]:
+        description += " " + " and ".join(bounds)
+    return dataclasses.replace(
+        base,
+        description=description,
+        is_valid=lambda value: base.is_valid(value) and all(one.holds(value) for one in constraints),
+    )
+
+
+def _choice(choices: tuple[Any, ...]) -> Rule:
+    def is_valid(value: object) -> bool:
+        return any(value == choice and isinstance(value, type(choice)) for choice in choices)
+
+    def advice(value: object) -> str:
+        names = [choice for choice in choices if isinstance(choice, str)]
+        return did_you_mean(value, names) if isinstance(value, str) else ""
+
+    listing = ", ".join(map(str, choices))
+    # Every value has the type of a choice: a wrong one is an invalid value.
+    return Rule(f"one of {listing}" if len(choices) > 1 else listing, lambda value: True, is_valid, advice)
+
+
+def _either(rules: list[Rule | None]) -> Rule | None:
+    """A union; one that includes an unchecked type is unchecked."""
+    members = [rule for rule in rules if rule is not None]
+    if len(members) < len(rules):
+        return None
+    named = [rule for rule in members if rule is not _SCALARS[type(None)]]
+    if len(named) == 1:
+        return _optional(named[0])
+    return Rule(
+        " or ".join(rule.description for rule in named),
+        lambda value: any(rule.has_type(value) for rule in members),
+        lambda value: any(rule.accepts(value) for rule in members),
+        named[0].advice,
+    )
+
+
+def _optional(rule: Rule) -> Rule:
+    items = rule.items
+    return dataclasses.replace(
+        rule,
+        has_type=lambda value: value is None or rule.has_type(value),
+        is_valid=lambda value: value is None or rule.is_valid(value),
+        items=None if items is None else lambda value: () if value is None else items(value),
+    )
+
+
+def _list(item: Rule | None) -> Rule:
+    return Rule(
+        "a list",
+        lambda value: isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping)),
+        items=lambda value: ((f"at position {place}", one, item) for place, one in enumerate(value, start=1)),
+    )
+
+
+def _mapping(key: Rule | None, item: Rule | None) -> Rule:
+    def items(value: Any) -> Iterable[tuple[str, Any, Rule | None]]:
+        for name, one in value.items():
+            yield f"has the key {name!r:.80}, which", name, key
+            yield f"at {name!r:.80}", one, item
+
+    return Rule("a mapping", lambda value: isinstance(value, Mapping), items=items)
+
+
+def _union_members(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (typing.Union, types.UnionType) else ()
+
+
+# --- the options of a class or function -------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=1024)
+def option_types(target: Any) -> Mapping[str, Any]:
+    """The declared types of a class's or function's options by name.
+
+    Those of a dataclass are its fields. A hint that cannot be resolved, as one imported under ``TYPE_CHECKING``, is
+    ``Any``.
+    """
+    if isinstance(target, type) and dataclasses.is_dataclass(target):
+        names = [field.name for field in dataclasses.fields(target) if field.init]
+        hints: dict[str, Any] = {}
+        for base in reversed(target.__mro__):
+            own = inspect.get_annotations(base)
+            hints |= {name: _resolve(own[name], vars(sys.modules[base.__module__])) for name in names if name in own}
+        return types.MappingProxyType({name: hints[name] for name in names})
+    function = inspect.unwrap(inspect.getattr_static(target, "__init__") if isinstance(target, type) else target)
+    annotations = {name: hint for name, hint in inspect.get_annotations(function).items() if name != "return"}
+    scope = getattr(function, "__globals__", {})
+    return types.MappingProxyType({name: _resolve(hint, scope) for name, hint in annotations.items()})
+
+
+def _resolve(hint: Any, scope: Mapping[str, Any]) -> Any:
+    if not isinstance(hint, str):
+        return hint
+    holder = types.SimpleNamespace(__annotations__={"hint": hint})
+    try:
+        return typing.get_type_hints(holder, dict(scope), include_extras=True)["hint"]
+    except NameError:
+        return Any
+
+
+@functools.lru_cache(maxsize=1024)
+def _rules(target: Any) -> Mapping[str, Rule]:
+    compiled = {name: _compile(hint) for name, hint in option_types(target).items()}
+    return {name: rule for name, rule in compiled.items() if rule is not None}
+
+
+def check_options(target: Any, values: Mapping[str, Any] | None = None, *, owner: str = "") -> None:
+    """Raise unless all values have their declared types; the error names every option that does not.
+
+    ``target`` is the object of a dataclass, or a class or function with the given ``values``. ``owner`` begins the
+    message.
+    """
+    if values is None:
+        cls: Any = type(target)
+        rules = _rules(cls)
+        wrong = {name: rule for name, rule in rules.items() if not rule.accepts(getattr(target, name))}
+        values = {name: getattr(target, name) for name in wrong}
+    else:
+        rules = _rules(target)
+        wrong = {name: rules[name] for name in values if name in rules and not rules[name].accepts(values[name])}
+    if wrong:
+        raise _option_error(wrong, values, owner)
+
+
+def _option_error(wrong: Mapping[str, Rule], values: Mapping[str, Any], owner: str) -> BadValueError:
+    text = "; ".join(f"{name} {rule.problem(values[name], show_value)}" for name, rule in wrong.items())
+    has_types = all(rule.has_type(values[name]) for name, rule in wrong.items())
+    return (BadValueError if has_types else BadTypeError)(f"{owner}: {text}" if owner else text)
+
+
+def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """A decorator that checks the arguments of a function or constructor against its type hints."""
+    plain = inspect.unwrap(function)
+    names = plain.__code__.co_varnames[: plain.__code__.co_argcount]
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **options: P.kwargs) -> R:
+        check_options(plain, {**dict(zip(names, args, strict=False)), **options})
+        return function(*args, **options)
+
+    return checked

@@ -3,7 +3,7 @@
 >>> problem_of(Annotated[int, Ge(1)], 0)
 'must be an integer >= 1, not 0'
 >>> problem_of(Literal["mean", "min"], "men")
-"must be one of mean, min, not 'men'; did you mean 'mean'?"
+"must be one of mean, min; not 'men'; did you mean 'mean'?"
 
 A dataclass calls ``check_options(self)`` in ``__post_init__``; a function is decorated with ``check_arguments``.
 Metrics are checked by their base class. A boolean is not a number, and a number is finite.
@@ -14,6 +14,7 @@ import functools
 import inspect
 import operator
 import os
+import re
 import sys
 import types
 import typing
@@ -116,24 +117,20 @@ class Rule:
     """Whether a value of the right type is allowed."""
     advice: Callable[[Any], str] = lambda value: ""
     """What to do about a wrong value, as a clause."""
-    items: Callable[[Any], Iterable[tuple[str, Any, "Rule | None"]]] | None = None
-    """The items of a value of the right type: where each is, the item and its rule."""
+    items: Callable[[Any], Iterable[tuple[str, Any, "Rule | None"]]] = lambda value: ()
+    """The items of a list or mapping, for messages: where each is, the item and its rule."""
 
     def accepts(self, value: object) -> bool:
         """Whether the value has the type and is allowed."""
-        return (
-            self.has_type(value)
-            and self.is_valid(value)
-            and (self.items is None or all(rule is None or rule.accepts(item) for _, item, rule in self.items(value)))
-        )
+        return self.has_type(value) and self.is_valid(value)
 
     def problem(self, value: object, describe: Callable[[object], str]) -> str:
         """Why the value is refused."""
-        if self.items is not None and self.has_type(value) and self.is_valid(value):
-            for place, item, rule in self.items(value):
-                if rule is not None and not rule.accepts(item):
-                    return f"{place} {rule.problem(item, describe)}"
-        return f"must be {self.description}, not {describe(value)}{self.advice(value)}"
+        for place, item, rule in self.items(value):
+            if rule is not None and not rule.accepts(item):
+                return f"{place} {rule.problem(item, describe)}"
+        comma = ";" if "," in self.description else ","
+        return f"must be {self.description}{comma} not {describe(value)}{self.advice(value)}"
 
 
 def show_value(value: object) -> str:
@@ -208,7 +205,8 @@ def _compile(hint: Any) -> Rule | None:
         return Rule(_class_description(kind), lambda value: isinstance(value, kind))
     if issubclass(kind, Mapping):
         return _mapping(*(_compile(one) for one in arguments or (Any, Any)))
-    return _list(_compile(arguments[0]) if arguments else None)
+    same = arguments and (kind is not tuple or arguments[-1] is Ellipsis)
+    return _list(_compile(arguments[0]) if same else None)
 
 
 def _class_description(kind: Any) -> str:
@@ -261,30 +259,48 @@ def _either(rules: list[Rule | None]) -> Rule | None:
 
 
 def _optional(rule: Rule) -> Rule:
-    items = rule.items
     return dataclasses.replace(
         rule,
         has_type=lambda value: value is None or rule.has_type(value),
         is_valid=lambda value: value is None or rule.is_valid(value),
-        items=None if items is None else lambda value: () if value is None else items(value),
+        items=lambda value: () if value is None else rule.items(value),
     )
 
 
 def _list(item: Rule | None) -> Rule:
+    def is_list(value: object) -> bool:
+        return isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping))
+
     return Rule(
-        "a list",
-        lambda value: isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping)),
-        items=lambda value: ((f"at position {place}", one, item) for place, one in enumerate(value, start=1)),
+        "a list" if item is None else f"a list of {_plural(item.description)}",
+        lambda value: is_list(value) and (item is None or all(map(item.has_type, value))),
+        lambda value: item is None or all(map(item.is_valid, value)),
+        items=lambda value: (
+            ((f"at position {place}", one, item) for place, one in enumerate(value, start=1)) if is_list(value) else ()
+        ),
     )
+
+
+def _plural(description: str) -> str:
+    several = re.sub(r"\b(string|integer|number|object|path|function)\b", r"\1s", description, count=1)
+    several = several.removeprefix("an ").removeprefix("a ")
+    return f"values, each {description}" if several == description else several
 
 
 def _mapping(key: Rule | None, item: Rule | None) -> Rule:
     def items(value: Any) -> Iterable[tuple[str, Any, Rule | None]]:
-        for name, one in value.items():
+        for name, one in value.items() if isinstance(value, Mapping) else ():
             yield f"has the key {name!r:.80}, which", name, key
             yield f"at {name!r:.80}", one, item
 
-    return Rule("a mapping", lambda value: isinstance(value, Mapping), items=items)
+    return Rule(
+        "a mapping",
+        lambda value: (
+            isinstance(value, Mapping) and all(rule is None or rule.has_type(one) for _, one, rule in items(value))
+        ),
+        lambda value: all(rule is None or rule.is_valid(one) for _, one, rule in items(value)),
+        items=items,
+    )
 
 
 def _union_members(hint: Any) -> tuple[Any, ...]:
@@ -309,9 +325,13 @@ def option_types(target: Any) -> Mapping[str, Any]:
             hints |= {name: _resolve(own[name], vars(sys.modules[base.__module__])) for name in names if name in own}
         return types.MappingProxyType({name: hints[name] for name in names})
     function = inspect.unwrap(inspect.getattr_static(target, "__init__") if isinstance(target, type) else target)
-    annotations = {name: hint for name, hint in inspect.get_annotations(function).items() if name != "return"}
     scope = getattr(function, "__globals__", {})
-    return types.MappingProxyType({name: _resolve(hint, scope) for name, hint in annotations.items()})
+    parameters = inspect.signature(function).parameters.values()
+    resolved = {one.name: _resolve(one.annotation, scope) for one in parameters if one.annotation is not one.empty}
+    optional = {one.name for one in parameters if one.default is None}  # ``k: int = None`` is ``int | None``
+    return types.MappingProxyType(
+        {name: hint | None if name in optional and hint is not Any else hint for name, hint in resolved.items()}
+    )
 
 
 def _resolve(hint: Any, scope: Mapping[str, Any]) -> Any:
@@ -330,11 +350,10 @@ def _rules(target: Any) -> Mapping[str, Rule]:
     return {name: rule for name, rule in compiled.items() if rule is not None}
 
 
-def check_options(target: Any, values: Mapping[str, Any] | None = None, *, owner: str = "") -> None:
+def check_options(target: Any, values: Mapping[str, Any] | None = None) -> None:
     """Raise unless all values have their declared types; the error names every option that does not.
 
-    ``target`` is the object of a dataclass, or a class or function with the given ``values``. ``owner`` begins the
-    message.
+    ``target`` is the object of a dataclass, or a class or function with the given ``values``.
     """
     if values is None:
         cls: Any = type(target)
@@ -345,13 +364,9 @@ def check_options(target: Any, values: Mapping[str, Any] | None = None, *, owner
         rules = _rules(target)
         wrong = {name: rules[name] for name in values if name in rules and not rules[name].accepts(values[name])}
     if wrong:
-        raise _option_error(wrong, values, owner)
-
-
-def _option_error(wrong: Mapping[str, Rule], values: Mapping[str, Any], owner: str) -> BadValueError:
-    text = "; ".join(f"{name} {rule.problem(values[name], show_value)}" for name, rule in wrong.items())
-    has_types = all(rule.has_type(values[name]) for name, rule in wrong.items())
-    return (BadValueError if has_types else BadTypeError)(f"{owner}: {text}" if owner else text)
+        text = "; ".join(f"{name} {rule.problem(values[name], show_value)}" for name, rule in wrong.items())
+        has_types = all(rule.has_type(values[name]) for name, rule in wrong.items())
+        raise BadValueError(text) if has_types else BadTypeError(text)
 
 
 def check_arguments(function: Callable[P, R]) -> Callable[P, R]:

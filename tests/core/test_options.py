@@ -49,12 +49,12 @@ ROWS: list[tuple[Any, list[Any], list[tuple[Any, str]], str]] = [  # type, valid
     (Proportion, [0, 1, 0.5], [(1.1, "a number >= 0 and <= 1, not 1.1"), (-0.1, "not -0.1")], "number >= 0 and <= 1"),
     (Annotated[float, Gt(0), Lt(1)], [0.5], [(1, "a number > 0 and < 1, not 1")], "number > 0 and < 1"),
     (PositiveInt | None, [None, 1], [(0, "an integer >= 1, not 0"), (False, "not False")], "integer >= 1 or none"),
-    (Method, ["mean", "min"], [("men", "one of mean, min, not 'men'; did you mean 'mean'?"), (3, "not 3"), (["mean"], "not ['mean']")], "one of mean, min"),
+    (Method, ["mean", "min"], [("men", "one of mean, min; not 'men'; did you mean 'mean'?"), (3, "not 3"), (["mean"], "not ['mean']")], "one of mean, min"),
     (Literal["ALL"] | PositiveInt, ["ALL", 2], [("all", "ALL or an integer >= 1, not 'all'"), (True, "not True")], "ALL or an integer >= 1"),
     (Annotated[str, NonEmpty()], ["a"], [("", "a non-empty string, not ''"), (" ", "not ' '"), (3, "not 3")], "non-empty string"),
-    (tuple[str, ...], [("a",), ["a", "b"], {"a"}, ()], [("ab", "a list, not 'ab'"), (["a", 3], "at position 2 must be a string, not 3"), ({}, "a list, not {}")], "list"),
-    (tuple[Method, ...] | None, [None, ["min"]], [(["min", "max"], "at position 2 must be one of mean, min, not 'max'")], "list or none"),
-    (Annotated[list[int], NonEmpty()], [[1]], [([], "a non-empty list, not []"), ([True], "at position 1 must be an integer, not True")], "non-empty list"),
+    (tuple[str, ...], [("a",), ["a", "b"], {"a"}, ()], [("ab", "a list of strings, not 'ab'"), (["a", 3], "at position 2 must be a string, not 3"), ({}, "a list of strings, not {}")], "list of strings"),
+    (tuple[Method, ...] | None, [None, ["min"]], [(["min", "max"], "at position 2 must be one of mean, min; not 'max'")], "list of values, each one of mean, min or none"),
+    (Annotated[list[int], NonEmpty()], [[1]], [([], "a non-empty list of integers, not []"), ([True], "at position 1 must be an integer, not True")], "non-empty list of integers"),
     (Mapping[str, PositiveFloat], [{}, {"a": 2}], [({"a": 0}, "at 'a' must be a number > 0, not 0"), ({1: 1}, "has the key 1, which must be a string, not 1"), ([], "a mapping, not []")], "mapping"),
     (str | Path | None, ["a", Path("a"), None], [(3, "a string or a path, not 3")], "string or a path or none"),
     (Price, [Price()], [("price", "a Price object, not 'price'")], "Price object"),
@@ -89,7 +89,11 @@ class Base:
     """A name that does not exist at run time: the option is not checked."""
 
     def __post_init__(self) -> None:
-        check_options(self, owner="base")
+        check_options(self)
+
+
+def listed(names: list[str], weights: Mapping[str, PositiveFloat]) -> None:
+    """A function."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +107,16 @@ class Derived(Base):
 def test_options_of_a_dataclass() -> None:
     assert list(option_types(Derived)) == ["k", "by", "unknown", "ratio"]
     Derived(0, unknown=3)  # type: ignore[arg-type]
-    with pytest.raises(BadValueError, match=r"base: k must be an integer >= 1, not 0$") as one:
+    with pytest.raises(BadValueError, match=r"^k must be an integer >= 1, not 0$") as one:
         Base(0)
     with pytest.raises(BadTypeError, match=r"k must be .* not '1'; leave out the quotes; ratio must be .* not 2$"):
         Derived("1", ratio=2)  # type: ignore[arg-type]
     assert type(one.value) is BadValueError
+    with pytest.raises(BadTypeError, match=r"^names at position 2 must be a string, not 3$"):
+        check_options(listed, {"names": ["a", 3]})
+    with pytest.raises(BadValueError, match=r"^weights at 'a' must be a number > 0, not 0$") as two:
+        check_options(listed, {"weights": {"a": 0}})
+    assert type(two.value) is BadValueError
 
 
 class Service:

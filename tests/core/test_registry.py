@@ -13,7 +13,6 @@ from auepora_eval.errors import (
     BadTypeError,
     BadValueError,
     MetricDefinitionError,
-    UnknownConventionError,
     UnknownMetricError,
     UnknownOptionError,
 )
@@ -93,7 +92,7 @@ MISTAKES: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     ),
     ("throughput", {"zzz": 3}, UnknownOptionError, "metric 'throughput' has no option 'zzz'; its options are: as, by, concurrency, conventions, timing_key"),
     ("ndcg@5", {"gain_sheme": "linear"}, UnknownOptionError, "metric 'ndcg' has no option 'gain_sheme'; did you mean 'gain_scheme'?"),
-    ("ndcg@5", {"gain_scheme": "cubic"}, UnknownConventionError, "unknown gain_scheme 'cubic'; choose one of: binary, exponential, linear"),
+    ("ndcg@5", {"gain_scheme": "cubic"}, BadValueError, "metric 'ndcg@5': gain_scheme must be one of binary, exponential, linear; not 'cubic'"),
     ({"recall@5": 3}, {}, BadTypeError, "the options of metric 'recall@5' must be a mapping, not 3"),
     ({"a": {}, "b": {}}, {}, BadValueError, "a metric spec is one name with its options, not {'a': {}, 'b': {}}"),
     (5, {}, BadTypeError, "a metric is given by name, by {name: options} or as a Metric object, not as 5"),

@@ -310,8 +310,6 @@ ODD: list[tuple[Any, type[Exception], str]] = [
     ({"nli": 5}, BadTypeError, "takes the path of a model"),
     ({"nli": {"threshold": 0.5}}, BadValueError, "needs its option 'model'"),
     ({"nli": {"model": "x", "treshold": 0.5}}, BadValueError, "did you mean 'threshold'"),
-    ({"nli": {"model": "x", "threshold": 0}}, BadValueError, "a number > 0 and <= 1"),
-    ({"nli": {"model": "x", "evidence": "all"}}, BadValueError, "joined, each"),
 ]
 
 
@@ -326,8 +324,5 @@ def test_a_verifier_is_required() -> None:
         verdicts(None, ["e"], ["a"])
     with pytest.raises(BadValueError, match="which is not available here"):
         verdicts(parse_verifier({"use": "judge"}), ["e"], ["a"])
-    for threshold in (0, 2, True, "x"):
-        with pytest.raises(BadValueError, match="threshold must be"):
-            EntailmentFunction(contains, threshold)  # type: ignore[arg-type]
-    with pytest.raises(BadTypeError, match="must be callable"):
+    with pytest.raises(BadTypeError, match="must be a function"):
         EntailmentFunction("x")  # type: ignore[arg-type]

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval import EvaluationSample, MetricResult, Response, SystemOutputs, evaluate, metric
-from auepora_eval.errors import BadValueError
+from auepora_eval import EvaluationSample, MetricResult, Response, SystemOutputs, evaluate
 from auepora_eval.metrics.answer_match import Containment
 from helpers.requirements import need_data
 from helpers.squad_script import squad_exact, squad_f1
@@ -141,8 +140,6 @@ def test_blank_reference_is_skipped_for_every_normalisation() -> None:
     sample, output = EvaluationSample("1", "", reference_answers=[" "]), SystemOutputs([], Response("a b"))
     for norm in ("squad", "lower", "none"):
         assert list(Containment(norm).compute([sample], [output]).outcomes or ()) == ["skipped:empty_reference"]
-    with pytest.raises(BadValueError, match="norm must be one of squad, lower, none; not 'upper'"):
-        Containment("upper")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("slots", "answer", "want"), [r[:3] for r in SLOTS], ids=[r[3] for r in SLOTS])
@@ -188,12 +185,6 @@ def test_skips() -> None:
     for name in ("exact_match", "token_f1", "containment"):
         assert (scored([], "x", name).outcomes or [""])[0] == "skipped:no_reference"
         assert (scored(["x"], None, name).outcomes or [""])[0] == "skipped:no_response"
-
-
-@pytest.mark.parametrize("name", ["exact_match", "token_f1"])
-def test_wrong_options(name: str) -> None:
-    with pytest.raises(TypeError, match="ignore_case must be true or false"):
-        metric(name, ignore_case="no")
 
 
 def test_plain_string_is_an_answer() -> None:

@@ -105,22 +105,6 @@ def test_any_iterable_of_ids_is_the_same_corpus(ids: Any) -> None:
     assert outcome(again, sample(), answered(["b"], "")) == 1.0
 
 
-BAD_CORPORA: list[tuple[Any, type[Exception], str]] = [
-    ("abc", BadTypeError, "a list of document ids"),
-    (b"abc", BadTypeError, "a list of document ids"),
-    (5, BadTypeError, "a list of document ids"),
-    ([1], BadTypeError, "must be strings"),
-    ([None], BadTypeError, "must be strings"),
-    ([], BadValueError, "is empty"),
-]
-
-
-@pytest.mark.parametrize(("ids", "kind", "message"), BAD_CORPORA, ids=[f"{row[0]!r}" for row in BAD_CORPORA])
-def test_invalid_corpus_is_an_error(ids: Any, kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        CitationCoverage(ids)
-
-
 def test_signature_identifies_the_corpus() -> None:
     assert str(CitationCoverage().signature) == "citation_coverage|corpus:retrieved|v1"
     texts = {str(CitationCoverage(ids).signature) for ids in (("a",), ("b",), ("a", "b"), ("a,b",), ('a","b',))}

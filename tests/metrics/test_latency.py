@@ -131,16 +131,7 @@ def test_clusters_are_drawn_whole() -> None:
     assert together.interval[1] - together.interval[0] > alone.interval[1] - alone.interval[0]
 
 
-WRONG_QUANTILES = [0, 0.0, -0.5, 1.01, 95, math.nan, math.inf, True, "0.95", None]
-
-
-@pytest.mark.parametrize("q", WRONG_QUANTILES, ids=repr)
-def test_no_such_quantile(q: Any) -> None:
-    with pytest.raises(ValueError, match="quantile must be a number above 0 and at most 1"):
-        QuantileLatency(quantile=q)
-
-
-@pytest.mark.parametrize("key", ["", " ", "a,b", "a]", "a|b", 5, None], ids=repr)
+@pytest.mark.parametrize("key", ["", " ", "a,b", "a]", "a|b"], ids=repr)
 @pytest.mark.parametrize("cls", [MeanLatency, QuantileLatency, Throughput])
 def test_timing_key_that_cannot_be_in_a_name(cls: Any, key: Any) -> None:
     with pytest.raises(ValueError, match="cannot stand in a metric's name"):
@@ -270,19 +261,9 @@ def test_its_interval_is_a_bootstrap() -> None:
     assert high - low == pytest.approx(2 * 1.96 * (2 / math.sqrt(12) / math.sqrt(200)) / 2, rel=0.2)
 
 
-WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
-    ({"by": "wall"}, "by must be one of latency, clock"),
-    ({"concurrency": 0}, "concurrency must be an integer >= 1"),
-    ({"concurrency": 2.0}, "concurrency must be an integer"),
-    ({"concurrency": True}, "concurrency must be an integer"),
-    ({"by": "clock", "concurrency": 2}, "'concurrency' cannot be combined with 'by: clock'"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), WRONG_OPTIONS)
-def test_wrong_options(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        metric("throughput", **options)
+def test_concurrency_is_not_an_option_of_the_clock() -> None:
+    with pytest.raises(ValueError, match="'concurrency' cannot be combined with 'by: clock'"):
+        metric("throughput", by="clock", concurrency=2)
 
 
 def test_names_of_reducers() -> None:

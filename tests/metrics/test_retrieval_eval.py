@@ -164,7 +164,12 @@ def test_invalid_rows(rows: Any, error: type[Exception], message: str) -> None:
 
 @pytest.mark.parametrize(
     ("ks", "message"),
-    [(5, "ks must be a list"), ("ALL", "ks must be a list"), ([0], "at least 1"), ([2.5], "whole number")],
+    [
+        (5, "ks must be a list"),
+        ("ALL", "ks must be a list"),
+        ([0], "k must be an integer >= 1"),
+        ([2.5], "k must be an integer"),
+    ],
 )
 def test_invalid_ks(ks: Any, message: str) -> None:
     with pytest.raises(BadValueError, match=message):

@@ -145,19 +145,6 @@ def test_other_scripts_with_the_unicode_tokenizer() -> None:
         assert latin.value == (1.0 if "Gr" in text else 0.0)
 
 
-BAD: list[tuple[dict[str, Any], str]] = [
-    ({"use_stemmer": 1}, "use_stemmer must be true or false"),
-    ({"tokenizer": "nltk"}, "tokenizer must be one of rouge_score, unicode"),
-    ({"compare_to": "gold"}, "compare_to must be one of reference, query"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), BAD)
-def test_wrong_options(options: dict[str, Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        metric("rougeL_answer", **options)
-
-
 @pytest.mark.parametrize("variants", ["rouge1", [], ["rouge3"], [1]])
 def test_wrong_variants(variants: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="variants"):

@@ -167,14 +167,6 @@ def test_invalid_spans(span: Any, error: type[Exception], message: str) -> None:
             scored(gold, returned)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_k_must_be_a_cut_off(kind: type[SpanRecallAtK]) -> None:
-    with pytest.raises(BadValueError, match="at least 1"):
-        kind(0)
-    with pytest.raises(BadTypeError, match="whole number"):
-        kind(None)  # type: ignore[arg-type]
-
-
 PIECES = st.lists(
     st.tuples(st.sampled_from("ABC"), st.integers(0, 20), st.integers(0, 12)).map(lambda p: (p[0], p[1], p[1] + p[2])),
     max_size=6,

@@ -183,9 +183,6 @@ WRONG: list[tuple[Any, str, str]] = [
     ({"python": "letter_vectors"}, "python: takes an import path, module:name", "no object"),
     ({"python": "helpers.letter_vectors:letters", "args": 5}, "args must be a mapping", "args that are none"),
     ({"openai_embeddings": {"model": "m", "base_url": "here"}}, "base_url must be an address", "an address"),
-    ({"openai_embeddings": {"model": "m", "dimensions": "x"}}, "dimensions must be an integer", "no dimensions"),
-    ({"openai_embeddings": {"model": "m", "timeout": -1}}, "timeout must be a number >=", "no time"),
-    ({"openai_embeddings": {"model": "m", "retries": 1.5}}, "retries must be an integer", "half a retry"),
     ({"use": ""}, "use: takes the name of a resource", "no resource"),
 ]
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from auepora_eval import AueporaWarning, EvaluationSample, Response, SystemOutputs, evaluate, metric
-from auepora_eval.errors import BadValueError
 from auepora_eval.features.embeddings import InferenceFailure
 from auepora_eval.models.embedders import PairModel, SentenceTransformerEmbedder
 from auepora_eval.models.encoding import pad_batch, run_in_batches, tokenise
@@ -145,10 +144,3 @@ def test_long_pairs_are_truncated_like_the_tokenizer(name: str) -> None:
     # What is cut off used to cost its square.
     endless = "word " * 20_000
     assert tokenise(loaded, [endless], [endless]).lengths == [LONGEST]
-
-
-@pytest.mark.parametrize("wrong", [0, -1, True, 2.5, "many"])
-def test_invalid_batch_sizes(wrong: Any) -> None:
-    for name in ("sbert_similarity", "cross_encoder_similarity", "nli_grounding"):
-        with pytest.raises(BadValueError, match="batch_size must be an integer >= 1"):
-            metric(name, model="anything", batch_size=wrong)

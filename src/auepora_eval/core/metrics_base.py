@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import AlignmentError, AueporaError, BadValueError, MetricDefinitionError, did_you_mean
+from ..options import check_arguments, check_options
 from ..stats.intervals import Interval
 from .batch import Batch, check_samples, warn_notes
 from .conventions import CONVENTION_NAMES, Conventions, Signature
@@ -138,6 +139,11 @@ class Metric(ABC):
 
     name: str
     target: TargetCategory
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if inspect.isfunction(vars(cls).get("__init__")):
+            cls.__init__ = check_arguments(cls.__init__)  # type: ignore[method-assign]
 
     @abstractmethod
     def required_fields(self) -> list[str]:
@@ -276,8 +282,9 @@ class BatchMetric(Metric):
     """A metric that scores a whole batch at once, one outcome per sample; a reducer turns them into one number.
 
     Implement ``score``; ``reference`` gives the plain definition of one sample, and ``explain`` its steps. What the
-    metric declares about itself is one value, ``metadata``. Objects hold configuration only, so one may be used from
-    any thread and sent to any process.
+    metric declares about itself is one value, ``metadata``. Options are checked against their type hints
+    (``auepora_eval.options``). Objects hold configuration only, so one may be used from any thread and sent to any
+    process.
     """
 
     metadata: MetricMetadata = MetricMetadata()
@@ -292,6 +299,10 @@ class BatchMetric(Metric):
 
     def __init__(self, *, name: str = "") -> None:
         set_name(self, name)
+
+    def __post_init__(self) -> None:
+        """Check the options of a dataclass; those of other classes are checked as arguments of ``__init__``."""
+        check_options(self)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

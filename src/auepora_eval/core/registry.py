@@ -432,7 +432,9 @@ def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
             raise BadValueError(f"metric '{spec}' needs its option '{key}': {hint}")
     try:
         built = info.cls(**remaining)
-    except AueporaError:
+    except AueporaError as error:
+        if type(error) in (BadTypeError, BadValueError) and not str(error).startswith("metric '"):
+            raise type(error)(f"metric '{spec}': {error}") from error
         raise
     except (TypeError, ValueError) as error:
         raise BadValueError(f"metric '{spec}' cannot be built: {error}") from error

@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..features.embeddings import InferenceFailure
 from ..models.embedders import PairModel, entailment_index
 from ..models.loading import Device, Precision
 from ..net.retry import is_transient
+from ..options import Gt, Le, PositiveInt, check_options
 from ..runtime.processes import DaemonThreadPool
 
 # A batch scores all its samples at once: without a limit there would be a thread for each.
@@ -35,10 +36,8 @@ class EntailmentScore:
     """Whether the texts were truncated to the model's input length."""
 
 
-def require_threshold(threshold: object) -> None:
-    """Raise unless the threshold is a number in (0, 1]."""
-    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not 0 < threshold <= 1:
-        raise BadValueError(f"threshold must be a number > 0 and <= 1, not {threshold!r}")
+Threshold = Annotated[float, Gt(0), Le(1)]
+"""From this probability on the evidence entails a statement."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +49,10 @@ class EntailmentFunction:
     """
 
     function: Callable[[str, str], Any]
-    threshold: float = 0.5
+    threshold: Threshold = 0.5
 
     def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise BadTypeError(f"an NLI function must be callable, not {self.function!r:.80}")
-        require_threshold(self.threshold)
+        check_options(self)
 
     @property
     def identity(self) -> str:
@@ -116,21 +113,19 @@ class NliModel:
     """
 
     model: str
-    threshold: float = field(default=0.5, kw_only=True)
+    threshold: Threshold = field(default=0.5, kw_only=True)
     evidence: Literal["joined", "each"] = field(default="joined", kw_only=True)
     entailment_label: str | None = field(default=None, kw_only=True)
     device: Device = field(default="auto", kw_only=True)
     precision: Precision = field(default="float32", kw_only=True)
-    batch_size: int | None = field(default=None, kw_only=True, compare=False)
+    batch_size: PositiveInt | None = field(default=None, kw_only=True, compare=False)
     revision: str | None = field(default=None, kw_only=True)
     allow_download: bool = field(default=False, kw_only=True, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.model, os.PathLike):
             object.__setattr__(self, "model", os.fspath(self.model))
-        require_threshold(self.threshold)
-        if self.evidence not in ("joined", "each"):
-            raise BadValueError(f"evidence must be one of joined, each; not {self.evidence!r}")
+        check_options(self)
         _ = self.pair_model  # raises for invalid options
 
     @classmethod

@@ -9,7 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from ..core.scores import Score, Scores, Status, to_reason
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
 from ..features.refusals import RefusalDetector, RefusalJudge, Refusals, is_unanswerable, refusals, unanswerable
+from ..options import NonEmpty
 from ..text.refusal import REFUSAL_PATTERNS, built_in_patterns, contains_phrase, normalize_patterns
 
 # --- base classes of metrics over refusals: detection, skips and failures --------------------------------------------
@@ -33,27 +34,31 @@ Mask = npt.NDArray[np.bool_]
 
 
 def require_judge(judge: object) -> None:
-    """Raise unless ``judge`` is a synchronous function or ``None``."""
-    if judge is not None and (not callable(judge) or inspect.iscoroutinefunction(judge)):
+    """Raise if ``judge`` is a coroutine function."""
+    if inspect.iscoroutinefunction(judge):
         raise BadTypeError(f"judge must be a synchronous function of a sample and its output, not {judge!r:.80}")
+
+
+Phrases = Annotated[tuple[Annotated[str, NonEmpty()], ...], NonEmpty()]
 
 
 @dataclass(frozen=True)
 class RefusalDetectionMetric(ConfiguredMetric):
     """A metric that detects refusals, with the options of the detector."""
 
-    refusal_patterns: tuple[str, ...] | None = None
-    languages: tuple[str, ...] | None = None
+    refusal_patterns: Phrases | None = None
+    languages: Phrases | None = None
     judge: RefusalJudge | None = field(default=None, hash=False)  # it need not be hashable
     detector: RefusalDetector = field(init=False, repr=False, compare=False)
     """The refusal detector."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         options_set = [name for name in ("refusal_patterns", "languages", "judge") if getattr(self, name) is not None]
         if len(options_set) > 1:
             raise BadValueError(f"{' and '.join(options_set)} were given; give only one of them")
         if self.refusal_patterns is not None:
-            object.__setattr__(self, "refusal_patterns", _check_phrases("refusal_patterns", self.refusal_patterns))
+            object.__setattr__(self, "refusal_patterns", _check_phrases(self.refusal_patterns))
         if self.languages is not None:
             object.__setattr__(self, "languages", _check_languages(self.languages))
         require_judge(self.judge)
@@ -62,7 +67,6 @@ class RefusalDetectionMetric(ConfiguredMetric):
         else:
             patterns = () if self.judge is not None else built_in_patterns(self.languages)
         object.__setattr__(self, "detector", RefusalDetector(patterns, self.judge))
-        super().__post_init__()
 
     def signature_options(self) -> dict[str, str]:
         """The refusal detector."""
@@ -191,26 +195,19 @@ class RefusalMetric(RefusalDetectionMetric):
         return float(refused)
 
 
-def _check_phrases(option: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        example = '["en", "de"]' if option == "languages" else '["i pass", "no comment"]'
-        raise BadTypeError(f"{option} must be a list of strings, such as {example}, not {value!r:.80}")
-    texts = tuple(value)
+def _check_phrases(phrases: Iterable[str]) -> tuple[str, ...]:
+    texts = tuple(phrases)
     for text in texts:
-        if not isinstance(text, str):
-            raise BadTypeError(f"{option} holds {text!r:.80}, which is not a string")
-        if option == "refusal_patterns" and any(mark in text for mark in (".*", "|", "\\", "(?")):
-            raise BadValueError(f"{option} holds {text!r:.80}: phrases are plain strings, not regular expressions")
-        if not text.strip():
-            raise BadValueError(f"{option} contains an empty string, which every answer would contain")
-    if not texts:
-        raise BadValueError(f"{option} is empty; leave it out for the built-in phrases of all languages")
+        if any(mark in text for mark in (".*", "|", "\\", "(?")):
+            raise BadValueError(
+                f"refusal_patterns holds {text!r:.80}: phrases are plain strings, not regular expressions"
+            )
     return texts
 
 
-def _check_languages(value: Any) -> tuple[str, ...]:
+def _check_languages(languages: Iterable[str]) -> tuple[str, ...]:
     """Unique language codes in alphabetical order: their order changes no value."""
-    codes = tuple(sorted(set(_check_phrases("languages", value))))
+    codes = tuple(sorted(set(languages)))
     for code in codes:
         if code not in REFUSAL_PATTERNS:
             raise BadValueError(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric, require_choice
+from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
 from ..core.metrics_base import declare
 from ..core.scores import Score, Scores
@@ -130,7 +130,6 @@ class ComparedMetric(ReferencedMetric):
     compare_to: Literal["reference", "query"] = field(default="reference", kw_only=True)
 
     def __post_init__(self) -> None:
-        require_choice("compare_to", self.compare_to, ("reference", "query"))
         super().__post_init__()
         # Name and target depend on ``compare_to``, not on the class.
         plain = self.name.removesuffix("_answer").removesuffix("_query")

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric, require_bool, require_choice
+from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
 from ..core.metrics_base import SampleMetric, declare
 from ..core.registry import register
@@ -43,11 +43,6 @@ class _NormalisedMetric(ReferencedMetric):
     metadata = declare(
         reference="Rajpurkar et al. 2016, 2018; the evaluation script of SQuAD 2.0",
     )
-
-    def __post_init__(self) -> None:
-        for name in ("ignore_case", "ignore_punctuation", "ignore_articles"):
-            require_bool(name, getattr(self, name))
-        super().__post_init__()
 
     @property
     def words(self) -> Tokenizer:
@@ -228,10 +223,6 @@ class Containment(ConfiguredMetric, SampleMetric):
             {"containment": {"norm": "none"}},
         ),
     )
-
-    def __post_init__(self) -> None:
-        require_choice("norm", self.norm, tuple(_NORMS))
-        super().__post_init__()
 
     def required_fields(self) -> list[str]:
         """A reference answer."""

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import require_count
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number
 from ..core.metrics_base import BatchMetric, RunInfo, apply_failure_policy, declare, set_metadata, with_conventions
 from ..core.reduce import Clusters
@@ -21,6 +20,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
 from ..features.refusals import is_unanswerable, refusals, unanswerable
 from ..judge.metric import judged_parts
+from ..options import PositiveInt
 from ..stats.intervals import mean_interval
 from .abstention import RefusalDetectionMetric
 from .wrappers import (
@@ -70,7 +70,7 @@ class FailureAttribution(RefusalDetectionMetric):
     with spans is also returned where chunks of other ids cover half of a gold span.
     """
 
-    k: int = field(default=5, kw_only=True)
+    k: PositiveInt = field(default=5, kw_only=True)
     correct: Any = field(default="containment", kw_only=True)
     correct_from: float = field(default=1.0, kw_only=True)
     faithfulness: Any = field(default=None, kw_only=True)
@@ -102,7 +102,7 @@ class FailureAttribution(RefusalDetectionMetric):
     )
 
     def __post_init__(self) -> None:
-        require_count("k", self.k)
+        super().__post_init__()
         given = {"support_density": {"k": self.k}} if self.faithfulness is None else self.faithfulness
         for name, spec in (("correct", self.correct), ("faithfulness", given)):
             try:
@@ -115,10 +115,6 @@ class FailureAttribution(RefusalDetectionMetric):
                 raise BadValueError(f"{name} cannot be '{built.name}', of which less is better")
             if name == "correct" or self.faithfulness is not None:
                 object.__setattr__(self, name, built)
-        for name in ("correct_from", "faithful_from"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-                raise BadValueError(f"{name} must be a number, not {value!r}")
         correct, _, _, faithful = self._parts
         if "response" not in correct.metadata.reads:
             raise BadValueError(f"correct must be a metric of the answer, which '{correct.name}' is not")
@@ -128,7 +124,6 @@ class FailureAttribution(RefusalDetectionMetric):
             self,
             skip_reasons={**as_batch_metric(self.correct).metadata.skip_reasons, **type(self).metadata.skip_reasons},
         )
-        super().__post_init__()
 
     @property
     def worst(self) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import require_bool, require_choice, signature_number
+from ..core.configured_metric import signature_number
 from ..core.metrics_base import declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
-from ..errors import BadTypeError, BadValueError
+from ..errors import BadTypeError
 from ..features.embeddings import UNUSABLE_REASONS
 from ..features.texts import answers, reference_texts
 from ..models.bertscore import (
@@ -36,6 +36,7 @@ from ..models.bertscore import (
 )
 from ..models.encoding import OUT_OF_MEMORY, TokenEncoder
 from ..models.loading import Device, ModelSource, Precision
+from ..options import Lt, NonNegativeInt, problem_of
 from .answer_base import SkipMasks
 from .semantic import SemanticMetricBase, note_truncation
 
@@ -64,7 +65,7 @@ class BertScoreMetric(SemanticMetricBase):
     """
 
     model_type: str = "microsoft/deberta-xlarge-mnli"
-    num_layers: int | None = None
+    num_layers: NonNegativeInt | None = None
     score_type: Literal["precision", "recall", "F1"] = "F1"
     idf: bool = field(default=False, kw_only=True)
     baseline: Any = field(default=None, kw_only=True)
@@ -86,15 +87,10 @@ class BertScoreMetric(SemanticMetricBase):
         object.__setattr__(
             self, "score_type", next((kind for kind in _SCORE_TYPES if kind.lower() == given), self.score_type)
         )
-        require_choice("score_type", self.score_type, _SCORE_TYPES)
-        require_bool("idf", self.idf)
-        layers = self.num_layers
-        if layers is not None and (isinstance(layers, bool) or not isinstance(layers, int) or layers < 0):
-            raise BadValueError(f"num_layers must be an integer >= 0, not {layers!r}")
+        super().__post_init__()
         object.__setattr__(self, "baseline", _check_baseline(self.baseline))
         set_metadata(self, needs_all=self.idf)
         _ = self.source  # raises for invalid options
-        super().__post_init__()
         if isinstance(self.baseline, tuple):  # a file is read when it is needed
             set_metadata(self, range=(self.worst, 1.0))
 
@@ -235,18 +231,21 @@ class BertScoreMetric(SemanticMetricBase):
         return self._rescaled(np.where(np.isneginf(best), 0.0, best))
 
 
+_Baseline = Annotated[float, Lt(1)]
+
+
 def _check_baseline(baseline: object) -> str | tuple[float, float, float] | None:
     if baseline is None or (isinstance(baseline, str) and baseline):
         return baseline
     if isinstance(baseline, os.PathLike):
         return str(os.fspath(baseline))
-    if isinstance(baseline, (list, tuple)) and len(baseline) == 3 and all(_is_below_one(value) for value in baseline):
+    if (
+        isinstance(baseline, (list, tuple))
+        and len(baseline) == 3
+        and all(problem_of(_Baseline, value) is None for value in baseline)
+    ):
         return (float(baseline[0]), float(baseline[1]), float(baseline[2]))
     raise BadTypeError(f"baseline must be a path, or precision, recall and F1, numbers below 1; not {baseline!r:.80}")
-
-
-def _is_below_one(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value < 1
 
 
 def _pair_scores(pairs: MatchedPairs, without_meaning: Sequence[int]) -> Floats:

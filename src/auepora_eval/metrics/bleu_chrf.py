@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import require_bool, require_choice, require_count, signature_number
+from ..core.configured_metric import signature_number
 from ..core.derivation import Derivation
 from ..core.metrics_base import declare
 from ..core.reduce import SumsReducer
@@ -30,6 +30,7 @@ from ..features.texts import (
     token_ids,
     token_pairs,
 )
+from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import CharacterTokenizer, Tokenizer, bleu_tokenizer, chrf_tokenizer, custom_tokenizer
 from .answer_base import ReferencedMetric
@@ -185,9 +186,9 @@ class BleuScore(ReferencedMetric):
     sacrebleu's needs that package.
     """
 
-    max_order: int = 4
+    max_order: PositiveInt = 4
     smooth_method: Smooth = "exp"
-    smooth_value: float | None = None
+    smooth_value: NonNegativeFloat | None = None
     tokenize: str = "13a"
     lowercase: bool = False
 
@@ -202,17 +203,12 @@ class BleuScore(ReferencedMetric):
     )
 
     def __post_init__(self) -> None:
-        require_count("max_order", self.max_order)
-        require_choice("smooth_method", self.smooth_method, tuple(SMOOTH_VALUES))
-        require_bool("lowercase", self.lowercase)
+        super().__post_init__()
         value = SMOOTH_VALUES[self.smooth_method] if self.smooth_value is None else self.smooth_value
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-            raise BadValueError(f"smooth_value must be a finite number of at least 0, not {self.smooth_value!r}")
         if self.smooth_value is not None and self.smooth_method in ("exp", "none"):
             raise BadValueError(f"smooth_method '{self.smooth_method}' takes no smooth_value; leave it out")
         _ = self.words  # an unknown tokeniser is an error here, not when scoring
         object.__setattr__(self, "reducer", CorpusBleu(self.smooth_method, float(value)))
-        super().__post_init__()
 
     @property
     def words(self) -> Tokenizer | CharacterTokenizer:
@@ -367,9 +363,9 @@ class ChrF(ReferencedMetric):
     chrF, and the value is not their mean. A failed answer counts as an empty one.
     """
 
-    char_order: int = 6
-    word_order: int = 0
-    beta: float = 2
+    char_order: PositiveInt = 6
+    word_order: NonNegativeInt = 0
+    beta: PositiveFloat = 2
     lowercase: bool = False
     whitespace: bool = False
 
@@ -384,14 +380,8 @@ class ChrF(ReferencedMetric):
     )
 
     def __post_init__(self) -> None:
-        require_count("char_order", self.char_order)
-        require_count("word_order", self.word_order, least=0)
-        require_bool("lowercase", self.lowercase)
-        require_bool("whitespace", self.whitespace)
-        if isinstance(self.beta, bool) or not isinstance(self.beta, (int, float)) or not 0 < self.beta < math.inf:
-            raise BadValueError(f"beta must be a finite number above 0, not {self.beta!r}")
-        object.__setattr__(self, "reducer", CorpusChrF(self.beta))
         super().__post_init__()
+        object.__setattr__(self, "reducer", CorpusChrF(self.beta))
 
     @property
     def parts(self) -> list[tuple[Tokenizer | CharacterTokenizer, int]]:

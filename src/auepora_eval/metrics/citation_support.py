@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import require_choice, require_count
 from ..core.derivation import DerivationBuilder
 from ..core.metrics_base import declare
 from ..core.registry import register
@@ -22,7 +21,8 @@ from ..errors import AueporaError, BadTypeError
 from ..judge.critic import JudgeClient
 from ..judge.nuggets import Nugget, sample_nuggets
 from ..judge.ratings import gather_all
-from ..text.sentences import STYLES, Citation, CitedSentence, Style, cited_sentences
+from ..options import PositiveInt
+from ..text.sentences import Citation, CitedSentence, Style, cited_sentences
 from .judged_base import Source, VerdictMetric, VerdictResult, Verify, document_sources
 
 # --- measures over verdicts on citations and nuggets, as plain functions ---------------------------------------------
@@ -119,10 +119,6 @@ class CitationSupportMetric(VerdictMetric):
         },
     )
 
-    def __post_init__(self) -> None:
-        require_choice("citations", self.citations, STYLES)
-        super().__post_init__()
-
     def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | VerdictResult | None:
         """Skips, and answers in which no sentence cites a retrieved document."""
         if output.refused:
@@ -203,7 +199,7 @@ def _citation_counts(sentences: Sequence[CitedSentence]) -> tuple[float, ...]:
 class AlceMetric(CitationSupportMetric):
     """An ALCE metric: are sentences supported by all their citations together, and is each citation needed."""
 
-    at_most_citations: int | None = field(default=3, kw_only=True)
+    at_most_citations: PositiveInt | None = field(default=3, kw_only=True)
     """How many citations of a sentence are checked; `null` for all."""
 
     metadata = declare(
@@ -211,11 +207,6 @@ class AlceMetric(CitationSupportMetric):
     )
     checks_each_citation: ClassVar[bool] = False
     """Whether each citation is checked on its own too."""
-
-    def __post_init__(self) -> None:
-        if self.at_most_citations is not None:
-            require_count("at_most_citations", self.at_most_citations)
-        super().__post_init__()
 
     def judged_citations(self, sentence: CitedSentence) -> Sequence[Citation]:
         """The first citations; none of a sentence that cites a document that was not retrieved."""
@@ -346,10 +337,6 @@ class TrecMetric(CitationSupportMetric):
         reference="Thakur et al. 2025 (Support Evaluation for the TREC 2024 RAG Track)",
     )
 
-    def __post_init__(self) -> None:
-        require_choice("judged", self.judged, ("first", "all"))
-        super().__post_init__()
-
     def judged_citations(self, sentence: CitedSentence) -> Sequence[Citation]:
         """The first one, or all."""
         return sentence.citations[:1] if self.judged == "first" else sentence.citations
@@ -447,7 +434,7 @@ class NuggetRecall(VerdictMetric):
     variant: Literal["vital_strict", "vital", "all_strict", "all", "weighted_strict", "weighted"] = field(
         default="vital_strict", kw_only=True
     )
-    at_a_time: int = field(default=10, kw_only=True)
+    at_a_time: PositiveInt = field(default=10, kw_only=True)
     """The number of nuggets per request to a critic."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
@@ -461,11 +448,6 @@ class NuggetRecall(VerdictMetric):
         reference="Pradeep et al. 2024 (AutoNuggetizer), TREC 2024 RAG track",
     )
     formula_text: ClassVar[str] = "what the answer has of the nuggets that count, by weight, over all that count"
-
-    def __post_init__(self) -> None:
-        require_choice("variant", self.variant, VARIANTS)
-        require_count("at_a_time", self.at_a_time)
-        super().__post_init__()
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without nuggets that count."""

@@ -6,9 +6,9 @@ import hashlib
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated
 
 from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, join_items
@@ -16,8 +16,9 @@ from ..core.metrics_base import SampleMetric, declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
-from ..errors import BadTypeError, BadValueError
+from ..errors import BadTypeError
 from ..features.rankings import parse_level
+from ..options import NonEmpty
 from ..text.sentences import require_ids
 from .ranking import relevant_ids
 
@@ -100,7 +101,7 @@ class CitationCoverage(CitationMetric):
     and refusals are left out. Citations that are not a list of ids are a failed measurement (`bad_citations`).
     """
 
-    corpus_ids: tuple[str, ...] | None = None
+    corpus_ids: Annotated[tuple[str, ...], NonEmpty()] | None = None
     _known: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
     _fingerprint: str = field(default="", init=False, repr=False, compare=False)
 
@@ -122,14 +123,16 @@ class CitationCoverage(CitationMetric):
     )
 
     def __post_init__(self) -> None:
+        if isinstance(self.corpus_ids, (Iterator, Mapping)):
+            object.__setattr__(self, "corpus_ids", tuple(self.corpus_ids))
+        super().__post_init__()
         if self.corpus_ids is not None:
-            known = _check_corpus_ids(self.corpus_ids)
+            known = frozenset(self.corpus_ids)
             ids = tuple(sorted(known))
             object.__setattr__(self, "corpus_ids", ids)
             object.__setattr__(self, "_known", known)
             object.__setattr__(self, "_fingerprint", hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:12])
             set_metadata(self, reads=self.metadata.reads - {"retrieved"})  # no longer used
-        super().__post_init__()
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether all citations are known, where the system did not refuse."""
@@ -187,18 +190,6 @@ class CitationCoverage(CitationMetric):
     def signature_options(self) -> dict[str, str]:
         """The source of the known ids."""
         return {"corpus": "retrieved" if self.corpus_ids is None else f"given-{self._fingerprint}"}
-
-
-def _check_corpus_ids(ids: Any) -> frozenset[str]:
-    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
-        raise BadTypeError(f"corpus_ids must be a list of document ids, not {ids!r:.80}")
-    doc_ids = list(ids)
-    for doc_id in doc_ids:
-        if not isinstance(doc_id, str):
-            raise BadTypeError(f"corpus_ids holds {doc_id!r:.80}; document ids must be strings")
-    if not doc_ids:
-        raise BadValueError("corpus_ids is empty; leave it out to compare citations with the retrieved documents")
-    return frozenset(doc_ids)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..core.configured_metric import require_choice
 from ..core.derivation import (
     NO_CONTEXT,
     Cell,
@@ -50,7 +49,7 @@ from .judged_base import (
     replay_repeats,
     supported_by_any,
 )
-from .ranking import check_k
+from .ranking import RankCutOff
 
 if TYPE_CHECKING:
     from ..judge.critic import JudgeClient
@@ -296,7 +295,6 @@ class ClaimMetric(SharedJudgementMixin):
     def __post_init__(self) -> None:
         object.__setattr__(self, "critic", parse_use(self.critic))
         require_critic(self.critic)
-        require_choice("claims", self.claims, ("extracted", "sentences"))
         object.__setattr__(self, "verifier", parse_verifier(self.verifier))
         custom = {"claims": self.claims_prompt, "support": self.support_prompt}
         prompts = [(name, resolve_prompt(one, otherwise=name)) for name, one in custom.items() if one is not None]
@@ -400,7 +398,7 @@ class ClaimMetric(SharedJudgementMixin):
 class ContextClaimMetric(ClaimMetric):
     """A metric over claims and what the first ``k`` retrieved documents support of them."""
 
-    k: int | None = field(default=None, kw_only=True)
+    k: RankCutOff | None = field(default=None, kw_only=True)
     """How many of the returned documents count; all by default."""
 
     metadata = declare(
@@ -410,10 +408,6 @@ class ContextClaimMetric(ClaimMetric):
             "no_text": "the documents have no text",
         },
     )
-
-    def __post_init__(self) -> None:
-        check_k(self.k)
-        super().__post_init__()
 
     def signature_options(self) -> dict[str, str]:
         """The judges, and ``k`` unless the name contains it."""
@@ -427,10 +421,6 @@ class EvidenceClaimMetric(ContextClaimMetric):
 
     evidence: Literal["joined", "each"] = field(default="joined", kw_only=True)
     """All documents together in one request; or each document, one of which must support a claim alone."""
-
-    def __post_init__(self) -> None:
-        require_choice("evidence", self.evidence, ("joined", "each"))
-        super().__post_init__()
 
     def signature_options(self) -> dict[str, str]:
         """The judges and the kind of evidence."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, Literal
 
-from ..core.configured_metric import require_choice, signature_number
+from ..core.configured_metric import signature_number
 from ..core.metrics_base import RunInfo, declare
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import TargetCategory
-from ..errors import BadValueError
 from ..judge.ratings import gather_all
+from ..options import PositiveFloat
 from .claim_base import ClaimEvaluation, ClaimMetric, ContextClaimMetric, EvidenceClaimMetric
 from .judged_base import (
     claim_f_beta,
@@ -157,10 +156,6 @@ class NoiseSensitivity(ContextClaimMetric):
         reference="Ru et al. 2024 (RAGChecker)",
         higher_is_better=False,
     )
-
-    def __post_init__(self) -> None:
-        require_choice("noise", self.noise, ("both", "relevant", "irrelevant"))
-        super().__post_init__()
 
     def required_fields(self) -> list[str]:
         """A reference answer."""
@@ -316,7 +311,7 @@ class ClaimF1(ReferenceClaimMetric):
     have none). Similarity is a metric of its own here: `embedding_similarity`.
     """
 
-    beta: float = field(default=1.0, kw_only=True)
+    beta: PositiveFloat = field(default=1.0, kw_only=True)
     """Above 1 recall weighs more, below 1 precision."""
 
     metadata = declare(
@@ -325,10 +320,8 @@ class ClaimF1(ReferenceClaimMetric):
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.beta, bool) or not isinstance(self.beta, (int, float)) or not 0 < self.beta < math.inf:
-            raise BadValueError(f"beta must be a number above 0, not {self.beta!r}")
-        object.__setattr__(self, "beta", float(self.beta))
         super().__post_init__()
+        object.__setattr__(self, "beta", float(self.beta))
 
     @property
     def dimension_names(self) -> tuple[str, ...]:

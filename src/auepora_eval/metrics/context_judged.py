@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..core.batch import Batch
-from ..core.configured_metric import require_choice, require_count
 from ..core.metrics_base import RunInfo, declare, set_metadata
 from ..core.registry import parse_use, register
 from ..core.scores import Score, Scores
@@ -39,9 +38,10 @@ from ..judge.ratings import (
 from ..judge.session import SharedJudgeClient
 from ..models.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
 from ..models.loading import find_installed_model
+from ..options import PositiveInt
 from ..text.sentences import split_sentences
 from .judged_base import RepeatedJudgementMetric, SharedJudgementMixin, average_precision, proportion
-from .ranking import check_k
+from .ranking import RankCutOff
 from .semantic import note_truncation
 
 
@@ -52,7 +52,7 @@ class _JudgedContext(SharedJudgementMixin):
     # Critics need not be hashable; metrics are compared by equality.
     critic: Any = field(default=None, hash=False)
     """The judge: a critic, or ``{use: NAME}`` in a plan."""
-    k: int | None = field(default=None, kw_only=True)
+    k: RankCutOff | None = field(default=None, kw_only=True)
     """How many of the returned documents count; all by default."""
     prompt: Any = field(default=None, kw_only=True)
     """A custom prompt: the path of a file, or a ``Prompt``."""
@@ -69,7 +69,6 @@ class _JudgedContext(SharedJudgementMixin):
     def __post_init__(self) -> None:
         object.__setattr__(self, "critic", parse_use(self.critic))
         require_critic(self.critic)
-        check_k(self.k)
         if self.prompt is not None:
             object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise=self.metadata.prompt_names[0]))
         super().__post_init__()
@@ -175,7 +174,6 @@ class JudgedContextPrecision(_JudgedContext):
     )
 
     def __post_init__(self) -> None:
-        require_choice("against", self.against, ("reference", "answer"))
         super().__post_init__()
         if self.against == "answer":
             object.__setattr__(self, "needs_response", True)
@@ -308,7 +306,7 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
     """The judge: a structured critic, or ``{use: NAME}`` in a plan."""
     embed_fn: Any = None
     """The embedder; the installed sentence model by default."""
-    n: int = field(default=3, kw_only=True)
+    n: PositiveInt = field(default=3, kw_only=True)
     """The number of generated questions."""
     noncommittal: Literal["zero", "skip", "ignore"] = field(default="zero", kw_only=True)
     """The treatment of noncommittal answers."""
@@ -337,8 +335,6 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
         require_critic(self.critic)
         if self.embed_fn is not None:
             object.__setattr__(self, "embed_fn", parse_embedder(self.embed_fn))
-        require_count("n", self.n)
-        require_choice("noncommittal", self.noncommittal, ("zero", "skip", "ignore"))
         if self.prompt is not None:
             object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise=self.metadata.prompt_names[0]))
         super().__post_init__()

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric, require_count
+from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.metrics_base import RunInfo, declare, sample_outcome, set_metadata
 from ..core.reduce import Clusters, Fold, Mean, Reducer
@@ -32,6 +32,7 @@ from ..features.embeddings import (
 )
 from ..features.texts import answers, no_response, token_ids
 from ..models.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
+from ..options import PositiveInt
 from ..stats.intervals import Interval
 from ..text.ngrams import DistinctNgramCounter, distinct_ngrams, ngram_counts
 from ..text.tokenizers import plain_words, word_tokenizer
@@ -136,7 +137,7 @@ class DistinctN(AnswerMetric):
     in number and length: compare runs over the same samples. It has no interval. Failed answers are left out.
     """
 
-    n: int = 2
+    n: PositiveInt = 2
 
     target = TargetCategory.DIVERSITY
     metadata = declare(
@@ -154,9 +155,8 @@ class DistinctN(AnswerMetric):
     )
 
     def __post_init__(self) -> None:
-        require_count("n", self.n)
-        object.__setattr__(self, "reducer", DistinctShare(self.n))
         super().__post_init__()
+        object.__setattr__(self, "reducer", DistinctShare(self.n))
 
     def signature_options(self) -> dict[str, str]:
         """The length of n-grams."""
@@ -201,7 +201,7 @@ class IntraListDiversity(ConfiguredMetric):
     a vector of nothing but zeros (`zero_vector`). Failed outputs are left out.
     """
 
-    top_k: int | None = 5
+    top_k: PositiveInt | None = 5
     embed: Any = field(default=None, kw_only=True)
 
     target = TargetCategory.DIVERSITY
@@ -223,8 +223,6 @@ class IntraListDiversity(ConfiguredMetric):
     )
 
     def __post_init__(self) -> None:
-        if self.top_k is not None:
-            require_count("top_k", self.top_k)
         if self.embed is not None:
             object.__setattr__(self, "embed", parse_embedder(self.embed, what="embed"))
         super().__post_init__()

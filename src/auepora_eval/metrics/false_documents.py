@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric, require_choice, signature_number
+from ..core.configured_metric import ConfiguredMetric, signature_number
 from ..core.conventions import function_name
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.family import BASE_SKIPS, FamilyMetric, find_parents, with_family_keys
@@ -65,15 +65,13 @@ def has_false_documents(sample: EvaluationSample) -> bool | None:
     return None if wrong is None else bool(wrong) or "false_documents" in sample.scenarios
 
 
-def require_binary_base(metric_name: str, base: BatchMetric, threshold: object) -> None:
+def require_binary_base(metric_name: str, base: BatchMetric, threshold: float) -> None:
     """Raise unless a base metric has a score per sample, and ``threshold`` separates right from wrong."""
     if is_paired_metric(base) or isinstance(base.reducer, ComputedReducer) or not base.higher_is_better:
         raise BadValueError(
             f"{metric_name} needs a base that scores each answer as right or wrong, not '{base.name}'; take a "
             "metric with a score per sample, higher for better, such as containment or exact_match"
         )
-    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not math.isfinite(threshold):
-        raise BadValueError(f"threshold must be a finite number, not {threshold!r}")
     require_in_range("threshold", threshold, base)
 
 
@@ -115,10 +113,10 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cues", _check_cues(self.cues))
+        super().__post_init__()
         require_judge(self.judge)
         if self.judge is not None and self.cues != CUES["rgb_script"]:
             raise BadValueError("give cues or a judge, not both: a judge replaces the cues")
-        super().__post_init__()
 
     def signature_options(self) -> dict[str, str]:
         """The cues or the judge."""
@@ -218,8 +216,6 @@ class ErrorCorrectionRate(WrapperMetric):
     )
 
     def __post_init__(self) -> None:
-        require_choice("over", self.over, ("detected", "all"))
-        require_choice("insufficient", self.insufficient, ("judged", "rgb_script", "rgb_fact_script"))
         object.__setattr__(self, "cues", ErrorDetectionRate(self.cues, self.judge).cues)
         super().__post_init__()
         require_binary_base("error_correction_rate", self.inner, self.threshold)

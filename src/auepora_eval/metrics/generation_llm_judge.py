@@ -7,9 +7,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from ..core.configured_metric import require_choice, signature_number
+from ..core.configured_metric import signature_number
 from ..core.metrics_base import declare, set_metadata
 from ..core.registry import Use, register
 from ..core.scores import Score
@@ -19,8 +19,9 @@ from ..features.texts import Source
 from ..judge.critic import LLMCritic
 from ..judge.prompting import built_in_prompt
 from ..judge.ratings import SCORE, RatingPrompt, Scale, question_frames, returns_number_only
+from ..options import NonNegativeFloat, problem_of
 from .judged_base import CriticMetric
-from .ranking import check_k
+from .ranking import RankCutOff
 
 __all__ = ["LLMAnswerQuality", "LLMCritic", "LLMFaithfulnessScore"]
 
@@ -48,7 +49,7 @@ class LLMFaithfulnessScore(CriticMetric):
 
     evidence_source: Source = "retrieved"
     scale: str | None = field(default="0-1", kw_only=True)
-    k: int | None = field(default=None, kw_only=True)
+    k: RankCutOff | None = field(default=None, kw_only=True)
     """How many of the returned documents count; all by default."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
@@ -65,8 +66,6 @@ class LLMFaithfulnessScore(CriticMetric):
     )
 
     def __post_init__(self) -> None:
-        require_choice("evidence_source", self.evidence_source, ("retrieved", "relevant"))
-        check_k(self.k)
         super().__post_init__()
         if self.evidence_source == "relevant":
             if self.k is not None:
@@ -137,7 +136,7 @@ class LLMAnswerQuality(CriticMetric):
     """The rated dimensions, by name or as ``name: description``."""
     weights: Any = None
     """The weights of the dimensions: numbers in their order, or by name."""
-    aggregation: str = "mean"
+    aggregation: Literal["mean", "weighted", "min"] = "mean"
     scale: str | None = field(default=None, kw_only=True)
 
     target = TargetCategory.GENERATION_RELEVANCE
@@ -150,7 +149,6 @@ class LLMAnswerQuality(CriticMetric):
             object.__setattr__(self, "dimensions", _check_dimensions(self.dimensions))
         names = tuple(one.partition(":")[0] for one in self.dimensions or DIMENSIONS)
         object.__setattr__(self, "weights", None if self.weights is None else _check_weights(self.weights, names))
-        require_choice("aggregation", self.aggregation, ("mean", "weighted", "min"))
         if self.weights is not None and self.aggregation == "mean":
             object.__setattr__(self, "aggregation", "weighted")
         if (self.weights is not None) != (self.aggregation == "weighted"):
@@ -263,9 +261,8 @@ def _check_weights(value: object, names: Sequence[str]) -> tuple[float, ...]:
         value = [value[name] for name in names]
     if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != len(names):
         raise BadValueError(f"weights must be {len(names)} numbers, one per dimension, not {value!r:.80}")
-    for weight in value:
-        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < math.inf:
-            raise BadValueError(f"a weight must be a number >= 0, not {weight!r}")
+    if problem := problem_of(tuple[NonNegativeFloat, ...], value):
+        raise BadValueError(f"weights {problem}")
     if not any(value):
         raise BadValueError("one weight at least must be above 0")
     return tuple(map(float, value))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric, require_choice, require_count
+from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.metrics_base import SampleMetric, declare, set_metadata
 from ..core.registry import register
@@ -18,12 +18,13 @@ from ..core.scores import Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
 from ..features.texts import Source, evidence_texts, ngram_support, stop_word_mask, token_ids
+from ..options import PositiveInt
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import STOP_WORDS, casefold_text, plain_words, word_tokenizer
 from .answer_base import AnswerMetric, SkipMasks
 from .derivations_text import support_steps
 from .overlap import supported_ngrams
-from .ranking import check_k
+from .ranking import RankCutOff
 
 Integers = npt.NDArray[np.int64]
 
@@ -32,7 +33,7 @@ Integers = npt.NDArray[np.int64]
 class _SupportMetric(AnswerMetric):
     """A metric of the proportion of the answer that its evidence supports."""
 
-    k: int | None = field(default=None, kw_only=True)
+    k: RankCutOff | None = field(default=None, kw_only=True)
     """How many of the returned documents count; all by default."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
@@ -52,10 +53,6 @@ class _SupportMetric(AnswerMetric):
     def source(self) -> Source:
         """The source of the evidence."""
         return "retrieved"
-
-    def __post_init__(self) -> None:
-        check_k(self.k)
-        super().__post_init__()
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the documents have text."""
@@ -144,7 +141,7 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
     compares words, not claims.
     """
 
-    n: int = 1
+    n: PositiveInt = 1
     evidence_source: Source = "retrieved"
 
     metadata = declare(
@@ -162,8 +159,6 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
     )
 
     def __post_init__(self) -> None:
-        require_count("n", self.n)
-        require_choice("evidence_source", self.evidence_source, ("retrieved", "relevant"))
         super().__post_init__()
         if self.evidence_source == "relevant":
             if self.k is not None:

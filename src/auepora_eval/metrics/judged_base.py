@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric, require_bool
+from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import (
     NO_CONTEXT,
     Cell,
@@ -755,7 +755,6 @@ class CriticMetric(RepeatedJudgementMetric):
         require_critic(self.critic)
         if self.scale is not None:
             object.__setattr__(self, "scale", str(Scale.parse(self.scale)))
-        require_bool("rationale", self.rationale)
         if self.prompt is not None:
             object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise=self.metadata.prompt_names[0]))
         super().__post_init__()

@@ -7,13 +7,13 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric, require_choice, require_count, signature_number
+from ..core.configured_metric import ConfiguredMetric, signature_number
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number
 from ..core.metrics_base import RunInfo, SampleMetric, declare
 from ..core.reduce import Clusters, Fold, Reducer, SumsReducer, counted_values
@@ -21,6 +21,7 @@ from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import STARTED, EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
+from ..options import Gt, Le, PositiveInt
 from ..stats.bootstrap import quantile_interval, quantile_of, quantile_rank
 from ..stats.intervals import Interval
 
@@ -55,9 +56,9 @@ class _TimingMetric(ConfiguredMetric, SampleMetric):
     )
 
     def __post_init__(self) -> None:
-        if not isinstance(self.timing_key, str) or not _TIMING_KEY.fullmatch(self.timing_key):
-            raise BadValueError(f"a timing called {self.timing_key!r} cannot stand in a metric's name; rename it")
         super().__post_init__()
+        if not _TIMING_KEY.fullmatch(self.timing_key):
+            raise BadValueError(f"a timing called {self.timing_key!r} cannot stand in a metric's name; rename it")
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the output has this timing."""
@@ -149,7 +150,7 @@ class QuantileLatency(_TimingMetric):
     0.95 and fewer than 72 answers.
     """
 
-    quantile: float = 0.95
+    quantile: Annotated[float, Gt(0), Le(1)] = 0.95
 
     metadata = declare(
         needs_all=True,
@@ -161,13 +162,11 @@ class QuantileLatency(_TimingMetric):
     )
 
     def __post_init__(self) -> None:
-        q = _finite_number(self.quantile)
-        if q is None or not 0 < q <= 1:
-            raise BadValueError(f"quantile must be a number above 0 and at most 1, such as 0.95, not {self.quantile!r}")
-        q = float(str(self.quantile))  # the decimal number as written, for lower precision too
-        object.__setattr__(self, "quantile", q)
-        object.__setattr__(self, "reducer", Quantile(q))
+        if _finite_number(self.quantile) is not None:
+            # The decimal number as written, for numbers of lower precision too.
+            object.__setattr__(self, "quantile", float(str(self.quantile)))
         super().__post_init__()
+        object.__setattr__(self, "reducer", Quantile(self.quantile))
 
     def further_details(self, scores: Scores, clusters: npt.NDArray[np.intp] | None) -> dict[str, Any]:
         """The quantile."""
@@ -246,7 +245,7 @@ class Throughput(_TimingMetric):
     """
 
     by: Literal["latency", "clock"] = "latency"
-    concurrency: int | None = None
+    concurrency: PositiveInt | None = None
 
     metadata = declare(
         output_skips=frozenset({"no_start"}),
@@ -263,12 +262,9 @@ class Throughput(_TimingMetric):
     )
 
     def __post_init__(self) -> None:
-        require_choice("by", self.by, ("latency", "clock"))
-        if self.concurrency is not None:
-            require_count("concurrency", self.concurrency)
-            if self.by == "clock":
-                raise BadValueError("'concurrency' cannot be combined with 'by: clock', which measures it")
         super().__post_init__()
+        if self.concurrency is not None and self.by == "clock":
+            raise BadValueError("'concurrency' cannot be combined with 'by: clock', which measures it")
         self._choose_reducer()
 
     @property

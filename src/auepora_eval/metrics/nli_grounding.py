@@ -11,19 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import require_choice
 from ..core.metrics_base import declare
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.embeddings import InferenceFailure
 from ..features.texts import answers, evidence_texts
-from ..judge.nli import require_threshold
+from ..judge.nli import Threshold
 from ..models.embedders import PairModel, entailment_index, pair_logits
 from ..models.loading import Device, Precision
+from ..options import PositiveInt
 from ..text.sentences import split_sentences
 from .answer_base import AnswerMetric
-from .ranking import check_k
+from .ranking import RankCutOff
 from .semantic import note_truncation, problem_masks
 
 Floats = npt.NDArray[np.float64]
@@ -46,12 +46,12 @@ class NliGrounding(AnswerMetric):
 
     model: str
     evidence: Literal["each", "joined"] = field(default="each", kw_only=True)
-    k: int | None = field(default=None, kw_only=True)
-    threshold: float = field(default=0.5, kw_only=True)
+    k: RankCutOff | None = field(default=None, kw_only=True)
+    threshold: Threshold = field(default=0.5, kw_only=True)
     entailment_label: str | None = field(default=None, kw_only=True)
     device: Device = field(default="auto", kw_only=True)
     precision: Precision = field(default="float32", kw_only=True)
-    batch_size: int | None = field(default=None, kw_only=True, compare=False)
+    batch_size: PositiveInt | None = field(default=None, kw_only=True, compare=False)
     revision: str | None = field(default=None, kw_only=True)
     allow_download: bool = field(default=False, kw_only=True, compare=False)
 
@@ -72,9 +72,6 @@ class NliGrounding(AnswerMetric):
     def __post_init__(self) -> None:
         if isinstance(self.model, os.PathLike):
             object.__setattr__(self, "model", os.fspath(self.model))
-        require_choice("evidence", self.evidence, ("each", "joined"))
-        check_k(self.k)
-        require_threshold(self.threshold)
         super().__post_init__()
         _ = self.pair_model  # invalid options raise here, not when scoring
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import log2
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,10 @@ from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, E
 from ..core.metrics_base import RunInfo, declare
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
-from ..errors import BadTypeError, BadValueError, DuplicateIdError
+from ..errors import BadValueError, DuplicateIdError
 from ..features.hits import RankingView, gold_positions, has_judgement, hits, reject_duplicates, view_key
 from ..features.rankings import rankings
+from ..options import Ge, Le, check_arguments
 
 __all__ = [
     "aqwv_at_k",
@@ -40,16 +41,13 @@ __all__ = [
 Gold = Collection[str] | Mapping[str, int]
 MAX_K = 2**40
 """The largest allowed cut-off."""
+RankCutOff = Annotated[int, Ge(1), Le(MAX_K)]
+"""The option ``k`` of a metric."""
 
 
-def check_k(k: int | None, *, optional: bool = True) -> None:
-    """Raise unless ``k`` is an integer >= 1, or ``None`` if that is allowed."""
-    if k is None and optional:
-        return
-    if isinstance(k, bool) or not isinstance(k, int):
-        raise BadTypeError(f"the cut-off k must be a whole number, not {k!r}")
-    if not 1 <= k <= MAX_K:
-        raise BadValueError(f"the cut-off k must be at least 1{' and sensible' if k > 1 else ''}, not {k}")
+@check_arguments
+def check_k(k: RankCutOff | None) -> None:
+    """Raise unless ``k`` is an integer >= 1 or ``None``."""
 
 
 def relevant_ids(gold: Gold, min_relevance: int = 1) -> set[str]:

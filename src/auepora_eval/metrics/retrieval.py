@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from ..core.reduce import Mean, SumsReducer
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..errors import BadTypeError, BadValueError, UnknownConventionError
+from ..errors import BadValueError
 from ..features.hits import (
     GoldPositions,
     IdealRanking,
@@ -34,14 +34,15 @@ from ..features.hits import (
     sum_by_query,
 )
 from ..features.rankings import document_rankings
+from ..options import NonNegativeFloat, PositiveInt
 from .ranking import (
     Gold,
+    RankCutOff,
     RankedQuery,
     RankingMetric,
     aqwv_at_k,
     aqwv_steps,
     average_precision_steps,
-    check_k,
     f1_at_k,
     f1_steps,
     hit_rate_at_k,
@@ -69,12 +70,8 @@ Floats = npt.NDArray[np.float64]
 class OrderMetric(RankingMetric):
     """A ranking metric over the first ``k`` positions, or over the whole list where ``k`` is ``None``."""
 
-    k: int | None = None
+    k: RankCutOff | None = None
     target = TargetCategory.RETRIEVAL_ACCURACY
-
-    def __post_init__(self) -> None:
-        check_k(self.k)
-        super().__post_init__()
 
 
 @register("mrr", at="k")
@@ -251,13 +248,6 @@ class NDCGAtK(OrderMetric):
         peers={"ranx": ("ndcg", "ndcg@k"), "pytrec_eval": ("ndcg", "ndcg_cut_k")},
     )
 
-    def __post_init__(self) -> None:
-        if self.gain_scheme is not None and self.gain_scheme not in get_args(GainScheme):
-            raise UnknownConventionError("gain_scheme", self.gain_scheme, get_args(GainScheme))
-        if self.ties not in ("order", "average"):
-            raise UnknownConventionError("ties", self.ties, ("order", "average"))
-        super().__post_init__()
-
     @property
     def gain(self) -> GainScheme:
         """The effective gain scheme."""
@@ -379,12 +369,8 @@ class NDCGAtK(OrderMetric):
 class CutOffMetric(RankingMetric):
     """A ranking metric of the first ``k`` positions."""
 
-    k: int | None
+    k: RankCutOff | None
     target = TargetCategory.RETRIEVAL_RELEVANCE
-
-    def __post_init__(self) -> None:
-        check_k(self.k)
-        super().__post_init__()
 
     def precision_signature_options(self) -> dict[str, str]:
         """The denominator of precision, for the signature."""
@@ -652,10 +638,10 @@ class AQWV(RankingMetric):
     failed answer therefore counts at −β, so that failing does not pay.
     """
 
-    k: int | None = None
-    beta: float = 40.0
+    k: RankCutOff | None = None
+    beta: NonNegativeFloat = 40.0
     p_fa: Literal["returned", "collection"] = "returned"
-    corpus_size: int | None = None
+    corpus_size: PositiveInt | None = None
     form: Literal["query", "program"] = "query"
 
     target = TargetCategory.RETRIEVAL_ACCURACY
@@ -671,21 +657,11 @@ class AQWV(RankingMetric):
     )
 
     def __post_init__(self) -> None:
-        check_k(self.k)
-        for option, choices in (("p_fa", ("returned", "collection")), ("form", ("query", "program"))):
-            if getattr(self, option) not in choices:
-                raise UnknownConventionError(f"value for aqwv's '{option}':", getattr(self, option), choices)
-        if isinstance(self.beta, bool) or not (isinstance(self.beta, (int, float)) and 0 <= self.beta < math.inf):
-            raise BadValueError(f"aqwv's beta must be a finite number >= 0, not {self.beta!r}")
-        if self.corpus_size is not None and (
-            isinstance(self.corpus_size, bool) or not isinstance(self.corpus_size, int)
-        ):
-            raise BadTypeError(f"aqwv's corpus_size must be an integer, not {self.corpus_size!r}")
+        super().__post_init__()
         if (self.corpus_size is not None) != (self.p_fa == "collection"):
             raise BadValueError("aqwv needs 'corpus_size' exactly when 'p_fa' is \"collection\"")
         set_metadata(self, range=(-float(self.beta), 1.0))
         object.__setattr__(self, "reducer", Mean() if self.form == "query" else AQWVOverQueries(self.beta))
-        super().__post_init__()
 
     @property
     def worst_stats(self) -> tuple[float, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +17,17 @@ from ..core.metrics_base import declare
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..errors import BadTypeError, BadValueError
+from ..errors import BadValueError
 from ..features.hits import GoldPositions, gold_positions, hits, hits_within, sum_by_query
 from ..features.rankings import judged_rankings, rankings
+from ..options import Gt, Lt, PositiveInt
 from .ranking import (
     Gold,
+    RankCutOff,
     RankedQuery,
     RankingMetric,
     accuracy_at_k,
     bpref,
-    check_k,
     err_at_k,
     format_fraction,
     judged_at_k,
@@ -214,7 +216,7 @@ class JudgedAtK(RankingMetric):
     Judged are the relevant documents and the candidates (levels of 0 and above).
     """
 
-    k: int
+    k: RankCutOff
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
     metadata = declare(
@@ -226,10 +228,6 @@ class JudgedAtK(RankingMetric):
         ),
         aliases={"ir_measures": ("Judged",)},
     )
-
-    def __post_init__(self) -> None:
-        check_k(self.k, optional=False)
-        super().__post_init__()
 
     def score(self, batch: Batch) -> Scores:
         """Judged positions over positions."""
@@ -271,7 +269,7 @@ class AccuracyAtK(RankingMetric):
     returning nothing already scores well.
     """
 
-    k: int
+    k: RankCutOff
 
     target = TargetCategory.RETRIEVAL_ACCURACY
     metadata = declare(
@@ -286,10 +284,6 @@ class AccuracyAtK(RankingMetric):
             "accuracy@5",
         ),
     )
-
-    def __post_init__(self) -> None:
-        check_k(self.k, optional=False)
-        super().__post_init__()
 
     def score(self, batch: Batch) -> Scores:
         """Right decisions over judged documents."""
@@ -339,7 +333,7 @@ class RBP(RankingMetric):
     its values.
     """
 
-    p: float = 0.8
+    p: Annotated[float, Gt(0), Lt(1)] = 0.8
 
     target = TargetCategory.RETRIEVAL_ACCURACY
     metadata = declare(
@@ -352,11 +346,6 @@ class RBP(RankingMetric):
         aliases={"ir_measures": ("RBP",)},
         peers={"ranx": ("rbp.80",)},
     )
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.p, (int, float)) or not 0 < self.p < 1:
-            raise BadValueError(f"rbp's p must be a number between 0 and 1, not {self.p!r}")
-        super().__post_init__()
 
     @property
     def worst_stats(self) -> tuple[float]:
@@ -415,8 +404,8 @@ class ERRAtK(RankingMetric):
     value depends on it; a level above it is an error. `min_relevance` does not matter to the gain.
     """
 
-    max_grade: int
-    k: int | None = None
+    max_grade: PositiveInt
+    k: RankCutOff | None = None
 
     target = TargetCategory.RETRIEVAL_ACCURACY
     metadata = declare(
@@ -428,14 +417,6 @@ class ERRAtK(RankingMetric):
         ),
         aliases={"ir_measures": ("ERR",)},
     )
-
-    def __post_init__(self) -> None:
-        check_k(self.k)
-        if isinstance(self.max_grade, bool) or not isinstance(self.max_grade, int):
-            raise BadTypeError(f"err's max_grade must be an integer, not {self.max_grade!r}")
-        if self.max_grade < 1:
-            raise BadValueError(f"err's max_grade must be at least 1, not {self.max_grade}")
-        super().__post_init__()
 
     def score(self, batch: Batch) -> Scores:
         """Loops over hit positions: the first hit of every query, then the second, and so on."""

@@ -19,7 +19,7 @@ from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCatego
 from ..errors import BadTypeError, BadValueError
 from ..features.hits import ParentSpan, covered_characters, reject_duplicates
 from ..features.rankings import rankings
-from .ranking import check_k, relevant_ids
+from .ranking import RankCutOff, relevant_ids
 
 Floats = npt.NDArray[np.float64]
 Character = tuple[str, int]
@@ -40,7 +40,7 @@ class SpanOverlap:
 class SpanMetric(ConfiguredMetric):
     """A metric of the characters that gold passages and the first ``k`` chunks have in common."""
 
-    k: int
+    k: RankCutOff
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
     metadata = declare(
@@ -56,10 +56,6 @@ class SpanMetric(ConfiguredMetric):
             "no_returned_spans": "a chunk within k has neither a span nor, as a whole document, a text",
         },
     )
-
-    def __post_init__(self) -> None:
-        check_k(self.k, optional=False)
-        super().__post_init__()
 
     def required_fields(self) -> list[str]:
         """Gold documents."""

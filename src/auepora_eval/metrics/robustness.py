@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch, warn_notes
-from ..core.configured_metric import require_choice
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.family import (
     BASE_SKIPS,
@@ -148,7 +147,6 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_scenarios", require_scenarios("noise_scenarios", self.noise_scenarios))
-        require_choice("base_set", self.base_set, ("pairs", "all"))
         super().__post_init__()
         inner = self.inner
         if is_paired_metric(inner):

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import require_bool, require_choice
 from ..core.derivation import Derivation
 from ..core.metrics_base import declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..errors import BadTypeError, BadValueError
 from ..features.texts import (
     answers,
     best_pairs,
@@ -26,6 +24,7 @@ from ..features.texts import (
     shared_ngrams,
     token_pairs,
 )
+from ..options import NonEmpty
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import Tokenizer, rouge_tokenizer
 from .answer_base import ComparedMetric, overlap_scores
@@ -34,6 +33,7 @@ from .overlap import Overlap, rouge_l, rouge_lsum, rouge_n
 
 TokenizerName = Literal["rouge_score", "unicode"]
 Integers = npt.NDArray[np.int64]
+Variant = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
 VARIANTS: dict[str, Callable[[str, str, Callable[[str], list[str]]], Overlap]] = {
     "rouge1": lambda reference, answer, words: rouge_n(reference, answer, 1, words),
     "rouge2": lambda reference, answer, words: rouge_n(reference, answer, 2, words),
@@ -53,11 +53,6 @@ class _Rouge(ComparedMetric):
     metadata = declare(
         reference="Lin 2004; rouge-score 0.1.2",
     )
-
-    def __post_init__(self) -> None:
-        require_bool("use_stemmer", self.use_stemmer)
-        require_choice("tokenizer", self.tokenizer, ("rouge_score", "unicode"))
-        super().__post_init__()
 
     @property
     def words(self) -> Tokenizer:
@@ -312,7 +307,7 @@ class RougeScores(_Rouge):
     value is that of the first.
     """
 
-    variants: tuple[str, ...] = ("rouge1", "rouge2", "rougeL")
+    variants: Annotated[tuple[Variant, ...], NonEmpty()] = ("rouge1", "rouge2", "rougeL")
 
     metadata = declare(
         suggested=False,
@@ -323,15 +318,9 @@ class RougeScores(_Rouge):
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.variants, str) or not all(isinstance(one, str) for one in self.variants):
-            raise BadTypeError(f"variants must be a list of names, not {self.variants!r}")
-        for one in self.variants:
-            require_choice("variants", one, tuple(VARIANTS))
-        if not self.variants:
-            raise BadValueError("variants must name at least one of " + ", ".join(VARIANTS))
+        super().__post_init__()
         object.__setattr__(self, "variants", tuple(dict.fromkeys(self.variants)))
         set_metadata(self, stat_names=self.variants)
-        super().__post_init__()
 
     @property
     def headline(self) -> str:
@@ -350,7 +339,7 @@ class RougeScores(_Rouge):
     def score(self, batch: Batch) -> Scores:
         """The best F1 of each answer, by variant."""
         owners = reference_texts(batch, self.role).owners
-        columns = {}
+        columns: dict[str, npt.NDArray[np.float64]] = {}
         for one in self.variants:
             f1, _, _ = overlap_scores(*self.pair_counts(batch, one))
             columns[one] = select_pairs(f1, best_pairs(f1, owners, len(batch)))

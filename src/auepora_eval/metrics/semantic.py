@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric, require_choice
+from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number
 from ..core.metrics_base import RunInfo, declare, set_metadata
 from ..core.registry import register
@@ -33,8 +33,9 @@ from ..models.embedders import (
     resolve_embedder,
 )
 from ..models.loading import Device, Precision
+from ..options import PositiveInt
 from .answer_base import ReferencedMetric
-from .ranking import check_k
+from .ranking import RankCutOff
 
 # --- base classes of the semantic metrics: compared texts, empty texts and truncation --------------------------------
 
@@ -80,7 +81,6 @@ class SemanticMetricBase(ReferencedMetric):
     )
 
     def __post_init__(self) -> None:
-        require_choice("compare_to", self.compare_to, ("reference", "query"))
         super().__post_init__()
         if self.compare_to == "query":
             object.__setattr__(self, "target", TargetCategory.GENERATION_RELEVANCE)
@@ -258,7 +258,7 @@ class _ModelMetric(TextPairMetric):
     model: str
     device: Device = field(default="auto", kw_only=True)
     precision: Precision = field(default="float32", kw_only=True)
-    batch_size: int | None = field(default=None, kw_only=True, compare=False)
+    batch_size: PositiveInt | None = field(default=None, kw_only=True, compare=False)
     revision: str | None = field(default=None, kw_only=True)
     allow_download: bool = field(default=False, kw_only=True, compare=False)
 
@@ -395,7 +395,7 @@ class _ContextMetric(ConfiguredMetric):
     """A metric over the embeddings of the first k returned documents."""
 
     embed_fn: Any
-    k: int | None = field(default=None, kw_only=True)
+    k: RankCutOff | None = field(default=None, kw_only=True)
 
     metadata = declare(
         reads=frozenset({"retrieved"}),
@@ -406,7 +406,6 @@ class _ContextMetric(ConfiguredMetric):
     target = TargetCategory.RETRIEVAL_RELEVANCE
 
     def __post_init__(self) -> None:
-        check_k(self.k)
         object.__setattr__(self, "embed_fn", parse_embedder(self.embed_fn))
         super().__post_init__()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Integral, Real
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
+from ..options import NonEmpty
 from ..text.tokenizers import casefold_text
 
 # --- JSON schemas compiled to validators, cached; nothing is fetched -------------------------------------------------
@@ -170,6 +171,7 @@ def schema_steps(answer: Any, schema: str, fits: bool) -> Derivation:
 # --- structured answers: label accuracy, field accuracy, and validity against a JSON schema --------------------------
 
 SLOTS = "slots"
+FieldName = Annotated[str, NonEmpty()]
 """The key of a structured reference for aliases of containment; not a field to compare."""
 _BOOLS = (bool, np.bool_)
 _NOT_JSON: Any = object()
@@ -205,7 +207,7 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
     expected label is counted.
     """
 
-    field: str = "label"
+    field: FieldName = "label"
 
     target = TargetCategory.GENERATION_CORRECTNESS
     metadata = declare(
@@ -220,10 +222,6 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
             {"label_accuracy": {"field": "kind"}},
         ),
     )
-
-    def __post_init__(self) -> None:
-        _check_field_name(self.field)
-        super().__post_init__()
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without an expected label."""
@@ -278,7 +276,7 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
     be given as null. Every answer with an expected field is counted.
     """
 
-    fields: tuple[str, ...] | None = None
+    fields: Annotated[tuple[FieldName, ...], NonEmpty()] | None = None
 
     target = TargetCategory.GENERATION_CORRECTNESS
     metadata = declare(
@@ -295,16 +293,11 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
     )
 
     def __post_init__(self) -> None:
-        if self.fields is not None:
-            if isinstance(self.fields, (str, bytes)) or not isinstance(self.fields, Iterable):
-                raise BadTypeError(f"fields must be a list of field names, not {self.fields!r}")
-            names = list(dict.fromkeys(map(_check_field_name, self.fields)))
-            if not names:
-                raise BadValueError("fields is an empty list; name at least one field, or leave it out for all")
-            if SLOTS in names:
-                raise BadValueError(f"'{SLOTS}' is reserved for lists of aliases and is no field to compare")
-            object.__setattr__(self, "fields", tuple(names))
         super().__post_init__()
+        if self.fields is not None:
+            if SLOTS in self.fields:
+                raise BadValueError(f"'{SLOTS}' is reserved for lists of aliases and is no field to compare")
+            object.__setattr__(self, "fields", tuple(dict.fromkeys(self.fields)))
 
     def required_fields(self) -> list[str]:
         """A reference answer."""
@@ -438,14 +431,6 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
     def signature_options(self) -> dict[str, str]:
         """The schema: ``sample``, or a digest of the given one."""
         return {"schema": "sample" if self._text is None else hashlib.sha256(self._text.encode()).hexdigest()[:12]}
-
-
-def _check_field_name(name: object) -> str:
-    if not isinstance(name, str):
-        raise BadTypeError(f"a field name must be a string, not {name!r}")
-    if not name:
-        raise BadValueError("a field cannot have an empty name")
-    return name
 
 
 def _quote_name(name: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric, require_choice, require_count
+from ..core.configured_metric import ConfiguredMetric
 from ..core.conventions import function_name
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.family import FamilyKey, sort_by_id, with_family_keys
@@ -35,6 +35,7 @@ from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCa
 from ..errors import BadTypeError, BadValueError
 from ..features.hits import GoldRank, first_gold_rank, has_spans
 from ..judge.metric import judged_parts
+from ..options import PositiveInt
 from .retrieval import HitRateAtK
 
 # --- whether a relevant document is among the first k, by id, or by span where ids do not match ----------------------
@@ -526,7 +527,6 @@ class ContextNoiseAccuracy(WrapperMetric):
     )
 
     def __post_init__(self) -> None:
-        require_choice("insufficient", self.insufficient, ("judged", "rgb_script"))
         super().__post_init__()
         inner = self.inner
         if is_paired_metric(inner):
@@ -630,7 +630,7 @@ class _ConditionalQuality(WrapperMetric):
     """Another metric on the samples for which a relevant document was, or was not, among the first k."""
 
     base: Any = "token_f1"
-    k: int = 5
+    k: PositiveInt = 5
 
     metadata = declare(
         reads=frozenset({"retrieved"}),
@@ -643,7 +643,6 @@ class _ConditionalQuality(WrapperMetric):
     other_reason: ClassVar[str]
 
     def __post_init__(self) -> None:
-        require_count("k", self.k)
         super().__post_init__()
         inner = self.inner
         if is_paired_metric(inner):

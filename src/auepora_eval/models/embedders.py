@@ -22,7 +22,8 @@ from ..core.conventions import function_name
 from ..core.registry import Use, parse_use, resolve
 from ..errors import BadTypeError, BadValueError, did_you_mean
 from ..features.embeddings import EmbeddingBatch, EmbedFunction, InferenceFailure, cached_inference
-from .encoding import encodable, pad_batch, require_batch_size, run_in_batches, token_budget, tokenise
+from ..options import PositiveInt, check_options
+from .encoding import encodable, pad_batch, run_in_batches, token_budget, tokenise
 from .endpoint import OpenAIEmbedder, encode_with_cache
 from .loading import (
     Device,
@@ -49,14 +50,14 @@ class SentenceTransformerEmbedder:
     model: str
     device: Device = field(default="auto", kw_only=True)
     precision: Precision = field(default="float32", kw_only=True)
-    batch_size: int | None = field(default=None, kw_only=True, compare=False)
+    batch_size: PositiveInt | None = field(default=None, kw_only=True, compare=False)
     revision: str | None = field(default=None, kw_only=True)
     allow_download: bool = field(default=False, kw_only=True, compare=False)
     cache: str | None = field(default=None, kw_only=True, compare=False)
 
     def __post_init__(self) -> None:
-        require_batch_size(self.batch_size)
         object.__setattr__(self, "model", self.source.model)
+        check_options(self)
 
     @property
     def source(self) -> ModelSource:
@@ -368,13 +369,13 @@ class PairModel:
     model: str
     device: Device = field(default="auto", kw_only=True)
     precision: Precision = field(default="float32", kw_only=True)
-    batch_size: int | None = field(default=None, kw_only=True, compare=False)
+    batch_size: PositiveInt | None = field(default=None, kw_only=True, compare=False)
     revision: str | None = field(default=None, kw_only=True)
     allow_download: bool = field(default=False, kw_only=True, compare=False)
 
     def __post_init__(self) -> None:
-        require_batch_size(self.batch_size)
         object.__setattr__(self, "model", self.source.model)
+        check_options(self)
 
     @classmethod
     def of(cls, options: Any) -> PairModel:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import BadValueError
 from ..features.embeddings import InferenceFailure
 from .loading import LoadedModel
 
@@ -25,13 +24,6 @@ _TOKENISER_LOCK = threading.Lock()
 """Changing a tokenizer's truncation while another thread uses it fails."""
 _TOKENS_PER_BATCH = {"cpu": 1 << 12, "cuda": 1 << 18}
 """Tokens per batch, padding included: more is not faster and needs more memory."""
-
-
-def require_batch_size(batch_size: object) -> None:
-    """Raise unless it is a positive integer, or ``None`` for an automatic batch size."""
-    is_positive_integer = isinstance(batch_size, int) and not isinstance(batch_size, bool) and batch_size > 0
-    if batch_size is not None and not is_positive_integer:
-        raise BadValueError(f"batch_size must be an integer >= 1, not {batch_size!r}")
 
 
 def token_budget(device: str) -> int:

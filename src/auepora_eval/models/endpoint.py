@@ -10,18 +10,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from ..errors import BadTypeError, BadValueError, StoreError
+from ..errors import BadValueError, StoreError
 from ..features.embeddings import EmbeddingBatch, InferenceFailure
 from ..net.client import MAX_REPLY_BYTES, HttpClient, encode_json
 from ..net.retry import HttpRequestError, call_with_retries, is_transient_status
 from ..net.urls import check_headers, parse_address
+from ..options import NonEmpty, NonNegativeInt, PositiveFloat, PositiveInt, check_options
 from ..runtime.loop_thread import shared_loop
 from ..runtime.secrets import Secrets, looks_like_secret
-from .encoding import encodable, require_batch_size
+from .encoding import encodable
 
 # --- the cache of vectors, in a SQLite file that several processes may share -----------------------------------------
 
@@ -128,19 +129,17 @@ class OpenAIEmbedder:
     ``retries`` are failed measurements.
     """
 
-    model: str
+    model: Annotated[str, NonEmpty()]
     base_url: str | None = field(default=None, kw_only=True)
     api_key_env: str = field(default="OPENAI_API_KEY", kw_only=True, compare=False)
-    dimensions: int | None = field(default=None, kw_only=True)
-    batch_size: int | None = field(default=None, kw_only=True, compare=False)
-    timeout: float = field(default=60.0, kw_only=True, compare=False)
-    retries: int = field(default=3, kw_only=True, compare=False)
+    dimensions: PositiveInt | None = field(default=None, kw_only=True)
+    batch_size: PositiveInt | None = field(default=None, kw_only=True, compare=False)
+    timeout: PositiveFloat = field(default=60.0, kw_only=True, compare=False)
+    retries: NonNegativeInt = field(default=3, kw_only=True, compare=False)
     cache: str | None = field(default=None, kw_only=True, compare=False)
     backoff = 0.5
 
     def __post_init__(self) -> None:
-        if not isinstance(self.model, str) or not self.model:
-            raise BadTypeError(f"model must be the name of an embedding model, not {self.model!r:.80}")
         if not isinstance(self.api_key_env, str) or not self.api_key_env.isidentifier():
             raise BadValueError("api_key_env must be the name of an environment variable, never the key itself")
         if looks_like_secret(self.api_key_env):
@@ -149,10 +148,7 @@ class OpenAIEmbedder:
             raise BadValueError(
                 f"base_url must be an address such as http://127.0.0.1:8000/v1, not {self.base_url!r:.80}"
             )
-        _require_number("dimensions", self.dimensions, integer=True, minimum=1)
-        _require_number("timeout", self.timeout, integer=False, minimum=0.001)
-        _require_number("retries", self.retries, integer=True, minimum=0)
-        require_batch_size(self.batch_size)
+        check_options(self)
 
     @property
     def identity(self) -> str:
@@ -185,14 +181,6 @@ class OpenAIEmbedder:
     def _embed(self, texts: list[str]) -> EmbeddingBatch:
         rows = shared_loop().run(_EndpointCalls(self).all_rows(texts)) if texts else []
         return EmbeddingBatch(rows, [False] * len(rows))
-
-
-def _require_number(name: str, value: object, *, integer: bool, minimum: float) -> None:
-    kinds = int if integer else (int, float)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or not value >= minimum):
-        raise BadValueError(
-            f"{name} must be {'an integer' if integer else 'a number'} >= {minimum:g}, not {value!r:.80}"
-        )
 
 
 class _EndpointCalls:

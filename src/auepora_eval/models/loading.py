@@ -12,28 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from ..errors import AueporaError, BadTypeError, BadValueError, MissingDependencyError
+from ..errors import AueporaError, BadValueError, MissingDependencyError
+from ..options import NonEmpty, check_options
 
 # --- device and precision --------------------------------------------------------------------------------------------
 
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["float32", "float16", "bfloat16"]
-DEVICES = ("auto", "cpu", "cuda")
-PRECISIONS = ("float32", "float16", "bfloat16")
-
-
-def require_device(device: object) -> None:
-    """Raise unless it is a known device; its availability is checked when a model is loaded."""
-    if device not in DEVICES:
-        raise BadValueError(f"device must be one of {', '.join(DEVICES)}; not {device!r}")
-
-
-def require_precision(precision: object) -> None:
-    """Raise unless it is a known precision."""
-    if precision not in PRECISIONS:
-        raise BadValueError(f"precision must be one of {', '.join(PRECISIONS)}; not {precision!r}")
 
 
 def select_device(device: Device, precision: Precision = "float32", *, torch: Any) -> str:
@@ -136,7 +123,7 @@ class ModelSource:
     only with ``allow_download``.
     """
 
-    model: str
+    model: Annotated[str, NonEmpty()]
     device: Device = field(default="auto", kw_only=True)
     precision: Precision = field(default="float32", kw_only=True)
     revision: str | None = field(default=None, kw_only=True)
@@ -145,12 +132,7 @@ class ModelSource:
     def __post_init__(self) -> None:
         if isinstance(self.model, os.PathLike):
             object.__setattr__(self, "model", os.fspath(self.model))
-        if not isinstance(self.model, str) or not self.model.strip():
-            raise BadTypeError(f"model must be the path of a model's folder or a hub name, not {self.model!r:.80}")
-        if not isinstance(self.allow_download, bool):
-            raise BadTypeError(f"allow_download must be true or false, not {self.allow_download!r:.80}")
-        require_device(self.device)
-        require_precision(self.precision)
+        check_options(self)
 
     @property
     def is_local(self) -> bool:

@@ -1,0 +1,120 @@
+"""Options of every registered metric: each number declares its range, and Python, plans and commands refuse alike."""
+
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auepora_eval import metric
+from auepora_eval.cli.options import parse_spec
+from auepora_eval.core.registry import metric_infos
+from auepora_eval.errors import BadTypeError, BadValueError
+from auepora_eval.options import check_options, option_types
+from helpers.declared_options import unbounded_numbers, wrong_values
+
+REQUIRED: dict[str, Any] = {
+    "base": "token_f1",
+    "embed_fn": {"python": "helpers.letter_vectors:letters"},
+    "k": 5,
+    "max_grade": 3,
+    "model": "org/name",
+    "where": {"labels.topic": "x"},
+}
+"""Values of options without a default."""
+OF_INNER_METRIC = {"threshold", "correct_from", "faithful_from"}
+"""Numbers whose range is that of another metric, which is checked when both are known."""
+
+
+def wrong_options() -> Iterator[tuple[str, str, Any]]:
+    """Every metric with every option, and a value outside its declared type."""
+    for name, info in metric_infos().items():
+        if info.cls.__module__.startswith("auepora_eval."):
+            for option in info.options:
+                yield from ((name, option, value) for value in wrong_values(option_types(info.cls)[option]))
+
+
+WRONG = list(wrong_options())
+
+
+def spec_with(name: str, option: str, value: Any) -> dict[str, Any]:
+    parameters = metric_infos()[name].options
+    needed = {key: REQUIRED[key] for key, one in parameters.items() if one.default is inspect.Parameter.empty}
+    return {name: {**needed, option: value}}
+
+
+def test_there_is_a_wrong_value_for_most_options() -> None:
+    assert len(WRONG) > 300
+    assert {("rbp", "p", 0), ("rbp", "p", 1), ("recall", "k", 0), ("bleu", "smooth_method", "no such choice")} <= {
+        row for row in WRONG if not isinstance(row[2], list)
+    }
+
+
+def test_every_number_has_a_range() -> None:
+    found = {name: unbounded_numbers(info.cls) - OF_INNER_METRIC for name, info in metric_infos().items()}
+    assert {name: options for name, options in found.items() if options} == {}
+
+
+def test_every_type_can_be_resolved() -> None:
+    """A name that is imported for type checkers alone would leave an option unchecked."""
+    by_design = {
+        "base", "baseline", "claims_prompt", "correct", "critic", "dimensions", "embed", "embed_fn", "faithfulness",
+        "judge", "prompt", "support_prompt", "verifier", "weights", "where",
+    }  # fmt: skip
+    found = {
+        option for info in metric_infos().values() for option, hint in option_types(info.cls).items() if hint is Any
+    }
+    assert found <= by_design
+
+
+def test_defaults_have_their_declared_types() -> None:
+    for info in metric_infos().values():
+        defaults = {
+            name: one.default for name, one in info.options.items() if one.default is not inspect.Parameter.empty
+        }
+        check_options(info.cls, defaults)
+
+
+def test_python_and_commands_refuse_wrong_options() -> None:
+    accepted = []
+    for name, option, value in WRONG:
+        spec = spec_with(name, option, value)
+        command = parse_spec(f"{name}:{','.join(f'{key}={json.dumps(one)}' for key, one in spec[name].items())}")
+        problems = [problem(metric_infos()[name].cls, **spec[name]), problem(metric, spec), problem(metric, command)]
+        accepted += [(name, option, value, found) for found in problems if f"{option} " not in found]
+    assert accepted == []
+
+
+def problem(build: Callable[..., Any], *args: Any, **options: Any) -> str:
+    try:
+        build(*args, **options)
+    except BadValueError as error:
+        return str(error)
+    return "none"
+
+
+def test_plans_refuse_wrong_options(tmp_path: Path, auepora: Any) -> None:
+    (tmp_path / "data.jsonl").write_text('{"sample_id": "1", "query": "a"}\n')
+    (tmp_path / "outputs.jsonl").write_text('{"sample_id": "1", "retrieved": []}\n')
+    rows = [
+        row for row in WRONG if row[0] in ("rbp", "recall", "bleu", "quantile_latency", "rouge_scores", "nugget_recall")
+    ]
+    plan = {"dataset": "data.jsonl", "outputs": "outputs.jsonl", "metrics": [spec_with(*row) for row in rows]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan, indent=1))
+    code, out, _ = auepora("validate", str(tmp_path / "plan.json"))
+    lines = out.splitlines()
+    assert code == 2
+    for place, (name, option, _) in enumerate(rows):
+        (line,) = (line for line in lines if f" metrics[{place}]: " in line)
+        assert f"metric '{name}': {option} " in line
+
+
+def test_several_wrong_options_are_one_error() -> None:
+    with pytest.raises(BadTypeError) as caught:
+        metric({"bleu": {"max_order": 0, "lowercase": "yes", "smooth_method": "floor"}})
+    assert (
+        str(caught.value)
+        == "metric 'bleu': max_order must be an integer >= 1, not 0; lowercase must be true or false, not 'yes'"
+    )

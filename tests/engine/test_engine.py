@@ -364,8 +364,6 @@ BAD_ARGUMENTS: list[tuple[Any, str]] = [
     (lambda: evaluate(samples(["a"]), [SystemOutputs(None)], ["mrr"]), "the output for sample 'q0' has a NoneType as 'retrieved', not a list of RetrievedDocument"),  # type: ignore[arg-type]
     (lambda: evaluate([], [], ["mrr"], conventions=5), "conventions are the name of a preset or a Conventions object, not 5"),  # type: ignore[arg-type]
     (lambda: metric({"recall": {5: 1}}), "the options of metric 'recall' must have names, not [5]"),  # type: ignore[dict-item]
-    (lambda: metric("rougeL_answer", use_stemmer="false"), "use_stemmer must be true or false, not 'false'"),
-    (lambda: metric("aqwv", p_fa="collection", corpus_size="9"), "aqwv's corpus_size must be an integer, not '9'"),
 ]  # fmt: skip
 
 

@@ -311,7 +311,7 @@ def test_options_of_detection() -> None:
         return True
 
     for judge in ("gpt", later):
-        with pytest.raises(BadTypeError, match="judge must be a (synchronous )?function"):
+        with pytest.raises(BadTypeError, match=r"judge must be a (synchronous )?function"):
             ErrorDetectionRate(judge=judge)  # type: ignore[arg-type]
     with pytest.raises(BadValueError, match="give cues or a judge"):
         ErrorDetectionRate(cues=("x",), judge=lambda row, out: True)

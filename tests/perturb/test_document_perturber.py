@@ -386,7 +386,7 @@ BAD = [  # options, error, message, why
     ({"noise": 0.5, "corpus": "corpus.jsonl"}, BadTypeError, "Corpus.open", "a path is no corpus"),
     ({"arm": "edit"}, BadValueError, "there is no arm 'edit'; did you mean 'edited'?", "an arm there is not"),
     ({"arm": "none", "drop": 1.0}, BadValueError, "an arm or rates, not both", "an arm and a rate"),
-    ({"seed": "x"}, BadTypeError, "the seed of a perturbation must be an integer", "a seed that is none"),
+    ({"seed": "x"}, BadTypeError, "seed must be an integer", "a seed that is none"),
 ]
 
 

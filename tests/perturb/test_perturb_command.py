@@ -173,7 +173,7 @@ REFUSED: list[tuple[list[str], str, str]] = [
     (["data.jsonl", "--case", "upper", "--keep-numbers"], "goes with --typo", "numbers that nothing would change"),
     (["data.jsonl", "--typo", "1.5"], "1.5 is not in the range 0<=x<=1", "a rate above 1"),
     (["data.jsonl", "--drop-words", "-0.1"], "-0.1 is not in the range", "a rate below 0"),
-    (["data.jsonl", "--typo", "nan"], "must be from 0 to 1, not nan", "a rate that is no number"),
+    (["data.jsonl", "--typo", "nan"], "rate must be a number >= 0 and <= 1, not nan", "a rate that is no number"),
     (["data.jsonl", "--case", "title"], "'title' is none of lower, upper, random, random=RATE", "a case there is not"),
     (["data.jsonl", "--case", "lower=0.5"], "'lower=0.5' is none of", "a share of lower case"),
     (["data.jsonl", "--case", "random=2"], "2.0 is not in the range", "a share above 1"),

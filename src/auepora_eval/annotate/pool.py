@@ -19,6 +19,7 @@ from ..io.join import iter_outputs
 from ..io.labels import Provenance
 from ..io.trec import judged_levels, load_qrels
 from ..io.values import parse_json
+from ..options import PositiveInt, check_options
 from ..runtime.files import read_head, read_lines, write_lines
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def pool_outputs(
     samples: Iterable[EvaluationSample],
     runs: Mapping[str, Iterable[tuple[str, SystemOutputs]]],
     *,
-    depth: int = 10,
+    depth: PositiveInt = 10,
     judged: Mapping[GradeKey, Grade] | None = None,
     new_only: bool = False,
     seed: int = 0,
@@ -125,8 +126,7 @@ def pool_outputs(
     query and document, which does not reveal run or rank. ``judged`` are known grades: documents with a grade carry it,
     or are left out with ``new_only``.
     """
-    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
-        raise BadValueError(f"depth must be an integer >= 1, not {depth!r}")
+    check_options(pool_outputs, {"depth": depth})
     if not runs:
         raise BadValueError("a pool needs at least one run")
     rows = {sample.sample_id: sample for sample in samples}

@@ -17,6 +17,7 @@ from ..core.results import registered_name
 from ..core.scores import Scores, Status
 from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError, UnknownMetricError
+from ..options import PositiveFloat, problem_of
 from ..stats.difference import (
     PairedStatistics,
     effect_size,
@@ -197,7 +198,7 @@ def require_margin(margin: Margin, known: Iterable[str]) -> None:
     named = margin if isinstance(margin, Mapping) else {"": margin}
     names = list(known)
     for name, value in named.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        if problem_of(PositiveFloat, value):
             where = f" of '{name}'" if name else ""
             raise BadValueError(
                 f"delta{where} is the largest difference that does not matter: a number above 0, not {value!r}"

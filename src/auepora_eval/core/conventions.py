@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from ..errors import BadTypeError, BadValueError, SignatureMismatchError, UnknownConventionError
+from ..options import Ge, Le, PositiveInt, check_options, option_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Conventions:
     """The lowest level that counts as relevant. Gains ignore it, as in trec_eval."""
     missing: Literal["fail", "skip", "zero"] = "fail"
     """A sample without any output: a system failure, skipped, or scored as if nothing had been returned."""
-    depth: int | None = None
+    depth: Annotated[int, Ge(1), Le(2**40)] | None = None
     """Cut every ranking here before anything is computed (trec_eval -M)."""
-    k_values: tuple[int, ...] = ()
+    k_values: tuple[PositiveInt, ...] = ()
     """The cut-offs this school reports; empty means the ones requested."""
     k_policy: Literal["written", "effective"] = "written"
     """A cut-off divides as written, or as min(k, |R|) where a list is shorter (K_eff)."""
-    mrr_cut: int | None = None
+    mrr_cut: Annotated[int, Ge(1), Le(2**40)] | None = None
     """The cut-off of an ``mrr`` that names none."""
     duplicates: Literal["first", "error"] = "first"
     """An id returned twice counts at its first position (and occupies both), or is an error."""
@@ -43,17 +43,10 @@ class Conventions:
     """A failed answer counts at the metric's worst value, or leaves the mean."""
 
     def __post_init__(self) -> None:
-        for key, choices in _allowed_values().items():
-            if getattr(self, key) not in choices:
-                raise UnknownConventionError(f"value for the convention '{key}':", getattr(self, key), choices)
-        for key in ("depth", "mrr_cut"):
-            value = getattr(self, key)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 2**40):
-                raise BadValueError(f"the convention '{key}' must be an integer >= 1, not {value!r}")
-        if not isinstance(self.min_relevance, int) or isinstance(self.min_relevance, bool):
-            raise BadValueError(f"the convention 'min_relevance' must be an integer, not {self.min_relevance!r}")
-        if not isinstance(self.k_values, (tuple, list)) or any(not isinstance(k, int) or k < 1 for k in self.k_values):
-            raise BadValueError(f"the convention 'k_values' must contain integers >= 1, not {self.k_values!r}")
+        for key, hint in option_types(Conventions).items():
+            if get_origin(hint) is Literal and getattr(self, key) not in get_args(hint):
+                raise UnknownConventionError(f"value for the convention '{key}':", getattr(self, key), get_args(hint))
+        check_options(self)
         object.__setattr__(self, "k_values", tuple(self.k_values))
 
     @classmethod
@@ -80,13 +73,6 @@ class Conventions:
 
 
 CONVENTION_NAMES = tuple(f.name for f in fields(Conventions) if f.name != "name")
-
-
-@cache
-def _allowed_values() -> dict[str, tuple[Any, ...]]:
-    """The allowed values of every field that is a ``Literal``."""
-    hints = get_type_hints(Conventions)
-    return {key: get_args(hint) for key, hint in hints.items() if get_origin(hint) is Literal}
 
 
 PRESETS: dict[str, Conventions] = {

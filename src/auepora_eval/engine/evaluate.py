@@ -35,12 +35,12 @@ from ..errors import (
     AlignmentError,
     AueporaWarning,
     BadTypeError,
-    BadValueError,
     MetricDefinitionError,
     MissingFieldError,
 )
 from ..features.hits import PrecomputedHits
 from ..features.rankings import rankings_batch
+from ..options import PositiveInt, check_arguments
 from ..runtime.processes import gc_paused
 from .data_checks import DataCheck
 from .executors import (
@@ -532,10 +532,9 @@ def _unzip(pairs: list[Pair]) -> tuple[list[EvaluationSample], list[SystemOutput
         raise BadTypeError("a stream is made of pairs of a sample and its output (or None)") from None
 
 
-def check_batch_size(batch_size: int) -> int:
+@check_arguments
+def check_batch_size(batch_size: PositiveInt) -> int:
     """The batch size; raises unless it is an integer >= 1."""
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise BadValueError(f"batch_size must be an integer >= 1, not {batch_size!r}")
     return batch_size
 
 

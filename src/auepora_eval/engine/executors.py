@@ -23,6 +23,7 @@ from ..core.scores import Scores, Status
 from ..core.slices import BatchMembership, Slice, batch_membership
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, BadValueError, WorkerError, did_you_mean
+from ..options import PositiveInt, check_arguments
 from ..runtime.processes import (
     gc_paused,
     prepare_worker,
@@ -179,10 +180,9 @@ class SourcedBatchGroup(SourcedBatch, ABC):
         """The outcomes of all its batches."""
 
 
-def require_workers(workers: int | None) -> None:
+@check_arguments
+def require_workers(workers: PositiveInt | None) -> None:
     """Raise unless this is a valid number of workers; None means one per processor."""
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise BadValueError(f"workers must be an integer >= 1, not {workers!r}")
 
 
 def available_processors() -> int:

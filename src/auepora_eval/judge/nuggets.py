@@ -10,6 +10,7 @@ from typing import Any, Literal
 from ..core.batch import Batch, check_samples
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AlignmentError, BadTypeError, BadValueError, JudgeError
+from ..options import PositiveInt, check_options
 from ..runtime.loop_thread import LoopThread
 from .critic import Critic, JudgeClient, Judgement, JudgePolicy, JudgeRequest
 from .prompting import Frames, Prompt, resolve_prompt
@@ -132,8 +133,8 @@ def make_nuggets(
     critic: Critic,
     *,
     outputs: Sequence[SystemOutputs | None] | None = None,
-    most: int = 30,
-    at_a_time: int = 10,
+    most: PositiveInt = 30,
+    at_a_time: PositiveInt = 10,
     judging: JudgeSession | JudgePolicy | None = None,
     prompt: object = None,
     importance_prompt: object = None,
@@ -150,9 +151,7 @@ def make_nuggets(
     resolved = resolve_critic(critic, GENERATION_METRIC)
     if returns_number_only(resolved):
         raise BadValueError("nuggets need a critic that replies with objects, not with a single number")
-    for name, value in (("most", most), ("at_a_time", at_a_time)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise BadValueError(f"{name} must be an integer >= 1, not {value!r}")
+    check_options(make_nuggets, {"most": most, "at_a_time": at_a_time})
     generator = _NuggetGenerator(
         resolved,
         resolve_prompt(prompt, otherwise="nuggets"),

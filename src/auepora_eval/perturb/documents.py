@@ -15,6 +15,7 @@ from ..core.types import Document, EvaluationSample, RetrievedDocument
 from ..errors import BadTypeError, BadValueError, did_you_mean
 from ..features.rankings import parse_level
 from ..features.refusals import is_unanswerable
+from ..options import check_options
 from ..text.tokenizers import squad_words
 from .edits import count_for_rate, hash_uniform, seeded_permutation
 
@@ -54,8 +55,7 @@ class Perturbation:
     def __post_init__(self) -> None:
         for kind in KINDS:
             object.__setattr__(self, kind, _rate(kind, getattr(self, kind)))
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-            raise BadTypeError(f"the seed of a perturbation must be an integer, not {self.seed!r}")
+        check_options(self)
 
     @property
     def rates(self) -> dict[str, float]:

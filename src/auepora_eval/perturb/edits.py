@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from random import Random
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
-from ..errors import BadTypeError, BadValueError
+from ..errors import BadValueError
+from ..options import Ge, Le, check_options
 
 # --- grapheme clusters: user-perceived characters, which no edit splits ----------------------------------------------
 
@@ -180,12 +181,8 @@ TRIES = 20
 """How often an edit is redrawn while it leaves the question unchanged or repeats a variant."""
 
 
-def _require_rate(rate: Any, owner: object) -> None:
-    what = type(owner).__name__
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)):
-        raise BadTypeError(f"the rate of {what} must be a number from 0 to 1, not {rate!r}")
-    if not 0 <= rate <= 1:  # NaN is not either
-        raise BadValueError(f"the rate of {what} must be from 0 to 1, not {rate}")
+Rate = Annotated[float, Ge(0), Le(1)]
+"""The proportion of the letters or words that are edited."""
 
 
 def _sample_positions(positions: list[int], rate: float, rng: Random) -> list[int]:
@@ -210,14 +207,14 @@ def _has_number(cells: list[str], word: range) -> bool:
 class _LetterEdit:
     """Base of edits of single letters and digits of a question."""
 
-    rate: float
+    rate: Rate
     keep_numbers: bool = False
     """Whether words with a digit stay unchanged."""
 
     tries: ClassVar[int] = TRIES
 
     def __post_init__(self) -> None:
-        _require_rate(self.rate, self)
+        check_options(self)
 
     def _edited(self, query: str, rng: Random, edit: Callable[[list[str], int, range, Random], None]) -> str:
         cells = grapheme_clusters(query)
@@ -261,7 +258,7 @@ class Keyboard(_LetterEdit):
     scenario: Scenario = ("typo", "keyboard")
 
     def __post_init__(self) -> None:
-        _require_rate(self.rate, self)
+        check_options(self)
         require_layout(self.layout)
 
     def perturb(self, query: str, rng: Random) -> str:
@@ -300,7 +297,7 @@ def _make_typo(cells: list[str], position: int, word: range, rng: Random) -> Non
 class DropWords:
     """Words left out; ``rate`` is their proportion. One word always stays, so a one-word question is unchanged."""
 
-    rate: float
+    rate: Rate
     keep_numbers: bool = False
     """Whether words with a digit in them stay."""
     name: str = "drop_words"
@@ -309,7 +306,7 @@ class DropWords:
     tries: ClassVar[int] = TRIES
 
     def __post_init__(self) -> None:
-        _require_rate(self.rate, self)
+        check_options(self)
 
     def perturb(self, query: str, rng: Random) -> str:
         """The question with words left out, each together with the space after it."""
@@ -329,14 +326,14 @@ class DropWords:
 class SwapWords:
     """Words swapped with the one after them; ``rate`` is the proportion of neighbouring pairs."""
 
-    rate: float
+    rate: Rate
     name: str = "swap_words"
     scenario: Scenario = ("typo", "swap_words")
 
     tries: ClassVar[int] = TRIES
 
     def __post_init__(self) -> None:
-        _require_rate(self.rate, self)
+        check_options(self)
 
     def perturb(self, query: str, rng: Random) -> str:
         """The question with words swapped; the spaces between stay where they are."""
@@ -385,14 +382,14 @@ class UpperCase:
 class RandomCase:
     """Letters in the other case; ``rate`` is the proportion of cased letters."""
 
-    rate: float = 0.5
+    rate: Rate = 0.5
     name: str = "random_case"
     scenario: Scenario = ("typo", "random_case")
 
     tries: ClassVar[int] = TRIES
 
     def __post_init__(self) -> None:
-        _require_rate(self.rate, self)
+        check_options(self)
 
     def perturb(self, query: str, rng: Random) -> str:
         """The question with letters in the other case."""

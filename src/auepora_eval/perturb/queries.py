@@ -19,6 +19,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 from ..core.batch import check_samples
 from ..core.types import EvaluationSample
 from ..errors import BadTypeError, BadValueError, DuplicateIdError
+from ..options import PositiveInt, check_options
 from ..systems.runner import require_distinct_ids
 
 # --- calls of a perturber for many questions: sequential, threaded, as coroutines, or as a batch ---------------------
@@ -156,8 +157,7 @@ class Paraphraser:
     scenario: str | tuple[str, ...] = "paraphrase"
 
     def __post_init__(self) -> None:
-        if not callable(self.llm):
-            raise BadTypeError(f"llm must be a function from a prompt to a string, not {self.llm!r:.100}")
+        check_options(self)
         if "{query}" not in self.prompt:
             raise BadValueError("the prompt of a Paraphraser must contain {query}")
 
@@ -278,10 +278,10 @@ def perturb_queries(
     perturbers: PerturberLike | Iterable[PerturberLike],
     *,
     seed: int = 0,
-    variants: int = 1,
+    variants: PositiveInt = 1,
     only_variants: bool = False,
     variants_too: bool = False,
-    concurrency: int = 1,
+    concurrency: PositiveInt = 1,
 ) -> Variants:
     """The samples, each followed by its variants: ``variants`` of them from each perturber.
 
@@ -300,9 +300,7 @@ def perturb_queries(
     check_samples(rows)
     require_distinct_ids(rows)
     valid_perturbers = _validate_perturbers(perturbers)
-    _require_integer("seed", seed)
-    _require_integer("variants", variants, at_least=1)
-    _require_integer("concurrency", concurrency, at_least=1)
+    check_options(perturb_queries, {"seed": seed, "variants": variants, "concurrency": concurrency})
     result = Variants()
     bases = [row for row in rows if variants_too or row.labels.get("variant_of") is None]
     perturbable = [row for row in bases if row.query.strip()]
@@ -410,13 +408,6 @@ def _validate_perturbers(perturbers: PerturberLike | Iterable[PerturberLike]) ->
             raise BadValueError(f"two perturbers have the name '{name}'; rename one of them")
         seen.add(name)
     return listed
-
-
-def _require_integer(what: str, value: Any, *, at_least: int | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise BadTypeError(f"{what} must be an integer, not {value!r}")
-    if at_least is not None and value < at_least:
-        raise BadValueError(f"{what} must be an integer >= {at_least}, not {value}")
 
 
 def _require_new_ids(rows: Sequence[EvaluationSample], families: Iterable[Sequence[EvaluationSample]]) -> None:

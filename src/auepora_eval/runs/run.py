@@ -29,6 +29,7 @@ from ..gates.report import GateReport
 from ..io.codec import LineError
 from ..io.golden import dataset_fingerprint
 from ..judge.critic import JudgePolicy
+from ..options import PositiveInt, check_options
 from ..plan.gates import needs_baseline
 from ..plan.model import Plan, plan_changes
 from ..plan.prepare import PreparedPlan, SavedOutputs, prepare, read_plan
@@ -426,7 +427,7 @@ def system_request(
     *,
     name: str | None = None,
     policy: CallPolicy,
-    repeats: int = 1,
+    repeats: PositiveInt = 1,
     conventions: str | Conventions = "auepora",
     slices: Iterable[SliceSpec] | SliceSpec = (),
     judging: JudgePolicy | None = None,
@@ -448,8 +449,7 @@ def system_request(
     run_name = name or type(system).__name__
     system = adapt(system)  # before it is described, so that the stored plan names the framework
     as_system(system)
-    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-        raise BadValueError(f"repeats must be an integer >= 1, not {repeats!r}")
+    check_options(system_request, {"repeats": repeats})
     dataset_name = dataset.name if isinstance(dataset, EvaluationDataset) else "dataset"
     plan = {
         "version": 1,

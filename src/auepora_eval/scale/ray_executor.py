@@ -30,7 +30,8 @@ from ..engine.executors import (
     score_batch,
     unreadable_batch,
 )
-from ..errors import AueporaWarning, BadTypeError, BadValueError, MissingDependencyError, WorkerError
+from ..errors import AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
+from ..options import NonNegativeInt, PositiveInt, check_arguments
 from .ray_worker import BatchMode, BatchResults, Job, ModelActor, RemoteError, run_batches
 
 # --- actors that load models once and score batches; an actor that dies is replaced, up to a limit -------------------
@@ -692,13 +693,15 @@ class RayExecutor:
     many actors there are instead.
     """
 
+    @check_arguments
     def __init__(
-        self, address: str | None = None, workers: int | None = None, *, retries: int = 3, models: int | None = None
+        self,
+        address: str | None = None,
+        workers: PositiveInt | None = None,
+        *,
+        retries: NonNegativeInt = 3,
+        models: PositiveInt | None = None,
     ) -> None:
-        require_workers(workers)
-        for name, value, least in (("retries", retries, 0), ("models", 1 if models is None else models, 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise BadValueError(f"{name} must be an integer >= {least}, not {value!r}")
         self.address, self.workers, self.retries, self.models = address, workers, retries, models
         self.busy_seconds = 0.0
         """The total time that workers spent on batches."""

@@ -25,6 +25,7 @@ from ..errors import AueporaError, AueporaWarning, BadValueError, DataFileError,
 from ..io.formats import get_format
 from ..io.join import MAX_NAMED_IDS, OutputJoin, require_common_id, require_same_rankings, unmatched_warnings
 from ..io.problems import ParsedOutput
+from ..options import PositiveInt, check_options
 from .checkpoint import CheckpointExecutor, Manifest, manifest_for, open_checkpoint
 from .index import (
     Mapper,
@@ -462,10 +463,9 @@ def _manifest(
     conventions: Conventions,
     named: tuple[InputPaths, InputPaths | None],
     batch_size: int,
-    unit_size: int | None,
+    unit_size: PositiveInt | None,
 ) -> Manifest:
-    if unit_size is not None and (isinstance(unit_size, bool) or not isinstance(unit_size, int) or unit_size < 1):
-        raise BadValueError(f"unit_size must be an integer >= 1, not {unit_size!r}")
+    check_options(_manifest, {"unit_size": unit_size})
     if unit_size is None:
         unit_size = max(batch_size, min(UNIT_SIZE, found.total // _UNITS))
         if any(isinstance(one, BatchMetric) and is_judged(one) for one in metrics):

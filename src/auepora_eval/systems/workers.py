@@ -17,6 +17,7 @@ from ..core.batch import output_problem
 from ..core.types import STARTED, EvaluationSample, SystemOutputs, UnknownRanking
 from ..errors import BadValueError, SystemCallError
 from ..features.rankings import retrieved_problem
+from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, check_options
 from ..runtime.loop_thread import LoopThread
 from ..runtime.secrets import ELLIPSIS
 from .interfaces import GenerationFailedError, System
@@ -121,39 +122,27 @@ class TaskOutput:
 class CallPolicy:
     """How a system is called."""
 
-    top_k: int = 5
+    top_k: PositiveInt = 5
     """How many documents to retrieve."""
-    concurrency: int = 1
+    concurrency: PositiveInt = 1
     """How many calls may be in flight."""
-    timeout: float | None = None
+    timeout: PositiveFloat | None = None
     """Seconds one call may take; ``None`` waits for ever."""
-    retries: int = 0
+    retries: NonNegativeInt = 0
     """How often a call that failed for a transient reason is retried."""
-    backoff: float = 0.5
+    backoff: NonNegativeFloat = 0.5
     """Seconds before the first retry; each further one waits twice as long, up to a minute."""
-    max_failures: int | None = None
+    max_failures: NonNegativeInt | None = None
     """Stop once more samples than this have failed; ``None`` never stops."""
     keep_going: bool = True
     """Go on after ``CONNECTION_ERRORS`` connection errors in a row. Runs that can be resumed stop by default."""
 
     def __post_init__(self) -> None:
-        for name, least in (("top_k", 1), ("concurrency", 1), ("retries", 0)):
-            _require_integer(name, getattr(self, name), least)
-        if self.max_failures is not None:
-            _require_integer("max_failures", self.max_failures, 0)
-        if self.timeout is not None and not is_positive(self.timeout):
-            raise BadValueError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
-        if not (is_positive(self.backoff) or self.backoff == 0):
-            raise BadValueError(f"backoff must be a number of seconds >= 0, not {self.backoff!r}")
+        check_options(self)
 
     def stored(self) -> dict[str, Any]:
         """The policy as a plan stores it; ``keep_going`` is left out where it is not set."""
         return {key: value for key, value in asdict(self).items() if key != "keep_going" or value}
-
-
-def _require_integer(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise BadValueError(f"{name} must be an integer >= {least}, not {value!r}")
 
 
 def is_positive(value: object) -> bool:

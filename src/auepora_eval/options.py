@@ -48,9 +48,10 @@ R = TypeVar("R")
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """A limit of a number."""
+    """A limit of a number; one that no useful value reaches need not be ``shown`` in descriptions."""
 
     limit: float
+    shown: bool = dataclasses.field(default=True, kw_only=True)
     symbol: ClassVar[str]
 
     def holds(self, value: Any) -> bool:
@@ -220,12 +221,19 @@ def _constrain(base: Rule, metadata: Iterable[Any]) -> Rule:
     description = base.description
     if any(isinstance(one, NonEmpty) for one in constraints):
         description = f"a non-empty {description.removeprefix('a ')}"
-    if bounds := [f"{one.symbol} {one.limit}" for one in constraints if isinstance(one, Bound)]:
-        description += " " + " and ".join(bounds)
+    bounds = [one for one in constraints if isinstance(one, Bound)]
+    if shown := [f"{one.symbol} {one.limit}" for one in bounds if one.shown]:
+        description += " " + " and ".join(shown)
+
+    def advice(value: Any) -> str:
+        hidden = [one for one in bounds if not one.shown and base.has_type(value) and not one.holds(value)]
+        return "".join(f"; it must be {one.symbol} {one.limit}" for one in hidden) or base.advice(value)
+
     return dataclasses.replace(
         base,
         description=description,
         is_valid=lambda value: base.is_valid(value) and all(one.holds(value) for one in constraints),
+        advice=advice,
     )
 
 

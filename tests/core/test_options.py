@@ -41,6 +41,7 @@ class Price:
 ROWS: list[tuple[Any, list[Any], list[tuple[Any, str]], str]] = [  # type, valid, (invalid, problem), description
     (int, [0, -3, 10**400], [(True, "an integer, not True"), (1.0, "not 1.0"), (np.int64(1), "not np.int64(1)"), (None, "not None")], "integer"),
     (float, [0, -1.5, np.float64(1)], [(False, "a number, not False"), (NAN, "nan; it must be finite"), (-INF, "finite"), (10**400, "finite"), ("2", "'2'; leave out the quotes")], "number"),
+    (Annotated[int, Ge(1), Le(9, shown=False)], [9], [(0, "an integer >= 1, not 0"), (10, "an integer >= 1, not 10; it must be <= 9"), ("1", "leave out")], "integer >= 1"),
     (bool, [True, False], [(1, "true or false, not 1"), ("yes", "not 'yes'")], "true or false"),
     (str, ["", "a"], [(5, "a string, not 5"), (b"a", "not b'a'")], "string"),
     (PositiveInt, [1, 7], [(0, "an integer >= 1, not 0"), (True, ">= 1, not True"), ("3", "'3'; leave out the quotes"), ("x", ">= 1, not 'x'")], "integer >= 1"),

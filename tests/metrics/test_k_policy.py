@@ -28,11 +28,11 @@ def test_k_eff(k: Any, n: Any, want: int) -> None:
 
 
 BAD_ROWS = [  # k, n_candidates, error, message
-    (0, 5, BadValueError, "k must be an integer >= 1 .*, not 0"),
-    (-1, 5, BadValueError, "k must be an integer >= 1 .*, not -1"),
+    (0, 5, BadValueError, "k must be an integer >= 1, not 0"),
+    (-1, 5, BadValueError, "k must be an integer >= 1, not -1"),
     (3, -1, BadValueError, "n_candidates must be at least 0, not -1"),
-    (2.5, 5, BadTypeError, "k must be an integer .*, not 2.5"),
-    (True, 5, BadTypeError, "k must be an integer .*, not True"),
+    (2.5, 5, BadTypeError, "k must be an integer >= 1, not 2.5"),
+    (True, 5, BadTypeError, "k must be an integer >= 1, not True"),
     ("all", 5, BadTypeError, "an integer or 'ALL', not 'all'"),
     (3, 2.0, BadTypeError, "n_candidates must be an integer, not 2.0"),
     (3, True, BadTypeError, "n_candidates must be an integer, not True"),

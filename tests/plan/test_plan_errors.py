@@ -133,7 +133,7 @@ ROWS = [
     Row(GOOD + "conventions: {nam: trec}", 3, "conventions.nam", "did you mean 'name'?", "misspelt choice"),
     Row(GOOD + "conventions: {ap: half}", 3, "conventions.ap", "choose one of: hits, capped, gold", "unknown choice"),
     Row(GOOD + "conventions: {ap: [gold]}", 3, "conventions.ap", "value for the convention 'ap'", "list as choice"),
-    Row(GOOD + "conventions: {depth: 0}", 3, "conventions.depth", "depth must be an integer >= 1 ", "depth of nothing"),
+    Row(GOOD + "conventions: {depth: 0}", 3, "conventions.depth", "depth must be an integer >= 1, not 0", "depth of nothing"),
     Row(GOOD + "metrics: recall@5", 3, "metrics", "must be a list, not the text 'recall@5'; write [", "one metric"),
     Row(GOOD + "metrics: []", 3, "metrics", "is an empty list", "no metric"),
     Row(GOOD + "metrics:\n- recall@5\n- recal@5", 5, "metrics[1]", "unknown metric 'recal'; did you mean", "metric"),

@@ -11,6 +11,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from ..errors import BadTypeError, BadValueError, SignatureMismatchError, UnknownConventionError
 from ..options import Ge, Le, PositiveInt, check_options, option_types
 
+RankCutOff = Annotated[int, Ge(1), Le(2**40, shown=False)]
+"""The number of positions of a ranking that count."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
@@ -29,13 +32,13 @@ class Conventions:
     """The lowest level that counts as relevant. Gains ignore it, as in trec_eval."""
     missing: Literal["fail", "skip", "zero"] = "fail"
     """A sample without any output: a system failure, skipped, or scored as if nothing had been returned."""
-    depth: Annotated[int, Ge(1), Le(2**40)] | None = None
+    depth: RankCutOff | None = None
     """Cut every ranking here before anything is computed (trec_eval -M)."""
     k_values: tuple[PositiveInt, ...] = ()
     """The cut-offs this school reports; empty means the ones requested."""
     k_policy: Literal["written", "effective"] = "written"
     """A cut-off divides as written, or as min(k, |R|) where a list is shorter (K_eff)."""
-    mrr_cut: Annotated[int, Ge(1), Le(2**40)] | None = None
+    mrr_cut: RankCutOff | None = None
     """The cut-off of an ``mrr`` that names none."""
     duplicates: Literal["first", "error"] = "first"
     """An id returned twice counts at its first position (and occupies both), or is an error."""

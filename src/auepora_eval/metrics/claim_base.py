@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..core.conventions import RankCutOff
 from ..core.derivation import (
     NO_CONTEXT,
     Cell,
@@ -49,7 +50,6 @@ from .judged_base import (
     replay_repeats,
     supported_by_any,
 )
-from .ranking import RankCutOff
 
 if TYPE_CHECKING:
     from ..judge.critic import JudgeClient

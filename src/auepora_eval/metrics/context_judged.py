@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..core.batch import Batch
+from ..core.conventions import RankCutOff
 from ..core.metrics_base import RunInfo, declare, set_metadata
 from ..core.registry import parse_use, register
 from ..core.scores import Score, Scores
@@ -41,7 +42,6 @@ from ..models.loading import find_installed_model
 from ..options import PositiveInt
 from ..text.sentences import split_sentences
 from .judged_base import RepeatedJudgementMetric, SharedJudgementMixin, average_precision, proportion
-from .ranking import RankCutOff
 from .semantic import note_truncation
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..core.configured_metric import signature_number
+from ..core.conventions import RankCutOff
 from ..core.metrics_base import declare, set_metadata
 from ..core.registry import Use, register
 from ..core.scores import Score
@@ -21,7 +22,6 @@ from ..judge.prompting import built_in_prompt
 from ..judge.ratings import SCORE, RatingPrompt, Scale, question_frames, returns_number_only
 from ..options import NonNegativeFloat, problem_of
 from .judged_base import CriticMetric
-from .ranking import RankCutOff
 
 __all__ = ["LLMAnswerQuality", "LLMCritic", "LLMFaithfulnessScore"]
 

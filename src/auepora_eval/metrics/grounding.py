@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.configured_metric import ConfiguredMetric
+from ..core.conventions import RankCutOff
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.metrics_base import SampleMetric, declare, set_metadata
 from ..core.registry import register
@@ -24,7 +25,6 @@ from ..text.tokenizers import STOP_WORDS, casefold_text, plain_words, word_token
 from .answer_base import AnswerMetric, SkipMasks
 from .derivations_text import support_steps
 from .overlap import supported_ngrams
-from .ranking import RankCutOff
 
 Integers = npt.NDArray[np.int64]
 

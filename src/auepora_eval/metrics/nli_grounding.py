@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.conventions import RankCutOff
 from ..core.metrics_base import declare
 from ..core.registry import register
 from ..core.scores import Score, Scores
@@ -23,7 +24,6 @@ from ..models.loading import Device, Precision
 from ..options import PositiveInt
 from ..text.sentences import split_sentences
 from .answer_base import AnswerMetric
-from .ranking import RankCutOff
 from .semantic import note_truncation, problem_masks
 
 Floats = npt.NDArray[np.float64]

@@ -8,13 +8,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import log2
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.configured_metric import ConfiguredMetric
+from ..core.conventions import RankCutOff
 from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number, join_items
 from ..core.metrics_base import RunInfo, declare
 from ..core.scores import Score, Scores
@@ -22,7 +23,7 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DuplicateIdError
 from ..features.hits import RankingView, gold_positions, has_judgement, hits, reject_duplicates, view_key
 from ..features.rankings import rankings
-from ..options import Ge, Le, check_arguments
+from ..options import check_arguments
 
 __all__ = [
     "aqwv_at_k",
@@ -39,10 +40,6 @@ __all__ = [
 ]
 
 Gold = Collection[str] | Mapping[str, int]
-MAX_K = 2**40
-"""The largest allowed cut-off."""
-RankCutOff = Annotated[int, Ge(1), Le(MAX_K)]
-"""The option ``k`` of a metric."""
 
 
 @check_arguments

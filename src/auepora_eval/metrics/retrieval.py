@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..core.batch import Batch, checked_outputs
 from ..core.configured_metric import ConfiguredMetric, signature_number
-from ..core.conventions import Conventions
+from ..core.conventions import Conventions, RankCutOff
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext
 from ..core.metrics_base import declare, set_metadata
 from ..core.reduce import Mean, SumsReducer
@@ -37,7 +37,6 @@ from ..features.rankings import document_rankings
 from ..options import NonNegativeFloat, PositiveInt
 from .ranking import (
     Gold,
-    RankCutOff,
     RankedQuery,
     RankingMetric,
     aqwv_at_k,

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.configured_metric import signature_number
+from ..core.conventions import RankCutOff
 from ..core.derivation import Cell, Derivation, format_number, join_items
 from ..core.metrics_base import declare
 from ..core.registry import register
@@ -23,7 +24,6 @@ from ..features.rankings import judged_rankings, rankings
 from ..options import Gt, Lt, PositiveInt
 from .ranking import (
     Gold,
-    RankCutOff,
     RankedQuery,
     RankingMetric,
     accuracy_at_k,

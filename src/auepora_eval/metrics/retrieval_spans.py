@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.configured_metric import ConfiguredMetric
+from ..core.conventions import RankCutOff
 from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext
 from ..core.metrics_base import RunInfo, declare
 from ..core.registry import register
@@ -19,7 +20,7 @@ from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCatego
 from ..errors import BadTypeError, BadValueError
 from ..features.hits import ParentSpan, covered_characters, reject_duplicates
 from ..features.rankings import rankings
-from .ranking import RankCutOff, relevant_ids
+from .ranking import relevant_ids
 
 Floats = npt.NDArray[np.float64]
 Character = tuple[str, int]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.configured_metric import ConfiguredMetric
+from ..core.conventions import RankCutOff
 from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number
 from ..core.metrics_base import RunInfo, declare, set_metadata
 from ..core.registry import register
@@ -35,7 +36,6 @@ from ..models.embedders import (
 from ..models.loading import Device, Precision
 from ..options import PositiveInt
 from .answer_base import ReferencedMetric
-from .ranking import RankCutOff
 
 # --- base classes of the semantic metrics: compared texts, empty texts and truncation --------------------------------
 

@@ -3,16 +3,26 @@
 import inspect
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
 
-from auepora_eval import metric
+from auepora_eval import (
+    EvaluationSample,
+    Metric,
+    MetricResult,
+    SampleMetric,
+    Score,
+    SystemOutputs,
+    TargetCategory,
+    metric,
+)
 from auepora_eval.cli.options import parse_spec
 from auepora_eval.core.registry import metric_infos
 from auepora_eval.errors import BadTypeError, BadValueError
-from auepora_eval.options import check_options, option_types
+from auepora_eval.options import Ge, PositiveInt, check_options, option_types
 from helpers.declared_options import unbounded_numbers, wrong_values
 
 REQUIRED: dict[str, Any] = {
@@ -118,3 +128,62 @@ def test_several_wrong_options_are_one_error() -> None:
         str(caught.value)
         == "metric 'bleu': max_order must be an integer >= 1, not 0; lowercase must be true or false, not 'yes'"
     )
+
+
+class Plain(SampleMetric):
+    """A metric of a user, with a constructor."""
+
+    target = TargetCategory.GENERATION_RELEVANCE
+
+    def __init__(
+        self, words: Annotated[int, Ge(1)] = 20, *, by: Literal["mean", "min"] = "mean", of: int = None
+    ) -> None:  # type: ignore[assignment]
+        self.words, self.by, self.of = words, by, of
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        return Score(0.0)
+
+
+class Inherited(Plain):
+    """The same constructor."""
+
+
+@dataclass(frozen=True)
+class Fields(Plain):
+    """A metric whose options are fields."""
+
+    words: PositiveInt = 20
+
+
+class Bare(Metric):
+    """A metric that only implements the interface."""
+
+    name, target = "bare", TargetCategory.GENERATION_RELEVANCE
+
+    def __init__(self, words: PositiveInt = 20) -> None:
+        self.words = words
+
+    def required_fields(self) -> list[str]:
+        return []
+
+    def compute(self, samples: list[EvaluationSample], outputs: list[SystemOutputs]) -> MetricResult:
+        return MetricResult(self.name, self.target, 0.0)
+
+
+@pytest.mark.parametrize("kind", [Plain, Inherited, Fields, Bare])
+def test_options_of_user_metrics_are_checked(kind: Any) -> None:
+    assert kind(3).words == 3
+    for wrong, message in ((0, "not 0"), (True, "not True"), ("3", "not '3'; leave out the quotes")):
+        with pytest.raises(BadValueError, match=rf"^words must be an integer >= 1, {message}$"):
+            kind(wrong)
+        with pytest.raises(BadValueError, match=rf"^words must be an integer >= 1, {message}$"):
+            kind(words=wrong)
+
+
+def test_all_options_of_a_user_metric_are_checked() -> None:
+    assert Plain(of=None).of is None  # a default of None makes the option optional
+    with pytest.raises(BadValueError, match=r"^words must be .*; by must be one of mean, min; not 'max'$"):
+        Plain(0, by="max")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'word'"):
+        Plain(word=3)  # type: ignore[call-arg]
+    assert list(inspect.signature(Plain).parameters) == ["words", "by", "of"]

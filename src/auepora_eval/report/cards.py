@@ -18,6 +18,7 @@ from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError
 from ..judge.prompting import built_in_prompt
+from ..options import describe_type, option_types
 from ..render.terminal import plain_math
 
 
@@ -54,6 +55,12 @@ class MetricCard:
         return f"{lower}, {upper}"
 
     @property
+    def option_types(self) -> dict[str, str]:
+        """The declared type, range or choices of each option in words; empty where any value is accepted."""
+        hints = option_types(metric_info(self.name).cls)
+        return {name: describe_type(hints.get(name, Any)) for name in self.options}
+
+    @property
     def direction(self) -> str:
         """Which way is better."""
         if self.higher_is_better is None and self.follows_base:
@@ -70,7 +77,8 @@ class MetricCard:
         lines += [""]
         lines += [f"{label}: {value}" for label, value in self._facts()]
         if self.options:
-            lines += ["", "Options:", *(f"  {name} = {default}" for name, default in self.options.items())]
+            types = {name: f"  ({text})" if text else "" for name, text in self.option_types.items()}
+            lines += ["", "Options:", *(f"  {name} = {self.options[name]}{text}" for name, text in types.items())]
         if self.skips:
             lines += ["", "Skips a sample where:", *(f"  {reason}: {why}" for reason, why in self.skips.items())]
         for prompt_id, prompt in self.prompts:
@@ -87,8 +95,8 @@ class MetricCard:
         lines += ["", "| | |", "|---|---|"]
         lines += [f"| {label} | {_escape_cell(value)} |" for label, value in self._facts()]
         if self.options:
-            lines += ["", "## Options", "", "| option | default |", "|---|---|"]
-            lines += [f"| `{name}` | `{default}` |" for name, default in self.options.items()]
+            lines += ["", "## Options", "", "| option | type | default |", "|---|---|---|"]
+            lines += [f"| `{name}` | {text} | `{self.options[name]}` |" for name, text in self.option_types.items()]
         if self.skips:
             lines += ["", "## Skips", "", "| reason | when |", "|---|---|"]
             lines += [f"| `{reason}` | {_escape_cell(why)} |" for reason, why in self.skips.items()]

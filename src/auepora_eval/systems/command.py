@@ -20,8 +20,8 @@ from typing import IO
 
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, BadValueError, SystemCallError
+from ..options import PositiveFloat, PositiveInt, check_options
 from .json_mapping import default_request, excerpt, json_text, parse_own_reply
-from .workers import is_positive
 
 # --- deadlines: the time left for one call ---------------------------------------------------------------------------
 
@@ -371,8 +371,8 @@ class CommandSystem:
         *,
         cwd: str | Path | None = None,
         env: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        max_bytes: int = 50_000_000,
+        timeout: PositiveFloat | None = None,
+        max_bytes: PositiveInt = 50_000_000,
     ) -> None:
         if os.name != "posix":
             raise BadValueError("a command as a system needs Linux or macOS; use an HTTP endpoint instead")
@@ -380,10 +380,7 @@ class CommandSystem:
         self._cwd = None if cwd is None else Path(cwd)
         # A Python program buffers what it prints into a pipe, and its replies would never arrive.
         self._env = {"PYTHONUNBUFFERED": "1", **os.environ, **_checked_env(env or {})}
-        if timeout is not None and not is_positive(timeout):
-            raise BadValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
-        if not is_positive(max_bytes) or max_bytes < 1:
-            raise BadValueError(f"max_bytes must be at least 1, not {max_bytes!r}")
+        check_options(CommandSystem, {"timeout": timeout, "max_bytes": max_bytes})
         self._timeout, self._max_bytes = timeout, max_bytes
         self._lock = Lock()
         self._all: set[LineProcess] = set()

@@ -11,10 +11,10 @@ from ..errors import BadTypeError, BadValueError, SystemCallError
 from ..net.client import HttpClient, HttpReply
 from ..net.retry import HttpRequestError
 from ..net.urls import check_headers, parse_address
+from ..options import PositiveFloat, PositiveInt, check_options
 from ..runtime.loop_thread import shared_loop
 from ..runtime.secrets import Secrets
 from .json_mapping import ReplyPaths, Template, default_request, excerpt, json_text, json_type_name, parse_own_reply
-from .workers import is_positive
 
 _METHODS = ("GET", "POST", "PUT", "PATCH")
 
@@ -36,8 +36,8 @@ class HttpSystem:
         headers: Mapping[str, str] | None = None,
         request: object = None,
         response: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        max_bytes: int = 50_000_000,
+        timeout: PositiveFloat | None = None,
+        max_bytes: PositiveInt = 50_000_000,
     ) -> None:
         self._address = parse_address(url)
         self._method = _checked_method(method)
@@ -51,12 +51,9 @@ class HttpSystem:
                 f"with GET, request must map query parameters to values, not be {json_type_name(request)}"
             )
         self._response = None if response is None else ReplyPaths(response)
-        if timeout is not None and not is_positive(timeout):
-            raise BadValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
-        if not is_positive(max_bytes) or max_bytes < 1:
-            raise BadValueError(f"max_bytes must be at least 1, not {max_bytes!r}")
+        check_options(HttpSystem, {"timeout": timeout, "max_bytes": max_bytes})
         self._timeout = timeout
-        self._client = HttpClient(self._address, timeout=timeout, max_bytes=int(max_bytes))
+        self._client = HttpClient(self._address, timeout=timeout, max_bytes=max_bytes)
 
     def __repr__(self) -> str:
         return f"HttpSystem({self._method} {self._address.shown})"

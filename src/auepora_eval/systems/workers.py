@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -143,11 +142,6 @@ class CallPolicy:
     def stored(self) -> dict[str, Any]:
         """The policy as a plan stores it; ``keep_going`` is left out where it is not set."""
         return {key: value for key, value in asdict(self).items() if key != "keep_going" or value}
-
-
-def is_positive(value: object) -> bool:
-    """Whether this is a finite number above 0."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
 # --- one attempt at one task: start time, duration, and result or error ----------------------------------------------

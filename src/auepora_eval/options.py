@@ -118,7 +118,7 @@ class Rule:
     """Whether a value of the right type is allowed."""
     advice: Callable[[Any], str] = lambda value: ""
     """What to do about a wrong value, as a clause."""
-    items: Callable[[Any], Iterable[tuple[str, Any, "Rule | None"]]] = lambda value: ()
+    items: Callable[[Any], Iterable[tuple[str, Any, "Rule"]]] = lambda value: ()
     """The items of a list or mapping, for messages: where each is, the item and its rule."""
 
     def accepts(self, value: object) -> bool:
@@ -128,7 +128,7 @@ class Rule:
     def problem(self, value: object, describe: Callable[[object], str]) -> str:
         """Why the value is refused."""
         for place, item, rule in self.items(value):
-            if rule is not None and not rule.accepts(item):
+            if not rule.accepts(item):
                 return f"{place} {rule.problem(item, describe)}"
         comma = ";" if "," in self.description else ","
         return f"must be {self.description}{comma} not {describe(value)}{self.advice(value)}"
@@ -145,17 +145,14 @@ def problem_of(hint: Any, value: object, *, describe: Callable[[object], str] = 
     ``describe`` writes the value.
     """
     rule = _compile(hint)
-    return None if rule is None or rule.accepts(value) else rule.problem(value, describe)
+    return None if rule.accepts(value) else rule.problem(value, describe)
 
 
 def describe_type(hint: Any) -> str:
     """A declared type in words, for reference pages: ``integer >= 1 or none``; empty if it is not checked."""
     rule = _compile(hint)
-    if rule is None:
-        return ""
-    is_optional = type(None) in _union_members(hint)
     plain = rule.description.removeprefix("an ").removeprefix("a ")
-    return f"{plain} or none" if is_optional else plain
+    return f"{plain} or none" if plain and rule.accepts(None) else plain
 
 
 def _is_number(value: object) -> bool:
@@ -182,32 +179,30 @@ _SCALARS: dict[Any, Rule] = {
     float: Rule("a number", _is_number, _is_finite, _number_advice),
     str: Rule("a string", lambda value: isinstance(value, str)),
     type(None): Rule("none", lambda value: value is None),
+    Any: Rule("", lambda value: True),
 }
 
 
-def _compile(hint: Any) -> Rule | None:
-    """The rule of a type hint; ``None`` for one that is not checked, such as ``Any``."""
-    if hint in _SCALARS:
-        return _SCALARS[hint]
-    if hint is None:
-        return _SCALARS[type(None)]
+def _compile(hint: Any) -> Rule:
+    """The rule of a type hint; one that is not checked, such as a protocol, has that of ``Any``."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        base = _compile(arguments[0])
-        return None if base is None else _constrain(base, arguments[1:])
+        return _constrain(_compile(arguments[0]), arguments[1:])
     if origin is Literal:
         return _choice(arguments)
     if origin in (typing.Union, types.UnionType):
         return _either([_compile(one) for one in arguments])
-    kind = origin or hint
-    if kind in (Any, object) or not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
-        return None
+    kind = type(None) if hint is None else origin or hint
+    if not isinstance(kind, type) or kind is object or getattr(kind, "_is_protocol", False):
+        return _SCALARS[Any]
+    if kind in _SCALARS:
+        return _SCALARS[kind]
     if issubclass(kind, (str, bytes)) or not issubclass(kind, Iterable) or dataclasses.is_dataclass(kind):
         return Rule(_class_description(kind), lambda value: isinstance(value, kind))
     if issubclass(kind, Mapping):
         return _mapping(*(_compile(one) for one in arguments or (Any, Any)))
     same = arguments and (kind is not tuple or arguments[-1] is Ellipsis)
-    return _list(_compile(arguments[0]) if same else None)
+    return _list(_compile(arguments[0] if same else Any))
 
 
 def _class_description(kind: Any) -> str:
@@ -250,11 +245,10 @@ def _choice(choices: tuple[Any, ...]) -> Rule:
     return Rule(f"one of {listing}" if len(choices) > 1 else listing, lambda value: True, is_valid, advice)
 
 
-def _either(rules: list[Rule | None]) -> Rule | None:
+def _either(members: list[Rule]) -> Rule:
     """A union; one that includes an unchecked type is unchecked."""
-    members = [rule for rule in rules if rule is not None]
-    if len(members) < len(rules):
-        return None
+    if _SCALARS[Any] in members:
+        return _SCALARS[Any]
     named = [rule for rule in members if rule is not _SCALARS[type(None)]]
     if len(named) == 1:
         return _optional(named[0])
@@ -275,14 +269,14 @@ def _optional(rule: Rule) -> Rule:
     )
 
 
-def _list(item: Rule | None) -> Rule:
+def _list(item: Rule) -> Rule:
     def is_list(value: object) -> bool:
         return isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping))
 
     return Rule(
-        "a list" if item is None else f"a list of {_plural(item.description)}",
-        lambda value: is_list(value) and (item is None or all(map(item.has_type, value))),
-        lambda value: item is None or all(map(item.is_valid, value)),
+        f"a list of {_plural(item.description)}" if item.description else "a list",
+        lambda value: is_list(value) and all(map(item.has_type, value)),
+        lambda value: all(map(item.is_valid, value)),
         items=lambda value: (
             ((f"at position {place}", one, item) for place, one in enumerate(value, start=1)) if is_list(value) else ()
         ),
@@ -295,24 +289,18 @@ def _plural(description: str) -> str:
     return f"values, each {description}" if several == description else several
 
 
-def _mapping(key: Rule | None, item: Rule | None) -> Rule:
-    def items(value: Any) -> Iterable[tuple[str, Any, Rule | None]]:
+def _mapping(key: Rule, item: Rule) -> Rule:
+    def items(value: Any) -> Iterable[tuple[str, Any, Rule]]:
         for name, one in value.items() if isinstance(value, Mapping) else ():
             yield f"has the key {name!r:.80}, which", name, key
             yield f"at {name!r:.80}", one, item
 
     return Rule(
         "a mapping",
-        lambda value: (
-            isinstance(value, Mapping) and all(rule is None or rule.has_type(one) for _, one, rule in items(value))
-        ),
-        lambda value: all(rule is None or rule.is_valid(one) for _, one, rule in items(value)),
+        lambda value: isinstance(value, Mapping) and all(rule.has_type(one) for _, one, rule in items(value)),
+        lambda value: all(rule.is_valid(one) for _, one, rule in items(value)),
         items=items,
     )
-
-
-def _union_members(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (typing.Union, types.UnionType) else ()
 
 
 # --- the options of a class or function -------------------------------------------------------------------------------
@@ -334,28 +322,27 @@ def option_types(target: Any) -> Mapping[str, Any]:
         return types.MappingProxyType({name: hints[name] for name in names})
     function = inspect.unwrap(inspect.getattr_static(target, "__init__") if isinstance(target, type) else target)
     scope = getattr(function, "__globals__", {})
-    parameters = inspect.signature(function).parameters.values()
-    resolved = {one.name: _resolve(one.annotation, scope) for one in parameters if one.annotation is not one.empty}
-    optional = {one.name for one in parameters if one.default is None}  # ``k: int = None`` is ``int | None``
+    parameters = [one for one in inspect.signature(function).parameters.values() if one.annotation is not one.empty]
+    # ``k: int = None`` is ``int | None``.
     return types.MappingProxyType(
-        {name: hint | None if name in optional and hint is not Any else hint for name, hint in resolved.items()}
+        {one.name: _resolve(one.annotation, scope, optional=one.default is None) for one in parameters}
     )
 
 
-def _resolve(hint: Any, scope: Mapping[str, Any]) -> Any:
-    if not isinstance(hint, str):
-        return hint
-    holder = types.SimpleNamespace(__annotations__={"hint": hint})
+def _resolve(hint: Any, scope: Mapping[str, Any], *, optional: bool = False) -> Any:
     try:
-        return typing.get_type_hints(holder, dict(scope), include_extras=True)["hint"]
-    except NameError:
+        if isinstance(hint, str):
+            holder = types.SimpleNamespace(__annotations__={"hint": hint})
+            hint = typing.get_type_hints(holder, dict(scope), include_extras=True)["hint"]
+        return hint | None if optional else hint
+    except Exception:  # an annotation may be anything
         return Any
 
 
 @functools.lru_cache(maxsize=1024)
 def _rules(target: Any) -> Mapping[str, Rule]:
     compiled = {name: _compile(hint) for name, hint in option_types(target).items()}
-    return {name: rule for name, rule in compiled.items() if rule is not None}
+    return {name: rule for name, rule in compiled.items() if rule is not _SCALARS[Any]}
 
 
 def check_options(target: Any, values: Mapping[str, Any] | None = None) -> None:

@@ -129,6 +129,11 @@ class Service:
 
 
 @check_arguments
+def odd(a: "no hint" = 1, b: [5] = (), c: Annotated[int, {}] = 2, *rest: int) -> None:  # type: ignore[valid-type]  # noqa: F722
+    """A function whose annotations are not types."""
+
+
+@check_arguments
 def scaled(value: float, by: PositiveFloat | None = None) -> float:
     """A function."""
     return value * (by or 1)
@@ -143,5 +148,8 @@ def test_arguments_of_functions_and_constructors() -> None:
         BadTypeError, match=r"^name must be a non-empty string, not 5; retries must be an integer >= 0, not -1"
     ):
         Service(5, retries=-1)  # type: ignore[arg-type]
+    odd("x", 5, 3, 4)
+    with pytest.raises(BadTypeError, match=r"^c must be an integer, not 'x'$"):
+        odd(c="x")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="unexpected keyword"):
         scaled(1, be=2)  # type: ignore[call-arg]

@@ -4,7 +4,7 @@
 * ``scores``, ``reduce``, ``results``: one outcome per sample, reducers, and the results made of them
 * ``conventions``: named definitions, and the signature that makes a number reproducible
 * ``batch``, ``family``, ``slices``: aligned samples and outputs with shared features, variants, groups of samples
-* ``metrics_base``, ``configured_metric``, ``registry``: what a metric is, and how it is found by name
+* ``metrics_base``, ``registry``: what a metric is, and how it is found by name
 * ``derivation``: how one sample's score is computed, step by step
 * ``errors``, ``runner``: re-exports at earlier paths
 """

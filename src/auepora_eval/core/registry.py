@@ -1,4 +1,4 @@
-"""The registry: metrics by name and alias, and the plan resources that their options refer to."""
+"""The registry: metrics by name and alias, the plan resources that options refer to, the base of built-in metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import (
     AueporaError,
@@ -503,3 +503,30 @@ def _spec_value(value: object, built: Metric, key: str) -> object:
             f"metric '{built.name}' has the {kind}{value!r} as '{key}', which a spec cannot contain; build it in Python"
         )
     return value
+
+
+# --- the base class of built-in metrics: options are dataclass fields, and the name follows from them ----------------
+
+
+def signature_number(value: float) -> str:
+    """A number as written in a signature: the shortest exact form."""
+    return repr(float(value)).removesuffix(".0")
+
+
+@dataclass(frozen=True)
+class ConfiguredMetric(BatchMetric):
+    """A metric whose options are its dataclass fields and whose name follows from them."""
+
+    conventions: Conventions | None = field(default=None, kw_only=True)
+    overrides: tuple[tuple[str, Any], ...] = field(default=(), kw_only=True)
+    if TYPE_CHECKING:
+        # Not a field: ``register`` adds the option to every constructor, and a subclass may set ``self.name``.
+        name: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.conventions is not None and not isinstance(self.conventions, Conventions):
+            object.__setattr__(self, "conventions", Conventions.of(self.conventions))
+        super().__post_init__()
+        name = metric_name(type(self), vars(self))
+        if name is not None:
+            object.__setattr__(self, "name", name)

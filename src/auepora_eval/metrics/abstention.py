@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, join_items, quote_text
 from ..core.metrics_base import declare, snake_case
 from ..core.reduce import SumsReducer
-from ..core.registry import register
+from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores, Status, to_reason
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError

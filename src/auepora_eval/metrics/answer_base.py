@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
 from ..core.metrics_base import declare
+from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import Role, no_response, reference_texts

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
 from ..core.metrics_base import SampleMetric, declare
-from ..core.registry import register
+from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import TokenPairs, best_pairs, select_pairs, shared_ngrams, token_ids, token_pairs

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import signature_number
 from ..core.metrics_base import declare, set_metadata
-from ..core.registry import register
+from ..core.registry import register, signature_number
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadTypeError

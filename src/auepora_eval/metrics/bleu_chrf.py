@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import signature_number
 from ..core.derivation import Derivation
 from ..core.metrics_base import declare
 from ..core.reduce import SumsReducer
-from ..core.registry import register
+from ..core.registry import register, signature_number
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, MissingDependencyError

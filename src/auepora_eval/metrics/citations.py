@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, join_items
 from ..core.metrics_base import SampleMetric, declare, set_metadata
-from ..core.registry import register
+from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores, Status
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError

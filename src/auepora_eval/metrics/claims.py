@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, Literal
 
-from ..core.configured_metric import signature_number
 from ..core.metrics_base import RunInfo, declare
-from ..core.registry import register
+from ..core.registry import register, signature_number
 from ..core.scores import Score
 from ..core.types import TargetCategory
 from ..judge.ratings import gather_all

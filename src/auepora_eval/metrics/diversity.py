@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.metrics_base import RunInfo, declare, sample_outcome, set_metadata
 from ..core.reduce import Clusters, Fold, Mean, Reducer
-from ..core.registry import register
+from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores, Status
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..features.embeddings import (

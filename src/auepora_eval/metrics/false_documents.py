@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric, signature_number
 from ..core.conventions import function_name
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.family import BASE_SKIPS, FamilyMetric, find_parents, with_family_keys
 from ..core.metrics_base import BatchMetric, SampleMetric, declare, with_conventions
-from ..core.registry import register
+from ..core.registry import ConfiguredMetric, register, signature_number
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..core.configured_metric import signature_number
 from ..core.conventions import RankCutOff
 from ..core.metrics_base import declare, set_metadata
-from ..core.registry import Use, register
+from ..core.registry import Use, register, signature_number
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError, did_you_mean

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import (
     NO_CONTEXT,
     Cell,
@@ -27,7 +26,7 @@ from ..core.derivation import (
     quote_text,
 )
 from ..core.metrics_base import add_judgements, declare
-from ..core.registry import Use, parse_use, resolve
+from ..core.registry import ConfiguredMetric, Use, parse_use, resolve
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs
 from ..errors import BadValueError, JudgeError

@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric, signature_number
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number
 from ..core.metrics_base import RunInfo, SampleMetric, declare
 from ..core.reduce import Clusters, Fold, Reducer, SumsReducer, counted_values
-from ..core.registry import register
+from ..core.registry import ConfiguredMetric, register, signature_number
 from ..core.scores import Score, Scores
 from ..core.types import STARTED, EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric
 from ..core.conventions import RankCutOff
 from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number, join_items
 from ..core.metrics_base import RunInfo, declare
+from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DuplicateIdError

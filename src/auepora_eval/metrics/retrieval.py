@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch, checked_outputs
-from ..core.configured_metric import ConfiguredMetric, signature_number
 from ..core.conventions import Conventions, RankCutOff
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext
 from ..core.metrics_base import declare, set_metadata
 from ..core.reduce import Mean, SumsReducer
-from ..core.registry import register
+from ..core.registry import ConfiguredMetric, register, signature_number
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError

@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import signature_number
 from ..core.conventions import RankCutOff
 from ..core.derivation import Cell, Derivation, format_number, join_items
 from ..core.metrics_base import declare
-from ..core.registry import register
+from ..core.registry import register, signature_number
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError

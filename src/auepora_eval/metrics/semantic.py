@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric
 from ..core.conventions import RankCutOff
 from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number
 from ..core.metrics_base import RunInfo, declare, set_metadata
-from ..core.registry import register
+from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError

@@ -14,10 +14,9 @@ from urllib.parse import quote
 
 import numpy as np
 
-from ..core.configured_metric import ConfiguredMetric
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, quote_text
 from ..core.metrics_base import SampleMetric, declare
-from ..core.registry import register
+from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError

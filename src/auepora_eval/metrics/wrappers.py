@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.configured_metric import ConfiguredMetric
 from ..core.conventions import function_name
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.family import FamilyKey, sort_by_id, with_family_keys
@@ -28,7 +27,7 @@ from ..core.metrics_base import (
     with_name,
 )
 from ..core.reduce import Clusters, Mean, Reducer, SumsReducer
-from ..core.registry import metric, register
+from ..core.registry import ConfiguredMetric, metric, register
 from ..core.scores import Score, Scores, Status
 from ..core.slices import group_names, sample_value
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory

@@ -27,6 +27,8 @@ ROWS: list[tuple[str, Spec, str]] = [  # text, spec, why
     ("mean_latency[a:b]", "mean_latency[a:b]", "a colon in a key starts no options"),
     ("mean_latency[a:b]:as=x", {"mean_latency[a:b]": {"as": "x"}}, "one after the key does"),
     ("AP(rel=2)@100:as=x", {"AP(rel=2)@100": {"as": "x"}}, "options after a foreign name"),
+    ("my_metrics:Mine", "my_metrics:Mine", "an import path"),
+    ("my_app.metrics:Mine@5:k=1", {"my_app.metrics:Mine@5": {"k": 1}}, "options after an import path"),
     ('{"map": {"k": 10}}', {"map": {"k": 10}}, "a JSON object"),
     ('{"map": null}', {"map": None}, "a JSON object without options"),
 ]
@@ -44,7 +46,7 @@ def test_registry_builds_specs(text: str) -> None:
 
 BAD = [  # text, part of the message
     ("mrr:", "cannot read the options of 'mrr:'"),
-    ("mrr:depth", "write name:option=value,option=value"),
+    ("mrr@5:depth", "write name:option=value,option=value"),
     ("mrr:=1", "cannot read the options"),
     ("mrr:depth=", "cannot read the options"),
     ("mrr:depth=1,depth=2", "names 'depth' twice"),

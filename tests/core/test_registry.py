@@ -69,7 +69,7 @@ MISTAKES: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     ("recall", {}, BadValueError, "metric 'recall' needs its option 'k': write 'recall@5'"),
     ("recall@five", {}, BadValueError, "cannot read the cut-off of 'recall@five': 'five' is not an integer"),
     ("recall@", {}, BadValueError, "cannot read the cut-off of 'recall@': '' is not an integer"),
-    ("recall@5@3", {}, BadValueError, "cannot read the metric 'recall@5@3'; write name, name@k or name[key]; options go into a mapping, as in {'ndcg@10': {'gain_scheme': 'linear'}}"),
+    ("recall@5@3", {}, BadValueError, "cannot read the metric 'recall@5@3'; write name, name@k, name[key] or module:Class; options in a mapping, as in {'ndcg@10': {'gain_scheme': 'linear'}}"),
     ("rougeL_answer@3", {}, BadValueError, "metric 'rougeL_answer' has no cut-off: write 'rougeL_answer'"),
     ("recall[x]", {}, BadValueError, "cannot read the metric 'recall[x]'; write 'recall@10'"),
     ("quantile_latency[a,b]", {}, BadValueError, "cannot read the metric 'quantile_latency[a,b]': 'b' is not a number"),

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from auepora_eval.core.types import EvaluationSample
 from auepora_eval.errors import DataFileError
 from auepora_eval.judge import prompting
-from auepora_eval.judge.prompting import Prompt, built_in_prompt, frame_code, prompt_folder, read_prompt, resolve_prompt
+from auepora_eval.judge.prompting import Prompt, built_in_prompt, frame_code, read_prompt, resolve_prompt
 from auepora_eval.judge.ratings import RatingPrompt, Scale, question_frames
+from auepora_eval.runtime.imports import search_folders
 from helpers.critics import SteadyBareCritic, SteadyCritic
 from helpers.texts import TEXT
 
@@ -188,7 +189,7 @@ def test_a_custom_prompt_needs_all_slots(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match=r"nothing goes into the slot \{\{anwser\}\}"):
         resolve_prompt(Prompt.parse(f"{whole} {{{{anwser}}}}"), otherwise="faithfulness")
     (tmp_path / "mine.md").write_text(whole, encoding="utf-8")
-    with prompt_folder(tmp_path):
+    with search_folders(tmp_path):
         assert resolve_prompt("mine.md", otherwise="faithfulness").name == "mine"
     (tmp_path / "latin.md").write_bytes(b"\xff\xfe")
     with pytest.raises(DataFileError, match="not UTF-8"):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from ..errors import BadValueError
+from ..runtime.imports import IMPORT_PATH
 from .console import echo_err
 
 if TYPE_CHECKING:
@@ -104,8 +105,11 @@ def executor_options(function: FunctionT) -> FunctionT:
 
 # --- metrics after ``-m``: a name, ``name:option=value,...``, or a JSON object ---------------------------------------
 
-# The colon that starts the options: one in the brackets of `mean_latency[a:b]` does not.
-_SHORT = re.compile(r"(?P<name>[^:\[\]]*(?:\[[^\[\]]*\])?[^:\[\]]*):(?P<options>.*)", re.DOTALL)
+# The colon that starts the options: one in `mean_latency[a:b]` or in the import path `my_metrics:Mine` does not.
+_SHORT = re.compile(
+    rf"(?P<name>(?:{IMPORT_PATH.pattern}(?=$|[:@\[])|[^:\[\]]*)[^:\[\]]*(?:\[[^\[\]]*\])?[^:\[\]]*)(?::(?P<options>.*))?",
+    re.DOTALL,
+)
 # Only a comma before `option=` separates, so that a value may be a list: `k_values=[1,5],as=mine`.
 _COMMA = re.compile(r",(?=\s*[A-Za-z_]\w*\s*=)")
 
@@ -127,7 +131,9 @@ def parse_spec(text: str) -> Spec:
     if text.startswith("{"):
         return _from_json(text)
     short = _SHORT.fullmatch(text)
-    return text if short is None else {short["name"].strip(): _options(short["options"], text)}
+    if short is None or short["options"] is None:
+        return text
+    return {short["name"].strip(): _options(short["options"], text)}
 
 
 def alias_notes(specs: Iterable[Spec], rules: Conventions) -> list[str]:
@@ -198,12 +204,13 @@ def store_option(function: FunctionT) -> FunctionT:
 @contextmanager
 def open_store(store: str | None, *, output: str | None = None) -> Iterator[RunStore]:
     """Open an existing store; raises if ``output`` would overwrite it."""
+    from ..runtime.imports import search_folders, store_folders
     from ..store.connect import default_store
     from ..store.runs import RunStore
 
     where = default_store(store)
     refuse_input_as_output(output, [where])
-    with RunStore.open(where, create=False) as found:
+    with RunStore.open(where, create=False) as found, search_folders(*store_folders(found.file)):
         yield found
 
 

@@ -31,6 +31,7 @@ HAS_PROBLEMS = 2
 @click.option("--corpus", type=click.Path(), help="JSONL file with the texts of documents given by id.")
 @click.option("--nuggets", type=click.Path(), help="JSONL file with the nuggets of the samples, matched by id.")
 @click.option("--all", "show_all", is_flag=True, help=f"Print all problems, not only the first {MAX_SHOWN}.")
+@click.option("--load", is_flag=True, help="Of a plan: import the user's code that it names, and check it too.")
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -41,11 +42,13 @@ def command(
     corpus: str | None,
     nuggets: str | None,
     show_all: bool,
+    load: bool,
     as_json: bool,
 ) -> None:
     """Report every problem in a DATASET, and in OUTPUTS for it, and the metrics that they support.
 
-    Given a plan instead, report every problem in the plan and the files it names, and what would run.
+    Given a plan instead, report every problem in the plan and the files it names, and what would run. Systems,
+    resources and metrics that are given by import path are imported and checked only with --load.
 
     Problems are printed one per line, as file:line: message; everything that `auepora score` refuses is a problem. Then
     the fields of the samples are counted, and for every target its metrics are listed, or what they lack. The exit code
@@ -55,7 +58,7 @@ def command(
     auepora validate data.jsonl
     auepora validate data.jsonl outputs.jsonl --corpus corpus.jsonl --all
     auepora validate data.jsonl outputs.jsonl --json
-    auepora validate plan.yaml
+    auepora validate plan.yaml --load
     """
     from ..io.validate import validate_files
     from ..plan.source import looks_like_plan
@@ -64,9 +67,11 @@ def command(
     if outputs_format is not None and outputs is None:
         raise click.UsageError("--outputs-format goes with OUTPUTS")
     if outputs is None and dataset_format is None and looks_like_plan(dataset):
-        if not validate_plan(dataset, as_json=as_json):
+        if not validate_plan(dataset, as_json=as_json, load=load):
             sys.exit(HAS_PROBLEMS)
         return
+    if load:
+        raise click.UsageError("--load goes with a plan")
     with progress(f"reading {dataset}"):
         checked = validate_files(
             dataset,
@@ -223,15 +228,18 @@ def _verdict(checked: Validation) -> str:
 # --- plans: every problem in a plan and the files it names, and what would run ---------------------------------------
 
 
-def validate_plan(path: str, *, as_json: bool) -> bool:
-    """Print the problems and notes of a plan; returns whether it would run. The system is built but not called."""
+def validate_plan(path: str, *, as_json: bool, load: bool) -> bool:
+    """Print the problems and notes of a plan; returns whether it would run. No system is called.
+
+    With ``load`` the user's code is imported, and the system built.
+    """
     from ..plan.prepare import check_plan
     from ..render.terminal import progress
     from .console import stdout_to_stderr
     from .options import write_out
 
     with progress(f"checking {path}"), stdout_to_stderr():
-        checked = check_plan(path)
+        checked = check_plan(path, load=load)
     if as_json:
         write_out(json.dumps(checked.to_dict(), indent=2, ensure_ascii=False), None)
         return checked.fine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.types import EvaluationSample, SystemOutputs
+from ..runtime.imports import search_folders, store_folders
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus, StoredOutput
 from ..store.runs import RunStore, iter_samples
@@ -28,11 +29,12 @@ Store = RunStore | str | Path | None
 @contextmanager
 def open_store(store: Store = None) -> Iterator[RunStore]:
     """Open the store, which must exist; a store that is passed open stays open."""
-    if isinstance(store, RunStore):
+    with ExitStack() as stack:
+        if not isinstance(store, RunStore):
+            where = store or os.environ.get("AUEPORA_STORE") or "runs.sqlite"
+            store = stack.enter_context(RunStore.open(where, create=False))
+        stack.enter_context(search_folders(*store_folders(store.file)))
         yield store
-        return
-    with RunStore.open(store or os.environ.get("AUEPORA_STORE") or "runs.sqlite", create=False) as opened:
-        yield opened
 
 
 @dataclass(frozen=True, slots=True, eq=False)

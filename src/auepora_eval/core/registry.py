@@ -24,6 +24,7 @@ from ..errors import (
     UnknownOptionError,
     did_you_mean,
 )
+from ..runtime.imports import IMPORT_PATH
 from .conventions import CONVENTION_NAMES, Conventions
 from .metrics_base import BatchMetric, Metric, MetricMetadata, set_name, snake_case, with_name
 
@@ -153,7 +154,9 @@ ClassT = TypeVar("ClassT", bound=type[Metric])
 
 ENTRY_POINTS = "auepora_eval.metrics"
 """The package of the built-in metrics, and the group of entry points of other packages."""
-_SPEC = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:@(?P<at>[^\[\]@]*))?(?:\[(?P<keys>[^\[\]]*)\])?")
+_SPEC = re.compile(
+    rf"(?P<name>{IMPORT_PATH.pattern}|[A-Za-z_][A-Za-z0-9_]*)(?:@(?P<at>[^\[\]@]*))?(?:\[(?P<keys>[^\[\]]*)\])?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +204,8 @@ def _parameters(cls: type[Metric]) -> dict[str, inspect.Parameter]:
 
 _OWN_PACKAGE = f"{__name__.partition('.')[0]}."
 _METRICS: dict[str, MetricInfo] = {}
+_IMPORTED: dict[type[Metric], MetricInfo] = {}
+"""Metrics that were named by an import path, by class."""
 _loaded: set[str] = set()
 
 
@@ -286,12 +291,40 @@ def metric_infos() -> dict[str, MetricInfo]:
 
 
 def metric_info(name: str) -> MetricInfo:
-    """The registered metric of that name (``recall``, or any spec of it such as ``recall@5``)."""
+    """The metric of that name (``recall``, or any spec of it such as ``recall@5``) or import path."""
     base = _canonical_spec(name)[0].partition("@")[0].partition("[")[0]
+    if ":" in base:
+        return _import_metric(base)
     _load_metric(base)
     if base not in _METRICS:
         raise UnknownMetricError(base, {**_built_in_modules(), **_METRICS})
     return _METRICS[base]
+
+
+def _import_metric(path: str) -> MetricInfo:
+    """The metric class at an import path, registered or not."""
+    from ..runtime.imports import CodeNotLoadedError, import_object
+
+    module = path.partition(":")[0]
+    try:
+        cls = import_object(path)
+    except CodeNotLoadedError:
+        raise
+    except BadValueError as error:
+        if module in _METRICS or module in _built_in_modules():
+            hint = f"an option of the metric '{module}' is written {module}:option=value"
+            raise BadValueError(f"cannot read the metric '{path}': {error}; {hint}") from error
+        raise
+    if not (inspect.isclass(cls) and issubclass(cls, Metric)):
+        what = f"the class {cls.__name__}" if inspect.isclass(cls) else f"an object of type {type(cls).__name__}"
+        raise BadValueError(
+            f"'{path}' is {what}, not a metric class: derive the class from SampleMetric, BatchMetric or Metric"
+        )
+    known = _METRICS.get(getattr(cls, "registered_as", ""))
+    if known is not None and known.cls is cls:
+        return known
+    at, keys = (None, ()) if known is None else (known.at, known.keys)
+    return _IMPORTED.setdefault(cls, MetricInfo(path, cls, at, keys))
 
 
 def find_metric(name: str) -> MetricInfo | None:
@@ -303,6 +336,8 @@ def find_metric(name: str) -> MetricInfo | None:
 def metric(spec: Spec | Metric, /, **options: Any) -> Metric:
     """Build a metric: ``metric("recall@5")``, ``metric("map@10", conventions="trec")``, ``metric({"map": {"k": 10}})``.
 
+    A class that is not registered is given by its import path, ``metric("my_metrics:StartsUpper")``: the module is
+    searched in the current folder (in the plan's folder for a plan) and among the installed packages.
     Besides its own options a metric takes ``conventions``, any single convention (``min_relevance=2``) and ``as``.
     """
     if isinstance(spec, Metric):
@@ -344,8 +379,8 @@ def _parse(spec: str) -> tuple[MetricInfo, dict[str, Any]]:
     match = _SPEC.fullmatch(spec.strip())
     if match is None:
         raise BadValueError(
-            f"cannot read the metric '{spec}'; write name, name@k or name[key]; options go into a mapping, as in "
-            "{'ndcg@10': {'gain_scheme': 'linear'}}"
+            f"cannot read the metric '{spec}'; write name, name@k, name[key] or module:Class; options in a mapping, "
+            "as in {'ndcg@10': {'gain_scheme': 'linear'}}"
         )
     info = metric_info(match["name"])
     options: dict[str, Any] = {}
@@ -438,6 +473,8 @@ def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
         raise
     except (TypeError, ValueError) as error:
         raise BadValueError(f"metric '{spec}' cannot be built: {error}") from error
+    except Exception as error:  # the user's code may raise anything
+        raise BadValueError(f"metric '{spec}' cannot be built: {type(error).__name__}: {error}") from error
     for key, value in (("conventions", conventions), ("overrides", overrides)):
         if value:
             object.__setattr__(built, key, value)  # frozen, but not shared yet
@@ -452,7 +489,11 @@ def metric_name(cls: type[Metric], options: Mapping[str, Any]) -> str | None:
     info = _METRICS.get(getattr(cls, "registered_as", ""))
     if info is None:
         return None
-    text = info.name if info.cls is cls else snake_case(cls.__name__)
+    return _full_name(info, info.name if info.cls is cls else snake_case(cls.__name__), options)
+
+
+def _full_name(info: MetricInfo, text: str, options: Mapping[str, Any]) -> str:
+    """The name ``text`` with the options that it carries."""
     if info.at is not None and options.get(info.at) is not None:
         text += f"@{options[info.at]}"
     if info.keys:
@@ -464,6 +505,8 @@ def spec_of(built: Metric) -> Spec:
     """The spec that builds this metric again, as short as it can be written."""
     info = _METRICS.get(getattr(type(built), "registered_as", ""))
     if info is None or info.cls is not type(built):
+        info = _IMPORTED.get(type(built))
+    if info is None:
         raise MetricDefinitionError(
             f"{type(built).__name__} is not registered, so it has no spec; put @register above the class"
         )
@@ -483,7 +526,7 @@ def spec_of(built: Metric) -> Spec:
         options |= {key: list(value) if isinstance(value, tuple) else value for key, value in changes.items()}
         if built.base_name != built.name:
             options["as"] = built.name
-    name = metric_name(type(built), {key: getattr(built, key) for key in info.options}) or info.name
+    name = _full_name(info, info.name, {key: getattr(built, key) for key in info.options})
     return {name: options} if options else name
 
 

@@ -17,9 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
@@ -27,13 +25,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadTypeError, DataFileError, did_you_mean
+from ..runtime.imports import find_file
 
 Frames = str | Sequence[str] | Mapping[str, str]
 """Judged texts: one string, several, or several by name."""
 
 _SLOT = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _HEADING = re.compile(r"^# (System|Prompt)[ \t]*$", re.MULTILINE)
-_FOLDER: ContextVar[Path | None] = ContextVar("auepora_prompts", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,23 +210,13 @@ def _framing() -> Prompt:
 
 def read_prompt(path: str | Path) -> Prompt:
     """The prompt in a file."""
-    full_path = (_FOLDER.get() or Path()) / Path(path).expanduser()
+    full_path = find_file(path)
     try:
         text = full_path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise DataFileError(full_path, None, f"the prompt cannot be read: {why}") from error
     return Prompt.parse(text, where=full_path, name=full_path.stem)
-
-
-@contextmanager
-def prompt_folder(folder: Path) -> Iterator[None]:
-    """Within the context, prompt paths are relative to this folder."""
-    token = _FOLDER.set(folder)
-    try:
-        yield
-    finally:
-        _FOLDER.reset(token)
 
 
 def resolve_prompt(option: object, *, otherwise: str) -> Prompt:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import inspect
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +21,7 @@ from ..core.registry import Use, parse_use, resolve
 from ..errors import BadTypeError, BadValueError, did_you_mean
 from ..features.embeddings import EmbeddingBatch, EmbedFunction, InferenceFailure, cached_inference
 from ..options import PositiveInt, check_options
+from ..runtime.imports import import_object
 from .encoding import encodable, pad_batch, run_in_batches, token_budget, tokenise
 from .endpoint import OpenAIEmbedder, encode_with_cache
 from .loading import (
@@ -235,31 +234,11 @@ _IMPORTED: dict[tuple[str, str], Any] = {}
 def _import_embedder(path: str, args: tuple[tuple[str, Any], ...]) -> Any:
     key = repr(args)
     if (path, key) not in _IMPORTED:
-        module_name, _, name = path.partition(":")
-        found: Any = _module(module_name)
-        for part in name.split("."):
-            if not hasattr(found, part):
-                raise BadValueError(f"'{module_name}' has no '{name}'{did_you_mean(name, dir(found))}")
-            found = getattr(found, part)
+        found = import_object(path)
         if inspect.isclass(found) or args:
             found = found(**dict(args))
         _IMPORTED[path, key] = parse_embedder(found, what=f"python: {path}")
     return _IMPORTED[path, key]
-
-
-def _module(name: str) -> Any:
-    # The current directory, in addition to the plan's folder, which the runner adds.
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.append(here)
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise BadValueError(f"there is no module '{error.name}' in {here}, nor is one installed") from None
-        raise BadValueError(f"module '{name}' needs '{error.name}', which is not installed") from error
-    except Exception as error:  # the user's code may raise anything
-        raise BadValueError(f"importing '{name}' raised {type(error).__name__}: {error}") from error
 
 
 EMBEDDER_KINDS: dict[str, Callable[..., Any]] = {

@@ -17,7 +17,7 @@ from ..core.conventions import Conventions
 from ..core.dataset import LazySamples
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
-from ..core.registry import use_resources
+from ..core.registry import Spec, use_resources
 from ..core.slices import Slice, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
 from ..engine.evaluate import resolve_metrics
@@ -37,8 +37,8 @@ from ..io.jsonl import gathered_outputs
 from ..io.problems import TOO_DEEP, Problems
 from ..io.validate import validate_files
 from ..io.validate_checks import COMPLETE_OUTPUT
-from ..judge.prompting import prompt_folder
 from ..runtime.files import plain_stem
+from ..runtime.imports import search_folders
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
 from ..systems.runner import require_distinct_ids
@@ -98,15 +98,20 @@ def plan_findings(
     *,
     changes: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
+    load: bool = True,
 ) -> tuple[Plan | None, Findings]:
-    """The plan, or ``None`` if it has errors, and its errors in the order of the file."""
+    """The plan, or ``None`` if it has errors, and its errors in the order of the file.
+
+    Without ``load``, no code of the user is imported.
+    """
     if not isinstance(path, PlanSource):
         path = path.source if isinstance(path, Plan) else read_source(Path(path))
     source = path.with_changes(changes or {})
     findings = Findings(source)
     try:
         other_metrics = (changes or {}).get("metrics") is not None
-        plan = _plan(source, findings, Environment(findings, environment), other_metrics=other_metrics)
+        with search_folders(source.path.parent, load=load):
+            plan = _plan(source, findings, Environment(findings, environment), other_metrics=other_metrics)
     except RecursionError as error:
         raise PlanError(source.path, None, "", TOO_DEEP) from error
     findings.errors.sort(key=_line_number)
@@ -144,10 +149,7 @@ def _plan(
     config = config_section(findings, "outputs" if outputs else "system")
     conventions = conventions_section(findings)
     resources, stored_resources = resources_section(findings, folder, environment)
-    with (
-        prompt_folder(folder),
-        use_resources(dict.fromkeys(resources)),
-    ):  # only the names: the resources are built later
+    with use_resources(dict.fromkeys(resources)):  # only the names: the resources are built later
         metrics = metrics_section(findings)
     primary = primary_section(findings, None if metrics is None else metrics[1], other_metrics=other_metrics)
     slices = slices_section(findings)
@@ -289,9 +291,10 @@ def prepare(
     apply to them.
     """
     findings = Findings(plan.source)
-    made = prepare_with_findings(
-        plan, findings, need_system=need_system, need_keys=need_keys, limit=limit, variants=variants
-    )
+    with search_folders(plan.folder):
+        made = prepare_with_findings(
+            plan, findings, need_system=need_system, need_keys=need_keys, limit=limit, variants=variants
+        )
     findings.raise_first()
     assert made is not None
     return made
@@ -318,9 +321,13 @@ def prepare_with_findings(
         _collect(findings, key, partial(require_slice_values, [one], samples))
     outputs = None if plan.outputs is None else _outputs(plan, plan.outputs, findings, ids)
     if outputs is not None and outputs.answers_only:
-        _refuse_retrieval_metrics(findings, metrics, "no output has; write what was returned ([] where nothing was)")
+        _refuse_retrieval_metrics(
+            plan, findings, metrics, "no output has; write what was returned ([] where nothing was)"
+        )
     elif plan.system is not None and _never_retrieves(plan.system):
-        _refuse_retrieval_metrics(findings, metrics, "system.http.response has no path to; add its path in the reply")
+        _refuse_retrieval_metrics(
+            plan, findings, metrics, "system.http.response has no path to; add its path in the reply"
+        )
     scored = samples if variants is None else _collect(findings, "dataset", lambda: variants(list(samples))) or samples
     inapplicable = _inapplicable_metrics(metrics, scored)
     if metrics and len(inapplicable) == len(metrics):  # all calls would be wasted
@@ -331,9 +338,10 @@ def prepare_with_findings(
         metrics = _with_resources(plan, findings, rules, metrics, need_key=need_keys)
     # Models are loaded here, so only for a plan without other errors.
     ready = [] if findings.errors else metrics or []
-    for place, chosen_metric in enumerate(ready):
-        if isinstance(chosen_metric, BatchMetric):
-            _collect(findings, f"metrics[{place}]", chosen_metric.require_ready)
+    missing = {key.split(".")[1] for key in findings.not_loaded if key.startswith("resources.")}
+    for (key, spec), chosen_metric in zip(_loaded_specs(plan, findings).items(), ready, strict=False):
+        if isinstance(chosen_metric, BatchMetric) and missing.isdisjoint(used_resources(spec)):
+            _collect(findings, key, chosen_metric.require_ready)
     if plan.scoring.executor == "ray":
         _collect(findings, "scoring.executor", _require_ray)
     system = None
@@ -370,8 +378,9 @@ def _with_resources(
     )
     if findings.errors or not names:
         return metrics
-    with prompt_folder(plan.folder), use_resources(built):
-        return _collect(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), conventions))
+    with use_resources(built):
+        specs = _loaded_specs(plan, findings)
+        return _collect(findings, "metrics", lambda: resolve_metrics(list(specs.values()), conventions))
 
 
 def _inapplicable_metrics(metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]) -> list[str]:
@@ -392,14 +401,12 @@ def _never_retrieves(source: SystemSource) -> bool:
     return response is not None and "retrieved" not in response
 
 
-def _refuse_retrieval_metrics(findings: Findings, metrics: Sequence[Metric] | None, why: str) -> None:
+def _refuse_retrieval_metrics(plan: Plan, findings: Findings, metrics: Sequence[Metric] | None, why: str) -> None:
     """Add an error for every metric that needs ``retrieved``."""
     affected = metrics_needing_retrieved(metrics or ())
-    for place, one in enumerate(metrics or ()):
+    for key, one in zip(_loaded_specs(plan, findings), metrics or (), strict=False):
         if one.name in affected:
-            findings.add(
-                f"metrics[{place}]", f"'{one.name}' reads the field 'retrieved', which {why}, or leave the metric out"
-            )
+            findings.add(key, f"'{one.name}' reads the field 'retrieved', which {why}, or leave the metric out")
 
 
 def build_system(plan: Plan) -> Any:
@@ -490,15 +497,24 @@ def _read_unchanged(path: Path, read: Callable[[], T]) -> Callable[[], T]:
     return read_again
 
 
+def _loaded_specs(plan: Plan, findings: Findings) -> dict[str, Spec]:
+    """The specs of the metrics by key, without those whose code was not imported."""
+    specs = {f"metrics[{place}]": spec for place, spec in enumerate(plan.metrics or ())}
+    return {key: spec for key, spec in specs.items() if key not in findings.not_loaded}
+
+
 def _metrics(
     plan: Plan, findings: Findings, rules: Conventions, samples: Sequence[EvaluationSample]
 ) -> list[Metric] | None:
     if plan.metrics is None:
         return None
-    with prompt_folder(plan.folder), use_resources(dict.fromkeys(plan.resources)):
-        chosen = _collect(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), rules)) or []
-    for place, one in enumerate(chosen):
-        _collect(findings, f"metrics[{place}]", partial(EvaluationPlan([one]).validate_dataset, samples))
+    with use_resources(dict.fromkeys(plan.resources)):
+        specs = _loaded_specs(plan, findings)
+        chosen = _collect(findings, "metrics", lambda: resolve_metrics(list(specs.values()), rules)) or []
+    for key, one in zip(specs, chosen, strict=False):
+        _collect(findings, key, partial(EvaluationPlan([one]).validate_dataset, samples))
+    if len(specs) < len(plan.metrics):  # the names of the others are not known
+        return chosen
     names = [one.name for one in chosen]
     for place, name in enumerate(plan.primary):
         if chosen and name not in names:  # names may depend on the conventions
@@ -614,20 +630,30 @@ def _error_dict(error: AueporaError) -> dict[str, Any]:
 
 
 def check_plan(
-    path: str | Path, *, need_system: bool = True, environment: Mapping[str, str] | None = None
+    path: str | Path,
+    *,
+    need_system: bool = True,
+    environment: Mapping[str, str] | None = None,
+    load: bool = True,
 ) -> PlanCheck:
-    """Find every problem in a plan and the files it names, and what would run. The system is built, not called."""
+    """Find every problem in a plan and the files it names, and what would run. The system is built, not called.
+
+    Without ``load``, no code of the user is imported; the notes name what was not checked.
+    """
     try:
-        plan, findings = plan_findings(path, environment=environment)
+        plan, findings = plan_findings(path, environment=environment, load=load)
     except PlanError as error:
         return PlanCheck([error])
     if plan is None:
         return PlanCheck(findings.errors)
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, search_folders(plan.folder, load=load):
         warnings.simplefilter("always", AueporaWarning)
         _check_store_folder(plan, findings)  # a run also reports it, unless another store is given
         made = prepare_with_findings(plan, findings, need_system=need_system)
     messages = [str(one.message) for one in caught if issubclass(one.category, AueporaWarning)]
+    if findings.not_loaded:
+        unchecked = ", ".join(f"{key} ({path})" for key, path in sorted(findings.not_loaded.items()))
+        messages.append(f"not imported, so not checked: {unchecked}; --load imports and checks them")
     if made is None:
         return PlanCheck(_add_data_errors(plan, findings.errors), messages, plan)
     close = getattr(made.system, "close", None)
@@ -663,8 +689,10 @@ def _describe_run(made: PreparedPlan) -> list[str]:
     if made.metrics is None:
         metrics = "every metric that the data supports"
     else:
-        metrics = f"{len(made.metrics)} metric{'s' * (len(made.metrics) != 1)}"
-        metrics += f": {', '.join(one.name for one in made.metrics)}"
+        count = len(plan.metrics or ())
+        names = [one.name for one in made.metrics]
+        unchecked = [f"{count - len(names)} not imported"] if count > len(names) else []
+        metrics = f"{count} metric{'s' * (count != 1)}: {', '.join(names + unchecked)}"
     lines = [samples, metrics]
     if plan.gates:
         lines.append(

@@ -20,6 +20,7 @@ from ..errors import AueporaError, did_you_mean
 from ..io.formats import Role, formats
 from ..io.problems import quote_text
 from ..judge.critic import JudgePolicy, Price
+from ..runtime.imports import IMPORT_PATH
 from ..systems.workers import CallPolicy
 from .gates import Gate, parse_gate, parse_gates, require_known_names
 from .model import DataSource, JudgeSettings, Scoring, SystemKind, SystemSource
@@ -159,13 +160,10 @@ def metrics_section(findings: Findings) -> tuple[tuple[Spec, ...], list[Metric]]
             one = metric(spec)
         except AueporaError as error:
             findings.add_error(key, error)
-        except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
-            # A metric that does not check its options.
-            findings.add(key, f"cannot be built: {type(error).__name__}: {error}", error)
         else:
-            specs.append(spec)
             built.append(one)
             keys.append(key)
+        specs.append(spec)
     built = with_distinct_names(built)
     first: dict[str, str] = {}
     for key, one in zip(keys, built, strict=True):
@@ -212,7 +210,7 @@ def primary_section(findings: Findings, built: list[Metric] | None, *, other_met
                 metric(name)
             except AueporaError as error:
                 findings.add_error(key, error)
-        elif name not in [one.name for one in built]:
+        elif name not in [one.name for one in built] and not findings.not_loaded:
             if other_metrics:
                 continue
             there = [one.name for one in built]
@@ -304,7 +302,11 @@ def gates_section(
             findings.add(key, str(problem))
             continue
         try:
-            good += _check_names(parse_gate(text), names, [one.name for one in parse_slices(slices)])
+            gate = parse_gate(text)
+            maybe = [gate.metric] if findings.not_loaded and gate.metric is not None else []
+            good += _check_names(
+                gate, names if names is None else names + maybe, [one.name for one in parse_slices(slices)]
+            )
         except AueporaError as error:
             findings.add_error(key, error)
     try:
@@ -430,7 +432,6 @@ def report_section(findings: Findings, folder: Path) -> tuple[Path | None, str |
 KINDS: tuple[str, ...] = get_args(SystemKind)
 HTTP_KEYS = ("url", "method", "headers", "request", "response")
 METHODS = ("POST", "GET", "PUT", "PATCH")
-_IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _REFERENCE = re.compile(r"[^\s${}]*\$\{\w+\}\S*")  # one word; with spaces it may be a shell script
 _SQLITE = re.compile(r"sqlite(\+\w+)?:///")
 _SERVERS = ("postgresql", "postgres", "postgresql+psycopg")
@@ -476,7 +477,7 @@ def config_section(findings: Findings, key: str) -> Stored:
 
 def is_import_path(text: str) -> bool:
     """Whether a string has the form ``module:name``."""
-    return _IMPORT_PATH.fullmatch(text) is not None
+    return IMPORT_PATH.fullmatch(text) is not None
 
 
 def _suggestion(text: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import AueporaError, DataFileError, PlanError, did_you_mean
 from ..io.problems import TOO_DEEP, first_invalid_value, quote_text
 from ..runtime.files import read_bytes, read_head
+from ..runtime.imports import CodeNotLoadedError
 
 PLAN_KEYS = (
     "version", "name", "dataset", "outputs", "system", "conventions", "primary", "resources", "metrics", "slices",
@@ -286,6 +287,8 @@ class Findings:
     def __init__(self, source: PlanSource) -> None:
         self.source = source
         self.errors: list[AueporaError] = []
+        self.not_loaded: dict[str, str] = {}
+        """The user's code that was not imported, by key."""
 
     def add(self, key: str, problem: str, cause: BaseException | None = None) -> None:
         """Add an error about a key."""
@@ -294,8 +297,11 @@ class Findings:
         self.errors.append(error)
 
     def add_error(self, key: str, error: AueporaError) -> None:
-        """Add an error raised for a key."""
-        self.add(key, str(error), error)
+        """Add an error raised for a key; code that was not imported is no error."""
+        if isinstance(error, CodeNotLoadedError):
+            self.not_loaded[key] = error.path
+        else:
+            self.add(key, str(error), error)
 
     def raise_first(self) -> None:
         """Raise the first error, if there is any."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, run_signature
@@ -18,6 +17,7 @@ from ..judge.metric import judged_parts
 from ..judge.ratings import returns_number_only, supports_logprobs
 from ..judge.session import JudgeSession
 from ..plan.resources import PlannedJudges, judges_in_plan, used_resources
+from ..runtime.imports import store_folders
 from ..runtime.secrets import Secrets
 from ..store.rows import StoredJudgement
 
@@ -56,7 +56,7 @@ def judges_of_run(
     A stored plan has no folder: its relative paths start in the folder of the store if that is a file, else in the
     current folder.
     """
-    folder = Path.cwd() if store.file is None else store.file.parent
+    folder = store_folders(store.file)[0]
     label = f"the plan of {record.run_id}"
     return judges_in_plan(record.plan, folder, label=label, names=set(used_resources(specs)), changes=changes)
 

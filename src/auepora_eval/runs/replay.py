@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ..compare.runs import DifferencePart, MetricSplit, split_difference
@@ -18,10 +19,10 @@ from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs, Tar
 from ..engine.evaluate import Metrics, evaluate, resolve_metrics
 from ..engine.repeats import evaluate_repeats
 from ..errors import AueporaError, BadTypeError, BadValueError, SystemCallError
-from ..judge.prompting import prompt_folder
 from ..plan.model import plan_changes
 from ..plan.resources import used_resources
 from ..render.markdown import escape_markdown, markdown_table
+from ..runtime.imports import search_folders
 from ..store.records import RunRecord, RunStatus, plan_conventions, run_info
 from ..store.rows import REPLAY_TAG
 from ..store.runs import RunStore
@@ -299,7 +300,7 @@ def swap_replay(
     refused: dict[str, str] = {}
     specs: Any = metrics or record_b.plan.get("metrics") or ()
     judges = judges_of_run(store, record_b, specs)
-    with prompt_folder(judges.folder), use_resources(judges.build(list(used_resources(specs)))):
+    with search_folders(judges.folder, Path.cwd()), use_resources(judges.build(list(used_resources(specs)))):
         chosen = _select_metrics(specs, store, record_b, refused)
     samples = _common_samples(store, record_a, record_b)
     contexts, notes = stored_contexts(store, record_a, samples)

@@ -34,9 +34,9 @@ from ..features.rankings import judged_rankings
 from ..io.grades import gold_signature, with_gold
 from ..judge.critic import JudgePolicy
 from ..judge.metric import judged_parts
-from ..judge.prompting import prompt_folder
 from ..plan.resources import PlannedJudges, used_resources
 from ..plan.sections import resolve_path
+from ..runtime.imports import search_folders
 from ..store.records import plan_conventions, run_info
 from ..store.runs import aligned_outputs, lazy_samples, samples_contain
 from .judging import JudgeProgress, RunJudgeSession, ignore_progress, judged_signatures, judges_of_run, record_usage
@@ -385,7 +385,8 @@ def rescoring_metrics(
     specs = list(metrics) or record.plan.get("metrics") or None
     judges = judges or judges_of_run(store, record, specs)
     built = judges.build(list(used_resources(specs)), need_key=need_key)
-    with prompt_folder(Path.cwd() if metrics else judges.folder), use_resources(built):
+    folders = [Path.cwd()] if metrics else [judges.folder, Path.cwd()]
+    with search_folders(*folders), use_resources(built):
         return None if specs is None else resolve_metrics(specs, _conventions(record, conventions)), judges
 
 

@@ -148,7 +148,7 @@ class Price:
     """The price of a million tokens of a model, in the user's currency."""
 
     prompt: NonNegativeFloat
-    completion: NonNegativeFloat
+    completion: NonNegativeFloat = 0.0
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from auepora_eval import RunStore, metric
-from auepora_eval.core.registry import metric_infos, spec_of
+from auepora_eval.core.registry import Spec, metric_infos, spec_of
 from auepora_eval.errors import BadValueError, PlanError, UnknownOptionError
 from auepora_eval.plan.prepare import check_plan, plan_problems, prepare, read_plan
 
@@ -81,7 +81,7 @@ def write_plan(folder: Path, **values: Any) -> Path:
 
 
 def test_a_plan_names_metrics_by_import_path(module: str, tmp_path: Path) -> None:
-    specs = [f"{module}:StartsUpper", {f"{module}:LongAnswer": {"threshold": 2}}, f"{module}:DeepRecall@5"]
+    specs: list[Spec] = [f"{module}:StartsUpper", {f"{module}:LongAnswer": {"threshold": 2}}, f"{module}:DeepRecall@5"]
     made = prepare(read_plan(write_plan(tmp_path, metrics=specs[:2], primary=["starts_upper"])))
     assert made.metrics is not None
     assert made.plan.resolved["metrics"] == specs[:2]

@@ -203,7 +203,7 @@ def test_plan_error_is_raised_before_the_system_is_called(
     assert f"plan.yaml:{line}: {key}: " in err
     assert message in err
     assert made.calls() == []
-    code, out, _ = auepora("validate", "plan.yaml", "--json")
+    code, out, _ = auepora("validate", "plan.yaml", "--load", "--json")
     assert code == 2
     assert [one["key"] for one in json.loads(out)["problems"]] == [key]
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from ..core.conventions import Conventions, auto_conventions
-from ..core.registry import Spec
+from ..core.registry import IMPORT_PATH, Spec
 from ..engine.evaluate import BATCH_SIZE
 from ..engine.executors import ExecutorName
+from ..io.problems import quote_text
 from ..judge.critic import JudgePolicy
+from ..options import NonNegativeFloat, NonNegativeInt, PositiveInt
+from ..runtime.secrets import looks_like_secret
 from ..systems.workers import CallPolicy
 from .gates import Gate
-from .source import PlanSource, join_key
+from .source import Check, InFolder, PlanPath, PlanSource, Text, Variables, describe_value, join_key, path_problem
 
 DEFAULT_CACHE = "judgements.sqlite"
 """Default file name of the judgement cache."""
@@ -32,9 +37,9 @@ class DataSource:
     path: Path
     format: str | None = None
     """The name of its format; ``None`` detects it."""
-    corpus: Path | None = None
+    corpus: PlanPath | None = None
     """JSONL file with the texts of documents given by id."""
-    nuggets: Path | None = None
+    nuggets: PlanPath | None = None
     """JSONL file with the nuggets of the samples."""
 
 
@@ -81,11 +86,151 @@ class Scoring:
     """The executor that computes the metrics."""
 
     executor: ExecutorName = "serial"
-    workers: int | None = None
+    workers: PositiveInt | None = None
     """Number of processes; ``None`` uses one per CPU."""
-    batch_size: int = BATCH_SIZE
-    address: str | None = None
+    batch_size: PositiveInt = BATCH_SIZE
+    address: Text | None = None
     """Address of the Ray cluster; ``None`` starts one on this machine."""
+
+
+# --- keys that are read by their types; what a section needs besides is in ``sections`` and ``resources`` ------------
+
+VERSION = 1
+DEFAULT_KEY = "OPENAI_API_KEY"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PAGES = (".html", ".htm", ".md", ".markdown")
+_SERVERS = ("postgresql", "postgres", "postgresql+psycopg")
+_MEMORY = (":memory:", "sqlite://", "sqlite:///", "sqlite:///:memory:")
+
+
+def _version_problem(value: object) -> str | None:
+    is_current = isinstance(value, int) and not isinstance(value, bool) and value == VERSION
+    return None if is_current else f"this version reads plans of version {VERSION}, not {describe_value(value)}"
+
+
+def _name_problem(text: str) -> str | None:
+    return None if text.isprintable() else "must be one line that can be printed"
+
+
+def _report_problem(path: str) -> str | None:
+    if path.lower().endswith(_PAGES):
+        return None
+    return f"a report is a page: name a file that ends in {', '.join(_PAGES[:-1])} or {_PAGES[-1]}"
+
+
+def _store_problem(store: str) -> str | None:
+    if store in _MEMORY:
+        return "a store in memory would be gone with the process; name a file"
+    scheme = store.partition("://")[0] if "://" in store else None
+    if scheme is None or scheme in _SERVERS or SQLITE.match(store):
+        return None
+    return f"cannot keep runs in {quote_text(scheme)}; name a file, or a postgresql:// address"
+
+
+def _address_problem(text: str) -> str | None:
+    try:
+        parts = urlsplit(text)
+        is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_web = False
+    return None if is_web else "must begin with http:// or https:// and name a host"
+
+
+def _import_problem(path: str) -> str | None:
+    if IMPORT_PATH.fullmatch(path):
+        return None
+    return f"must be 'module:name', such as 'my_app.rag:build', not {quote_text(path)}"
+
+
+def _variable_problem(name: str) -> str | None:
+    if _VARIABLE.fullmatch(name) and not looks_like_secret(name):
+        return None
+    # The value is not shown: it may be the key itself.
+    return f"must be the name of a variable, such as {DEFAULT_KEY}, and never the key itself"
+
+
+def _folder_problem(path: Path) -> str | None:
+    return None if path.is_dir() else f"there is no folder {path}"
+
+
+SQLITE = re.compile(r"sqlite(\+\w+)?:///")
+WebAddress = Annotated[Text, Variables(), Check(_address_problem)]
+Arguments = Annotated[Mapping[str, Any], Variables()]
+Texts = Annotated[Mapping[str, str], Variables()]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanKeys:
+    """Keys of a plan that are no sections."""
+
+    version: Annotated[Any, Check(_version_problem)] = VERSION
+    """The format of plans."""
+    name: Annotated[Text, Check(_name_problem)] | None = None
+    """The name of runs; by default that of the file."""
+    store: Annotated[Text, Variables(), Check(_store_problem)] | None = None
+    """Where runs are kept: a file, or an address of PostgreSQL."""
+    report: Annotated[Path, Check(path_problem), Check(_report_problem), InFolder()] | None = None
+    """The page that is written about a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings(CallPolicy):
+    """``run``: how the system is called."""
+
+    repeats: PositiveInt = 1
+    """Calls per sample."""
+    seed: NonNegativeInt = 0
+    """A number that is stored with the run."""
+
+
+RUN_DEFAULTS = {"top_k": 10, "concurrency": 8, "timeout": 60.0, "retries": 2, "keep_going": False}
+"""Defaults of plans that differ from those of ``CallPolicy``."""
+
+
+@dataclass(frozen=True, slots=True)
+class PythonSource:
+    """A system or resource at an import path."""
+
+    python: Annotated[Text, Check(_import_problem)] = field(metadata={"meaning": "it names the object"})
+    args: Arguments = field(default_factory=dict)
+    """The arguments of a class or function."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSource:
+    """``system.http``: an endpoint."""
+
+    url: WebAddress = field(metadata={"meaning": "it is where the system is called"})
+    method: Literal["POST", "GET", "PUT", "PATCH"] = "POST"
+    headers: Texts = field(default_factory=dict)
+    request: Annotated[Any, Variables(in_template=True)] = None
+    """The body of a request; by default the query, its history and ``top_k``."""
+    response: Mapping[str, Any] | None = None
+    """The paths of the parts of a reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSource:
+    """``system.command``: a program."""
+
+    cwd: Annotated[Text, InFolder(), Check(_folder_problem)] = "."
+    env: Texts = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAISource:
+    """``resources.NAME.openai``: a judge behind an OpenAI-compatible endpoint."""
+
+    model: Text = field(metadata={"meaning": "it names the model that judges"})
+    base_url: WebAddress | None = None
+    api_key_env: Annotated[Text, Check(_variable_problem)] = DEFAULT_KEY
+    temperature: NonNegativeFloat | None = 0.0
+    seed: NonNegativeInt | None = 0
+    max_tokens: PositiveInt | None = 2048
+    schema: Literal["auto", "json_schema", "json_object", "none"] = "auto"
+    logprobs: bool = False
+    headers: Texts = field(default_factory=dict)
+    extra: Arguments = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

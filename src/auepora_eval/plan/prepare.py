@@ -43,7 +43,7 @@ from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
 from ..systems.runner import require_distinct_ids
 from .gates import require_known_names
-from .model import DataSource, Plan, SystemSource
+from .model import VERSION, DataSource, Plan, PlanKeys, SystemSource
 from .resources import build_resources, resources_section, used_resources
 from .secrets import Environment, find_literal_secrets
 from .sections import (
@@ -54,16 +54,13 @@ from .sections import (
     judge_section,
     metrics_section,
     primary_section,
-    report_section,
+    resolve_store,
     run_section,
     scoring_section,
     slices_section,
-    store_section,
     system_section,
 )
-from .source import PLAN_KEYS, Findings, PlanSection, PlanSource, describe_value, read_source
-
-VERSION = 1
+from .source import PLAN_KEYS, Findings, PlanSection, PlanSource, read_source
 
 
 def read_plan(
@@ -126,29 +123,23 @@ def _line_number(error: AueporaError) -> int:
 def _plan(
     source: PlanSource, findings: Findings, environment: Environment, *, other_metrics: bool = False
 ) -> Plan | None:
-    values = source.values
-    top = PlanSection(findings, "", values)
+    top = findings.top
     top.refuse_unknown(PLAN_KEYS)
-    _check_version(top)
     find_literal_secrets(findings)
-
-    folder = source.path.parent
-    name = top.string("name", plain_stem(source.path))
-    if name is not None and not name.isprintable():
-        findings.add("name", "must be one line that can be printed")
-    dataset = data_section(findings, "dataset", folder) if _is_given(top, "dataset") else None
+    keys, stored_keys = top.read(PlanKeys)
+    dataset = data_section(findings, "dataset") if _is_given(top, "dataset") else None
     outputs = system = None
     if top.has("outputs") and top.has("system"):
         findings.add("system", "there are 'outputs' as well; a plan has saved outputs or a system, not both")
     elif top.has("outputs"):
-        outputs = data_section(findings, "outputs", folder)
+        outputs = data_section(findings, "outputs")
     elif top.has("system"):
-        system = system_section(findings, folder, environment)
+        system = system_section(findings)
     elif not top.is_misspelt("outputs", "system"):
         findings.add("", "there is neither 'outputs' (saved answers) nor 'system' (to call); give one of them")
     config = config_section(findings, "outputs" if outputs else "system")
     conventions = conventions_section(findings)
-    resources, stored_resources = resources_section(findings, folder, environment)
+    resources, stored_resources = resources_section(findings)
     with use_resources(dict.fromkeys(resources)):  # only the names: the resources are built later
         metrics = metrics_section(findings)
     primary = primary_section(findings, None if metrics is None else metrics[1], other_metrics=other_metrics)
@@ -156,11 +147,10 @@ def _plan(
     gates = gates_section(findings, None if metrics is None else metrics[1], slices)
     policy, repeats, seed, run = run_section(findings)
     scoring, stored_scoring = scoring_section(findings)
-    judge, stored_judge = judge_section(findings, folder)
-    store, written_store = store_section(findings, folder, environment)
-    report, written_report = report_section(findings, folder)
-    if findings.errors or dataset is None or name is None:
+    judge, stored_judge = judge_section(findings)
+    if findings.errors or dataset is None:
         return None
+    name = keys["name"] or plain_stem(source.path)
     resolved: dict[str, Any] = {
         "version": VERSION,
         "name": name,
@@ -175,13 +165,13 @@ def _plan(
         "run": run,
         "scoring": stored_scoring,
         "judge": stored_judge,
-        "store": written_store,
-        "report": written_report,
+        "store": stored_keys["store"],
+        "report": stored_keys["report"],
         "gates": [one.text for one in gates] or None,
     }
     return Plan(
         path=source.path,
-        folder=Path(os.path.abspath(folder)),
+        folder=Path(os.path.abspath(findings.folder)),
         name=name,
         dataset=dataset[0],
         outputs=None if outputs is None else outputs[0],
@@ -196,20 +186,14 @@ def _plan(
         seed=seed,
         scoring=scoring,
         judge=judge,
-        store=store,
-        report=report,
+        store=resolve_store(keys["store"], findings.folder),
+        report=keys["report"],
         gates=gates,
         config=config,
         resolved=resolved,
         secrets=environment.secrets,
         source=source,
     )
-
-
-def _check_version(top: PlanSection) -> None:
-    version = top.values.get("version", VERSION)
-    if version is not None and (isinstance(version, bool) or version != VERSION or not isinstance(version, int)):
-        top.add("version", f"this version reads plans of version {VERSION}, not {describe_value(version)}")
 
 
 def _is_given(top: PlanSection, key: str) -> bool:

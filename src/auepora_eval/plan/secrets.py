@@ -36,6 +36,7 @@ class Environment:
 
     def __init__(self, findings: Findings, variables: Mapping[str, str] | None = None) -> None:
         self._findings = findings
+        findings.environment = self
         self._variables = os.environ if variables is None else variables
         self._secrets: set[str] = set()
 

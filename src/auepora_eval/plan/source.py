@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
+import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Protocol, get_args, get_origin
 
 from ..errors import AueporaError, DataFileError, PlanError, did_you_mean
 from ..io.problems import TOO_DEEP, first_invalid_value, quote_text
+from ..options import NonEmpty, option_types, problem_of
 from ..runtime.files import read_bytes, read_head
 from ..runtime.imports import CodeNotLoadedError
 
@@ -276,16 +277,33 @@ def _top_keys(start: str) -> set[str]:
     return set(first)
 
 
-# --- collection of the errors of a plan, and checks of single values -------------------------------------------------
+# --- collection of the errors of a plan, and the structuring of its values -------------------------------------------
 
 _YAML_BOOLEAN = re.compile(r"(?i)yes|no|on|off|y|n|true|false")
+_NUMBER_WITH_UNIT = re.compile(r"\s*[-+]?\d+(\.\d+)?\s*[A-Za-z%]+\s*")
+
+
+class VariableValues(Protocol):
+    """The values of environment variables, and which of them are secret; see ``secrets``."""
+
+    def substitute(self, key: str, value: Any, *, in_template: bool = False) -> Any:
+        """The value with every reference replaced."""
+
+    def mark_secret(self, name: str) -> None:
+        """Treat the value of a variable as secret."""
 
 
 class Findings:
     """The errors of one plan, in the order in which they were found."""
 
-    def __init__(self, source: PlanSource) -> None:
+    def __init__(self, source: PlanSource, folder: Path | None = None) -> None:
         self.source = source
+        self.top = PlanSection(self, "", source.values)
+        """The top level of the plan."""
+        self.folder = source.path.parent if folder is None else folder
+        """The folder in which relative paths start."""
+        self.environment: VariableValues | None = None
+        """Replaces references to environment variables."""
         self.errors: list[AueporaError] = []
         self.not_loaded: dict[str, str] = {}
         """The user's code that was not imported, by key."""
@@ -311,15 +329,35 @@ class Findings:
     def section(self, key: str, value: object, *, known: Collection[str]) -> PlanSection | None:
         """The mapping under a key, whose keys must be among ``known``; ``None`` if it is no mapping."""
         if not isinstance(value, Mapping):
-            self.add(key, f"must be a mapping of keys, not {describe_value(value)}")
+            self.add(key, f"must be a mapping of keys, not {describe_value(value)}; the keys are {', '.join(known)}")
             return None
         section = PlanSection(self, key, dict(value))
         section.refuse_unknown(known)
         return section
 
 
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """In the type of a key: its value may refer to environment variables. What is stored has the references."""
+
+    in_template: bool = False
+    """Whether braces in the values of variables are doubled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """In the type of a key: a check of its value, after variables are replaced."""
+
+    problem: Callable[[Any], str | None]
+    """Why a value is refused; ``None`` if it is not."""
+
+
+class InFolder:
+    """In the type of a key: a path that starts in the folder of the plan. What is stored is the path as written."""
+
+
 class PlanSection:
-    """The values under one key of a plan. Each accessor returns the value, or adds an error and returns the default."""
+    """The values under one key of a plan."""
 
     def __init__(self, findings: Findings, key: str, values: Mapping[str, Any]) -> None:
         self.findings, self.key, self.values = findings, key, values
@@ -348,86 +386,140 @@ class PlanSection:
         """Whether the key is present and not null."""
         return self.values.get(key) is not None
 
-    def string(self, key: str, default: str | None = None) -> str | None:
-        """A non-empty string."""
-        found: str | None = self._checked(key, default, lambda value: string_problem(value, self._written(key)))
-        return found
-
-    def integer(self, key: str, default: int | None, *, least: int) -> int | None:
-        """An integer."""
-        found: int | None = self._checked(key, default, lambda value: integer_problem(value, least))
-        return found
-
-    def seconds(self, key: str, default: float | None, *, zero: bool = False) -> float | None:
-        """A number of seconds > 0 (>= 0 with ``zero``). An explicit null gives ``None``."""
-        if key in self.values and self.values[key] is None and not zero:
-            return None
-        found = self._checked(key, default, lambda value: seconds_problem(value, zero=zero))
-        return None if found is None else float(found)
-
-    def number(self, key: str, default: float | None, *, least: float = 0.0) -> float | None:
-        """A finite number."""
-        found = self._checked(key, default, lambda value: number_problem(value, least))
-        return None if found is None else float(found)
-
-    def flag(self, key: str, default: bool = False) -> bool:
-        """A boolean."""
-        found = self._checked(
-            key,
-            default,
-            lambda value: None if isinstance(value, bool) else f"must be true or false, not {describe_value(value)}",
-        )
-        return bool(found)
-
-    def choice(self, key: str, default: str, choices: Iterable[str]) -> str:
-        """One of several strings."""
-        found = self.string(key, default)
-        names = list(choices)
-        if found not in names:
-            hint = did_you_mean(str(found), names)
-            self.add(key, f"must be {_either(names)}, not {quote_text(str(found))}{hint}")
-            return default
-        return str(found)
+    def only_key(self, keys: Collection[str], listing: str) -> str | None:
+        """The one of these keys that is given; an error unless it is exactly one."""
+        named = [key for key in keys if self.has(key)]
+        if len(named) != 1 and (named or not self.is_misspelt(*keys)):
+            found = "there is none" if not named else f"there are {' and '.join(map(repr, named))}"
+            self.findings.add(self.key, f"needs exactly one of {listing}; {found}")
+        return named[0] if len(named) == 1 else None
 
     def mapping(self, key: str) -> dict[str, Any]:
         """A mapping with arbitrary keys; empty if it is missing."""
-        value = self._checked(
-            key,
-            {},
-            lambda value: (
-                None if isinstance(value, Mapping) else f"must be a mapping of keys, not {describe_value(value)}"
-            ),
-        )
-        return dict(value)
+        value = self.values.get(key)
+        found = {} if value is None else self.convert(self.key_path(key), Mapping[str, Any], value)[0]
+        return dict(found or {})
 
     def nonempty_list(self, key: str, *, example: str) -> list[Any] | None:
         """A non-empty list; ``None`` if it is missing."""
-
-        def problem(value: object) -> str | None:
-            if not isinstance(value, list):
-                return f"must be a list, not {describe_value(value)}; write {example}"
-            return None if value else "is an empty list; name at least one, or leave the key out"
-
-        found: list[Any] | None = self._checked(key, None, problem)
-        return found
-
-    def _checked(self, key: str, default: Any, problem_of: Callable[[Any], str | None]) -> Any:
         value = self.values.get(key)
-        if value is None:
-            return default
-        problem = problem_of(value)
-        if problem is None:
+        if isinstance(value, list) and value:
             return value
-        self.add(key, problem)
-        return default
+        if value == []:
+            self.add(key, "is an empty list; name at least one, or leave the key out")
+        elif value is not None:
+            self.add(key, f"must be a list, not {describe_value(value)}; write {example}")
+        return None
 
-    def _written(self, key: str) -> str | None:
-        return self.findings.source.written.get(self.key_path(key))
+    def read(
+        self, declared: type, *, only: Collection[str] | None = None, defaults: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The values of the keys that a dataclass declares, by its types: as they are used, and as they are stored.
+
+        ``defaults`` replace those of the dataclass, and ``only`` selects keys. A wrong or missing value is an error,
+        and the default, or ``None``, is used. Null is the default, unless the type includes it.
+        """
+        used: dict[str, Any] = {}
+        stored: dict[str, Any] = {}
+        for one in fields(declared):
+            if only is not None and one.name not in only:
+                continue
+            hint = option_types(declared)[one.name]
+            default = (defaults or {}).get(one.name, default_of(one))
+            value = self.values.get(one.name)
+            if value is None and not (one.name in self.values and is_optional(hint)):
+                value = default
+            if value is MISSING and not self.is_misspelt(one.name):
+                self.add(one.name, f"is missing; {one.metadata['meaning']}")
+            if value is None or value is MISSING:
+                used[one.name] = stored[one.name] = None
+                continue
+            used[one.name], stored[one.name] = self.convert(self.key_path(one.name), hint, value)
+            if used[one.name] is None and default is not MISSING:
+                used[one.name] = default
+        return used, stored
+
+    def convert(self, key: str, hint: Any, value: Any) -> tuple[Any, Any]:
+        """A value by its type, as it is used and as it is stored; both are ``None`` after an error, which is added."""
+        before = len(self.findings.errors)
+        plain, markers = _without_markers(hint)
+        used: Any = value
+        stored: Any = value
+        if isinstance(plain, type) and is_dataclass(plain):
+            section = self.findings.section(key, value, known=option_types(plain))
+            if section is not None:
+                used, stored = section.read(plain)
+            return (None, None) if len(self.findings.errors) > before else (plain(**used), stored)
+        if get_origin(plain) is Mapping and isinstance(value, Mapping):
+            pairs = {name: self._item(join_key(key, name), plain, name, one) for name, one in value.items()}
+            used, stored = ({name: pair[place] for name, pair in pairs.items()} for place in (0, 1))
+        else:
+            if problem := self._problem(key, plain, value, or_null=is_optional(hint)):
+                self.findings.add(key, problem)
+            used = stored = float(value) if _base(plain) is float and isinstance(value, int) else value
+        for marker in markers:
+            if len(self.findings.errors) > before:
+                break
+            if isinstance(marker, Check) and (problem := marker.problem(used)):
+                self.findings.add(key, problem)
+            elif isinstance(marker, Variables) and self.findings.environment is not None:
+                used = self.findings.environment.substitute(key, used, in_template=marker.in_template)
+            elif isinstance(marker, InFolder):
+                used = resolve_path(used, self.findings.folder)
+        return (None, None) if len(self.findings.errors) > before else (used, stored)
+
+    def _item(self, key: str, mapping: Any, name: str, value: Any) -> tuple[Any, Any]:
+        """One item of a mapping."""
+        hint = get_args(mapping)[1]
+        if hint is Any:
+            return value, value
+        if "\0" in name:
+            self.findings.add(key, "cannot hold a null character")
+        return self.convert(key, hint, value)
+
+    def _problem(self, key: str, hint: Any, value: Any, *, or_null: bool) -> str | None:
+        """Why a value is not of the type."""
+        if _base(hint) in (str, Path):
+            return string_problem(value, self.findings.source.written.get(key), empty=hint is str)
+        problem = problem_of(hint, value, describe=describe_value)
+        if problem is not None and or_null:
+            problem = problem.replace(", not", " or null, not", 1)
+        unit = isinstance(value, str) and _NUMBER_WITH_UNIT.fullmatch(value) and _base(hint) in (int, float)
+        return f"{problem}; write the bare number" if problem and unit else problem
+
+
+def is_optional(hint: Any) -> bool:
+    """Whether a type includes ``None``."""
+    return type(None) in get_args(hint)
+
+
+def default_of(one: Field[Any]) -> Any:
+    """The default of a field of a dataclass; ``MISSING`` if it is required."""
+    return one.default if one.default_factory is MISSING else one.default_factory()
+
+
+def _without_markers(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A type without ``None``, and the markers in it."""
+    members = [one for one in get_args(hint) if one is not type(None)]
+    plain = members[0] if is_optional(hint) and len(members) == 1 else hint
+    if get_origin(plain) is not Annotated:
+        return plain, ()
+    markers = tuple(one for one in plain.__metadata__ if isinstance(one, (Variables, Check, InFolder)))
+    return (plain.__origin__ if len(markers) == len(plain.__metadata__) else plain), markers
+
+
+def _base(hint: Any) -> Any:
+    return hint.__origin__ if get_origin(hint) is Annotated else hint
 
 
 def join_key(path: str, key: str) -> str:
     """The path of a key within another."""
     return f"{path}.{key}" if path else key
+
+
+def resolve_path(path: str, folder: Path) -> Path:
+    """The path of a plan in ``folder``, with ``~`` expanded."""
+    return folder / os.path.expanduser(path)
 
 
 def describe_value(value: object) -> str:
@@ -443,10 +535,12 @@ def describe_value(value: object) -> str:
     return "a list" if isinstance(value, list) else "a mapping"
 
 
-def string_problem(value: object, written: str | None = None) -> str | None:
-    """Why a value is not a non-empty string; ``None`` if it is one. ``written`` is how it is written in the file."""
+def string_problem(value: object, written: str | None = None, *, empty: bool = False) -> str | None:
+    """Why a value is not a string; ``None`` if it is one. ``written`` is how it is written in the file."""
     if isinstance(value, str):
-        return None if value.strip() else "is an empty text"
+        if "\0" in value:
+            return "cannot hold a null character"
+        return None if empty or value.strip() else "is an empty text"
     if isinstance(value, bool) and written is not None and _YAML_BOOLEAN.fullmatch(written):
         return f"must be a text, and YAML reads a bare {written} as {str(value).lower()}; put it in quotes: '{written}'"
     if isinstance(value, bool | int | float):
@@ -455,34 +549,13 @@ def string_problem(value: object, written: str | None = None) -> str | None:
     return f"must be a text, not {describe_value(value)}"
 
 
-def integer_problem(value: object, least: int) -> str | None:
-    """Why a value is not an integer >= ``least``; ``None`` if it is one."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
-        return None
-    quotes = "; leave out the quotes" if isinstance(value, str) and value.strip().lstrip("+-").isdigit() else ""
-    return f"must be an integer >= {least}, not {describe_value(value)}{quotes}"
+def path_problem(value: object) -> str | None:
+    """Why a value is not a path; ``None`` if it is one."""
+    problem = string_problem(value)
+    if problem is None and "${" in str(value):
+        return "variables are not read in paths: write the path itself"
+    return problem
 
 
-def number_problem(value: object, least: float) -> str | None:
-    """Why a value is not a number >= ``least``; ``None`` if it is one."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= least:
-        return None
-    return f"must be a number of at least {least:g}, not {describe_value(value)}"
-
-
-def seconds_problem(value: object, *, zero: bool = False) -> str | None:
-    """Why a value is not a number of seconds; ``None`` if it is one."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if is_number and (value > 0 or (zero and value == 0)):  # type: ignore[operator]
-        return None
-    bound = "of at least 0" if zero else "above 0"
-    hint = ""
-    if isinstance(value, str):
-        hint = "; write the bare number of seconds"
-    elif value == 0 and not isinstance(value, bool):
-        hint = "; write null to wait for ever"
-    return f"must be a number of seconds {bound}, not {describe_value(value)}{hint}"
-
-
-def _either(names: list[str]) -> str:
-    return " or ".join(filter(None, [", ".join(map(repr, names[:-1])), repr(names[-1])]))
+Text = Annotated[str, NonEmpty()]
+PlanPath = Annotated[Path, Check(path_problem), InFolder()]

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..core.metrics_base import BatchMetric
-from ..core.registry import metric
+from ..core.registry import IMPORT_PATH, metric
 from ..core.slices import group_names
 from ..core.types import EvaluationSample, TargetCategory
 from ..errors import BadValueError
 from ..io.join import align_outputs, load_dataset, read_outputs_file, resolve_format
 from ..io.validate_checks import TargetSupport, count_samples, supported_targets
 from ..runtime.files import plain_stem
-from .sections import is_import_path
 
 MAX_GROUPS = 20
 """A label with more values than this is not used as a slice."""
@@ -139,14 +138,14 @@ system:
     # request: {{question: "{{query}}", k: "{{top_k}}"}}   # what is sent; by default query, top_k, sample_id
     # response: {{answer: data.text, retrieved: data.hits, doc_id: id}}   # where things are in the reply
 {_CONFIG}"""
-    if system == "command" or (not is_import_path(system) and re.search(r"[\s/]", system)):
+    if system == "command" or (not IMPORT_PATH.fullmatch(system) and re.search(r"[\s/]", system)):
         words = "[python, my_app.py]" if system == "command" else _scalar(system)
         return f"""\
 # The command to evaluate: it reads a question per line of JSON, and writes an answer per line of JSON.
 system:
   command: {words}{note}
 {_CONFIG}"""
-    if system != "python" and not is_import_path(system):
+    if system != "python" and not IMPORT_PATH.fullmatch(system):
         raise BadValueError(
             f"cannot tell what system {system!r} is; give python, http or command, an import path such as "
             "my_app.rag:build, an address or a command line"

@@ -35,7 +35,7 @@ from ..io.grades import gold_signature, with_gold
 from ..judge.critic import JudgePolicy
 from ..judge.metric import judged_parts
 from ..plan.resources import PlannedJudges, used_resources
-from ..plan.sections import resolve_path
+from ..plan.source import resolve_path
 from ..runtime.imports import search_folders
 from ..store.records import plan_conventions, run_info
 from ..store.runs import aligned_outputs, lazy_samples, samples_contain

@@ -57,6 +57,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python tools/metric_index.py
 	$(BIN)/python -m auepora_eval.report.cards docs/metrics
 	$(BIN)/python -m auepora_eval.cli.reference docs/cli-reference.md
+	$(BIN)/python -m tools.plan_keys
 
 # Files, imports and loaded modules; statements, lines and the largest parts.
 structure: $(VENV)/.dev

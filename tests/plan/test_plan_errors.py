@@ -26,8 +26,8 @@ ROWS = [
     # top
     Row(GOOD + "metrcs: [recall@5]", 3, "metrcs", "unknown key; did you mean 'metrics'?", "misspelt key"),
     Row(GOOD + "banana: 1", 3, "banana", "unknown key; there are version, name,", "key far from all"),
-    Row(GOOD + "version: 2", 3, "version", "reads plans of version 1, not the number 2", "later version"),
-    Row(GOOD + 'version: "1"', 3, "version", "version 1, not the text '1'", "version as text"),
+    Row(GOOD + "version: 2", 3, "version", "reads plans of version 1, not 2", "later version"),
+    Row(GOOD + 'version: "1"', 3, "version", "an integer, not the text '1'; leave out the quotes", "version as text"),
     Row(GOOD + "version: yes", 3, "version", "not true", "true is no version, though it equals 1"),
     Row(GOOD + "name: no", 3, "name", "YAML reads a bare no as false; put it in quotes: 'no'", "name that is false"),
     Row(GOOD + "name: On", 3, "name", "YAML reads a bare On as true; put it in quotes: 'On'", "name that is true"),
@@ -202,6 +202,19 @@ def test_all_errors_are_found_in_the_order_of_the_file(tmp_path: Path) -> None:
     ]  # fmt: skip
     with pytest.raises(PlanError, match="nam: unknown key"):
         read_plan(path)
+
+
+def test_all_errors_of_a_section_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(
+        ASKED + "system:\n  http:\n    method: FETCH\n    headers: {A: 1, B: x, C: [2]}\n    response: 5\n"
+        "judge:\n  timeout: 1m\n  prices:\n    m: {prompt: -1, completion: x}\n    n: {completion: 1}\n    o: 5\n"
+    )
+    assert [(getattr(one, "line", None), getattr(one, "key", None)) for one in plan_problems(path)] == [
+        (3, "system.http.url"), (4, "system.http.method"), (5, "system.http.headers.A"), (5, "system.http.headers.C"),
+        (6, "system.http.response"), (8, "judge.timeout"), (10, "judge.prices.m.prompt"),
+        (10, "judge.prices.m.completion"), (11, "judge.prices.n.prompt"), (12, "judge.prices.o"),
+    ]  # fmt: skip
 
 
 def test_valid_plan_has_no_problems(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from auepora_eval.core.conventions import PRESETS
 from auepora_eval.plan.model import Scoring, plan_changes, plan_key
 from auepora_eval.plan.prepare import read_plan
 from auepora_eval.systems.workers import CallPolicy
+from tools import plan_keys
 
 YAML = """\
 version: 1
@@ -128,6 +129,10 @@ def test_defaults(tmp_path: Path) -> None:
         "top_k": 10, "concurrency": 8, "timeout": 60.0, "retries": 2, "backoff": 0.5, "max_failures": None,
         "repeats": 1, "seed": 0,
     }  # fmt: skip
+
+
+def test_the_table_of_keys_is_current() -> None:
+    assert plan_keys.PAGE.read_text(encoding="utf-8") == plan_keys.page_text(), "run `make docs`"
 
 
 def test_null_equals_absent_except_for_timeout(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from ..options import NonNegativeFloat, NonNegativeInt, PositiveInt
 from ..runtime.secrets import looks_like_secret
 from ..systems.workers import CallPolicy
 from .gates import Gate
-from .source import Check, InFolder, PlanPath, PlanSource, Text, Variables, describe_value, join_key, path_problem
+from .source import Check, InFolder, PlanPath, PlanSource, Text, Variables, join_key, path_problem
 
 DEFAULT_CACHE = "judgements.sqlite"
 """Default file name of the judgement cache."""
@@ -103,9 +103,8 @@ _SERVERS = ("postgresql", "postgres", "postgresql+psycopg")
 _MEMORY = (":memory:", "sqlite://", "sqlite:///", "sqlite:///:memory:")
 
 
-def _version_problem(value: object) -> str | None:
-    is_current = isinstance(value, int) and not isinstance(value, bool) and value == VERSION
-    return None if is_current else f"this version reads plans of version {VERSION}, not {describe_value(value)}"
+def _version_problem(value: int) -> str | None:
+    return None if value == VERSION else f"this program reads plans of version {VERSION}, not {value}"
 
 
 def _name_problem(text: str) -> str | None:
@@ -163,7 +162,7 @@ Texts = Annotated[Mapping[str, str], Variables()]
 class PlanKeys:
     """Keys of a plan that are no sections."""
 
-    version: Annotated[Any, Check(_version_problem)] = VERSION
+    version: Annotated[int, Check(_version_problem)] = VERSION
     """The format of plans."""
     name: Annotated[Text, Check(_name_problem)] | None = None
     """The name of runs; by default that of the file."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Protocol, get_args, get_origin
 
 from ..errors import AueporaError, DataFileError, PlanError, did_you_mean
 from ..io.problems import TOO_DEEP, first_invalid_value, quote_text
-from ..options import NonEmpty, option_types, problem_of
+from ..options import NonEmpty, describe_type, option_types, problem_of
 from ..runtime.files import read_bytes, read_head
 from ..runtime.imports import CodeNotLoadedError
 
@@ -430,7 +430,7 @@ class PlanSection:
             if value is None and not (one.name in self.values and is_optional(hint)):
                 value = default
             if value is MISSING and not self.is_misspelt(one.name):
-                self.add(one.name, f"is missing; {one.metadata['meaning']}")
+                self.add(one.name, f"is missing; {one.metadata.get('meaning', f'it is {describe_type(hint)}')}")
             if value is None or value is MISSING:
                 used[one.name] = stored[one.name] = None
                 continue
@@ -442,7 +442,7 @@ class PlanSection:
     def convert(self, key: str, hint: Any, value: Any) -> tuple[Any, Any]:
         """A value by its type, as it is used and as it is stored; both are ``None`` after an error, which is added."""
         before = len(self.findings.errors)
-        plain, markers = _without_markers(hint)
+        plain, markers = split_hint(hint)
         used: Any = value
         stored: Any = value
         if isinstance(plain, type) and is_dataclass(plain):
@@ -498,7 +498,7 @@ def default_of(one: Field[Any]) -> Any:
     return one.default if one.default_factory is MISSING else one.default_factory()
 
 
-def _without_markers(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+def split_hint(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     """A type without ``None``, and the markers in it."""
     members = [one for one in get_args(hint) if one is not type(None)]
     plain = members[0] if is_optional(hint) and len(members) == 1 else hint

@@ -103,6 +103,7 @@ ERRORS: list[tuple[str, Any, str, str]] = [  # why, spec (M is the module), word
     ("a function", "M:answer", "metrics[1]", "'M:answer' is an object of type function, not a metric class"),
     ("another class", "M:Parts", "metrics[1]", "'M:Parts' is the class Parts, not a metric class"),
     ("an unknown option", {"M:LongAnswer": {"treshold": 1}}, "metrics[1]", "did you mean 'threshold'?"),
+    ("an option of another type", {"M:LongAnswer": {"threshold": "2"}}, "metrics[1]", "threshold must be an integer, not '2'"),
     ("a constructor that raises", {"M:LongAnswer": {"threshold": 101}}, "metrics[1]", "cannot be built: LookupError: "),
     ("a cut-off that it lacks", "M:StartsUpper@5", "metrics[1]", "has no cut-off"),
     ("a class that is not complete", "M:Unfinished", "metrics[1]", "cannot be built: Can't instantiate"),

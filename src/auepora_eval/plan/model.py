@@ -27,8 +27,6 @@ from .source import Check, InFolder, PlanPath, PlanSource, Text, Variables, join
 DEFAULT_CACHE = "judgements.sqlite"
 """Default file name of the judgement cache."""
 
-SystemKind = Literal["python", "http", "command"]
-
 
 @dataclass(frozen=True, slots=True)
 class DataSource:
@@ -47,7 +45,8 @@ class DataSource:
 class SystemSource:
     """A system to call, and how it is built."""
 
-    kind: SystemKind
+    kind: str
+    """``python``, ``http`` or ``command``."""
     options: Mapping[str, Any] = field(repr=False)
     """Its arguments, with variables replaced: ``path`` and ``args``; ``url``, ``method``, ``headers``, ``request`` and
     ``response``; or ``command``, ``cwd`` and ``env``. Not in the repr, because it may contain secrets."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from ..judge.critic import LLMCritic, StructuredCritic
 from ..options import option_types
 from .model import DEFAULT_KEY, Arguments, JudgeSettings, OpenAISource, PlanKeys, ResourceSource
 from .secrets import Environment, find_literal_secrets
-from .sections import judge_section, read_python, resolve_store
+from .sections import KindReader, judge_section, read_kind, read_python, resolve_store
 from .source import (
     Findings,
     PlanPath,
@@ -29,8 +29,6 @@ from .source import (
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 Stored = dict[str, Any]
-ResourceReader = Callable[[PlanSection], tuple[dict[str, Any], Stored]]
-"""Reads the section of one resource; returns its arguments, and what is stored of them."""
 
 
 def resources_section(findings: Findings) -> tuple[dict[str, ResourceSource], Stored]:
@@ -64,16 +62,9 @@ def _resource(findings: Findings, key: str, value: object) -> tuple[ResourceSour
     if not isinstance(value, Mapping):
         findings.add(key, f"must say what kind it is, such as {{openai: {{model: NAME}}}}, not {describe_value(value)}")
         return None
-    before = len(findings.errors)
-    section = PlanSection(findings, key, dict(value))
-    section.refuse_unknown((*RESOURCE_KINDS, "args"))
-    kind = section.only_key(RESOURCE_KINDS, ", ".join(RESOURCE_KINDS))
-    if kind is None:
-        return None
-    if section.has("args") and kind != "python":
-        section.add("args", "goes with 'python' alone")
-    options, stored = RESOURCE_KINDS[kind](section)
-    return None if len(findings.errors) > before else (ResourceSource(kind, options), stored)
+    section = findings.section(key, value, known=(*RESOURCE_KINDS, "args"))
+    found = None if section is None else read_kind(section, RESOURCE_KINDS, ", ".join(RESOURCE_KINDS))
+    return None if found is None else (ResourceSource(*found[:2]), found[2])
 
 
 # --- kinds of resources ----------------------------------------------------------------------------------------------
@@ -100,7 +91,7 @@ def _read_recorded(section: PlanSection) -> tuple[dict[str, Any], Stored]:
     return {"path": path}, {"recorded": written}
 
 
-def _model(kind: str) -> ResourceReader:
+def _model(kind: str) -> KindReader:
     """A reader for embedders and NLI models; their options are checked when they are built."""
 
     def read(section: PlanSection) -> tuple[dict[str, Any], Stored]:
@@ -127,7 +118,7 @@ def _model(kind: str) -> ResourceReader:
 
 
 EMBEDDERS = ("sentence_transformers", "openai_embeddings")
-RESOURCE_KINDS: dict[str, ResourceReader] = {
+RESOURCE_KINDS: dict[str, KindReader] = {
     "openai": _read_openai,
     "python": read_python,
     "recorded": _read_recorded,
@@ -194,10 +185,10 @@ def build_resource(source: ResourceSource, folder: Path, *, timeout: float) -> A
 
 
 def _build_python(path: str, args: Mapping[str, Any], folder: Path) -> Any:
-    from ..systems.python import load_or_build
+    from ..systems.python import load_or_build, needs_arguments
 
     def is_resource(found: Any) -> bool:
-        return _is_usable(found) and (not callable(found) or (not args and _needs_arguments(found)))
+        return _is_usable(found) and (not callable(found) or (not args and needs_arguments(found)))
 
     made, _ = load_or_build(path, args, folder=folder, as_is=is_resource)
     if inspect.iscoroutine(made):
@@ -219,17 +210,6 @@ def _is_usable(found: Any) -> bool:
         or callable(found)
         or any(callable(getattr(found, name, None)) for name in ("encode", "embed_batch"))
     )
-
-
-def _needs_arguments(found: Callable[..., Any]) -> bool:
-    """Whether it needs arguments, and so is an embedding function and not a factory."""
-    try:
-        inspect.signature(found).bind()
-    except TypeError:
-        return True
-    except ValueError:
-        return False
-    return False
 
 
 # --- judges of a plan file or of a stored plan, without the rest of the plan -----------------------------------------

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from ..core.conventions import CONVENTION_NAMES, PRESETS, Conventions
 from ..core.metrics_base import Metric
@@ -32,7 +32,6 @@ from .model import (
     PythonSource,
     RunSettings,
     Scoring,
-    SystemKind,
     SystemSource,
 )
 from .source import Findings, PlanPath, PlanSection, describe_value, path_problem, resolve_path, string_problem
@@ -107,8 +106,6 @@ def conventions_section(findings: Findings) -> Stored:
             Conventions.of(None, **{key: choice})
         except AueporaError as error:
             findings.add_error(section.key_path(key), error)
-        except TypeError:  # a list or a mapping instead of a string
-            section.add(key, f"cannot be {describe_value(choice)}")
         else:
             stored[key] = choice
     return {"name": name, **{key: stored[key] for key in CONVENTION_NAMES if key in stored}}
@@ -302,7 +299,7 @@ def judge_section(findings: Findings) -> tuple[JudgeSettings, Stored]:
     del stored["cache_only"]
     if only and cache is False:
         section.add("cache_only", "there is no cache to answer from: 'cache' is false")
-    if values["max_cost"] is not None and not values["prices"]:
+    if values["max_cost"] is not None and not section.values.get("prices"):
         section.add("max_cost", "the cost of the judge is unknown; write 'prices: {MODEL: {prompt: 1, completion: 2}}'")
     path = resolve_path(cache, findings.folder) if isinstance(cache, str) else None
     settings = JudgeSettings(
@@ -324,7 +321,8 @@ def _cache(section: PlanSection) -> str | bool | None:
 
 # --- ``system`` and ``store``, which may contain environment variables -----------------------------------------------
 
-KINDS: tuple[SystemKind, ...] = get_args(SystemKind)
+KindReader = Callable[[PlanSection], tuple[Stored, Stored]]
+"""Reads the section of a system or resource of one kind; returns its arguments, and what is stored of them."""
 _REFERENCE = re.compile(r"[^\s${}]*\$\{\w+\}\S*")  # one word; with spaces it may be a shell script
 
 
@@ -334,15 +332,22 @@ def system_section(findings: Findings) -> tuple[SystemSource, Stored] | None:
     if isinstance(value, str):
         findings.add("system", f"must say what kind it is: {_suggestion(value)}")
         return None
-    before = len(findings.errors)
-    section = findings.section("system", value, known=(*KINDS, "args", "config"))
-    kind = None if section is None else section.only_key(KINDS, "python, http and command")
-    if section is None or kind is None:
+    kinds = {"python": read_python, "http": _http, "command": _command}
+    section = findings.section("system", value, known=(*kinds, "args", "config"))
+    found = None if section is None else read_kind(section, kinds, "python, http and command")
+    return None if found is None else (SystemSource(*found[:2]), found[2])
+
+
+def read_kind(section: PlanSection, kinds: Mapping[str, KindReader], listing: str) -> tuple[str, Stored, Stored] | None:
+    """The kind of a system or resource, its arguments, and what is stored of them; ``None`` if there is an error."""
+    before = len(section.findings.errors)
+    kind = section.only_key(kinds, listing)
+    if kind is None:
         return None
     if section.has("args") and kind != "python":
         section.add("args", "goes with 'python' alone")
-    options, stored = {"python": read_python, "http": _http, "command": _command}[kind](section)
-    return None if len(findings.errors) > before else (SystemSource(kind, options), stored)  # type: ignore[arg-type]
+    options, stored = kinds[kind](section)
+    return None if len(section.findings.errors) > before else (kind, options, stored)
 
 
 def config_section(findings: Findings, key: str) -> Stored:
@@ -406,8 +411,6 @@ def _words(findings: Findings, key: str, value: object) -> list[str] | None:
     for place, word in enumerate(value):
         here = f"{key}[{place}]"
         problem = None if word == "" and place else string_problem(word, findings.source.written.get(here))
-        if problem is None and "\0" in word:
-            problem = "cannot hold a null character"
         if problem is None and _REFERENCE.fullmatch(word):
             problem = "variables are not read among the words of a command, since no shell is started; use 'env'"
         if problem is not None:

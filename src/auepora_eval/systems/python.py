@@ -52,14 +52,24 @@ def load_object(path: str, *, folder: Path) -> Any:
 
     A class, and a function that takes no arguments, is called; anything else is taken as it is.
     """
-    found = import_object(path, Path(folder))
-    makes = inspect.isclass(found) or (inspect.isfunction(found) and not inspect.signature(found).parameters)
-    return _call(found, {}, path, folder) if makes else found
+
+    def is_ready(found: Any) -> bool:
+        return not inspect.isfunction(found) or bool(inspect.signature(found).parameters)
+
+    return load_or_build(path, folder=folder, as_is=is_ready)[0]
 
 
 def _has_method(found: object) -> bool:
     """Whether this is a system or a part of one, rather than a function."""
     return any(callable(getattr(found, name, None)) for name in ("run", "arun", "retrieve", "generate"))
+
+
+def needs_arguments(function: Callable[..., Any]) -> bool:
+    """Whether it cannot be called without arguments."""
+    try:
+        return not _binds(inspect.signature(function))
+    except ValueError:  # some built-ins have no signature
+        return False
 
 
 def _answers(function: Callable[..., Any]) -> bool:

@@ -173,6 +173,20 @@ def test_the_command_line_searches_the_current_folder(
     assert (found["name"], found["value"]) == ("long", pytest.approx(1 / 3))
 
 
+def test_metrics_of_the_command_line_are_searched_in_the_current_folder_too(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere" / "plan.yaml").write_text("dataset: ../data.jsonl\noutputs: ../outputs.jsonl\n")
+    monkeypatch.chdir(tmp_path)
+    made = prepare(read_plan("elsewhere/plan.yaml", changes={"metrics": [f"{module}:StartsUpper"]}))
+    assert [one.name for one in made.metrics or ()] == ["starts_upper"]
+    monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one != str(tmp_path)])
+    path = write_plan(tmp_path / "elsewhere", metrics=[f"{module}:StartsUpper"])
+    (error,) = plan_problems(path)
+    assert f"there is no module '{module}' in {tmp_path / 'elsewhere'}, nor" in str(error)
+
+
 def test_validate_imports_code_with_load_alone(module: str, tmp_path: Path, auepora: Auepora) -> None:
     path = write_plan(
         tmp_path,

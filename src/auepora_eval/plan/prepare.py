@@ -107,7 +107,8 @@ def plan_findings(
     findings = Findings(source)
     try:
         other_metrics = (changes or {}).get("metrics") is not None
-        with search_folders(source.path.parent, load=load):
+        folders = [source.path.parent, Path.cwd()] if other_metrics else [source.path.parent]
+        with search_folders(*folders, load=load):
             plan = _plan(source, findings, Environment(findings, environment), other_metrics=other_metrics)
     except RecursionError as error:
         raise PlanError(source.path, None, "", TOO_DEEP) from error

@@ -89,7 +89,7 @@ def _parts(path: object) -> tuple[str, str]:
 
 def _import_module(name: str, folder: Path, searched: list[Path]) -> ModuleType:
     if sys.path[:1] != [str(folder)]:
-        sys.path.insert(0, str(folder))
+        sys.path[:] = [str(folder), *(path for path in sys.path if path != str(folder))]
     if name not in sys.modules:
         importlib.invalidate_caches()  # the file may have been written a moment ago
     try:

@@ -1,14 +1,18 @@
 """Values of a plan: defaults, syntaxes, the stored form, and differences between plans."""
 
+import inspect
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from auepora_eval.core.conventions import PRESETS
-from auepora_eval.plan.model import Scoring, plan_changes, plan_key
+from auepora_eval.judge.openai import OpenAICritic
+from auepora_eval.options import option_types
+from auepora_eval.plan.model import OpenAISource, Scoring, plan_changes, plan_key
 from auepora_eval.plan.prepare import read_plan
 from auepora_eval.systems.workers import CallPolicy
 from tools import plan_keys
@@ -133,6 +137,15 @@ def test_defaults(tmp_path: Path) -> None:
 
 def test_the_table_of_keys_is_current() -> None:
     assert plan_keys.PAGE.read_text(encoding="utf-8") == plan_keys.page_text(), "run `make docs`"
+
+
+def test_options_of_a_judge_are_those_of_its_class() -> None:
+    types, defaults = option_types(OpenAICritic), inspect.signature(OpenAICritic).parameters
+    declared = {one.name: one for one in fields(OpenAISource)}
+    assert {*declared, "timeout"} == set(types)
+    for name in ("model", "temperature", "seed", "max_tokens", "schema", "logprobs"):
+        assert option_types(OpenAISource)[name] == types[name], name
+        assert name == "model" or declared[name].default == defaults[name].default, name
 
 
 def test_null_equals_absent_except_for_timeout(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,24 @@ def compare(folder: Path, count: int, rounds: int, *, texts: bool) -> None:
     read_back(path)
 
 
+def durability(folder: Path, count: int, rounds: int) -> None:
+    """Print the rate of answers that are committed one by one or in tens, in both modes of SQLite."""
+    samples, outputs, _ = make_data(count, texts=True)
+    for chunk in (1, 10):
+        taken: dict[str, list[float]] = {"NORMAL": [], "FULL": []}
+        for turn, (mode, seconds) in product(range(rounds), taken.items()):
+            with RunStore.open(folder / f"{mode}{chunk}{turn}.sqlite") as store:
+                run_id = store.create_run("benchmark", samples, dataset_name="made", plan={}).run_id
+                with store._database.engine.connect() as connection:  # the pool has one connection, used again below
+                    connection.connection.cursor().execute(f"PRAGMA synchronous={mode}")
+                start = time.perf_counter()
+                for place in range(0, count, chunk):
+                    store.append(run_id, outputs[place : place + chunk])
+                seconds.append(time.perf_counter() - start)
+        rates = ", ".join(f"{mode} {count / min(seconds):,.0f}" for mode, seconds in taken.items())
+        print(f"{count:,} answers, {chunk} per commit, answers a second: {rates}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the data")
@@ -138,6 +157,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         compare(Path(name), 20_000 if quick else 200_000, 2, texts=False)
         compare(Path(name), 2_000 if quick else 20_000, 2, texts=True)
+        durability(Path(name), 2_000, 3)
 
 
 if __name__ == "__main__":

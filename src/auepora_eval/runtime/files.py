@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NoReturn, cast
+from typing import IO, Any, Literal, NoReturn, cast
 from urllib.parse import quote
 
 from ..errors import BadValueError, DataFileError
@@ -417,14 +417,19 @@ def is_writable(path: Path) -> bool:
     return os.access(path, os.W_OK, effective_ids=effective)
 
 
-def open_sqlite(path: Path, *, timeout: float, read_only: bool = False) -> sqlite3.Connection:
+def open_sqlite(
+    path: Path, *, timeout: float, read_only: bool = False, synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
+) -> sqlite3.Connection:
     """Open the database in a file, which is created if necessary; readers and a writer do not block each other.
 
-    The driver starts no transaction by itself. ``timeout`` is the number of seconds to wait for locks.
+    The driver starts no transaction by itself. ``timeout`` is the number of seconds to wait for locks. A committed
+    transaction survives the end of the process; with ``synchronous="FULL"`` also a power failure.
     """
     address = f"file:{quote(str(path.absolute()))}"
     if not read_only:
-        return _connect(address, timeout, _enable_wal)
+        connection = _connect(address, timeout, _enable_wal)
+        connection.execute(f"PRAGMA synchronous={synchronous}")
+        return connection
     try:
         return _connect(f"{address}?mode=ro", timeout, _probe)
     except sqlite3.OperationalError:
@@ -439,7 +444,6 @@ def _connect(address: str, timeout: float, prepare: Callable[[sqlite3.Connection
         address, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True, cached_statements=256
     )
     try:
-        connection.execute("PRAGMA synchronous=NORMAL")
         prepare(connection, timeout)
     except BaseException:
         connection.close()

@@ -179,7 +179,7 @@ def _open_sqlite_store(path: Path, *, create: bool, timeout: float) -> Database:
     read_only = path.exists() and not is_writable(path)
 
     def open_one() -> sqlite3.Connection:
-        return open_sqlite(path, timeout=timeout, read_only=read_only)
+        return open_sqlite(path, timeout=timeout, read_only=read_only, synchronous="FULL")
 
     engine = create_engine(f"sqlite:///{label}", creator=open_one, hide_parameters=True)
 

@@ -321,7 +321,7 @@ class TestGate:
             stopped = store.create_run("stopped", samples, dataset_name="d", plan={})
             store.finish(stopped.run_id, RunStatus.STOPPED)
         for arguments, message in [
-            (("going", "-g", "mrr > 0"), f"{going.run_id} is still running, or was killed"),
+            (("going", "-g", "mrr > 0"), f"{going.run_id} is running; let it finish"),
             (("stopped", "-g", "mrr > 0"), f"{stopped.run_id} has no results"),
             (("good", "-g", "better(mrr)", "--against", "going"), f"{going.run_id} is running, not finished"),
         ]:

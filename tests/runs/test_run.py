@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from auepora_eval.core.dataset import LazySamples
 from auepora_eval.errors import BadValueError, UnknownRunError
 from auepora_eval.runs.run import run_plan, run_system
 from auepora_eval.runs.scoring import rescore
-from auepora_eval.store.records import RunStatus
+from auepora_eval.store.records import RunStatus, to_iso, utc_now
 from auepora_eval.store.runs import RunStore
 from helpers.user_project import Project
 
@@ -162,9 +163,6 @@ class TestResume:
         mine = project(10)
         mine.plan(args="{broken: ['3', '4']}")
         auepora("run", "plan.yaml")
-        code, _, err = auepora("run", "plan.yaml", "--resume")
-        assert code == 2
-        assert "is finished" in err
         (mine.folder / "mended").touch()
         code, out, _ = auepora("run", "plan.yaml", "--resume", "--retry-failed", "--json")
         assert code == 0
@@ -172,6 +170,24 @@ class TestResume:
         assert json.loads(out)["results"][0]["details"]["num_failed"] == 0
         with RunStore.open("runs.sqlite") as store:
             assert len(store.runs()) == 1
+
+    @pytest.mark.parametrize("gate", ["recall@5 >= 0", "recall@5 > 1"], ids=["gate passes", "gate fails"])
+    def test_finished_run_is_printed_again(self, project: Projects, auepora: Run, gate: str) -> None:
+        mine = project(4)
+        with (mine.folder / "plan.yaml").open("a") as plan:
+            plan.write(f"gates: ['{gate}']\nreport: report.html\n")
+        code, out, _ = auepora("run", "plan.yaml", "--json", "--per-query")
+        assert code == (gate == "recall@5 > 1")
+        Path("report.html").unlink()
+        with RunStore.open("runs.sqlite") as store:
+            before = store.find("latest")
+            for named in ([], ["--run", before.run_id]):
+                again = auepora("run", "plan.yaml", "--resume", "--json", "--per-query", *named)
+                assert again[:2] == (code, out)
+                assert "was finished before; no call was made" in again[2]
+            assert store.runs() == [before]
+        assert len(mine.calls()) == 4
+        assert Path("report.html").exists()
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -232,6 +248,37 @@ class TestResume:
         with sqlite3.connect("runs.sqlite") as raw:
             raw.execute("UPDATE eval_runs SET status = 'running', process = ?", (reused,))
         assert auepora("runs", "delete", "nightly", "--yes")[0] == 0
+
+    def test_run_on_another_host(self, project: Projects, auepora: Run) -> None:
+        project(4)
+        run_id = run_plan("plan.yaml").record.run_id
+
+        def listed(*options: str) -> list[str]:
+            code, out, err = auepora("runs", "--json", *options)
+            assert code == 0, err
+            return [one["status"] for one in json.loads(out)]
+
+        def move(heartbeat: datetime) -> None:
+            process = f"elsewhere:1:2@{to_iso(heartbeat)}"
+            with sqlite3.connect("runs.sqlite") as raw:
+                raw.execute("UPDATE eval_runs SET status = 'running', process = ?", (process,))
+
+        move(utc_now())
+        assert (listed(), listed("--status", "interrupted")) == (["running"], [])
+        with pytest.raises(BadValueError, match="still being made by process elsewhere:1:2@"):
+            run_plan("plan.yaml", resume=True)
+        code, _, err = auepora("runs", "delete", run_id, "--yes")
+        assert (code, "is still being made" in err) == (2, True)
+        move(utc_now() - timedelta(minutes=3))
+        assert (listed(), listed("--status", "running")) == (["interrupted"], [])
+        assert listed("--status", "interrupted", "--limit", "1") == ["interrupted"]
+        assert "interrupted" in auepora("runs")[1]
+        assert "status   interrupted" in auepora("show", run_id)[1]
+        code, _, err = auepora("gate", run_id, "-g", "recall@5 > 0")
+        assert (code, "is interrupted; resume it first" in err) == (2, True)
+        with sqlite3.connect("runs.sqlite") as raw:
+            assert raw.execute("SELECT status FROM eval_runs").fetchone() == ("running",)
+        assert run_plan("plan.yaml", resume=True).record.status is RunStatus.FINISHED
 
     def test_second_of_two_concurrent_resumes_is_refused(self, project: Projects) -> None:
         project(4)

@@ -29,7 +29,8 @@ from auepora_eval.io.golden import dataset_fingerprint
 from auepora_eval.store import RunRecord, RunStatus, RunStore, StoredOutput, texts
 from auepora_eval.store import rows as output_rows
 from auepora_eval.store import rows as sample_rows
-from auepora_eval.store.runs import count_all_outputs, lazy_samples
+from auepora_eval.store.records import is_this_process, to_iso, utc_now
+from auepora_eval.store.runs import count_all_outputs, heartbeat, lazy_samples
 from auepora_eval.store.schema import documents, query_results, samples, scores
 
 SAMPLES = [
@@ -108,6 +109,28 @@ def test_finish_and_reopen(store: RunStore) -> None:
     assert ended.finished_at >= ended.created_at
     store.reopen(run_id)
     assert (store.get(run_id).status, store.get(run_id).finished_at) == (RunStatus.RUNNING, None)
+
+
+def test_heartbeat_of_its_own_process_only(store: RunStore) -> None:
+    run_id = create_run(store).run_id
+
+    def wait_for_heartbeat(after: str) -> str:
+        while (process := store.get(run_id).process) == after:
+            pass
+        return process
+
+    with heartbeat(store, store.get(run_id), interval=0.001):
+        process = wait_for_heartbeat(wait_for_heartbeat(store.get(run_id).process))
+        assert is_this_process(process)
+        taken_over = f"elsewhere:1:2@{to_iso(utc_now())}"
+        store._change(run_id, process=taken_over)
+        assert store.get(run_id).status is RunStatus.RUNNING
+        store.append(run_id, stored_outputs())
+    assert store.get(run_id).process == taken_over
+    store._change(run_id, process="elsewhere:1:2@2026-01-01T00:00:00.000000+00:00")
+    assert store.get(run_id).status is RunStatus.INTERRUPTED
+    assert store.runs(status="running") == []
+    assert [one.run_id for one in store.runs(status="interrupted", limit=1)] == [run_id]
     store.finish(run_id)
     store.set_aggregate(run_id, {"mrr": 0.5})
     assert (store.get(run_id).status, store.get(run_id).aggregate) == (RunStatus.FINISHED, {"mrr": 0.5})

@@ -181,8 +181,9 @@ def _results(store: RunStore, record: RunRecord) -> Results:
     from ..errors import BadValueError
     from ..store.records import RunStatus
 
-    if record.status is RunStatus.RUNNING:
-        raise BadValueError(f"{record.run_id} is still running, or was killed; let it finish, or resume it first")
+    if record.status in (RunStatus.RUNNING, RunStatus.INTERRUPTED):
+        advice = "let it finish" if record.status is RunStatus.RUNNING else "resume it first"
+        raise BadValueError(f"{record.run_id} is {record.status.value}; {advice}")
     results = store.results(record.run_id)
     if not results:
         raise BadValueError(

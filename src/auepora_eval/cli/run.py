@@ -170,7 +170,11 @@ def perturb_options(function: FunctionT) -> FunctionT:
 @click.option("--name", help="Name of the run; default: the name of the plan.")
 @click.option("--tag", "tags", multiple=True, help="Tag the run; repeatable.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N samples.")
-@click.option("--resume", is_flag=True, help="Resume the latest unfinished run of this plan.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Resume the latest unfinished run of this plan, or print the results if all are finished.",
+)
 @click.option("--retry-failed", is_flag=True, help="With --resume: retry failed samples.")
 @click.option("--run", "run_name", metavar="RUN", help="With --resume: resume this run.")
 @click.option(
@@ -356,6 +360,8 @@ def _finish_run(outcome: RunOutcome) -> None:
     """Print the outcome and exit with its code."""
     record, resume = outcome.record, _run_resume_command(outcome.record.run_id)
     if outcome.ended == "finished":
+        if outcome.message:
+            echo_err(f"{record.run_id}: {outcome.message}")
         if outcome.failed:
             again = f"; {resume} --retry-failed retries them" if "system" in record.plan else ""
             echo_err(f"Warning: {outcome.failed} of {outcome.asked} answers failed{again}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..store.records import RunRecord
 
 
-STATUSES = ("running", "finished", "stopped", "failed")
+STATUSES = ("running", "finished", "stopped", "failed", "interrupted")
 
 
 @click.group(name="runs", invoke_without_command=True)
@@ -129,12 +129,12 @@ def delete_command(context: click.Context, runs: tuple[str, ...], yes: bool, sto
     auepora runs delete latest~3
     auepora runs delete run_01HX run_01HY --yes
     """
-    from ..store.records import RunStatus, is_alive
+    from ..store.records import RunStatus
 
     with open_store(store or context.obj) as found:
         records = {record.run_id: record for record in map(found.find, runs)}
         for record in records.values():
-            if record.status is RunStatus.RUNNING and is_alive(record.process):
+            if record.status is RunStatus.RUNNING:
                 raise click.UsageError(f"{record.run_id} is still being made by process {record.process}")
             echo_err(f"{record.run_id}  {record.name}  {format_time(record.created_at)}")
         if not yes:

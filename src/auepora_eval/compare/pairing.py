@@ -90,11 +90,9 @@ def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_datas
 
 def _require_ended(record: RunRecord) -> None:
     if record.status is RunStatus.RUNNING:
-        raise BadValueError(
-            f"{_run_label(record)} is still running (process {record.process}); "
-            f"wait for it to end, or resume it if that "
-            "process is gone"
-        )
+        raise BadValueError(f"{_run_label(record)} is still running (process {record.process}); wait for it to end")
+    if record.status is RunStatus.INTERRUPTED:
+        raise BadValueError(f"{_run_label(record)} is interrupted; resume it first")
 
 
 def _run_label(record: RunRecord) -> str:

@@ -172,7 +172,9 @@ def chunker_version(record: RunRecord) -> str | None:
 def _unfinished_notes(called: str, record: RunRecord, missing: int) -> list[str]:
     if record.status is RunStatus.FINISHED:
         return []
-    stands = {RunStatus.FAILED: "has failed", RunStatus.RUNNING: "is still going"}.get(record.status, "is stopped")
+    stands = {RunStatus.FAILED: "has failed", RunStatus.RUNNING: "is still going"}.get(
+        record.status, f"is {record.status.value}"
+    )
     if not missing:
         return [f"{called} {stands}"]
     expected = record.num_samples * max(record.repeats, 1)

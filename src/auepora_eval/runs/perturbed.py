@@ -51,6 +51,7 @@ from .run import (
     RunOutcome,
     RunRequest,
     closing_system,
+    load_outcome,
     plan_request,
     resume_run,
     start_run,
@@ -291,7 +292,7 @@ class LevelRunner:
                 "--resume, or restore the old samples"
             )
         if earlier.status is RunStatus.FINISHED and not self.retry_failed:
-            return self._load_outcome(earlier)
+            return load_outcome(self.store, earlier)
         return resume_run(
             request, self.store, earlier, retry_failed=self.retry_failed, stop=self.stop, watcher=self.watcher
         )
@@ -301,10 +302,7 @@ class LevelRunner:
         earlier = self._find_earlier(f"{self.request.name} [{self.sweep}]")
         if earlier is None or earlier.status is not RunStatus.FINISHED or self.retry_failed:
             return None
-        return self._load_outcome(earlier)
-
-    def _load_outcome(self, record: RunRecord) -> RunOutcome:
-        return RunOutcome(record, "finished", self.store.results(record.run_id))
+        return load_outcome(self.store, earlier)
 
     def _find_earlier(self, name: str) -> RunRecord | None:
         records = self.store.runs(name=name)

@@ -37,8 +37,8 @@ from ..runtime.files import plain_stem
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, redact_by_name
 from ..store.connect import default_store
-from ..store.records import RunRecord, RunStatus, StoredOutput, is_alive
-from ..store.runs import RunStore
+from ..store.records import RunRecord, RunStatus, StoredOutput, is_this_process
+from ..store.runs import RunStore, heartbeat
 from ..systems.calls import CallSummary, call_system
 from ..systems.interfaces import adapt, as_system
 from ..systems.runner import require_distinct_ids, require_ready
@@ -151,13 +151,19 @@ def resume_run(
     watcher: RunCallbacks = RunCallbacks(),  # noqa: B008
 ) -> RunOutcome:
     """Resume a run: call the system for missing outputs and, with ``retry_failed``, for failed ones."""
-    if is_alive(record.process) and record.status is RunStatus.RUNNING:
+    if record.status is RunStatus.RUNNING and not is_this_process(record.process):
         raise BadValueError(f"{record.run_id} is still being made by process {record.process}; wait for it, or stop it")
     store.reopen(record.run_id, expected_process=record.process)
     done = store.done(record.run_id)
     if retry_failed:
         done -= store.failed(record.run_id)
     return _execute(request, store, store.find(record.run_id), done, stop, watcher)
+
+
+def load_outcome(store: RunStore, record: RunRecord) -> RunOutcome:
+    """The outcome of a finished run, with its stored results."""
+    message = "the run was finished before; no call was made"
+    return RunOutcome(record, "finished", store.results(record.run_id), message=message)
 
 
 def _execute(
@@ -170,24 +176,25 @@ def _execute(
 ) -> RunOutcome:
     counter = _OutputCounter(watcher)
     try:
-        summary = _collect_outputs(request, store, record, done, stop, counter)
-        if summary.ended != "done":
-            return _finish_early(store, record, summary, counter)
-        advance = watcher.scoring(len(request.samples) * request.repeats)
-        results = score_run(
-            store,
-            record,
-            request.metrics,
-            conventions=request.conventions,
-            slices=request.slices,
-            options=request.options,
-            judging=request.judging,
-            progress=advance,
-            judge_progress=watcher.judging,
-            secrets=request.secrets,
-            corpus=request.corpus,
-        )
-        store.finish(record.run_id)
+        with heartbeat(store, record):
+            summary = _collect_outputs(request, store, record, done, stop, counter)
+            if summary.ended != "done":
+                return _finish_early(store, record, summary, counter)
+            advance = watcher.scoring(len(request.samples) * request.repeats)
+            results = score_run(
+                store,
+                record,
+                request.metrics,
+                conventions=request.conventions,
+                slices=request.slices,
+                options=request.options,
+                judging=request.judging,
+                progress=advance,
+                judge_progress=watcher.judging,
+                secrets=request.secrets,
+                corpus=request.corpus,
+            )
+            store.finish(record.run_id)
     except KeyboardInterrupt:
         _mark(store, record, RunStatus.STOPPED, "interrupted")
         raise
@@ -346,8 +353,9 @@ def run_plan(
 
     ``changes`` replace keys of the plan (``{"run.concurrency": 4}``), ``limit`` takes only the first samples.
     ``resume`` resumes the latest unfinished run of the plan, or the one named by ``run``; with ``retry_failed`` failed
-    samples are called again. A plan or dataset that has changed since is refused. The gates of the plan are checked at
-    the end; ``against`` names their baseline, by default the latest earlier run with the same name and samples.
+    samples are called again, otherwise the outcome of a finished run has its stored results. A plan or dataset that has
+    changed since is refused. The gates of the plan are checked at the end; ``against`` names their baseline, by default
+    the latest earlier run with the same name and samples.
     """
     plan = read_plan(path, changes=changes)
     if against is not None and not any(map(needs_baseline, plan.gates)):
@@ -364,8 +372,11 @@ def run_plan(
             baseline = None if against is None else get_baseline(opened, against)  # checked before the run starts
             request = plan_request(prepared, tags, store=where)
             if resume:
-                record = _find_resumable(opened, request, run, retry_failed=retry_failed)
-                outcome = resume_run(request, opened, record, retry_failed=retry_failed, stop=stop, watcher=watcher)
+                record = _find_resumable(opened, request, run)
+                if record.status is RunStatus.FINISHED and not retry_failed:
+                    outcome = load_outcome(opened, record)
+                else:
+                    outcome = resume_run(request, opened, record, retry_failed=retry_failed, stop=stop, watcher=watcher)
             else:
                 outcome = start_run(request, opened, stop=stop, watcher=watcher)
             outcome = _with_gates(outcome, plan, opened, baseline)
@@ -527,21 +538,15 @@ def _with_report(outcome: RunOutcome, plan: Plan, store: RunStore) -> RunOutcome
         return outcome
 
 
-def _find_resumable(store: RunStore, request: RunRequest, run: str | None, *, retry_failed: bool) -> RunRecord:
-    """Find the run to resume; raises if its plan or dataset has changed."""
+def _find_resumable(store: RunStore, request: RunRequest, run: str | None) -> RunRecord:
+    """Find the run to resume, by default the latest one that is not finished; raises if plan or dataset has changed."""
     if run is not None:
         record = store.find(run)
     else:
         records = store.runs(name=request.name)
-        unfinished = [one for one in records if one.status is not RunStatus.FINISHED]
         if not records:
             raise UnknownRunError(f"there is no run called '{request.name}' to resume; leave out --resume to start one")
-        if not unfinished and not retry_failed:
-            raise UnknownRunError(
-                f"every run called '{request.name}' is finished, the latest being {records[0].run_id}; "
-                "--retry-failed retries its failures"
-            )
-        record = (unfinished or records)[0]
+        record = next((one for one in records if one.status is not RunStatus.FINISHED), records[0])
     changed = plan_changes(record.plan, store.as_stored(dict(request.plan)))  # secrets are masked in stored plans
     if changed:
         raise BadValueError(

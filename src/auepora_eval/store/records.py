@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,27 +80,38 @@ def from_iso(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-# --- the process of a run, and whether it is alive -------------------------------------------------------------------
+# --- the process of a run, and whether it still exists ---------------------------------------------------------------
 
-_PROCESS = re.compile(r"(?P<host>.*?):(?P<pid>\d+)(?::(?P<started>\d+))?")
+HEARTBEAT_INTERVAL_S = 15.0
+"""Seconds between two heartbeats of a run."""
+_HEARTBEAT_TIMEOUT = timedelta(minutes=2)
+"""Age of the last heartbeat after which a run on another host counts as interrupted; the clocks may differ by less."""
+_PROCESS = re.compile(r"(?P<host>.*?):(?P<pid>\d+)(?::(?P<started>\d+))?(?:@(?P<heartbeat>[\dT:.+-]+))?")
 _ENDED_STATES = ("Z", "X")  # ended, but not yet reaped
 
 
 def this_process() -> str:
-    """Return ``host:pid:start`` of this process; ``host:pid`` if the start time is not available."""
-    name = f"{socket.gethostname()}:{os.getpid()}"
+    """Return ``host:pid:start@heartbeat`` for this process, with the current time; without start if unavailable."""
     found = _process_state(os.getpid())
-    return name if found is None else f"{name}:{found[1]}"
+    started = "" if found is None else f":{found[1]}"
+    return f"{socket.gethostname()}:{os.getpid()}{started}@{to_iso(utc_now())}"
 
 
-def is_alive(process: str | None) -> bool:
-    """Whether this is another process that runs on this machine.
+def is_this_process(process: str) -> bool:
+    """Whether this is the text of this process, at any time."""
+    return process.partition("@")[0] == this_process().partition("@")[0]
+
+
+def is_running(process: str) -> bool:
+    """Whether the process of a run still exists: known by its id on this host, by its heartbeat on another one.
 
     Process ids are reused, so the start time is compared too, if it is known.
     """
-    known = _PROCESS.fullmatch(process or "")
-    if known is None or known["host"] != socket.gethostname() or int(known["pid"]) == os.getpid():
+    known = _PROCESS.fullmatch(process)
+    if known is None:
         return False
+    if known["host"] != socket.gethostname():
+        return known["heartbeat"] is not None and utc_now() - from_iso(known["heartbeat"]) < _HEARTBEAT_TIMEOUT
     found = _process_state(int(known["pid"]))
     if found is None:
         return _pid_exists(int(known["pid"]))
@@ -135,11 +146,12 @@ class RunStatus(StrEnum):
     """The status of a run."""
 
     RUNNING = "running"
-    """Running, or killed while running: ``process`` identifies the process."""
     FINISHED = "finished"
     STOPPED = "stopped"
     """Ended early, by the user or because too much failed; it can be resumed."""
     FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    """Stored as running, but its process is gone: it was killed, or its host failed. It can be resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +174,7 @@ class RunRecord:
     version: str
     """The version of this library that created it."""
     process: str
-    """``host:pid:start`` of the process that created or last resumed it."""
+    """``host:pid:start@heartbeat``: the process that created or last resumed it, and when it last reported."""
     aggregate: dict[str, Any] | None = None
     message: str | None = None
     usage: dict[str, Any] | None = None
@@ -182,11 +194,14 @@ class StoredOutput:
 
 
 def record_from_row(row: RowMapping) -> RunRecord:
-    """Return the record of a row of ``eval_runs``."""
+    """Return the record of a row of ``eval_runs``; a running run whose process is gone is interrupted."""
+    status = RunStatus(row["status"])
+    if status is RunStatus.RUNNING and not is_running(row["process"]):
+        status = RunStatus.INTERRUPTED
     return RunRecord(
         run_id=row["run_id"],
         name=row["name"],
-        status=RunStatus(row["status"]),
+        status=status,
         created_at=from_iso(row["created_at"]),
         finished_at=None if row["finished_at"] is None else from_iso(row["finished_at"]),
         plan=from_json(row["plan_json"]),

@@ -63,22 +63,24 @@ def list_runs(
 ) -> list[RunRecord]:
     """Return the matching runs, newest first."""
     query = select(runs).order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
+    wanted = None if status is None else _status(status)
     if name is not None:
         query = query.where(runs.c.name == clean_column_text(name))
-    if status is not None:
-        query = query.where(runs.c.status == _status(status))
+    if wanted is not None:  # interrupted runs are stored as running
+        stored = RunStatus.RUNNING if wanted is RunStatus.INTERRUPTED else wanted
+        query = query.where(runs.c.status == stored.value)
     if dataset is not None:
         query = query.where(runs.c.dataset_name == clean_column_text(dataset))
-    if limit is not None and tag is None:
+    if limit is not None and tag is None and wanted not in (RunStatus.RUNNING, RunStatus.INTERRUPTED):
         query = query.limit(limit)
     found = map(record_from_row, connection.execute(query).mappings())
-    matching = [record for record in found if tag is None or tag in record.tags]
-    return matching if limit is None else matching[:limit]
+    matching = (one for one in found if (tag is None or tag in one.tags) and wanted in (None, one.status))
+    return list(islice(matching, limit))
 
 
-def _status(status: RunStatus | str) -> str:
+def _status(status: RunStatus | str) -> RunStatus:
     try:
-        return RunStatus(status).value
+        return RunStatus(status)
     except ValueError:
         known = ", ".join(one.value for one in RunStatus)
         raise BadValueError(f"unknown status {status!r}; choose one of: {known}") from None

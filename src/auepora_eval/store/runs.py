@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -22,6 +22,7 @@ from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
 from .connect import Database, connect
 from .records import (
+    HEARTBEAT_INTERVAL_S,
     RunRecord,
     RunStatus,
     StoredOutput,
@@ -431,6 +432,30 @@ class RunStore:
 
 def _distinct(texts: str | Iterable[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else list(dict.fromkeys(texts))
+
+
+@contextmanager
+def heartbeat(store: RunStore, record: RunRecord, *, interval: float = HEARTBEAT_INTERVAL_S) -> Iterator[None]:
+    """Report from a thread that this process is running a run, so that other hosts do not count it as interrupted."""
+    ended = threading.Event()
+
+    def report() -> None:
+        known, owned = record.process, True
+        while owned and not ended.wait(interval):
+            # A store that cannot be written is a problem of the run itself, not of this thread.
+            with suppress(StoreError):
+                latest = this_process()
+                with store._database.write() as connection:
+                    owned = claim_run(connection, record.run_id, known, process=latest)
+                known = latest
+
+    thread = threading.Thread(target=report, name="auepora-heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(1.0)  # it may be waiting for a locked store
 
 
 # --- parts of a run, for tasks that cannot have all of it in memory --------------------------------------------------

@@ -56,6 +56,7 @@ runs = Table(
     Column("message", Text),
     Column("usage_json", Text),
 )
+"""``process`` is ``host:pid:start@heartbeat``; a run whose process is gone keeps the status that it had."""
 
 query_results = Table(
     "eval_query_results",

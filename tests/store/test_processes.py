@@ -70,6 +70,6 @@ def test_run_on_another_host_is_known_by_its_heartbeat(minutes: float | None, ru
     assert is_running(f"elsewhere:{os.getpid()}:1{heartbeat}") is running
 
 
-@pytest.mark.parametrize("name", ["", "unknown", "a:b", f"{HOST}:", f"{HOST}:{'9' * 40}", f"{HOST}:1@"])
+@pytest.mark.parametrize("name", ["", "unknown", "a:b", f"{HOST}:", f"{HOST}:{'9' * 40}"])
 def test_invalid_process_names(name: str) -> None:
     assert not is_running(name)

@@ -3,6 +3,6 @@
 * ``files``: reading with clear errors, compression, atomic writes, SQLite files
 * ``loop_thread``: an event loop in a thread of its own
 * ``imports``: objects of the user's code by import path
-* ``processes``: set-up of worker processes, transfer of large arrays, daemon threads
+* ``processes``: identity of processes, set-up of workers, garbage collection, daemon threads
 * ``secrets``: detection and redaction of secrets
 """

@@ -1,16 +1,74 @@
-"""Worker processes and threads: set-up, garbage collection, and daemon threads."""
+"""Processes and threads: identity of a process, set-up of workers, garbage collection, and daemon threads."""
 
 from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from queue import SimpleQueue
 from typing import ParamSpec, TypeVar
+
+# --- identity of a process, to recognize later whether it still exists -----------------------------------------------
+
+_PROCESS_NAME = re.compile(r"(?P<host>.*?):(?P<pid>\d+)(?::(?P<started>\d+))?")
+_ENDED_STATES = ("Z", "X")  # ended, but not yet reaped
+
+
+def process_name() -> str:
+    """Return ``host:pid:start`` of this process; ``host:pid`` if the start time is not available."""
+    found = _process_state(os.getpid())
+    started = "" if found is None else f":{found[1]}"
+    return f"{_host()}:{os.getpid()}{started}"
+
+
+def process_exists(name: str) -> bool | None:
+    """Whether the process with this name exists; ``None`` if it belongs to another host.
+
+    Process ids are reused, so the start time is compared too, if it is known.
+    """
+    known = _PROCESS_NAME.fullmatch(name)
+    if known is None:
+        return False
+    if known["host"] != _host():
+        return None
+    found = _process_state(int(known["pid"]))
+    if found is None:
+        return _pid_exists(int(known["pid"]))
+    state, started = found
+    return state not in _ENDED_STATES and known["started"] in (None, started)
+
+
+def _host() -> str:
+    import socket
+
+    return socket.gethostname()
+
+
+def _process_state(pid: int) -> tuple[str, str] | None:
+    """Return the state and the start time (in ticks since boot) of a process; ``None`` if unavailable."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()  # preceded by the program name, which may contain any character
+    return (fields[0], fields[19]) if len(fields) > 19 else None
+
+
+def _pid_exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it exists and belongs to another user
+        return True
+    return True
+
 
 # --- set-up of a worker process ---------------------------------------------------------------------------------------
 

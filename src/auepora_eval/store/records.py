@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,6 +18,7 @@ from sqlalchemy import RowMapping
 from ..core.conventions import Conventions
 from ..core.types import SystemOutputs
 from ..errors import AueporaError
+from ..runtime.processes import process_exists, process_name
 
 if TYPE_CHECKING:
     from ..core.metrics_base import RunInfo
@@ -86,57 +84,25 @@ HEARTBEAT_INTERVAL_S = 15.0
 """Seconds between two heartbeats of a run."""
 _HEARTBEAT_TIMEOUT = timedelta(minutes=2)
 """Age of the last heartbeat after which a run on another host counts as interrupted; the clocks may differ by less."""
-_PROCESS = re.compile(r"(?P<host>.*?):(?P<pid>\d+)(?::(?P<started>\d+))?(?:@(?P<heartbeat>[\dT:.+-]+))?")
-_ENDED_STATES = ("Z", "X")  # ended, but not yet reaped
 
 
 def this_process() -> str:
-    """Return ``host:pid:start@heartbeat`` for this process, with the current time; without start if unavailable."""
-    found = _process_state(os.getpid())
-    started = "" if found is None else f":{found[1]}"
-    return f"{socket.gethostname()}:{os.getpid()}{started}@{to_iso(utc_now())}"
+    """Return ``host:pid:start@heartbeat`` for this process, with the current time."""
+    return f"{process_name()}@{to_iso(utc_now())}"
 
 
 def is_this_process(process: str) -> bool:
     """Whether this is the text of this process, at any time."""
-    return process.partition("@")[0] == this_process().partition("@")[0]
+    return process.partition("@")[0] == process_name()
 
 
 def is_running(process: str) -> bool:
-    """Whether the process of a run still exists: known by its id on this host, by its heartbeat on another one.
-
-    Process ids are reused, so the start time is compared too, if it is known.
-    """
-    known = _PROCESS.fullmatch(process)
-    if known is None:
-        return False
-    if known["host"] != socket.gethostname():
-        return known["heartbeat"] is not None and utc_now() - from_iso(known["heartbeat"]) < _HEARTBEAT_TIMEOUT
-    found = _process_state(int(known["pid"]))
-    if found is None:
-        return _pid_exists(int(known["pid"]))
-    state, started = found
-    return state not in _ENDED_STATES and known["started"] in (None, started)
-
-
-def _process_state(pid: int) -> tuple[str, str] | None:
-    """Return the state and the start time (in ticks since boot) of a process; ``None`` if unavailable."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()  # preceded by the program name, which may contain any character
-    return (fields[0], fields[19]) if len(fields) > 19 else None
-
-
-def _pid_exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:  # it exists and belongs to another user
-        return True
-    return True
+    """Whether the process of a run still exists; one on another host does if its heartbeat is recent."""
+    name, _, heartbeat = process.partition("@")
+    exists = process_exists(name)
+    if exists is None:
+        return bool(heartbeat) and utc_now() - from_iso(heartbeat) < _HEARTBEAT_TIMEOUT
+    return exists
 
 
 # --- runs and outputs ------------------------------------------------------------------------------------------------

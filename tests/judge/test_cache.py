@@ -1,11 +1,14 @@
 """The judgement cache: keys, several processes, and files that cannot be used."""
 
 import asyncio
+import socketserver
 import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +20,7 @@ from auepora_eval.errors import AueporaWarning, JudgeError, StoreError
 from auepora_eval.judge.cache import JudgementCache, critic_cache_key, request_digest
 from auepora_eval.judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, LLMCritic, Usage
 from auepora_eval.judge.session import JudgeSession
+from auepora_eval.runtime.processes import process_name
 from helpers.scripted_critic import Scripted, request
 
 
@@ -159,10 +163,9 @@ def test_judging_continues_while_another_process_writes(tmp_path: Path) -> None:
     async def scene() -> None:
         async with JudgeSession(JudgePolicy(cache=path)) as session:
             for number in range(30):
-                await session.ask(Scripted(seconds=0.02), request(str(number)))
+                await session.ask(Scripted(), request(str(number)))
                 assert session._cache is not None
-                session._cache.flush()
-                assert session._cache.num_pending == number + 1
+                assert not session._cache.flush()
             other.execute("COMMIT")
 
     asyncio.run(scene())
@@ -183,34 +186,172 @@ def test_the_first_judgement_stays(tmp_path: Path) -> None:
     third.close()
 
 
+# --- claims: processes that share a file do not pay twice ------------------------------------------------------------
+
 PROCESS = """
 import asyncio, sys
-sys.path.insert(0, {tests!r})
-from helpers.scripted_critic import Scripted, request
-from auepora_eval.judge.critic import JudgePolicy
+from auepora_eval.judge.critic import Judgement, JudgePolicy, JudgeRequest, StructuredCritic
 from auepora_eval.judge.session import JudgeSession
 
-async def main():
-    async with JudgeSession(JudgePolicy(cache={path!r}, concurrency=8)) as session:
-        own = [session.ask(Scripted(seconds=0.001), request(f"{{n}}-{{sys.argv[1]}}")) for n in range(200)]
-        common = [session.ask(Scripted(seconds=0.001), request(f"{{n}}")) for n in range(200)]
-        await asyncio.gather(*own, *common)
+class Remote(StructuredCritic):
+    name = "remote"
+    async def judge(self, request):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(sys.argv[2]))
+        writer.write(request.prompt.encode() + bytes([10]))
+        score = float(await reader.readline())
+        writer.close()
+        return Judgement({"score": score})
+    def cache_key(self, request):
+        return 1
 
-asyncio.run(main())
+async def main(prompts):
+    critic = Remote()
+    async with JudgeSession(JudgePolicy(cache=sys.argv[1], concurrency=8)) as session:
+        await asyncio.gather(*(session.ask(critic, JudgeRequest(one, {})) for one in prompts))
+
+asyncio.run(main(sys.argv[3].split()))
 """
 
 
-def test_several_processes_share_a_file(tmp_path: Path) -> None:
+class CountingServer:
+    """Counts the prompts that it gets, one per connection; hangs at prompts in ``hanging``."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.hanging: set[str] = set()
+        counted = self
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                prompt = self.rfile.readline().decode().strip()
+                counted.asked[prompt] += 1
+                if prompt in counted.hanging:
+                    self.rfile.read()
+                    return
+                self.wfile.write(b"0.5\n")
+
+        self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def judge(self, cache: Path, prompts: list[str]) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", PROCESS, str(cache), str(self.server.server_address[1]), " ".join(prompts)]
+        return subprocess.Popen(command, stderr=subprocess.PIPE)
+
+
+@pytest.fixture
+def counting() -> Iterator[CountingServer]:
+    server = CountingServer()
+    with server.server:
+        yield server
+        server.server.shutdown()
+
+
+def test_processes_that_share_a_file_pay_once(tmp_path: Path, counting: CountingServer) -> None:
     path = tmp_path / "c.sqlite"
-    script = PROCESS.format(tests=str(Path(__file__).parents[1]), path=str(path))
-    processes = [subprocess.Popen([sys.executable, "-c", script, str(n)], stderr=subprocess.PIPE) for n in range(3)]
+    common = [f"common-{n}" for n in range(200)]
+    processes = [counting.judge(path, [*common, *(f"own-{name}-{n}" for n in range(20))]) for name in "ab"]
     for process in processes:
         _, err = process.communicate(timeout=100)
         assert process.returncode == 0, err.decode()
+    assert len(counting.asked) == 200 + 2 * 20
+    assert set(counting.asked.values()) == {1}
     with sqlite3.connect(path) as file:
-        assert file.execute("SELECT count(*) FROM judgements").fetchone()[0] == 4 * 200
+        assert file.execute("SELECT count(*) FROM judgements").fetchone()[0] == 200 + 2 * 20
         assert file.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        assert file.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall() == [("judgements",)]
     file.close()
+
+
+def test_claims_of_a_killed_process_do_not_block(tmp_path: Path, counting: CountingServer) -> None:
+    path = tmp_path / "c.sqlite"
+    counting.hanging = {"a"}
+    with counting.judge(path, ["a"]) as process:
+        while not counting.asked["a"]:
+            assert process.poll() is None
+            time.sleep(0.01)
+        with sqlite3.connect(path) as file:
+            ((claimed,),) = file.execute("SELECT digest FROM claims").fetchall()
+        file.close()
+        cache = JudgementCache(path)
+        assert not asyncio.run(cache.claim(claimed))
+        process.kill()
+    assert asyncio.run(cache.claim(claimed))  # long before the end of the lease
+    cache.close()
+
+
+def test_claims_are_renewed_and_given_back(tmp_path: Path) -> None:
+    def claims() -> list[tuple[float]]:
+        with sqlite3.connect(tmp_path / "c.sqlite") as file:
+            tables = file.execute("SELECT name FROM sqlite_master WHERE name = 'claims'").fetchall()
+            found = file.execute("SELECT expires_at FROM claims").fetchall() if tables else []
+        file.close()
+        return found
+
+    cache = JudgementCache(tmp_path / "c.sqlite")
+    assert asyncio.run(cache.claim(b"digest"))
+    ((before,),) = claims()
+    assert before > time.time()
+    cache._renew_at = 0.0
+    cache.flush()
+    ((after,),) = claims()
+    assert after > before
+    cache.release(b"digest")
+    cache.flush()
+    assert claims() == []
+    assert asyncio.run(cache.claim(b"other"))
+    cache.close()  # without a release
+    assert claims() == []
+
+
+CLAIMS: list[tuple[str, float, bool, str]] = [  # owner, lease in seconds, whether a call waits, why
+    ("elsewhere:1:2#x", 0.3, True, "a process of another host, until its lease ends"),
+    ("elsewhere:1:2#x", -1, False, "its lease has ended"),
+    (f"{process_name()}#x", 0.3, True, "another session of this process"),
+    (f"{process_name()}0#x", 60, False, "its process is gone"),
+]
+
+
+@pytest.mark.parametrize(("owner", "lease", "waits", "why"), CLAIMS, ids=[row[-1] for row in CLAIMS])
+def test_a_claimed_call_waits_for_the_lease(tmp_path: Path, owner: str, lease: float, waits: bool, why: str) -> None:
+    path = tmp_path / "c.sqlite"
+    JudgementCache(path).close()
+    until = time.time() + lease
+    with sqlite3.connect(path) as file:
+        file.execute("CREATE TABLE claims (digest BLOB PRIMARY KEY, owner TEXT, expires_at REAL)")
+        file.execute("INSERT INTO claims VALUES (?, ?, ?)", (digest(request()), owner, until))
+    file.close()
+
+    async def scene() -> None:
+        async with JudgeSession(JudgePolicy(cache=path, concurrency=1)) as session:
+            first = asyncio.ensure_future(session.ask(Scripted(), request()))
+            await asyncio.sleep(0)
+            await session.ask(Scripted(), request("other"))  # a call that waits takes no place
+            assert not (waits and first.done())
+            assert not (await first).cached
+            assert time.time() >= until or not waits
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["judged", "failed"])
+def test_sessions_wait_for_the_call_of_another(tmp_path: Path, fails: bool) -> None:
+    policy = JudgePolicy(cache=tmp_path / "c.sqlite")
+    reply = JudgeError("unparseable", "?") if fails else 0.5
+    critics = Scripted(lambda *_: reply, seconds=0.1), Scripted(lambda *_: 0.5)
+
+    async def scene() -> list[Any]:
+        async with JudgeSession(policy) as first, JudgeSession(policy) as second:
+            asked = [asyncio.ensure_future(first.ask(critics[0], request()))]
+            while not critics[0].asked:
+                await asyncio.sleep(0)
+            asked.append(asyncio.ensure_future(second.ask(critics[1], request())))
+            return await asyncio.gather(*asked, return_exceptions=True)
+
+    _, answer = asyncio.run(scene())
+    assert answer.scores == {"score": 0.5}
+    assert answer.cached is not fails
+    assert [len(one.asked) for one in critics] == [1, int(fails)]
 
 
 def test_two_sessions_in_two_threads_share_a_file(tmp_path: Path) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,6 +20,7 @@ from typing import Any
 from ..errors import BadTypeError, DataFileError, JudgeError, StoreError
 from ..net.retry import is_transient
 from ..runtime.files import is_writable, open_sqlite, read_lines, sqlite_error_message
+from ..runtime.processes import process_exists, process_name
 from ..runtime.secrets import Secrets
 from .critic import Critic, Judgement, JudgeRequest, LLMCritic, StructuredCritic, Usage, critic_name
 from .limits import model_name
@@ -47,6 +51,21 @@ CREATE TABLE IF NOT EXISTS judgements (
 _FIND = """
 SELECT answer, raw, weighted, mass, repaired, prompt_tokens, completion_tokens FROM judgements WHERE digest = ?
 """
+_CLAIMS_TABLE = """
+CREATE TABLE IF NOT EXISTS claims (
+    digest BLOB PRIMARY KEY, owner TEXT NOT NULL, expires_at REAL NOT NULL
+) WITHOUT ROWID
+"""
+_CLAIM = """
+INSERT INTO claims SELECT ?1, ?2, ?3 WHERE NOT EXISTS (SELECT 1 FROM judgements WHERE digest = ?1)
+ON CONFLICT DO NOTHING
+"""
+LEASE_S = 30.0
+"""Seconds after which a claim that was not renewed has no effect."""
+_RENEW_S = 10.0
+"""Seconds between two renewals of the claims of a process."""
+_LOCK_RETRY_S, _LOCK_TIMEOUT_S = 0.01, 0.5
+"""Seconds before claims are tried again while another process writes, and until calls are made without claims."""
 _LATEST = "SELECT created_at FROM judgements WHERE critic = ? ORDER BY created_at DESC LIMIT 1000"
 _MAX_PAUSE_S = 60.0
 """A longer pause between judgements ends the period whose throughput is measured."""
@@ -94,7 +113,8 @@ class JudgementCache:
     """An open cache file. Several processes may share it; within a process only one thread may use it at a time.
 
     ``put`` only queues a judgement; ``flush`` writes the queue. Prompts are stored as digests only, and secrets are
-    masked in what is stored.
+    masked in what is stored. A process that makes a call claims its digest in a table ``claims``, so that others wait
+    for the judgement instead of paying for it too. The table exists only while there are claims.
     """
 
     def __init__(self, path: Path, *, secrets: Secrets | None = None) -> None:
@@ -104,9 +124,14 @@ class JudgementCache:
             raise StoreError(str(path), "is a folder; name a file in it, such as judgements.sqlite")
         if not path.absolute().parent.is_dir():
             raise StoreError(str(path), f"its folder {path.absolute().parent} does not exist; create it first")
-        read_only = path.exists() and not is_writable(path)
+        self._read_only = path.exists() and not is_writable(path)
+        self._owner = f"{process_name()}#{uuid.uuid4().hex[:8]}"
+        self._wanted: list[tuple[bytes, asyncio.Future[bool]]] = []
+        self._claimed: set[bytes] = set()
+        self._released: set[bytes] = set()
+        self._renew_at = self._locked_since = math.inf
         with self._store_errors():
-            self._file = open_sqlite(path, timeout=_BUSY_TIMEOUT_S, read_only=read_only)
+            self._file = open_sqlite(path, timeout=_BUSY_TIMEOUT_S, read_only=self._read_only)
         try:
             with self._store_errors():
                 self._prepare()
@@ -162,15 +187,56 @@ class JudgementCache:
         seconds = (times[0] - times[count - 1]).total_seconds() if times else 0.0
         return count / seconds if count >= _MIN_JUDGEMENTS and seconds > 1 else None
 
-    @property
-    def num_pending(self) -> int:
-        """Number of judgements not written yet."""
-        return len(self._pending)
+    def flush(self, *, wait: bool = False) -> bool:
+        """Write pending judgements, remove released claims and renew the others.
 
-    def flush(self, *, wait: bool = False) -> None:
-        """Write pending judgements; without ``wait``, return at once if another process holds the lock."""
-        if not self._pending:
-            return
+        Without ``wait``, return false at once if another process is writing.
+        """
+        if not (self._pending or self._released or time.time() >= self._renew_at):
+            return True
+        written = self._write(self._write_pending, wait=wait)
+        if written:
+            self._pending.clear()
+            self._released.clear()
+        return written
+
+    async def claim(self, digest: bytes) -> bool:
+        """Whether this process is to make the call; false while another process makes it, or if it has been made.
+
+        Give a claim back with ``release``. A claim of a process that is gone, or that did not renew it, has no effect.
+        """
+        if self._read_only or digest in self._claimed:
+            return True
+        loop = asyncio.get_running_loop()
+        if not self._wanted:
+            loop.call_soon(self._claim_wanted, loop)  # one transaction for all calls that start together
+        granted: asyncio.Future[bool] = loop.create_future()
+        self._wanted.append((digest, granted))
+        return await granted
+
+    def release(self, digest: bytes) -> None:
+        """Give a claim back; the next ``flush`` removes it together with writing the judgement."""
+        if digest in self._claimed:
+            self._claimed.discard(digest)
+            self._released.add(digest)
+
+    def _claim_wanted(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            written = self._write(self._write_claims)
+        except StoreError:  # the session warns that judgements cannot be written
+            written, self._locked_since = False, -math.inf
+        if not written:
+            if time.time() < self._locked_since + _LOCK_TIMEOUT_S:
+                loop.call_later(_LOCK_RETRY_S, self._claim_wanted, loop)
+                return
+            self._claimed.update(digest for digest, _ in self._wanted)  # calls do not wait for a file
+        wanted, self._wanted = self._wanted, []
+        for digest, granted in wanted:
+            if not granted.done():
+                granted.set_result(digest in self._claimed)
+
+    def _write(self, work: Callable[[], None], *, wait: bool = False) -> bool:
+        """Do something in a write transaction; without ``wait``, return false if another process is writing."""
         with self._store_errors():
             if not wait:
                 self._file.execute("PRAGMA busy_timeout = 0")
@@ -179,26 +245,63 @@ class JudgementCache:
             except sqlite3.OperationalError as error:
                 if wait or error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                     raise
-                return
+                self._locked_since = min(self._locked_since, time.time())
+                return False
             finally:
                 if not wait:
                     self._file.execute(f"PRAGMA busy_timeout = {int(1000 * _BUSY_TIMEOUT_S)}")
+            self._locked_since = math.inf
             try:
-                # The first entry stays, so that repeated requests always get the same judgement.
-                placeholders = ", ".join("?" * 12)
-                self._file.executemany(
-                    f"INSERT OR IGNORE INTO judgements VALUES ({placeholders})",  # noqa: S608 -- question marks alone
-                    self._pending.values(),
-                )
+                work()
                 self._file.execute("COMMIT")
             except BaseException:
                 if self._file.in_transaction:
                     self._file.execute("ROLLBACK")
                 raise
-        self._pending.clear()
+        return True
+
+    def _write_pending(self) -> None:
+        # The first entry stays, so that repeated requests always get the same judgement.
+        placeholders = ", ".join("?" * 12)
+        self._file.executemany(
+            f"INSERT OR IGNORE INTO judgements VALUES ({placeholders})",  # noqa: S608 -- question marks alone
+            self._pending.values(),
+        )
+        now = time.time()
+        if self._released or now >= self._renew_at:
+            self._file.execute(_CLAIMS_TABLE)
+            released = [(digest, self._owner) for digest in self._released]
+            self._file.executemany("DELETE FROM claims WHERE digest = ? AND owner = ?", released)
+            self._file.execute("UPDATE claims SET expires_at = ? WHERE owner = ?", (now + LEASE_S, self._owner))
+            self._drop_unused_claims(now)
+            self._renew_at = now + _RENEW_S if self._claimed else math.inf
+
+    def _write_claims(self) -> None:
+        now = time.time()
+        self._file.execute(_CLAIMS_TABLE)
+        for digest, granted in self._wanted:
+            claim = (digest, self._owner, now + LEASE_S)
+            if not granted.done() and (self._file.execute(_CLAIM, claim).rowcount or self._take_over(claim, now)):
+                self._claimed.add(digest)
+        self._drop_unused_claims(now)
+        self._renew_at = min(self._renew_at, now + _RENEW_S)
+
+    def _drop_unused_claims(self, now: float) -> None:
+        if self._file.execute("SELECT 1 FROM claims WHERE expires_at > ?", (now,)).fetchone() is None:
+            self._file.execute("DROP TABLE claims")
+
+    def _take_over(self, claim: tuple[bytes, str, float], now: float) -> bool:
+        """Replace the claim of a process that is gone or did not renew it; return whether there was one."""
+        found = self._file.execute("SELECT owner, expires_at FROM claims WHERE digest = ?", claim[:1]).fetchone()
+        if found is None or (found[1] > now and process_exists(found[0].partition("#")[0]) is not False):
+            return False
+        self._file.execute("REPLACE INTO claims VALUES (?, ?, ?)", claim)
+        return True
 
     def close(self) -> None:
-        """Write pending judgements and close the file."""
+        """Write pending judgements, give back all claims, and close the file."""
+        self._released |= self._claimed
+        self._claimed.clear()
         try:
             self.flush(wait=True)
         finally:

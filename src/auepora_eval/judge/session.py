@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from ..core.batch import Batch
 from ..errors import AueporaWarning, BadValueError, JudgeError, StoreError
 from ..features.embeddings import model_key
-from ..net.retry import Backoff, http_status, is_transient, retry_after
+from ..net.retry import Backoff, call_with_retries, http_status, is_transient, retry_after
 from ..runtime.processes import DaemonThreadPool
 from ..runtime.secrets import Secrets
 from .cache import JudgementCache, critic_cache_key, request_digest, request_key
@@ -159,12 +159,14 @@ def _number_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-# --- the queue of one critic: concurrency limit, budget, retries -----------------------------------------------------
+# --- the queue of one critic: deduplication, limiter, budget, retries, circuit breaker -------------------------------
 
 _UNBILLED = frozenset(
     {"no_key", "unauthorized", "model_not_found", "unreachable", "rate_limited", "server_error", "context_too_long"}
 )
 """Failure reasons for which nothing was generated, so that no tokens are billed."""
+_CLAIM_POLL_S = 0.1
+"""Seconds between two looks for a judgement that another process is requesting."""
 
 
 @dataclass(slots=True)
@@ -180,104 +182,173 @@ class CallResult:
     usage: Usage = Usage()  # noqa: RUF009 -- frozen
 
 
-class CriticQueue:
-    """Requests to one critic. Belongs to one event loop."""
+@dataclass(slots=True)
+class _InFlight:
+    """A request in the queue, and the number of callers waiting for it."""
+
+    task: asyncio.Task[CallResult]
+    waiting: int = 0
+
+
+class JudgeQueue:
+    """The requests to one critic. Belongs to one event loop.
+
+    Identical requests share one call (``in_flight``). A call starts when the ``limiter`` admits it, the cache grants
+    the claim and the ``budget`` has a reservation for it. Transient failures are retried; the ``breaker`` opens if
+    nothing succeeds any more.
+    """
 
     def __init__(
-        self, critic: Critic, policy: JudgePolicy, *, budget: Budget, backoff: Backoff, threads: Executor
+        self,
+        critic: Critic,
+        policy: JudgePolicy,
+        *,
+        budget: Budget,
+        backoff: Backoff,
+        cache: JudgementCache | None,
+        threads: Executor,
+        permanent_error: JudgeError | None = None,
     ) -> None:
         self.critic = critic
-        self.permanent_error: JudgeError | None = None
+        self.permanent_error = permanent_error
         """Why the critic is no longer called."""
-        self._policy, self._budget, self._backoff, self._threads = policy, budget, backoff, threads
-        self._limiter = AdaptiveLimiter(policy.concurrency, backoff=policy.backoff)
-        self._breaker = CircuitBreaker(policy)
+        self.is_closed = False
+        self.limiter = AdaptiveLimiter(policy.concurrency, backoff=policy.backoff)
+        self.breaker = CircuitBreaker(policy)
+        self.budget = budget
+        self.in_flight: dict[object, _InFlight] = {}
+        self._policy, self._backoff, self._cache, self._threads = policy, backoff, cache, threads
         self._loop = asyncio.get_running_loop()
         self._stopped: asyncio.Future[None] = self._loop.create_future()
 
-    async def ask(self, request: JudgeRequest) -> CallResult:
-        """Call the critic; the result has a judgement or an error."""
+    async def ask(self, request: JudgeRequest, digest: bytes | None, *, cached: bool) -> tuple[CallResult, bool]:
+        """The result of a request, and whether it shares the call of an identical one.
+
+        Requests with the same ``digest`` are identical. ``cached``: whether the cache may have the judgement.
+        """
+        key = object() if digest is None else digest
+        entry = self.in_flight.get(key)
+        shared = entry is not None
+        if entry is None:
+            cache = self._cache if cached else None
+            entry = _InFlight(self._loop.create_task(self._call(request, digest or b"", cache)))
+            entry.task.add_done_callback(lambda _: self.in_flight.pop(key, None))
+            self.in_flight[key] = entry
+        entry.waiting += 1
+        try:
+            # Shielded, since others may wait for it; the last one to give up cancels it.
+            return await asyncio.shield(entry.task), shared
+        finally:
+            entry.waiting -= 1
+            if not entry.waiting and not entry.task.done():
+                entry.task.cancel()
+
+    async def close(self) -> None:
+        """Cancel all requests and close the critic."""
+        self.is_closed = True
+        tasks = [entry.task for entry in self.in_flight.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=2 * CANCEL_GRACE_S)
+        self.limiter.close()
+        if isinstance(self.critic, StructuredCritic):
+            try:
+                await asyncio.wait_for(self.critic.aclose(), 2 * CANCEL_GRACE_S)
+            except Exception as error:  # the session is over
+                _log.debug("closing a critic failed", exc_info=error)
+
+    async def _call(self, request: JudgeRequest, digest: bytes, cache: JudgementCache | None) -> CallResult:
+        """Call until there is a judgement, a permanent failure, or no retry left."""
         result = CallResult()
         try:
-            result.judgement = await self._ask_with_retries(request, result)
+            result.judgement = await call_with_retries(
+                lambda: self._attempt(request, result, digest, cache),
+                self._policy,
+                backoff=self._backoff,
+                sleep=self._sleep,
+                # A success that began after the last failure shows that the server is healthy.
+                has_recovered=lambda failed_at: self.limiter.last_success_began > failed_at,
+            )
+            if cache is not None:
+                cache.put(digest, self.critic, request, result.judgement)
         except JudgeError as error:
             result.error = error
+        finally:
+            if cache is not None:
+                cache.release(digest)
         return result
 
-    def close(self) -> None:
-        """Cancel all waiting requests."""
-        self._limiter.close()
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep; a permanent failure ends it early."""
+        await asyncio.wait((self._stopped,), timeout=seconds)
 
-    async def _ask_with_retries(self, request: JudgeRequest, result: CallResult) -> Judgement:
-        """Call until there is a judgement, a permanent failure, or no retry left."""
-        in_a_row, failed_at = 0, self._loop.time()
+    async def _attempt(
+        self, request: JudgeRequest, result: CallResult, digest: bytes, cache: JudgementCache | None
+    ) -> Judgement:
+        """One call; or the judgement of another process that makes the same call."""
         while True:
             if self.permanent_error is not None:
                 raise copy_error(self.permanent_error)
+            await self.limiter.acquire(is_retry=result.attempts > 0)
             try:
-                return await self._attempt(request, result)
-            except JudgeError as error:
-                if not error.retry or result.attempts > self._policy.retries:
-                    raise
-                # A success that began after the last failure shows that the server is healthy: restart the backoff.
-                in_a_row = 1 if self._limiter.last_success_began > failed_at else in_a_row + 1
-                failed_at = self._loop.time()
-                wait = self._backoff.delay(in_a_row, error)
-            await asyncio.wait((self._stopped,), timeout=wait)
-
-    async def _attempt(self, request: JudgeRequest, result: CallResult) -> Judgement:
-        await self._limiter.acquire(is_retry=result.attempts > 0)
-        try:
-            reservation = await self._budget.reserve(self.critic, request)
-            result.attempts += 1
-            began = self._loop.time()
-            try:
-                judgement = await call_critic(
-                    self.critic, reservation.request, timeout=self._policy.timeout, threads=self._threads
-                )
-            except JudgeError as error:
-                self._record_failure(reservation, error, result, began)
-                raise
-            except BaseException:
-                self._budget.commit(reservation, None)  # cancelled: the usage is unknown
-                raise
+                if cache is None or await cache.claim(digest):
+                    return await self._call_critic(request, result)
             finally:
-                result.seconds += self._loop.time() - began
-            if judgement.cached:  # from the critic's own cache: no request was made
-                self._budget.release(reservation, calls=0)
-            else:
-                calls = 1 + judgement.repaired
-                self._budget.commit(reservation, judgement.usage, calls=calls)
-                result.calls += calls
-                result.usage += judgement.usage
-            self._limiter.record_success(began)
-            self._breaker.record_success()
-            return judgement
+                self.limiter.release()
+            if (judgement := cache.get(digest)) is not None:
+                return judgement
+            await self._sleep(_CLAIM_POLL_S)
+
+    async def _call_critic(self, request: JudgeRequest, result: CallResult) -> Judgement:
+        reservation = await self.budget.reserve(self.critic, request)
+        result.attempts += 1
+        began = self._loop.time()
+        try:
+            judgement = await call_critic(
+                self.critic, reservation.request, timeout=self._policy.timeout, threads=self._threads
+            )
+        except JudgeError as error:
+            self._record_failure(reservation, error, result, began)
+            raise
+        except BaseException:
+            self.budget.commit(reservation, None)  # cancelled: the usage is unknown
+            raise
         finally:
-            self._limiter.release()
+            result.seconds += self._loop.time() - began
+        if judgement.cached:  # from the critic's own cache: no request was made
+            self.budget.release(reservation, calls=0)
+        else:
+            calls = 1 + judgement.repaired
+            self.budget.commit(reservation, judgement.usage, calls=calls)
+            result.calls += calls
+            result.usage += judgement.usage
+        self.limiter.record_success(began)
+        self.breaker.record_success()
+        return judgement
 
     def _record_failure(self, reservation: Reservation, error: JudgeError, result: CallResult, began: float) -> None:
         usage = Usage(*error.tokens)
         result.calls += error.calls
         result.usage += usage
         if not any(error.tokens) and (not error.calls or error.reason in _UNBILLED):
-            self._budget.release(reservation, calls=error.calls)
+            self.budget.release(reservation, calls=error.calls)
         else:
-            self._budget.commit(reservation, usage, calls=error.calls)
+            self.budget.commit(reservation, usage, calls=error.calls)
         if not error.retry:
-            self._breaker.record_success()  # there was a reply, if not a judgement
-        elif (silent_s := self._breaker.record_failure(error, began, self._loop.time())) is not None:
+            self.breaker.record_success()  # there was a reply, if not a judgement
+        elif (silent_s := self.breaker.record_failure(error, began, self._loop.time())) is not None:
             message = f"{error.message}; it has answered nobody for {silent_s:.0f} s and is not asked any more"
             error = JudgeError(error.reason, message, raw=error.raw, lasting=True)
         if error.lasting:
             self.permanent_error = error
             if not self._stopped.done():
                 self._stopped.set_result(None)
-            self._limiter.close(copy_error(error))
+            self.limiter.close(copy_error(error))
         elif is_overload(error):
-            self._limiter.record_rejection(began, error.retry_after)
+            self.limiter.record_rejection(began, error.retry_after)
         elif error.retry_after is not None:
-            self._limiter.pause(error.retry_after)
+            self.limiter.pause(error.retry_after)
 
 
 def copy_error(error: JudgeError) -> JudgeError:
@@ -294,7 +365,7 @@ def copy_error(error: JudgeError) -> JudgeError:
     )
 
 
-# --- the session: cache, budget, concurrency limit and retries for all critics ---------------------------------------
+# --- the session: cache, budget, queues and records for all critics --------------------------------------------------
 
 _FLUSH_INTERVAL_S = 0.2
 """Longest delay before a judgement is written to the cache file."""
@@ -302,27 +373,6 @@ _MAX_RAW_CHARS = 2000
 """Characters stored of a reply that could not be parsed."""
 _MAX_THREADS = 1_000_000
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _InFlight:
-    """A running request, and the number of callers waiting for it."""
-
-    task: asyncio.Task[CallResult]
-    waiting: int = 0
-
-
-class _LoopState:
-    """State that belongs to one event loop."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.depth = 0
-        self.queues: dict[int, CriticQueue] = {}
-        self.in_flight: dict[tuple[int, bytes], _InFlight] = {}
-        self.tasks: set[asyncio.Task[CallResult]] = set()
-        self.threads = DaemonThreadPool(_MAX_THREADS)  # the limiter bounds how many run; hanging ones are abandoned
-        self.flush_timer: asyncio.TimerHandle | None = None
 
 
 class JudgeSession:
@@ -347,9 +397,10 @@ class JudgeSession:
         self._secrets = secrets or Secrets()
         self._budget = Budget(policy)
         self._backoff = Backoff(policy)
-        self._permanent_errors: dict[int, tuple[Critic, JudgeError]] = {}
+        self._queues: dict[int, JudgeQueue] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._depth = 0
         self._cache: JudgementCache | None = None
-        self._state: _LoopState | None = None
         self._num_requested = 0
         self._callback_error: Exception | None = None
         self._warnings: dict[str, None] = {}
@@ -361,26 +412,30 @@ class JudgeSession:
         return self.policy.repeats
 
     async def __aenter__(self) -> JudgeSession:
-        if self._state is not None and self._state.loop is not asyncio.get_running_loop():
+        if self._loop not in (None, asyncio.get_running_loop()):
             raise BadValueError("a judging session is used by one evaluation at a time; give each its own")
-        if self._state is None:
+        if self._loop is None:
             if self.policy.cache is not None:
                 self._cache = JudgementCache(self.policy.cache, secrets=self._secrets)
-            self._state = _LoopState()
-        self._state.depth += 1
+            self._loop = asyncio.get_running_loop()
+            # The limiters bound how many threads run; hanging ones are abandoned.
+            self._threads = DaemonThreadPool(_MAX_THREADS)
+            self._writer = self._loop.create_task(self._write_cache())
+        self._depth += 1
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        state = self._current_state()
-        state.depth -= 1
-        if state.depth:
+        self._depth -= 1
+        if self._depth:
             return
         try:
-            await self._shut_down(state)
+            self._writer.cancel()
+            await asyncio.gather(*(queue.close() for queue in self._queues.values() if not queue.is_closed))
+            self._threads.shutdown(wait=False)
         finally:
-            self._state = None
+            self._loop = None
             self._close_cache()
         if kind is None:
             self._show_warnings()
@@ -390,20 +445,22 @@ class JudgeSession:
 
     async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
         """The critic's judgement; ``JudgeError`` on failure."""
-        state = self._current_state()
+        if self._loop is None:
+            raise BadValueError("the judging session is not open: use it inside 'async with session'")
         self._budget.price(critic)  # a missing price raises before any call
         self._num_requested += 1
         cache_key = critic_cache_key(critic, request)
         digest = request_digest(critic, request, cache_key)
-        cache_digest = digest if cache_key is not None else None
-        if cache_digest is not None and self._cache is not None:
-            cached = self._cache.get(cache_digest)
-            if cached is not None:
-                return self._record(critic, request, CallResult(cached), shared=False)
+        is_cached = cache_key is not None and digest is not None
+        if is_cached and self._cache is not None:
+            assert digest is not None
+            judgement = self._cache.get(digest)
+            if judgement is not None:
+                return self._record(critic, request, CallResult(judgement), shared=False)
         if self.policy.cache_only:
             error = JudgeError("not_cached", "nobody is asked, and the cache does not have it")
             return self._record(critic, request, CallResult(error=error), shared=False)
-        result, shared = await self._ask_deduplicated(state, critic, request, digest, cache_digest)
+        result, shared = await self._queue_for(critic).ask(request, digest, cached=is_cached)
         return self._record(critic, request, result, shared=shared)
 
     def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
@@ -413,50 +470,18 @@ class JudgeSession:
         with contextlib.suppress(JudgeError):
             self._record(critic, request, CallResult(judgement, error), shared=True)
 
-    # --- one call for identical requests ------------------------------------------------------------------------------
-
-    async def _ask_deduplicated(
-        self, state: _LoopState, critic: Critic, request: JudgeRequest, digest: bytes | None, cache_digest: bytes | None
-    ) -> tuple[CallResult, bool]:
-        """The result of a request, and whether it shares the call of an identical one."""
-        key = None if digest is None else (id(critic), digest)
-        entry = None if key is None else state.in_flight.get(key)
-        shared = entry is not None
-        if entry is None:
-            queue = self._queue_for(state, critic)
-            entry = _InFlight(state.loop.create_task(self._ask_and_cache(state, queue, request, cache_digest)))
-            state.tasks.add(entry.task)
-            entry.task.add_done_callback(state.tasks.discard)
-            if key is not None:
-                state.in_flight[key] = entry
-                entry.task.add_done_callback(lambda _: state.in_flight.pop(key, None))
-        entry.waiting += 1
-        try:
-            # Shielded, since others may wait for it; the last one to give up cancels it.
-            return await asyncio.shield(entry.task), shared
-        finally:
-            entry.waiting -= 1
-            if not entry.waiting and not entry.task.done():
-                entry.task.cancel()
-
-    async def _ask_and_cache(
-        self, state: _LoopState, queue: CriticQueue, request: JudgeRequest, cache_digest: bytes | None
-    ) -> CallResult:
-        result = await queue.ask(request)
-        if result.judgement is not None and cache_digest is not None and self._cache is not None:
-            self._cache.put(cache_digest, queue.critic, request, result.judgement)
-            if state.flush_timer is None:
-                state.flush_timer = state.loop.call_later(_FLUSH_INTERVAL_S, self._flush_cache, state)
-        if queue.permanent_error is not None:
-            self._permanent_errors[id(queue.critic)] = queue.critic, queue.permanent_error
-        return result
-
-    def _queue_for(self, state: _LoopState, critic: Critic) -> CriticQueue:
-        queue = state.queues.get(id(critic))
-        if queue is None:
-            queue = CriticQueue(critic, self.policy, budget=self._budget, backoff=self._backoff, threads=state.threads)
-            queue.permanent_error = self._permanent_errors.get(id(critic), (critic, None))[1]
-            state.queues[id(critic)] = queue
+    def _queue_for(self, critic: Critic) -> JudgeQueue:
+        queue = self._queues.get(id(critic))
+        if queue is None or queue.is_closed:
+            queue = self._queues[id(critic)] = JudgeQueue(
+                critic,
+                self.policy,
+                budget=self._budget,
+                backoff=self._backoff,
+                cache=self._cache,
+                threads=self._threads,
+                permanent_error=None if queue is None else queue.permanent_error,
+            )
         return queue
 
     # --- records and callbacks ---------------------------------------------------------------------------------------
@@ -516,40 +541,16 @@ class JudgeSession:
         for message in messages:
             warnings.warn(message, AueporaWarning, stacklevel=3)
 
-    # --- beginning and end -------------------------------------------------------------------------------------------
+    # --- the cache file ----------------------------------------------------------------------------------------------
 
-    def _current_state(self) -> _LoopState:
-        if self._state is None:
-            raise BadValueError("the judging session is not open: use it inside 'async with session'")
-        return self._state
-
-    async def _shut_down(self, state: _LoopState) -> None:
-        if state.flush_timer is not None:
-            state.flush_timer.cancel()
-        for task in state.tasks:
-            task.cancel()
-        if state.tasks:
-            await asyncio.wait(state.tasks, timeout=2 * CANCEL_GRACE_S)
-        for queue in state.queues.values():
-            queue.close()
-            if isinstance(queue.critic, StructuredCritic):
-                try:
-                    await asyncio.wait_for(queue.critic.aclose(), 2 * CANCEL_GRACE_S)
-                except Exception as error:  # the session is over
-                    _log.debug("closing a critic failed", exc_info=error)
-        state.threads.shutdown(wait=False)
-
-    def _flush_cache(self, state: _LoopState) -> None:
-        state.flush_timer = None
-        if self._cache is None:
-            return
-        try:
-            self._cache.flush()
-        except StoreError as error:
-            self._warn_not_cached(error)
-            return
-        if self._cache.num_pending:  # another process writes
-            state.flush_timer = state.loop.call_later(_FLUSH_INTERVAL_S, self._flush_cache, state)
+    async def _write_cache(self) -> None:
+        """Write judgements and claims to the cache file at an interval."""
+        while self._cache is not None:
+            await asyncio.sleep(_FLUSH_INTERVAL_S)
+            try:
+                self._cache.flush()
+            except StoreError as error:
+                self._warn_not_cached(error)
 
     def _close_cache(self) -> None:
         cache, self._cache = self._cache, None

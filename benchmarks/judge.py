@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,9 @@ class Plain(StructuredCritic):
     async def judge(self, request: JudgeRequest) -> Judgement:
         await asyncio.sleep(LATENCY)
         return Judgement({"rationale": "", "score": 4}, Usage(600, 20), ANSWER)
+
+    def cache_key(self, request: JudgeRequest) -> dict[str, Any]:
+        return {}
 
 
 class Judged(JudgedMetric):
@@ -89,13 +93,16 @@ def against_the_ideal(count: int, rounds: int) -> None:
     policy = JudgePolicy(concurrency=AT_ONCE)
     for setup, rates in (
         ("no server: the session alone", None),
+        ("no server, with a new cache: claimed and written", None),
         ("OpenAICritic", {}),
         ("OpenAICritic, 10 % 429, 5 % 500", FAULTS),
     ):
         taken = []
         for round_number in range(rounds):
             if rates is None:
-                taken.append((*_one_round(Plain(), count, policy), count))
+                with tempfile.TemporaryDirectory() as folder:
+                    cache = Path(folder) / "judgements.sqlite" if "cache" in setup else None
+                    taken.append((*_one_round(Plain(), count, replace(policy, cache=cache)), count))
                 continue
             with served_apart(
                 answer=ANSWER, latency=LATENCY, capacity=AT_ONCE, overload="429", rates=rates, seed=round_number

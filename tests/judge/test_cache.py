@@ -135,6 +135,14 @@ def test_failures_are_not_cached_and_repeats_are_separate(tmp_path: Path) -> Non
     assert [one.scores["score"] for one in answers[1:]] == [0.0, 0.1]
 
 
+def test_lone_surrogates_are_stored(tmp_path: Path) -> None:
+    answer = Judgement({"score": 0.5, "rationale": "cut \ud83d"}, raw="cut \ud83d")
+    policy, critic = JudgePolicy(cache=tmp_path / "c.sqlite"), Scripted(lambda *_: answer)
+    for cached in (False, True):
+        (found,), _ = judged(policy, critic, [request()])
+        assert (found.answer, found.cached) == (answer.answer, cached)
+
+
 def test_prompts_are_not_in_the_file(tmp_path: Path) -> None:
     judged(JudgePolicy(cache=tmp_path / "c.sqlite"), Scripted(), [request("a private question")])
     assert not any(b"private" in one.read_bytes() for one in tmp_path.iterdir())

@@ -1,9 +1,9 @@
 """Judging by a language model: critics, prompts, the session that calls critics, and parsing of replies.
 
 * ``critic``: the interfaces of critics, their requests and judgements, and the judge policy
-* ``session``: calls critics with a cache, a budget, a concurrency limit and retries
+* ``session``: the session with cache and records, and the queue of calls to a critic
 * ``limits``: concurrency limit, circuit breaker, budget, usage
-* ``cache``: stored and recorded judgements
+* ``cache``: stored judgements, claims of calls, and recorded judgements
 * ``openai``: the critic for OpenAI-compatible servers
 * ``prompting``, ``prompts/``: prompt templates, and the built-in ones
 * ``parse``: replies read as JSON that fits a schema

@@ -106,6 +106,11 @@ def _as_dict(value: object) -> dict[Any, Any]:
     raise TypeError(f"{type(value).__name__} is nothing that JSON can write")
 
 
+def _encodable(text: str) -> str:
+    """The text with lone surrogates, which SQLite cannot store, as escapes; in JSON they mean the same."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_as_dict)
 
 
@@ -166,8 +171,8 @@ class JudgementCache:
             critic_name(critic),
             request.prompt_id,
             request.repeat,
-            self._secrets.text(answer),
-            self._secrets.text(judgement.raw),
+            _encodable(self._secrets.text(answer)),
+            _encodable(self._secrets.text(judgement.raw)),
             judgement.weighted,
             judgement.mass,
             int(judgement.repaired),

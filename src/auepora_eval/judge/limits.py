@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,11 +30,13 @@ class AdaptiveLimiter:
     """
 
     def __init__(self, max_limit: int, *, backoff: float = 0.5) -> None:
-        self._max_limit, self._limit = max_limit, max_limit
+        self._max_limit = self.limit = max_limit
+        """The current limit."""
         self._successes = 0
         """Since the limit was last raised."""
         self._backoff = backoff
-        self._in_flight = 0
+        self.in_flight = 0
+        """Number of requests in flight."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._retrying: deque[asyncio.Future[None]] = deque()
         self._paused_at = self._resume_at = -math.inf
@@ -43,16 +45,6 @@ class AdaptiveLimiter:
         self.last_success_began = -math.inf
         """Latest start time of a request that succeeded."""
 
-    @property
-    def limit(self) -> int:
-        """The current limit."""
-        return self._limit
-
-    @property
-    def in_flight(self) -> int:
-        """Number of requests in flight."""
-        return self._in_flight
-
     async def acquire(self, *, is_retry: bool = False) -> None:
         """Wait for a free slot and take it; give it back with ``release``.
 
@@ -60,7 +52,7 @@ class AdaptiveLimiter:
         """
         queue = self._retrying if is_retry else self._waiting
         if not queue and self._has_room():
-            self._in_flight += 1
+            self.in_flight += 1
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(waiter)
@@ -76,7 +68,7 @@ class AdaptiveLimiter:
 
     def release(self) -> None:
         """Give a slot back."""
-        self._in_flight -= 1
+        self.in_flight -= 1
         self._admit()
 
     def record_success(self, began: float) -> None:
@@ -86,7 +78,7 @@ class AdaptiveLimiter:
         self._successes += 1
         if self._successes >= SUCCESSES_PER_INCREASE:
             self._successes = 0
-            self._limit = min(self._max_limit, self._limit + 1)
+            self.limit = min(self._max_limit, self.limit + 1)
             self._admit()
 
     def record_rejection(self, began: float, retry_after: float | None = None) -> None:
@@ -96,11 +88,11 @@ class AdaptiveLimiter:
         """
         if retry_after is not None:
             self.pause(retry_after)
-        elif self._limit == 1 and began >= self._paused_at:
+        elif self.limit == 1 and began >= self._paused_at:
             # Even a single request is rejected: further ones would fail at once.
             self.pause(min(self._backoff * 2 ** min(self._rejections_in_a_row, 20), MAX_RETRY_AFTER / 2))
             self._rejections_in_a_row += 1
-        self._limit = max(1, self._limit - 1)
+        self.limit = max(1, self.limit - 1)
 
     def pause(self, seconds: float) -> None:
         """Admit nothing for this many seconds."""
@@ -119,15 +111,15 @@ class AdaptiveLimiter:
         self._waiting.clear()
 
     def _has_room(self) -> bool:
-        return self._in_flight < self._limit and asyncio.get_running_loop().time() >= self._resume_at
+        return self.in_flight < self.limit and asyncio.get_running_loop().time() >= self._resume_at
 
     def _admit(self) -> None:
         while (queue := self._retrying or self._waiting) and self._has_room():
             waiter = queue.popleft()
             if not waiter.done():
-                self._in_flight += 1
+                self.in_flight += 1
                 waiter.set_result(None)
-        if queue and self._timer is None and self._in_flight < self._limit:
+        if queue and self._timer is None and self.in_flight < self.limit:
             self._timer = asyncio.get_running_loop().call_at(self._resume_at, self._resume)
 
     def _resume(self) -> None:
@@ -449,15 +441,15 @@ class UsageLog:
 
     def __init__(self) -> None:
         self.total = UsageTotals()
-        self.metrics: dict[str, UsageTotals] = {}
+        self.metrics: defaultdict[str, UsageTotals] = defaultdict(UsageTotals)
         """By metric; judgements shared by several metrics are under the empty name."""
-        self.critics: dict[str, UsageTotals] = {}
+        self.critics: defaultdict[str, UsageTotals] = defaultdict(UsageTotals)
 
     def add(self, record: JudgementRecord, cost: float | None) -> None:
         """Add one judgement and its cost, if a price is known."""
         self.total.add(record, cost)
-        _totals_for(self.metrics, record.metric).add(record, cost)
-        _totals_for(self.critics, record.critic).add(record, cost)
+        self.metrics[record.metric].add(record, cost)
+        self.critics[record.critic].add(record, cost)
 
     def to_dict(self) -> dict[str, Any]:
         """The totals as a JSON object."""
@@ -466,10 +458,3 @@ class UsageLog:
             "metrics": {name: totals.to_dict() for name, totals in self.metrics.items()},
             "critics": {name: totals.to_dict() for name, totals in self.critics.items()},
         }
-
-
-def _totals_for(totals: dict[str, UsageTotals], name: str) -> UsageTotals:
-    existing = totals.get(name)
-    if existing is None:
-        existing = totals[name] = UsageTotals()
-    return existing

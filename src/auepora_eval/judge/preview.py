@@ -172,7 +172,7 @@ class PreviewSession:
             self._count(critic, request, estimates)
         if request.metric not in self.preview.lower_bound_metrics:
             self.preview.lower_bound_metrics.append(request.metric)
-        raise JudgeError("preview", "nobody is asked: this is a preview")
+        raise JudgeError("preview", "this is a preview: no call is made")
 
     def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
         """Count a request that another metric has already made."""

@@ -155,8 +155,8 @@ def _number_name(schema: Mapping[str, Any]) -> str:
 
 
 def _number_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = _properties(schema).get(_number_name(schema), {})
-    return found if isinstance(found, Mapping) else {}
+    found: Mapping[str, Any] = _properties(schema).get(_number_name(schema), {})
+    return found
 
 
 # --- the queue of one critic: deduplication, limiter, budget, retries, circuit breaker -------------------------------
@@ -338,7 +338,7 @@ class JudgeQueue:
         if not error.retry:
             self.breaker.record_success()  # there was a reply, if not a judgement
         elif (silent_s := self.breaker.record_failure(error, began, self._loop.time())) is not None:
-            message = f"{error.message}; it has answered nobody for {silent_s:.0f} s and is not asked any more"
+            message = f"{error.message}; there was no reply for {silent_s:.0f} s, and no further call is made"
             error = JudgeError(error.reason, message, raw=error.raw, lasting=True)
         if error.lasting:
             self.permanent_error = error
@@ -458,7 +458,7 @@ class JudgeSession:
             if judgement is not None:
                 return self._record(critic, request, CallResult(judgement), shared=False)
         if self.policy.cache_only:
-            error = JudgeError("not_cached", "nobody is asked, and the cache does not have it")
+            error = JudgeError("not_cached", "no call is made, and the cache does not have the judgement")
             return self._record(critic, request, CallResult(error=error), shared=False)
         result, shared = await self._queue_for(critic).ask(request, digest, cached=is_cached)
         return self._record(critic, request, result, shared=shared)

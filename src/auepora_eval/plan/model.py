@@ -13,12 +13,13 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from ..core.conventions import Conventions, auto_conventions
-from ..core.registry import IMPORT_PATH, Spec
+from ..core.registry import Spec
 from ..engine.evaluate import BATCH_SIZE
 from ..engine.executors import ExecutorName
 from ..io.problems import quote_text
 from ..judge.critic import JudgePolicy
 from ..options import NonNegativeFloat, NonNegativeInt, PositiveInt
+from ..runtime.imports import IMPORT_PATH
 from ..runtime.secrets import looks_like_secret
 from ..systems.workers import CallPolicy
 from .gates import Gate

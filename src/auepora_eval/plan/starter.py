@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..core.metrics_base import BatchMetric
-from ..core.registry import IMPORT_PATH, metric
+from ..core.registry import metric
 from ..core.slices import group_names
 from ..core.types import EvaluationSample, TargetCategory
 from ..errors import BadValueError
 from ..io.join import align_outputs, load_dataset, read_outputs_file, resolve_format
 from ..io.validate_checks import TargetSupport, count_samples, supported_targets
 from ..runtime.files import plain_stem
+from ..runtime.imports import IMPORT_PATH
 
 MAX_GROUPS = 20
 """A label with more values than this is not used as a slice."""

@@ -16,8 +16,8 @@ import numpy as np
 
 from ..errors import BadValueError, StoreError
 from ..features.embeddings import EmbeddingBatch, InferenceFailure
-from ..net.client import MAX_REPLY_BYTES, HttpClient, encode_json
-from ..net.retry import HttpRequestError, call_with_retries, is_transient_status
+from ..net.client import MAX_REPLY_BYTES, HttpClient, encode_json, status_text
+from ..net.retry import HttpRequestError, call_with_retries
 from ..net.urls import check_headers, parse_address
 from ..options import NonEmpty, NonNegativeInt, PositiveFloat, PositiveInt, check_options
 from ..runtime.loop_thread import shared_loop
@@ -236,9 +236,8 @@ class _EndpointCalls:
         reply = await self._client.send("POST", self._target, self._headers, body, max_bytes=limit)
         content = " ".join(reply.body[:1000].decode(errors="replace").split())
         if not reply.is_success:
-            message = reply.redirect_message(self._address_secrets) or f"{reply.status_text}: {content}"
-            retry = is_transient_status(reply.status)
-            raise HttpRequestError("status", message, retry=retry, retry_after=reply.retry_after, status=reply.status)
+            message = reply.redirect_message(self._address_secrets) or f"{status_text(reply.status)}: {content}"
+            raise HttpRequestError("status", message, retry_after=reply.retry_after, status=reply.status)
         try:
             items = json.loads(reply.body)["data"]
             vectors = {item["index"]: np.asarray(item["embedding"], dtype=np.float32) for item in items}

@@ -67,18 +67,13 @@ class HttpReply:
             return milliseconds / 1000
         return parse_retry_after(self.headers.get("Retry-After", ""))
 
-    @property
-    def status_text(self) -> str:
-        """The status with its usual phrase."""
-        return status_text(self.status)
-
     def redirect_message(self, secrets: Secrets) -> str | None:
         """The message for a reply that leads to another address; ``None`` for any other reply."""
         location = self.headers.get("Location")
         if not 300 <= self.status < 400 or not location:
             return None
         place = " ".join(secrets.message(without_userinfo(location)).split())
-        return f"{self.status_text}: it leads to {place[:300]}; redirects are not followed, ask there"
+        return f"{status_text(self.status)}: it leads to {place[:300]}; redirects are not followed, ask there"
 
 
 def status_text(status: int) -> str:

@@ -73,8 +73,8 @@ class HttpRequestError(AueporaError, RuntimeError):
         retry_after: float | None = None,
         status: int | None = None,
     ) -> None:
-        self.reason, self.message, self.retry, self.retry_after = reason, message, retry, retry_after
-        self.status = status
+        self.reason, self.message, self.retry_after, self.status = reason, message, retry_after, status
+        self.retry = retry or status in _TRANSIENT_STATUSES
         super().__init__(message)
 
 
@@ -90,7 +90,7 @@ def is_transient(error: BaseException) -> bool:
         return False
     status = http_status(error)
     if status is not None:
-        return is_transient_status(status)
+        return status in _TRANSIENT_STATUSES
     if isinstance(error, (TimeoutError, ConnectionError)):
         return True
     if isinstance(error, socket.gaierror):
@@ -119,11 +119,6 @@ def is_connection_error(error: BaseException) -> bool:
     if isinstance(reason := getattr(error, "reason", None), OSError):  # urllib wraps the error
         return is_connection_error(reason)
     return any(_CONNECTION_NAMES.search(kind.__name__) for kind in type(error).__mro__)
-
-
-def is_transient_status(status: int) -> bool:
-    """Whether a retry may help after this HTTP status."""
-    return status in _TRANSIENT_STATUSES
 
 
 def http_status(error: BaseException) -> int | None:

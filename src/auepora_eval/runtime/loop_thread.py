@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future, wait
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -99,25 +100,17 @@ async def _cancel_others() -> None:
 
 # --- the loop that synchronous callers share -------------------------------------------------------------------------
 
-_shared: LoopThread | None = None
-_shared_lock = threading.Lock()
+_lock = threading.Lock()
 
 
 def shared_loop() -> LoopThread:
     """The loop thread of this process for synchronous callers; it is closed when the process exits."""
-    global _shared  # noqa: PLW0603
-    with _shared_lock:
-        if _shared is None:
-            _shared = LoopThread()
-            atexit.register(_shared.close)
-        return _shared
+    with _lock:
+        return _start_loop(os.getpid())  # a forked process starts its own
 
 
-def _forget_shared_loop() -> None:
-    """In a forked process the thread does not run."""
-    global _shared, _shared_lock
-    _shared, _shared_lock = None, threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_shared_loop)
+@lru_cache(maxsize=1)
+def _start_loop(_pid: int) -> LoopThread:
+    loop = LoopThread()
+    atexit.register(loop.close)
+    return loop

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, BadValueError, SystemCallError
-from ..net.client import HttpClient, HttpReply
+from ..net.client import HttpClient, HttpReply, status_text
 from ..net.retry import HttpRequestError
 from ..net.urls import check_headers, parse_address
 from ..options import PositiveFloat, PositiveInt, check_options
@@ -85,7 +85,7 @@ class HttpSystem:
         if not reply.is_success:
             raise _status_error(reply, self._secrets)
         if not reply.body.strip():
-            raise SystemCallError("empty_reply", f"{reply.status_text} with nothing in it", retry=True)
+            raise SystemCallError("empty_reply", f"{status_text(reply.status)} with nothing in it", retry=True)
         content = reply.body
         output = parse_own_reply(content, sample) if self._response is None else self._response.outputs(content, sample)
         if output.error is not None:
@@ -129,7 +129,7 @@ def _parameters(value: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _status_error(reply: HttpReply, secrets: Secrets) -> SystemCallError:
     body_excerpt = excerpt(secrets.message(reply.body.decode(errors="replace")))
-    message = f"{reply.status_text}{f': {body_excerpt}' if body_excerpt else ''}"
+    message = f"{status_text(reply.status)}{f': {body_excerpt}' if body_excerpt else ''}"
     if reply.status == 429:
         return SystemCallError("rate_limited", message, retry=True, retry_after=reply.retry_after)
     if reply.status >= 500:

@@ -162,7 +162,16 @@ def _number_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 # --- the queue of one critic: deduplication, limiter, budget, retries, circuit breaker -------------------------------
 
 _UNBILLED = frozenset(
-    {"no_key", "unauthorized", "model_not_found", "unreachable", "rate_limited", "server_error", "context_too_long"}
+    {
+        "no_key",
+        "unauthorized",
+        "model_not_found",
+        "redirected",
+        "unreachable",
+        "rate_limited",
+        "server_error",
+        "context_too_long",
+    }
 )
 """Failure reasons for which nothing was generated, so that no tokens are billed."""
 _CLAIM_POLL_S = 0.1

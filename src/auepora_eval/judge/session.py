@@ -441,7 +441,8 @@ class JudgeSession:
             return
         try:
             self._writer.cancel()
-            await asyncio.gather(*(queue.close() for queue in self._queues.values() if not queue.is_closed))
+            closing = [queue.close() for queue in self._queues.values() if not queue.is_closed]
+            await asyncio.gather(self._writer, *closing, return_exceptions=True)
             self._threads.shutdown(wait=False)
         finally:
             self._loop = None

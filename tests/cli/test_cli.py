@@ -123,7 +123,7 @@ MISTAKES = [  # arguments, part of the message
     (["score", "data.jsonl", "out.jsonl", "--per-query"], "--per-query goes with --json"),
     (["score", "nope.jsonl", "out.jsonl"], "nope.jsonl: no such file"),
     (["score", "data.jsonl", "out.jsonl", "-m", "recal@5"], "unknown metric 'recal'; did you mean 'recall'?"),
-    (["score", "data.jsonl", "out.jsonl", "-m", "recall@0"], "the cut-off k must be at least 1, not 0"),
+    (["score", "data.jsonl", "out.jsonl", "-m", "recall@0"], "metric 'recall@0': k must be an integer >= 1, not 0"),
     (["score", "data.jsonl", "out.jsonl", "--conventions", "trek"], "'trek' is not one of"),
     (["score", "out.jsonl", "data.jsonl"], "swapped"),
     (["score", "--qrels", "run.txt", "--run", "qrels.txt"], "is this a run file?"),

@@ -57,7 +57,7 @@ CREATE TABLE IF NOT EXISTS claims (
 ) WITHOUT ROWID
 """
 _CLAIM = """
-INSERT INTO claims SELECT ?1, ?2, ?3 WHERE NOT EXISTS (SELECT 1 FROM judgements WHERE digest = ?1)
+INSERT INTO claims SELECT ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM judgements WHERE digest = ?)
 ON CONFLICT DO NOTHING
 """
 LEASE_S = 30.0
@@ -230,6 +230,12 @@ class JudgementCache:
             written = self._write(self._write_claims)
         except StoreError:  # the session warns that judgements cannot be written
             written, self._locked_since = False, -math.inf
+        except Exception as error:  # calls must not wait for ever
+            for _, granted in self._wanted:
+                if not granted.done():
+                    granted.set_exception(error)
+            self._wanted = []
+            return
         if not written:
             if time.time() < self._locked_since + _LOCK_TIMEOUT_S:
                 loop.call_later(_LOCK_RETRY_S, self._claim_wanted, loop)
@@ -286,7 +292,9 @@ class JudgementCache:
         self._file.execute(_CLAIMS_TABLE)
         for digest, granted in self._wanted:
             claim = (digest, self._owner, now + LEASE_S)
-            if not granted.done() and (self._file.execute(_CLAIM, claim).rowcount or self._take_over(claim, now)):
+            if granted.done():
+                continue
+            if self._file.execute(_CLAIM, (*claim, digest)).rowcount or self._take_over(claim, now):
                 self._claimed.add(digest)
         self._drop_unused_claims(now)
         self._renew_at = min(self._renew_at, now + _RENEW_S)

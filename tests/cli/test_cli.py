@@ -262,15 +262,15 @@ def test_library_warning_is_one_line_on_stderr(files: Path, run: Run) -> None:
 
 
 def test_reference_page_is_up_to_date() -> None:
-    from auepora_eval.cli.reference import reference_page
     from helpers.requirements import REPO
+    from tools.cli_reference import reference_page
 
     page = (REPO / "docs" / "cli-reference.md").read_text(encoding="utf-8")
     assert page == reference_page(), "run `make docs`"
 
 
 def test_every_command_has_an_example_and_proper_help() -> None:
-    from auepora_eval.cli.reference import reference_page
+    from tools.cli_reference import reference_page
 
     for section in reference_page().split("## `")[1:]:
         name, _, text = section.partition("`")

@@ -6,5 +6,4 @@ Modules that are not commands:
 * ``options``: options and output that several commands share
 * ``judge_options``: options and output of commands that may call a judge, and the progress of runs
 * ``console``: messages on stderr, closed pipes, signals
-* ``reference``: the generated page ``docs/cli-reference.md``
 """

@@ -1,14 +1,15 @@
-"""The command line reference, generated from the commands by ``python -m auepora_eval.cli.reference PAGE``."""
+"""The command line reference, written from the commands:  python -m tools.cli_reference."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from .main import cli
+from auepora_eval.cli.main import cli
+
+PAGE = Path(__file__).parent.parent / "docs" / "cli-reference.md"
 
 _OPENING = """# Command line reference
 
@@ -40,4 +41,4 @@ def _commands(group: click.Group, context: click.Context) -> Iterator[tuple[str,
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(reference_page(), encoding="utf-8")
+    PAGE.write_text(reference_page(), encoding="utf-8")

@@ -16,7 +16,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/cost
 
-.PHONY: demo test test-all test-random lint docs structure mutants coverage bench clean
+.PHONY: demo test test-all test-random lint docs lock structure mutants coverage bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -53,10 +53,17 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The versions that CI installs, from a fresh environment with every extra.
+lock:
+	rm -rf .venv-lock
+	bash .ci/install .venv-lock
+	.venv-lock/bin/python -m pip freeze --exclude-editable | sed 's/+[^ ;]*//' > .ci/constraints.txt
+	rm -rf .venv-lock
+
 docs: $(VENV)/.dev
 	$(BIN)/python tools/metric_index.py
 	$(BIN)/python -m auepora_eval.report.cards docs/metrics
-	$(BIN)/python -m auepora_eval.cli.reference docs/cli-reference.md
+	$(BIN)/python -m tools.cli_reference
 	$(BIN)/python -m tools.plan_keys
 
 # Files, imports and loaded modules; statements, lines and the largest parts.
@@ -91,6 +98,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.large_runs
 	$(BIN)/python -m benchmarks.text
 	$(BIN)/python -m benchmarks.text --processes
+	$(BIN)/python -m benchmarks.dependencies
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[semantic,ray]'
 	$(BIN)/python -m benchmarks.judge
 	$(BIN)/python -m benchmarks.semantic

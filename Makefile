@@ -16,7 +16,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/cost
 
-.PHONY: demo test test-all test-random lint docs lock structure mutants coverage bench clean
+.PHONY: demo test fast-tests test-all test-random lint docs lock structure mutants coverage bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -33,9 +33,13 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml
 demo: $(VENV)/.base
 	$(BIN)/auepora demo
 
-# Lint, types and the fast tests. Tests of cost (CPU time of an import) run first, with nothing beside them.
-test: $(VENV)/.dev lint
+# Lint, types and the fast tests, beside each other. Tests of cost (CPU time of an import) run first, with nothing beside
+# them.
+test: $(VENV)/.dev
 	$(PYTEST) -q tests/cost
+	@$(MAKE) --no-print-directory -j2 lint fast-tests
+
+fast-tests: $(VENV)/.dev
 	$(PYTEST) $(PARALLEL) -m "not slow"
 
 # Everything, with more examples for each property.

@@ -394,7 +394,7 @@ class JudgeSession:
 
     def __init__(
         self,
-        policy: JudgePolicy = JudgePolicy(),  # noqa: B008 -- frozen
+        policy: JudgePolicy = JudgePolicy(),
         *,
         on_record: Callable[[JudgementRecord], None] | None = None,
         on_progress: Callable[[int, int], None] | None = None,

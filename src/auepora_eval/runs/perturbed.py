@@ -452,7 +452,7 @@ def run_perturbed(
     resume: bool = False,
     retry_failed: bool = False,
     stop: Stop | None = None,
-    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
+    watcher: RunCallbacks = RunCallbacks(),
 ) -> PerturbedRuns:
     """Run the system of a plan at each rate of ``perturb`` (``noise=0,0.2,0.4``, ``arms=none,original,edited``).
 
@@ -513,7 +513,7 @@ def noise_curve(
     resume: bool = False,
     retry_failed: bool = False,
     stop: Stop | None = None,
-    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
+    watcher: RunCallbacks = RunCallbacks(),
 ) -> PerturbedRuns:
     """Run a live system at each rate of ``perturb``: ``run_perturbed`` without a plan file.
 

@@ -278,11 +278,11 @@ def swap_replay(
     metrics: Metrics = (),
     *,
     planned: Mapping[str, Any] | None = None,
-    policy: CallPolicy = CallPolicy(),  # noqa: B008 -- frozen
+    policy: CallPolicy = CallPolicy(),
     fresh: bool = False,
     retry_failed: bool = False,
     stop: Stop | None = None,
-    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
+    watcher: RunCallbacks = RunCallbacks(),
 ) -> ReplayReport:
     """Let the generator of run B answer from the documents of run A, and split the difference between the runs.
 

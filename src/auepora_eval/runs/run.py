@@ -123,7 +123,7 @@ def start_run(
     store: RunStore,
     *,
     stop: Stop | None = None,
-    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008
+    watcher: RunCallbacks = RunCallbacks(),
 ) -> RunOutcome:
     """Start a new run: call the system, store, score."""
     if request.name.partition("~")[0] == "latest":
@@ -148,7 +148,7 @@ def resume_run(
     *,
     retry_failed: bool = False,
     stop: Stop | None = None,
-    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008
+    watcher: RunCallbacks = RunCallbacks(),
 ) -> RunOutcome:
     """Resume a run: call the system for missing outputs and, with ``retry_failed``, for failed ones."""
     if record.status is RunStatus.RUNNING and not is_this_process(record.process):
@@ -347,7 +347,7 @@ def run_plan(
     retry_failed: bool = False,
     against: str | None = None,
     stop: Stop | None = None,
-    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
+    watcher: RunCallbacks = RunCallbacks(),
 ) -> RunOutcome:
     """Run a plan, given as a file or already read, or resume a run of it.
 
@@ -403,7 +403,7 @@ def run_system(
     config: Mapping[str, Any] | None = None,
     tags: Sequence[str] = (),
     stop: Stop | None = None,
-    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
+    watcher: RunCallbacks = RunCallbacks(),
 ) -> RunOutcome:
     """Run a live system on a dataset, store its outputs and score them: ``auepora run`` without a plan file.
 

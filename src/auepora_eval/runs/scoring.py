@@ -216,7 +216,7 @@ def score_run(
     *,
     conventions: Conventions,
     slices: Sequence[SliceSpec] = (),
-    options: ScoringOptions = ScoringOptions(),  # noqa: B008 -- frozen
+    options: ScoringOptions = ScoringOptions(),
     samples: Sequence[EvaluationSample] | None = None,
     judging: JudgePolicy | None = None,
     progress: Progress | None = None,
@@ -315,7 +315,7 @@ def rescore(
     *,
     conventions: str | Conventions | None = None,
     slices: Sequence[SliceSpec] | None = None,
-    options: ScoringOptions = ScoringOptions(),  # noqa: B008 -- frozen
+    options: ScoringOptions = ScoringOptions(),
     incomplete: bool = False,
     judges: PlannedJudges | None = None,
     progress: Progress | None = None,

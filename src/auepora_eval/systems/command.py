@@ -198,8 +198,11 @@ class LineProcess:
                 while (line := self._next_line()) is None:
                     left = deadline.remaining()
                     events = ready.select(_POLL_SECONDS if left is None else min(left, _POLL_SECONDS))
-                    if not events and (self._reads_no_more or not self.is_alive):
-                        raise ProcessEndedError  # its output may stay open for ever, kept open by itself or by a child
+                    has_ended = not events and (self._reads_no_more or not self.is_alive)
+                    # Its output may stay open for ever, kept open by itself or by a child. It may have written its last
+                    # lines since the first look.
+                    if has_ended and not (events := ready.select(0)):
+                        raise ProcessEndedError
                     for key, _ in events:
                         if key.fileobj is self._stdin:
                             self._write()

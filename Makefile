@@ -70,11 +70,13 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m tools.cli_reference
 	$(BIN)/python -m tools.plan_keys
 
-# Files, imports and loaded modules; statements, lines and the largest parts.
+# Files, imports and loaded modules; statements, lines and the largest parts; repeated code.
 structure: $(VENV)/.dev
 	@$(BIN)/python -m tools.structure
 	@echo
 	@$(BIN)/python -m tools.size
+	@echo
+	@$(BIN)/python -m tools.duplicates
 
 # A hundred seeded faults in the metric kernels: at least 95 must make a test fail.
 mutants: $(VENV)/.dev

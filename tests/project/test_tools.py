@@ -3,10 +3,11 @@
 import ast
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from tools import size, structure
+from tools import duplicates, size, structure
 from tools.source_tree import MODULES, statements
 
 pytestmark = pytest.mark.xdist_group("source_tree")
@@ -73,3 +74,39 @@ class A:
 def test_docstrings_are_not_statements() -> None:
     tree = ast.parse('"""Text."""\ndef f() -> int:\n    """Text."""\n    "text"\n    return 1\n')
     assert size.count_statements(tree) == 2
+
+
+LOOP = """
+def {name}({values}):
+    # {name}
+    total = {start}
+    for {value} in {values}:
+        if {value} > {start}:
+            total += {value} * {value}
+        elif {value} < {start}:
+            total -= {value} * {value}
+        else:
+            total = {start}
+    print({text!r}, total)
+    return total
+"""
+
+
+def test_functions_that_differ_in_names_and_values_are_duplicates(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.py", tmp_path / "other.py"
+    one.write_text(LOOP.format(name="f", values="values", value="value", start=0, text="f"))
+    other.write_text("import os\n\n\n" + LOOP.format(name="g", values="rows", value="row", start=1.5, text="g"))
+    (pair,) = duplicates.find_duplicates([one, other], min_tokens=40)
+    assert (pair.one, pair.other) == (duplicates.Block(one, 2, 13), duplicates.Block(other, 5, 16))
+    assert duplicates.find_duplicates([one, other], min_tokens=pair.tokens + 1) == []
+    different = tmp_path / "different.py"
+    different.write_text(other.read_text().replace("elif", "if"))
+    assert duplicates.find_duplicates([one, different], min_tokens=40) == []
+
+
+def test_duplicates_are_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    block = duplicates.Block(MODULES[-1], 3, 9)
+    monkeypatch.setattr(duplicates, "find_duplicates", lambda: [duplicates.Pair(61, block, block)])
+    assert "text.vocabulary:3-9" in run(duplicates.main, monkeypatch=monkeypatch, capsys=capsys)
+    (pair,) = json.loads(run(duplicates.main, "--json", monkeypatch=monkeypatch, capsys=capsys))
+    assert (pair["tokens"], pair["other"]["last_line"]) == (61, 9)

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
-from auepora_eval.cli.main import main
+from auepora_eval.cli.main import cli, main
 from auepora_eval.core.registry import metric_infos
 from helpers.requirements import need_data
 
@@ -244,7 +245,8 @@ class TestMetrics:
 def test_help_and_version(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0
-    assert "score" in out
+    assert "\nEvaluate:\n  score       Score saved outputs" in out, "commands are listed in groups"
+    assert all(out.count(f"\n  {name} ") == 1 for name in cli.list_commands(click.Context(cli))), "each once"
     code, out, _ = run("--version")
     assert (code, out.split()[0]) == (0, "auepora,")
     for command in ("score", "metrics"):

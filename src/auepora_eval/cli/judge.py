@@ -7,9 +7,11 @@ import click
 from .main import LazyGroup
 
 COMMANDS = {
-    "calibrate": ("judge_calibrate", "Compare a judge, or any metric, with human labels."),
-    "nuggets": ("judge_nuggets", "Generate nuggets from documents, or assign them to answers."),
-    "relevance": ("judge_relevance", "Grade pooled documents and write qrels with provenance."),
+    "Commands": {
+        "calibrate": ("judge_calibrate", "Compare a judge, or any metric, with human labels."),
+        "nuggets": ("judge_nuggets", "Generate nuggets from documents, or assign them to answers."),
+        "relevance": ("judge_relevance", "Grade pooled documents and write qrels with provenance."),
+    }
 }
 
 

@@ -18,71 +18,88 @@ from .console import TerminationSignal, ignore_closed_pipe, raise_on_signals
 
 
 class LazyGroup(click.Group):
-    """A group of the commands in ``table``: name -> (module of this package, one-line help).
+    """A group of commands: heading in the help -> name of the command -> (module of this package, one-line help).
 
     The table holds the help so that listing the commands imports none of them.
     """
 
-    def __init__(self, *args: Any, table: Mapping[str, tuple[str, str]], **options: Any) -> None:
+    def __init__(self, *args: Any, table: Mapping[str, Mapping[str, tuple[str, str]]], **options: Any) -> None:
         super().__init__(*args, **options)
         self.table = table
+        self.modules = {name: module for group in table.values() for name, (module, _) in group.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands, sorted."""
-        return sorted(self.table)
+        return sorted(self.modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command."""
-        if cmd_name not in self.table:
+        if cmd_name not in self.modules:
             return None
-        command = import_module(f".{self.table[cmd_name][0]}", __package__).command
+        command = import_module(f".{self.modules[cmd_name]}", __package__).command
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands into the help."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, self.table[name][1]) for name in self.list_commands(ctx)])
+        """Write the list of commands into the help, under their headings."""
+        width = max(map(len, self.modules))
+        for heading, group in self.table.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in group.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; an unknown name is an error that suggests a similar one."""
-        if args and args[0] not in self.table and not args[0].startswith("-"):
+        if args and args[0] not in self.modules and not args[0].startswith("-"):
             from ..errors import did_you_mean
 
-            ctx.fail(f"no such command '{args[0]}'{did_you_mean(args[0], self.table)}")
+            ctx.fail(f"no such command '{args[0]}'{did_you_mean(args[0], self.modules)}")
         return super().resolve_command(ctx, args)
 
 
 # --- the commands, and the exit codes --------------------------------------------------------------------------------
 
-# Name -> (module, one-line help). The help is here so that listing the commands imports none of them.
+# Heading in the help -> name -> (module, one-line help).
 COMMANDS = {
-    "compare": ("compare", "Compare stored runs, with a verdict."),
-    "completion": ("completion", "Print the completion script of a shell."),
-    "convert": ("convert", "Convert samples or outputs to another format."),
-    "crosscheck": ("crosscheck", "Compare every metric with other implementations."),
-    "demo": ("demo", "Evaluate two small systems on a bundled question set."),
-    "explain": ("explain", "Explain a stored value, or the score of one query."),
-    "export": ("export", "Write a stored run as plain files."),
-    "gate": ("gate", "Check a stored run against gates."),
-    "init": ("init", "Write a starter plan for a dataset."),
-    "judge": ("judge", "Label data with a judge; compare it with human labels."),
-    "label": ("label", "Label answers in the terminal; agreement, adjudication."),
-    "metrics": ("metrics", "List the metrics, or explain one."),
-    "perturb": ("perturb", "Write perturbed questions: typos, dropped words, ..."),
-    "plot": ("plot", "Plot stored runs: scores, curves, differences, ..."),
-    "pool": ("pool", "Pool the documents of several runs for grading."),
-    "prefer": ("prefer", "Compare the answers of two runs with a judge."),
-    "replay": ("replay", "Split a difference into retrieval and generation."),
-    "report": ("report", "Write a report of stored runs as one HTML file."),
-    "rescore": ("rescore", "Compute metrics on stored outputs."),
-    "run": ("run", "Run a plan: call the system, store, score; or resume."),
-    "runs": ("runs", "List the stored runs; tag or delete them."),
-    "score": ("score", "Score saved outputs, or a TREC run, in one pass."),
-    "show": ("show", "Show a stored run, its failures or one sample."),
-    "validate": ("validate", "Report every problem in data or a plan."),
+    "Start": {
+        "demo": ("demo", "Evaluate two small systems on a bundled question set."),
+        "init": ("init", "Write a starter plan for a dataset."),
+        "completion": ("completion", "Print the completion script of a shell."),
+    },
+    "Evaluate": {
+        "score": ("score", "Score saved outputs, or a TREC run, in one pass."),
+        "run": ("run", "Run a plan: call the system, store, score; or resume."),
+        "rescore": ("rescore", "Compute metrics on stored outputs."),
+    },
+    "Look at runs": {
+        "runs": ("runs", "List the stored runs; tag or delete them."),
+        "show": ("show", "Show a stored run, its failures or one sample."),
+        "explain": ("explain", "Explain a stored value, or the score of one query."),
+        "report": ("report", "Write a report of stored runs as one HTML file."),
+        "plot": ("plot", "Plot stored runs: scores, curves, differences, ..."),
+        "export": ("export", "Write a stored run as plain files."),
+    },
+    "Compare runs": {
+        "compare": ("compare", "Compare stored runs, with a verdict."),
+        "gate": ("gate", "Check a stored run against gates."),
+        "replay": ("replay", "Split a difference into retrieval and generation."),
+        "prefer": ("prefer", "Compare the answers of two runs with a judge."),
+    },
+    "Judge and label": {
+        "judge": ("judge", "Label data with a judge; compare it with human labels."),
+        "label": ("label", "Label answers in the terminal; agreement, adjudication."),
+        "pool": ("pool", "Pool the documents of several runs for grading."),
+    },
+    "Prepare data": {
+        "validate": ("validate", "Report every problem in data or a plan."),
+        "convert": ("convert", "Convert samples or outputs to another format."),
+        "perturb": ("perturb", "Write perturbed questions: typos, dropped words, ..."),
+    },
+    "Metrics": {
+        "metrics": ("metrics", "List the metrics, or explain one."),
+        "crosscheck": ("crosscheck", "Compare every metric with other implementations."),
+    },
 }
 
 BAD_INPUT, INTERRUPTED = 2, 130

@@ -73,6 +73,7 @@ def test_row_per_sample(kind: Any) -> None:
     assert [row["recall@5"] for row in rows] == [1.0, 0.0, None]
     assert [row["recall@5.outcome"] for row in rows] == ["scored", "scored", "skipped:empty_gold"]
     assert "mine" not in rows[0]  # which has no score of its own for a sample
+    assert list(rows[0])[:3] == ["sample_id", "query", "answer"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -158,12 +159,14 @@ def store(tmp_path: Path) -> Path:
 def test_stored_run_frame(kind: Any, store: Path) -> None:
     need(KINDS[kind])
     with RunStore.open(store) as opened:
-        results = opened.results(opened.find("two").run_id)
+        results = opened.results(opened.find("two").run_id, texts=True)
     recall, _ = rows_of(results.to_frame(kind), kind)
     assert (recall["value"], recall["failed"], recall["coverage"]) == (5 / 6, 1, 1.0)
     first = rows_of(results.to_frame(kind, per_query=True), kind)[0]
     assert first["recall@5"] == 0.0  # the worst there is, since the system failed
     assert first["recall@5.outcome"].startswith("system_failed:")
+    texts = [(row["query"], row["answer"]) for row in rows_of(results.to_frame(kind, per_query=True), kind)[:2]]
+    assert texts == [("question 0?", None), ("question 1?", "")], "the system failed on the first"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -193,7 +193,7 @@ class TestResume:
         ("change", "message"),
         [
             (("concurrency: 4", "concurrency: 4, top_k: 3"), "run.top_k: 10 -> 3"),
-            (("token_f1", "exact_match"), "metrics"),
+            (("token_f1", "exact_match"), "-m METRIC` computes other metrics on its stored outputs"),
             (('"my_rag:Rag"', '"my_rag:Rag", config: {model: other}'), "system.config"),
         ],
         ids=["another depth", "other metrics", "another model"],

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Literal, get_args
 
 from ..errors import BadValueError, MissingDependencyError, UnknownMetricError
-from .types import MetricResult
+from .types import EvaluationSample, MetricResult, SystemOutputs
 
 # --- data frames of pandas, polars or Arrow from columns -------------------------------------------------------------
 
@@ -108,9 +108,14 @@ def metric_columns(results: Sequence[MetricResult], *, slices: bool = False) -> 
     return {name: FrameColumn(kind, [row[name] for row in rows]) for name, kind in kinds.items()}
 
 
-def sample_columns(results: Sequence[MetricResult], sample_ids: Sequence[str]) -> dict[str, FrameColumn]:
-    """A row per sample: its id, and per metric its score (none where it has none) and its outcome."""
+def sample_columns(
+    results: Sequence[MetricResult], sample_ids: Sequence[str], texts: Sequence[QueryTexts] = ()
+) -> dict[str, FrameColumn]:
+    """A row per sample: its id, its texts if known, and per metric its score (none where it has none) and outcome."""
     columns = {"sample_id": FrameColumn("text", list(sample_ids))}
+    if texts:
+        columns["query"] = FrameColumn("text", [query for query, _ in texts])
+        columns["answer"] = FrameColumn("text", [answer for _, answer in texts])
     for result in results:
         if result.scores is None:
             continue
@@ -170,6 +175,18 @@ NOTEBOOK_HTML = "auepora_eval.render.html"
 """The module that renders results for notebooks; imported only when one is shown."""
 
 
+QueryTexts = tuple[str, str | None]
+"""The question and the answer of a sample; ``None`` if there is no answer."""
+
+
+def query_texts(samples: Iterable[EvaluationSample], outputs: Iterable[SystemOutputs | None]) -> list[QueryTexts]:
+    """The question and the answer of each sample."""
+    return [
+        (sample.query, None if output is None or output.response is None else output.response.text)
+        for sample, output in zip(samples, outputs, strict=True)
+    ]
+
+
 class _ByName(dict[str, MetricResult]):
     """Results by name; an unknown name raises an error with a suggestion."""
 
@@ -186,6 +203,8 @@ class Results(list[MetricResult]):
         super().__init__(results)
         self.sample_ids = sample_ids
         self.run_id = run_id
+        self.texts: Sequence[QueryTexts] = ()
+        """The question and the answer of each sample, for frames; empty if they are not in memory."""
         self.failure: str | None = None
         """Why the evaluation failed as a whole: most samples have no answer, or there is no usable judgement."""
         self.warnings: list[str] = []
@@ -259,12 +278,15 @@ class Results(list[MetricResult]):
         """A frame of pandas, polars or Arrow, whichever is asked for and installed.
 
         One row per metric: value, interval, how many samples it is a mean of and coverage, signature.
-        ``slices`` adds a row per group of every slice. With ``per_query`` one row per sample instead: a column per
-        metric with its score, and one called ``<metric>.outcome``. What is not defined is null, never a number.
+        ``slices`` adds a row per group of every slice. With ``per_query`` one row per sample instead: the question
+        and the answer where they are known, and per metric a column with its score and one called
+        ``<metric>.outcome``. What is not defined is null, never a number.
         """
         if per_query and slices:
             raise BadValueError("to_frame: slices are of metrics, not of samples; leave out per_query or slices")
-        columns = sample_columns(self, self.sample_ids) if per_query else metric_columns(self, slices=slices)
+        columns = (
+            sample_columns(self, self.sample_ids, self.texts) if per_query else metric_columns(self, slices=slices)
+        )
         return make_frame(columns, kind)
 
 

@@ -27,7 +27,7 @@ from ..core.metrics_base import (
 from ..core.plan import EvaluationPlan, require_distinct_names, with_distinct_names
 from ..core.reduce import Clusters, Fold, StatMeans
 from ..core.registry import Spec, metric
-from ..core.results import Results
+from ..core.results import Results, query_texts
 from ..core.scores import Score, Scores, Status
 from ..core.slices import BatchMembership, Grouping, Rows, SliceSpec, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
@@ -406,7 +406,10 @@ def evaluate(
         return Batch([sample_list[row] for row in rows], [output_list[row] for row in rows])
 
     pairs = zip(sample_list, output_list, strict=True)
-    return evaluation.score(evaluation.batches(pairs, size), compute=partial(_compute, rows_batch), pause_gc=True)
+    results = evaluation.score(evaluation.batches(pairs, size), compute=partial(_compute, rows_batch), pause_gc=True)
+    if results.sample_ids and isinstance(samples, (list, tuple)):
+        results.texts = query_texts(sample_list, output_list)
+    return results
 
 
 def evaluate_stream(

@@ -68,12 +68,20 @@ def parse_yaml(data: bytes) -> YamlNode | None:
         raise YamlError(None, TOO_DEEP) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        line = None if mark is None else mark.line + 1
         problem = ", ".join(filter(None, (error.context, error.problem)))
-        raise YamlError(None if mark is None else mark.line + 1, f"not valid YAML: {problem}") from error
+        if line is not None and _is_indented_with_tab(data, line):
+            problem = f"line {line} is indented with a tab; use spaces"
+        raise YamlError(line, f"not valid YAML: {problem}") from error
     except yaml.reader.ReaderError as error:
         raise YamlError(_line_at(data, error.position), f"not valid YAML: {error.reason}") from error
     except yaml.YAMLError as error:
         raise YamlError(None, f"not valid YAML: {error}") from error
+
+
+def _is_indented_with_tab(data: bytes, line: int) -> bool:
+    text = data.decode(errors="replace").splitlines()[line - 1 : line]
+    return any("\t" in one[: len(one) - len(one.lstrip())] for one in text)
 
 
 def _line_at(data: bytes, position: object) -> int | None:

@@ -549,9 +549,13 @@ def _find_resumable(store: RunStore, request: RunRequest, run: str | None) -> Ru
         record = next((one for one in records if one.status is not RunStatus.FINISHED), records[0])
     changed = plan_changes(record.plan, store.as_stored(dict(request.plan)))  # secrets are masked in stored plans
     if changed:
+        advice = "start a new run without --resume, or undo the change"
+        if all(one.startswith("metrics:") for one in changed):
+            advice = (
+                f"{advice}; `auepora rescore {record.run_id} -m METRIC` computes other metrics on its stored outputs"
+            )
         raise BadValueError(
-            f"cannot resume {record.run_id}: the plan has changed since ({'; '.join(changed[:5])}); "
-            "start a new run without --resume, or undo the change"
+            f"cannot resume {record.run_id}: the plan has changed since ({'; '.join(changed[:5])}); {advice}"
         )
     if dataset_fingerprint(request.samples) != record.fingerprint:
         raise BadValueError(

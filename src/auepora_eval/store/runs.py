@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from .._version import __version__
 from ..core.dataset import LazySamples
-from ..core.results import Results
+from ..core.results import Results, query_texts
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..errors import BadValueError, StoreError
 from ..runtime.processes import gc_paused
@@ -359,11 +359,19 @@ class RunStore:
             require_run(connection, run_id)
             return read_result(connection, run_id, name)
 
-    def results(self, run_id: str, *, every_signature: bool = False) -> Results:
-        """Return the results of a run in their order: the latest of each name, or with ``every_signature`` all."""
+    def results(self, run_id: str, *, every_signature: bool = False, texts: bool = False) -> Results:
+        """Return the results of a run in their order: the latest of each name, or with ``every_signature`` all.
+
+        ``texts`` adds question and answer (of the first repeat) to ``Results.to_frame(per_query=True)``.
+        """
         with self._database.read() as connection:
             names = read_sample_ids(connection, get_run(connection, run_id).fingerprint)
-            return read_results(connection, run_id, every_signature=every_signature, sample_ids=names)
+            found = read_results(connection, run_id, every_signature=every_signature, sample_ids=names)
+        if texts:
+            found.texts = query_texts(
+                iter_samples(self, run_id, texts=False), aligned_outputs(self, run_id, texts=False)
+            )
+        return found
 
     # --- judgements --------------------------------------------------------------------------------------------------
 
@@ -542,10 +550,10 @@ class CachedStore(RunStore):
             return read(run_id)
         return list(self.cached(("samples", self.get(run_id).fingerprint), lambda: read(run_id, texts=False)))
 
-    def results(self, run_id: str, *, every_signature: bool = False) -> Results:
+    def results(self, run_id: str, *, every_signature: bool = False, texts: bool = False) -> Results:
         """As in ``RunStore``."""
-        read = super().results
-        return self.cached(("results", run_id, every_signature), lambda: read(run_id, every_signature=every_signature))
+        read = partial(super().results, run_id, every_signature=every_signature, texts=texts)
+        return self.cached(("results", run_id, every_signature, texts), read)
 
     def cached(self, key: tuple[Any, ...], read: Callable[[], T]) -> T:
         """The value of a key, read once."""

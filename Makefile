@@ -16,7 +16,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/cost
 
-.PHONY: demo test fast-tests test-all test-random lint docs lock structure mutants coverage bench clean
+.PHONY: demo test fast-tests test-all test-random lint package docs lock structure mutants coverage bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -56,6 +56,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The sdist and the wheel: built, checked, and the demo run from the installed wheel.
+package: $(VENV)/.dev
+	$(BIN)/python -m tools.package
 
 # The versions that CI installs, from a fresh environment with every extra.
 lock:

@@ -14,7 +14,9 @@ from auepora_eval.core import registry
 from auepora_eval.core.registry import metric_infos
 from helpers.requirements import REPO, need
 
-PAGES = sorted([REPO / "README.md", REPO / "CONTRIBUTING.md", *(REPO / "docs").rglob("*.md")])
+PAGES = sorted(
+    [*(REPO / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *(REPO / "docs").rglob("*.md")]
+)
 BLOCK = re.compile(r"^```(\w*)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 # Pages about packages of others run where these are installed.
@@ -125,3 +127,9 @@ def test_the_readme_has_both_commands_written_out() -> None:
         assert command in text
     for line in text.splitlines():
         assert len(line) <= 400
+
+
+def test_files_named_in_the_security_policy_exist() -> None:
+    named = re.findall(r"`([a-z_/]+(?:\.py|/))`", (REPO / "SECURITY.md").read_text())
+    assert len(named) > 20
+    assert [one for one in named if not any((root / one).exists() for root in (REPO, REPO / "src/auepora_eval"))] == []

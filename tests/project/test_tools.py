@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import duplicates, size, structure
+from tools import duplicates, package, size, structure
 from tools.source_tree import MODULES, statements
 
 pytestmark = pytest.mark.xdist_group("source_tree")
@@ -110,3 +110,44 @@ def test_duplicates_are_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert "text.vocabulary:3-9" in run(duplicates.main, monkeypatch=monkeypatch, capsys=capsys)
     (pair,) = json.loads(run(duplicates.main, "--json", monkeypatch=monkeypatch, capsys=capsys))
     assert (pair["tokens"], pair["other"]["last_line"]) == (61, 9)
+
+
+TRACKED = ["src/auepora_eval/a.py", "src/auepora_eval/py.typed", "tests/test_a.py", *package.TOP_LEVEL]
+CONTENTS = [  # problems of a wheel or an sdist, names to leave out, names to add, expected problems, why
+    (package.wheel_problems, [], [], [], "the package and its metadata"),
+    (package.wheel_problems, ["auepora_eval/py.typed"], [], ["wheel: auepora_eval/py.typed is missing"], "no types"),
+    (package.wheel_problems, [], ["tests/test_a.py"], ["wheel: tests/test_a.py does not belong there"], "a test"),
+    (package.wheel_problems, [], ["auepora_eval/x.sqlite"], ["wheel: auepora_eval/x.sqlite does not belong there"], "a store"),
+    (package.sdist_problems, [], [], [], "the source and the top-level files"),
+    (package.sdist_problems, ["a-1/SECURITY.md"], [], ["sdist: SECURITY.md is missing"], "no policy"),
+    (package.sdist_problems, [], ["a-1/.env"], ["sdist: .env does not belong there"], "not under version control"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("check", "without", "more", "problems", "why"), CONTENTS, ids=[row[-1] for row in CONTENTS])
+def test_package_contents(
+    check: Callable[..., list[str]], without: list[str], more: list[str], problems: list[str], why: str
+) -> None:
+    wheel = ["auepora_eval/a.py", "auepora_eval/py.typed", *(f"a-1.dist-info/{name}" for name in package.DIST_INFO)]
+    names = wheel if check is package.wheel_problems else [f"a-1/{name}" for name in (*TRACKED, "PKG-INFO")]
+    assert check([one for one in names if one not in without] + more, TRACKED) == problems
+
+
+METADATA = b"Metadata-Version: 2.4\nName: a\nVersion: 1\nDescription-Content-Type: text/markdown\n\n# Text\n"
+INVALID_METADATA = [  # the metadata, part of the problem, why
+    (METADATA.replace(b"# Text", b""), "no long description", "an empty description"),
+    (METADATA.replace(b"markdown", b"plain"), "no long description in Markdown", "another type"),
+    (METADATA.replace(b"Version: 1\n", b"Version: one\n"), "version", "not a version"),
+    (
+        METADATA.replace(b"Name: a\n", b"Name: a\nSummary: x\nRequires-Python: three\n"),
+        "requires-python",
+        "no specifier",
+    ),
+]
+
+
+def test_package_metadata() -> None:
+    assert package.metadata_problems(METADATA) == []
+    for data, expected, why in INVALID_METADATA:
+        (problem,) = package.metadata_problems(data)
+        assert expected in problem, why

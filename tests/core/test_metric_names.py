@@ -171,8 +171,9 @@ def test_class_that_defines_a_removed_hook_is_refused(old: str, new: str) -> Non
         ({"reference": "a paper"}, "metadata = declare(reference=...)"),
         ({"metadata": declare(binry=True)}, "declares 'binry', which metadata does not have; did you mean 'binary'?"),
         ({"metadata": {"binary": True}}, "Mine: write metadata = declare(...)"),
+        ({"range": (0.0, None)}, "range must be two numbers, not (0.0, None); write float('inf') for no limit"),
     ],
-    ids=["class attribute", "citation", "unknown field", "plain mapping"],
+    ids=["class attribute", "citation", "unknown field", "plain mapping", "open range"],
 )
 def test_invalid_metadata(body: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=re.escape(message)):

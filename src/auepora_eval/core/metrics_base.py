@@ -310,6 +310,10 @@ class BatchMetric(Metric):
         if "name" not in vars(cls) and "name" not in getattr(cls, "__annotations__", {}):
             cls.name = snake_case(cls.__name__)
         cls.metadata = _merge_metadata(cls)
+        if not all(isinstance(bound, (int, float)) for bound in cls.metadata.range):
+            raise MetricDefinitionError(
+                f"{cls.__name__}: range must be two numbers, not {cls.metadata.range}; write float('inf') for no limit"
+            )
         cls.range, cls.higher_is_better = cls.metadata.range, cls.metadata.higher_is_better
 
     @abstractmethod

@@ -56,6 +56,6 @@ def test_reading_on_every_pass_changes_nothing(
         whole = compare_runs("a", "b", store=store, other_dataset=True).to_json()
         monkeypatch.setattr(stores, "_MAX_KEPT", 0)
         monkeypatch.setattr(pairing, "_MAX_SCORES", 0)
-        monkeypatch.setattr(rows, "_CHUNK", 5)
+        monkeypatch.setattr(rows, "CHUNK", 5)
         assert compare_runs("a", "b", store=store, other_dataset=True).to_json() == whole
         assert list(iter_samples(store, store.find("b").run_id)) == store.samples(store.find("b").run_id, texts=False)

@@ -13,6 +13,7 @@ from auepora_eval import Document, EvaluationSample, MetricResult, Results, RunS
 from auepora_eval.compare.runs import compare_runs
 from auepora_eval.core.results import FrameColumn, make_frame
 from auepora_eval.errors import BadValueError, MissingDependencyError
+from auepora_eval.store.runs import results_with_texts
 from helpers import stored_runs
 from helpers.requirements import need
 
@@ -159,7 +160,7 @@ def store(tmp_path: Path) -> Path:
 def test_stored_run_frame(kind: Any, store: Path) -> None:
     need(KINDS[kind])
     with RunStore.open(store) as opened:
-        results = opened.results(opened.find("two").run_id, texts=True)
+        results = results_with_texts(opened, opened.find("two").run_id)
     recall, _ = rows_of(results.to_frame(kind), kind)
     assert (recall["value"], recall["failed"], recall["coverage"]) == (5 / 6, 1, 1.0)
     first = rows_of(results.to_frame(kind, per_query=True), kind)[0]

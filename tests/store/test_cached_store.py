@@ -21,13 +21,13 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 def test_reads_are_cached(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     record = run(store, "a", samples(4), lambda number: ["gold"], ["recall@5"], repeats=2)
     once, read = CachedStore(store), Counter[str]()
-    for name in ("read_samples", "read_results"):
+    for name in ("stream_samples", "read_results"):
         monkeypatch.setattr(store_module, name, _count_calls(getattr(store_module, name), name, read))
     for _ in range(3):
         assert once.samples(record.run_id, texts=False) == RunStore.samples(store, record.run_id, texts=False)
         assert once.results(record.run_id) is once.results(record.run_id)
         assert list(once.results(record.run_id)) == list(store.results(record.run_id))
-    assert read == {"read_samples": 3 + 1, "read_results": 3 + 1}
+    assert read == {"stream_samples": 3 + 1, "read_results": 3 + 1}
 
 
 def test_texts_are_not_cached(store: RunStore) -> None:

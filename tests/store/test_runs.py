@@ -23,12 +23,11 @@ from auepora_eval.core.types import (
     TargetCategory,
 )
 from auepora_eval.engine.repeats import evaluate_repeats
-from auepora_eval.errors import BadValueError, StoreError, UnknownMetricError, UnknownRunError
+from auepora_eval.errors import BadValueError, UnknownMetricError, UnknownRunError
 from auepora_eval.io.codec import LineError
 from auepora_eval.io.golden import dataset_fingerprint
 from auepora_eval.store import RunRecord, RunStatus, RunStore, StoredOutput, texts
 from auepora_eval.store import rows as output_rows
-from auepora_eval.store import rows as sample_rows
 from auepora_eval.store.records import is_this_process, to_iso, utc_now
 from auepora_eval.store.runs import count_all_outputs, heartbeat, lazy_samples
 from auepora_eval.store.schema import documents, query_results, samples, scores
@@ -305,8 +304,7 @@ def test_more_than_one_chunk_of_outputs(store: RunStore) -> None:
 def test_small_text_caches(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_MAX_KEYS", "_MAX_WRITTEN", "_MAX_CHARACTERS", "_CHUNK_SIZE"):
         monkeypatch.setattr(texts, name, 2)
-    monkeypatch.setattr(output_rows, "_CHUNK", 4)
-    monkeypatch.setattr(sample_rows, "_CHUNK", 4)
+    monkeypatch.setattr(output_rows, "CHUNK", 4)
     with RunStore.open(url) as store:
         run_id = create_run(store).run_id
         for one in stored_outputs():
@@ -317,14 +315,9 @@ def test_small_text_caches(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert list(lazy_samples(store, run_id)) == SAMPLES
 
 
-def test_many_samples_are_packed_in_a_temporary_file(url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sample_rows, "_CHUNK", 2)
-    monkeypatch.setattr("auepora_eval.store.runs._MAX_IN_MEMORY", 1)
+def test_many_samples_are_written_in_chunks(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_rows, "CHUNK", 2)
     with RunStore.open(url) as store:
-        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
-        with pytest.raises(StoreError, match="needs space for the samples in the folder of temporary files"):
-            create_run(store)
-        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
         with pytest.raises(LineError):
             store.create_run("bad", [*SAMPLES, EvaluationSample("x", cast(str, b"x"))], dataset_name="d", plan={})
         record = create_run(store)

@@ -12,31 +12,19 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, func, select
 
-from ..core.results import Results
+from ..core.results import Results, to_json_value
 from ..core.types import MetricResult, TargetCategory
 from ..errors import UnknownMetricError
 from ..runtime.secrets import Secrets
 from .connect import Database
 from .records import clean_column_text, from_iso, from_json, score_key, to_iso, to_json, utc_now
+from .schema import insert_statement
 from .schema import scores as table
 
 _COLUMNS = tuple(column.name for column in table.columns)
-_KEY = ("run_id", "score_key")
 _SUMMARY = (table.c.name, table.c.signature, table.c.target, table.c.result_json)
 """The columns of a result without its scores."""
-
-
-def _upsert() -> str:
-    quoted = ", ".join(f'"{name}"' for name in _COLUMNS)
-    marks = ", ".join("?" * len(_COLUMNS))
-    updates = ", ".join(f'"{name}" = excluded."{name}"' for name in _COLUMNS if name not in _KEY)
-    # All names come from the table.
-    return (
-        f"INSERT INTO eval_scores ({quoted}) VALUES ({marks}) ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {updates}"  # noqa: S608
-    )
-
-
-_UPSERT = _upsert()
+_UPSERT = insert_statement(table, replace=True)
 
 
 def write_results(
@@ -157,10 +145,9 @@ def _result_from_row(row: RowMapping) -> MetricResult:
 
 def _to_document(result: MetricResult) -> dict[str, Any]:
     """Return a result as JSON values, without its scores."""
-    (rendered,) = Results([MetricResult(result.name, result.target, 0.0, result.details)]).to_dict()["results"]
     document: dict[str, Any] = {"value": _number(result.value), "defined": bool(result.defined)}
-    if rendered["details"]:
-        document["details"] = rendered["details"]
+    if result.details:
+        document["details"] = to_json_value(result.details)
     if result.interval is not None:
         document["interval"] = [_number(end) for end in result.interval]
     if result.slices:
@@ -174,8 +161,7 @@ def _to_document(result: MetricResult) -> dict[str, Any]:
 def _slice_to_document(whole: MetricResult, inner: Any) -> dict[str, Any]:
     """Return one group of a slice: a result, or any other value of a user."""
     if not isinstance(inner, MetricResult):
-        (rendered,) = Results([MetricResult("", whole.target, 0.0, {"other": inner})]).to_dict()["results"]
-        return {"other": rendered["details"]["other"]}
+        return {"other": to_json_value(inner)}
     document = _to_document(inner)
     if inner.name != whole.name:
         document["name"] = inner.name

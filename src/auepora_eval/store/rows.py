@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, delete, func, select, tuple_, update
@@ -28,7 +27,7 @@ from .records import (
     record_from_row,
     score_key,
 )
-from .schema import documents, judgements, query_results, runs, samples, scores, versions
+from .schema import documents, insert_statement, judgements, query_results, runs, samples, scores, versions
 from .texts import (
     KnownTexts,
     TextKeys,
@@ -129,32 +128,23 @@ def find_run(connection: Connection, text: str) -> RunRecord:
     Replays and perturbed runs do not evaluate the system itself: ``latest`` skips them, and so does a name that another
     run has.
     """
-    columns = select(runs.c.run_id, runs.c.name, runs.c.tags_json)
-    newest_first = columns.order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
+    query = select(runs.c.run_id, runs.c.name, runs.c.tags_json)
     rows = [
-        (run_id, name, _is_replay_or_perturbed(from_json(tags)))
-        for run_id, name, tags in connection.execute(newest_first)
+        (run_id, name, not {REPLAY_TAG, PERTURBED_TAG}.isdisjoint(from_json(tags)))
+        for run_id, name, tags in connection.execute(query.order_by(runs.c.created_at.desc(), runs.c.run_id.desc()))
     ]
-    known = [(run_id, name) for run_id, name, _ in rows]
-    if not known:
+    if not rows:
         raise UnknownRunError(f"no run is called '{text}': the store holds no runs yet")
-    ids = [run_id for run_id, _ in known]
-    offset = _LATEST.fullmatch(text)
-    if text in ids:
+    named = [(trial, place, run_id) for place, (run_id, name, trial) in enumerate(rows) if name == text]
+    if any(text == run_id for run_id, _, _ in rows):
         chosen = text
-    elif offset is not None:
-        chosen = _nth_latest(text, int(offset[1] or 0), [run_id for run_id, _, trial in rows if not trial], len(ids))
-    elif any(name == text for _, name in known):
-        named = [(trial, run_id) for run_id, name, trial in rows if name == text]
-        chosen = min(named, key=lambda one: one[0])[1]  # the newest, regular runs first
+    elif offset := _LATEST.fullmatch(text):
+        chosen = _nth_latest(text, int(offset[1] or 0), [run_id for run_id, _, trial in rows if not trial], len(rows))
+    elif named:
+        chosen = min(named)[2]  # the newest, regular runs first
     else:
-        chosen = _find_by_prefix(text, known)
+        chosen = _find_by_prefix(text, [(run_id, name) for run_id, name, _ in rows])
     return get_run(connection, chosen)
-
-
-def _is_replay_or_perturbed(tags: list[str]) -> bool:
-    """Whether a run is a replay or perturbed."""
-    return REPLAY_TAG in tags or PERTURBED_TAG in tags
 
 
 def _nth_latest(text: str, steps: int, ids: list[str], total: int) -> str:
@@ -181,62 +171,34 @@ def _find_by_prefix(text: str, known: list[tuple[str, str]]) -> str:
 
 # --- samples: stored once per dataset --------------------------------------------------------------------------------
 
-_CHUNK = 1000
-_PACKED_CHUNKS: msgspec.msgpack.Decoder[tuple[list[bytes], dict[str, str]]] = msgspec.msgpack.Decoder(
-    tuple[list[bytes], dict[str, str]]
-)
-_INSERT_SAMPLE = 'INSERT INTO eval_samples (fingerprint, "position", sample) VALUES (?, ?, ?) ON CONFLICT DO NOTHING'
+CHUNK = 1000
+"""Number of rows that are read or written at once."""
+_INSERT_SAMPLE = insert_statement(samples)
 
 
-class PackedSamples:
-    """The packed samples of a dataset with their document texts, in a temporary file if they are many.
-
-    They are written to the store when the fingerprint is known, which is after the last sample.
-    """
-
-    def __init__(self, samples: Iterable[EvaluationSample], keys: TextKeys, file: IO[bytes]) -> None:
-        """``file`` is an empty temporary file."""
-        from ..io.golden import canonical_line  # imports NumPy, which listings of runs do not need
-
-        self.count, self._file = 0, file
-        digest, source = hashlib.sha256(), iter(samples)
-        while chunk := list(islice(source, _CHUNK)):
-            keys.clear()
-            rows = []
-            for sample in chunk:
-                line, row = canonical_line(sample)
-                digest.update(line)
-                digest.update(b"\n")
-                rows.append(pack_sample(row, line, keys))
-            data = msgspec.msgpack.encode((rows, keys.texts))
-            file.write(len(data).to_bytes(8, "big"))
-            file.write(data)
-            self.count += len(rows)
-        self.fingerprint = digest.hexdigest()
-
-    @property
-    def has_one_chunk(self) -> bool:
-        """Whether all texts are in one chunk, and so are written in sorted order."""
-        return self.count <= _CHUNK
-
-    def chunks(self) -> Iterator[tuple[list[bytes], dict[str, str]]]:
-        """Yield packed samples, and the document texts that they reference by key."""
-        self._file.seek(0)
-        while size := self._file.read(8):
-            yield _PACKED_CHUNKS.decode(self._file.read(int.from_bytes(size, "big")))
-
-
-def write_samples(database: Database, connection: Connection, packed: PackedSamples, known_texts: KnownTexts) -> None:
+def write_samples(
+    database: Database,
+    connection: Connection,
+    fingerprint: str,
+    rows: Iterable[EvaluationSample],
+    keys: TextKeys,
+    known_texts: KnownTexts,
+) -> None:
     """Write the samples of a dataset with their document texts, unless they are already stored."""
-    known = select(samples.c.position).where(samples.c.fingerprint == packed.fingerprint).limit(1)
+    from ..io.golden import canonical_line  # imports NumPy, which listings of runs do not need
+
+    known = select(samples.c.position).where(samples.c.fingerprint == fingerprint).limit(1)
     if connection.execute(known).first() is not None:
         return
-    position = 0
-    for chunk, texts in packed.chunks():
-        known_texts.write(database, connection, texts)
-        rows = [(packed.fingerprint, place, data) for place, data in enumerate(chunk, position)]
-        database.execute_many(connection, _INSERT_SAMPLE, rows)
-        position += len(rows)
+    source = enumerate(rows)
+    while chunk := list(islice(source, CHUNK)):
+        keys.clear()
+        packed = []
+        for position, sample in chunk:
+            line, row = canonical_line(sample)
+            packed.append((fingerprint, position, pack_sample(row, line, keys)))
+        known_texts.write(database, connection, keys.texts)
+        database.execute_many(connection, _INSERT_SAMPLE, packed)
 
 
 def sample_chunks(connection: Connection, fingerprint: str) -> Iterator[list[bytes]]:
@@ -253,20 +215,10 @@ def _read_sample_chunk(connection: Connection, fingerprint: str, after: int) -> 
         select(samples.c.position, samples.c.sample)
         .where(samples.c.fingerprint == fingerprint, samples.c.position > after)
         .order_by(samples.c.position)
-        .limit(_CHUNK)
+        .limit(CHUNK)
     )
     rows = connection.execute(query).all()
-    return [bytes(data) for _, data in rows], rows[-1][0] if len(rows) == _CHUNK else None
-
-
-def read_samples(
-    database: Database, connection: Connection, fingerprint: str, *, texts: bool = True
-) -> list[EvaluationSample]:
-    """Read the samples of a dataset; without ``texts`` document texts are empty and not read."""
-    reader, found = TextReader(database), []
-    for chunk in sample_chunks(connection, fingerprint):
-        found += _unpack_samples(connection, chunk, reader if texts else None)
-    return found
+    return [bytes(data) for _, data in rows], rows[-1][0] if len(rows) == CHUNK else None
 
 
 def stream_samples(
@@ -302,14 +254,8 @@ def read_sample_ids(connection: Connection, fingerprint: str) -> list[str]:
 _MAX_ERROR_LENGTH = 500
 _ID_FIELDS = ("sample_id", "doc_id", "parent_id", "citations")
 """Fields with ids, which are never redacted: scores depend on them."""
-_INSERT_OUTPUT = (
-    'INSERT INTO eval_query_results (run_id, "position", repeat, sample_id, error, outputs) VALUES (?, ?, ?, ?, ?, ?)'
-)
-_INSERT_NEW_OUTPUT = f"{_INSERT_OUTPUT} ON CONFLICT DO NOTHING"
-_UPSERT_OUTPUT = (
-    f'{_INSERT_OUTPUT} ON CONFLICT (run_id, repeat, "position") DO UPDATE '
-    "SET sample_id = excluded.sample_id, error = excluded.error, outputs = excluded.outputs"
-)
+_INSERT_OUTPUT = insert_statement(query_results)
+_UPSERT_OUTPUT = insert_statement(query_results, replace=True)
 Row = tuple[str, int, int, str, str | None, bytes]
 RepeatPosition = tuple[int, int]
 
@@ -338,7 +284,7 @@ def _redact(secrets: Secrets, output: SystemOutputs) -> SystemOutputs:
 
 def write_outputs(database: Database, connection: Connection, rows: list[Row], *, replace: bool) -> None:
     """Write rows; an existing one is kept, or replaced."""
-    database.execute_many(connection, _UPSERT_OUTPUT if replace else _INSERT_NEW_OUTPUT, rows)
+    database.execute_many(connection, _UPSERT_OUTPUT if replace else _INSERT_OUTPUT, rows)
 
 
 def read_output_chunk(
@@ -354,7 +300,7 @@ def read_output_chunk(
         select(query_results.c.repeat, query_results.c.position, query_results.c.sample_id, query_results.c.outputs)
         .where(query_results.c.run_id == run_id)
         .order_by(query_results.c.repeat, query_results.c.position)
-        .limit(_CHUNK)
+        .limit(CHUNK)
     )
     if repeat is None:
         query = query.where(tuple_(query_results.c.repeat, query_results.c.position) > after)
@@ -363,7 +309,7 @@ def read_output_chunk(
     if position is not None:
         query = query.where(query_results.c.position == position)
     rows = [(number, position, name, bytes(data)) for number, position, name, data in connection.execute(query)]
-    return rows, (rows[-1][0], rows[-1][1]) if len(rows) == _CHUNK else None
+    return rows, (rows[-1][0], rows[-1][1]) if len(rows) == CHUNK else None
 
 
 def read_outputs(
@@ -395,18 +341,6 @@ def read_outputs(
         yield from chunk
 
 
-def read_depths(database: Database, run_id: str) -> Iterator[tuple[int, int]]:
-    """Yield position and number of retrieved documents of the first repeat, without failed outputs."""
-    after: RepeatPosition | None = (-1, -1)
-    while after is not None:
-        with database.read() as connection:
-            rows, after = read_output_chunk(connection, run_id, after, repeat=0)
-        for _, position, _, data in rows:
-            packed = decode_packed(data)
-            if packed.error is None:
-                yield position, len(packed.ids)
-
-
 def stored_positions(connection: Connection, run_id: str, *, failed: bool = False) -> set[RepeatPosition]:
     """Return the (position, repeat) of all outputs, or of the failed ones."""
     query = select(query_results.c.position, query_results.c.repeat).where(query_results.c.run_id == run_id)
@@ -433,8 +367,8 @@ def count_outputs(connection: Connection, run_ids: Sequence[str]) -> dict[str, t
 
 # --- judgements: the reply of a judge for each sample and metric, or the reason of its failure -----------------------
 
-_COLUMNS = tuple(column.name for column in judgements.columns)
-_KEY = ("run_id", "score_key", "repeat", "position", "judge_repeat", "request")
+_UPSERT_JUDGEMENT = insert_statement(judgements, replace=True)
+_JUDGEMENT_KEY = [column for column in judgements.primary_key if column.name != "run_id"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,16 +394,7 @@ class StoredJudgement:
     """``answer``, ``raw``, ``message``, ``usage`` and further details."""
 
 
-def _upsert_judgement() -> str:
-    quoted = ", ".join(f'"{name}"' for name in _COLUMNS)
-    marks = ", ".join("?" * len(_COLUMNS))
-    updates = ", ".join(f'"{name}" = excluded."{name}"' for name in _COLUMNS if name not in _KEY)
-    keys = ", ".join(f'"{name}"' for name in _KEY)
-    # All names come from the table.
-    return f"INSERT INTO eval_judgements ({quoted}) VALUES ({marks}) ON CONFLICT ({keys}) DO UPDATE SET {updates}"  # noqa: S608
-
-
-_UPSERT_JUDGEMENT = _upsert_judgement()
+_JUDGEMENT_FIELDS = [one.name for one in fields(StoredJudgement) if one.name != "body"]
 
 
 def write_judgements(
@@ -489,34 +414,15 @@ def _row(run_id: str, one: StoredJudgement, secrets: Secrets) -> tuple[Any, ...]
         body = json.dumps(dict(one.body), default=str, ensure_ascii=False).encode(errors="replace")
     if secrets.in_bytes(body):
         body = msgspec.json.encode(secrets.value(msgspec.json.decode(body)))
-    values = {
-        "run_id": run_id,
-        "score_key": score_key(metric, signature),
-        "repeat": one.repeat,
-        "position": one.position,
-        "judge_repeat": one.judge_repeat,
-        "request": one.request,
-        "metric": metric,
-        "signature": signature,
-        "critic": critic,
-        "prompt_id": prompt_id,
-        "reason": one.reason,
-        "body": body,
-    }
-    return tuple(values[name] for name in _COLUMNS)
+    key = (run_id, score_key(metric, signature), one.repeat, one.position, one.judge_repeat, one.request)
+    return *key, metric, signature, critic, prompt_id, one.reason, body
 
 
 def read_judgements(
     database: Database, run_id: str, *, position: int | None = None, failed: bool = False
 ) -> Iterator[StoredJudgement]:
     """Yield the judgements of a run, or of one sample, or the failed ones; read in chunks."""
-    key = tuple_(*(judgements.c[name] for name in _KEY[1:]))
-    query = (
-        select(judgements)
-        .where(judgements.c.run_id == run_id)
-        .order_by(*(judgements.c[name] for name in _KEY[1:]))
-        .limit(_CHUNK)
-    )
+    query = select(judgements).where(judgements.c.run_id == run_id).order_by(*_JUDGEMENT_KEY).limit(CHUNK)
     if position is not None:
         query = query.where(judgements.c.position == position)
     if failed:
@@ -524,24 +430,15 @@ def read_judgements(
     after: tuple[Any, ...] | None = ("", -1, -1, -1, "")
     while after is not None:
         with database.read() as connection:
-            rows = connection.execute(query.where(key > after)).mappings().all()
+            rows = connection.execute(query.where(tuple_(*_JUDGEMENT_KEY) > after)).mappings().all()
             found = [
                 StoredJudgement(
-                    row["metric"],
-                    row["signature"],
-                    row["position"],
-                    row["request"],
-                    row["repeat"],
-                    row["judge_repeat"],
-                    row["critic"],
-                    row["prompt_id"],
-                    row["reason"],
-                    msgspec.json.decode(bytes(row["body"])),
+                    **{name: row[name] for name in _JUDGEMENT_FIELDS}, body=msgspec.json.decode(bytes(row["body"]))
                 )
                 for row in rows
             ]
         yield from found
-        after = tuple(rows[-1][name] for name in _KEY[1:]) if len(rows) == _CHUNK else None
+        after = tuple(rows[-1][column.name] for column in _JUDGEMENT_KEY) if len(rows) == CHUNK else None
 
 
 def count_judgements(connection: Connection, run_id: str) -> tuple[int, int]:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from tempfile import SpooledTemporaryFile
 from types import TracebackType
-from typing import IO, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection
 
@@ -37,7 +36,7 @@ from .records import (
 )
 from .results import read_one, read_result, read_results, write_results
 from .rows import (
-    PackedSamples,
+    CHUNK,
     StoredJudgement,
     claim_run,
     count_judgements,
@@ -48,11 +47,9 @@ from .rows import (
     find_run,
     get_run,
     list_runs,
-    read_depths,
     read_judgements,
     read_outputs,
     read_sample_ids,
-    read_samples,
     require_run,
     sample_chunks,
     stored_positions,
@@ -65,9 +62,6 @@ from .rows import (
 )
 from .schema import migrate, runs
 from .texts import KnownTexts, TextKeys, block_deletions
-
-_MAX_IN_MEMORY = 64_000_000
-"""Number of bytes of packed samples in memory; more are in a temporary file until they are stored."""
 
 
 class RunStore:
@@ -153,6 +147,8 @@ class RunStore:
 
         ``LineError`` names a sample with a value that is not valid JSON, ``BadValueError`` one with a secret.
         """
+        from ..io.golden import dataset_fingerprint  # imports NumPy, which listings of runs do not need
+
         if not name:
             raise BadValueError("a run needs a name")
         run_id = new_run_id() if run_id is None else run_id
@@ -160,39 +156,31 @@ class RunStore:
         reject_secrets(samples, self._secrets)
         if clean_column_text(run_id) != run_id:
             raise BadValueError(f"{run_id!r} cannot be the id of a run: it holds a character that a store cannot")
-        with self._lock, SpooledTemporaryFile(max_size=_MAX_IN_MEMORY) as file:
-            packed = self._pack(samples, file)
-            with self._writing_texts(block_writers=not packed.has_one_chunk) as connection:
-                write_samples(self._database, connection, packed, self._known_texts)
-                if connection.execute(runs.select().where(runs.c.run_id == run_id)).first() is not None:
-                    raise BadValueError(f"there is a run '{run_id}' already; choose another id")
-                connection.execute(
-                    runs.insert().values(
-                        run_id=run_id,
-                        name=self._text(name),
-                        status=RunStatus.RUNNING.value,
-                        created_at=to_iso(utc_now()),
-                        plan_json=self._json(dict(plan)),
-                        config_json=self._json(dict(config or {})),
-                        dataset_name=self._text(dataset_name),
-                        fingerprint=packed.fingerprint,
-                        num_samples=packed.count,
-                        repeats=repeats,
-                        commit_hash=None if commit is None else self._text(commit),
-                        tags_json=self._json(_distinct(tags)),
-                        version=__version__,
-                        process=this_process(),
-                    )
-                )
-                return get_run(connection, run_id)
-
-    def _pack(self, samples: Iterable[EvaluationSample], file: IO[bytes]) -> PackedSamples:
-        try:
+        fingerprint = dataset_fingerprint(samples)
+        with self._lock, self._writing_texts(block_writers=len(samples) > CHUNK) as connection:
             with gc_paused():
-                return PackedSamples(samples, self._keys, file)
-        except OSError as error:
-            problem = f"needs space for the samples in the folder of temporary files: {error.strerror or error}"
-            raise StoreError(self.label, problem) from error
+                write_samples(self._database, connection, fingerprint, samples, self._keys, self._known_texts)
+            if connection.execute(runs.select().where(runs.c.run_id == run_id)).first() is not None:
+                raise BadValueError(f"there is a run '{run_id}' already; choose another id")
+            connection.execute(
+                runs.insert().values(
+                    run_id=run_id,
+                    name=self._text(name),
+                    status=RunStatus.RUNNING.value,
+                    created_at=to_iso(utc_now()),
+                    plan_json=self._json(dict(plan)),
+                    config_json=self._json(dict(config or {})),
+                    dataset_name=self._text(dataset_name),
+                    fingerprint=fingerprint,
+                    num_samples=len(samples),
+                    repeats=repeats,
+                    commit_hash=None if commit is None else self._text(commit),
+                    tags_json=self._json(_distinct(tags)),
+                    version=__version__,
+                    process=this_process(),
+                )
+            )
+            return get_run(connection, run_id)
 
     def get(self, run_id: str) -> RunRecord:
         """Return the run with that id."""
@@ -261,8 +249,7 @@ class RunStore:
 
     def samples(self, run_id: str, *, texts: bool = True) -> list[EvaluationSample]:
         """Return the samples of a run in the order of its dataset; without ``texts`` document texts are empty."""
-        with self._database.read() as connection:
-            return read_samples(self._database, connection, get_run(connection, run_id).fingerprint, texts=texts)
+        return list(iter_samples(self, run_id, texts=texts))
 
     def sample_ids(self, run_id: str) -> list[str]:
         """Return the ids of the samples of a run."""
@@ -359,19 +346,11 @@ class RunStore:
             require_run(connection, run_id)
             return read_result(connection, run_id, name)
 
-    def results(self, run_id: str, *, every_signature: bool = False, texts: bool = False) -> Results:
-        """Return the results of a run in their order: the latest of each name, or with ``every_signature`` all.
-
-        ``texts`` adds question and answer (of the first repeat) to ``Results.to_frame(per_query=True)``.
-        """
+    def results(self, run_id: str, *, every_signature: bool = False) -> Results:
+        """Return the results of a run in their order: the latest of each name, or with ``every_signature`` all."""
         with self._database.read() as connection:
             names = read_sample_ids(connection, get_run(connection, run_id).fingerprint)
-            found = read_results(connection, run_id, every_signature=every_signature, sample_ids=names)
-        if texts:
-            found.texts = query_texts(
-                iter_samples(self, run_id, texts=False), aligned_outputs(self, run_id, texts=False)
-            )
-        return found
+            return read_results(connection, run_id, every_signature=every_signature, sample_ids=names)
 
     # --- judgements --------------------------------------------------------------------------------------------------
 
@@ -510,7 +489,8 @@ def iter_samples(
 
 def ranking_depths(store: RunStore, run_id: str) -> Iterator[tuple[int, int]]:
     """Yield position and number of retrieved documents of the first repeat, without failed outputs."""
-    return read_depths(store._database, run_id)
+    rows = store.outputs(run_id, repeat=0, texts=False)
+    return ((row.position, len(row.output.retrieved)) for row in rows if row.output.error is None)
 
 
 def result_summaries(store: RunStore, run_id: str, *, every_signature: bool = False) -> Results:
@@ -518,6 +498,13 @@ def result_summaries(store: RunStore, run_id: str, *, every_signature: bool = Fa
     with store._database.read() as connection:
         require_run(connection, run_id)
         return read_results(connection, run_id, every_signature=every_signature, with_scores=False)
+
+
+def results_with_texts(store: RunStore, run_id: str) -> Results:
+    """Return the results of a run with question and answer (of the first repeat) for frames of single queries."""
+    found = store.results(run_id)
+    found.texts = query_texts(iter_samples(store, run_id, texts=False), aligned_outputs(store, run_id, texts=False))
+    return found
 
 
 def result_with_scores(store: RunStore, run_id: str, summary: MetricResult) -> MetricResult:
@@ -550,10 +537,10 @@ class CachedStore(RunStore):
             return read(run_id)
         return list(self.cached(("samples", self.get(run_id).fingerprint), lambda: read(run_id, texts=False)))
 
-    def results(self, run_id: str, *, every_signature: bool = False, texts: bool = False) -> Results:
+    def results(self, run_id: str, *, every_signature: bool = False) -> Results:
         """As in ``RunStore``."""
-        read = partial(super().results, run_id, every_signature=every_signature, texts=texts)
-        return self.cached(("results", run_id, every_signature, texts), read)
+        read = partial(super().results, run_id, every_signature=every_signature)
+        return self.cached(("results", run_id, every_signature), read)
 
     def cached(self, key: tuple[Any, ...], read: Callable[[], T]) -> T:
         """The value of a key, read once."""

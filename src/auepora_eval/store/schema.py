@@ -132,6 +132,17 @@ judgements = Table(
 """``score_key`` as in ``scores``, for the metric of the request."""
 
 
+def insert_statement(table: Table, *, replace: bool = False) -> str:
+    """An INSERT of all columns, with ``?`` for each value; a row with the same key is kept, or replaced."""
+    names = [f'"{column.name}"' for column in table.columns]
+    keys = [f'"{column.name}"' for column in table.primary_key]
+    updates = ", ".join(f"{name} = excluded.{name}" for name in names if name not in keys)
+    action = f"({', '.join(keys)}) DO UPDATE SET {updates}" if replace else "DO NOTHING"
+    values = ", ".join("?" * len(names))
+    # All names come from the table.
+    return f'INSERT INTO "{table.name}" ({", ".join(names)}) VALUES ({values}) ON CONFLICT {action}'  # noqa: S608
+
+
 # --- migrations from an empty database to the current schema, each in its own transaction ----------------------------
 
 Migration = Callable[[Connection], None]

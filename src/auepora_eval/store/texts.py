@@ -16,7 +16,7 @@ from ..errors import StoreError
 from ..io.codec import DocumentRow, Id, LineError, ResponseRow, SampleRow, decode_output, decode_sample, encode_output
 from ..runtime.secrets import Secrets
 from .connect import Database
-from .schema import documents
+from .schema import documents, insert_statement
 
 _DIGEST_BYTES = 16
 _MAX_KEYS = 50_000
@@ -24,7 +24,7 @@ _MAX_KEYED_CHARACTERS = 8_000_000
 _MAX_WRITTEN = 250_000
 _MAX_CHARACTERS = 64_000_000
 _CHUNK_SIZE = 500  # old versions of SQLite allow 999 values per statement
-_INSERT = "INSERT INTO eval_documents (hash, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_INSERT = insert_statement(documents)
 
 
 def block_deletions(database: Database, connection: Connection, *, and_writers: bool = False) -> None:
@@ -195,7 +195,6 @@ _OUTPUTS: msgspec.json.Decoder[PackedOutput] = msgspec.json.Decoder(PackedOutput
 _SAMPLES: msgspec.json.Decoder[SampleRow[DocumentRow]] = msgspec.json.Decoder(SampleRow[DocumentRow])
 _SAMPLE_IDS: msgspec.json.Decoder[_PackedSampleId] = msgspec.json.Decoder(_PackedSampleId)
 _NO_METADATA: dict[str, Any] = {}
-_POSITIONS = [list(range(1, count + 1)) for count in range(129)]
 
 
 # --- outputs ---------------------------------------------------------------------------------------------------------
@@ -231,8 +230,8 @@ def normalize_output(output: SystemOutputs, sample_id: str = "1") -> SystemOutpu
 
 def _to_columns(sample_id: str, output: SystemOutputs, key_of: TextKeyFunction) -> PackedOutput:
     hits, response = output.retrieved, output.response
-    if type(hits) is not list:
-        hits = _to_list(hits)
+    if not isinstance(hits, (list, tuple)):
+        raise TypeError
     docs = [hit.doc for hit in hits]
     count = len(docs)
     ranks = [hit.rank for hit in hits]
@@ -245,7 +244,6 @@ def _to_columns(sample_id: str, output: SystemOutputs, key_of: TextKeyFunction) 
     metadata = [doc.metadata for doc in docs]
     parents = [doc.parent_id for doc in docs]
     spans = [doc.span for doc in docs]
-    positions = _POSITIONS[count] if count < len(_POSITIONS) else list(range(1, count + 1))
     answer, structured, answer_metadata, sentences = None, None, _NO_METADATA, None
     if response is not None:
         answer, structured = response.text, response.structured
@@ -256,7 +254,7 @@ def _to_columns(sample_id: str, output: SystemOutputs, key_of: TextKeyFunction) 
     return PackedOutput(
         [doc.doc_id for doc in docs],
         None if scores.count(None) == count else scores,
-        None if ranks == positions else ranks,
+        None if ranks == list(range(1, count + 1)) else ranks,
         None if texts.count("") == count else [key_of(text) for text in texts],
         None if metadata.count(_NO_METADATA) == count else metadata,
         None if parents.count(None) == count else parents,
@@ -276,12 +274,6 @@ def _to_columns(sample_id: str, output: SystemOutputs, key_of: TextKeyFunction) 
         sample_id if "\x00" in sample_id else None,
         isinstance(output.retrieved, UnknownRanking),
     )
-
-
-def _to_list(hits: Any) -> list[RetrievedDocument]:
-    if isinstance(hits, (list, tuple)):
-        return list(hits)
-    raise TypeError
 
 
 def decode_packed(data: bytes) -> PackedOutput:

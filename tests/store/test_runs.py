@@ -3,7 +3,6 @@
 import threading
 from dataclasses import replace
 from datetime import UTC
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np

@@ -16,7 +16,7 @@ from ..core.results import Results, display_name
 from ..core.slices import SliceSpec
 from ..core.types import Document, EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 from ..engine.evaluate import Metrics, resolve_metrics
-from ..errors import AueporaWarning, BadValueError, UnknownRunError
+from ..errors import BadValueError, UnknownRunError
 from ..features.refusals import is_unanswerable
 from ..io.corpus import Corpus
 from ..io.golden import dataset_fingerprint
@@ -36,11 +36,9 @@ from ..perturb.documents import (
 from ..perturb.edits import count_for_rate
 from ..perturb.retriever import PERTURBATION, perturbed_system, require_retriever
 from ..plan.model import plan_changes
-from ..plan.prepare import SavedOutputs, prepare, read_plan
+from ..plan.prepare import SavedOutputs, read_plan
 from ..plan.source import PlanSource, read_source
 from ..report.plots import Curve, CurvePoint
-from ..runtime.secrets import Secrets
-from ..store.connect import default_store
 from ..store.records import RUN_PREFIX, RunRecord, RunStatus, new_run_id
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore
@@ -50,12 +48,13 @@ from .run import (
     RunCallbacks,
     RunOutcome,
     RunRequest,
-    closing_system,
     load_outcome,
-    plan_request,
-    resume_run,
+    open_new_store,
+    open_plan,
+    start_or_resume,
     start_run,
     system_request,
+    warn,
 )
 
 # --- arms of a sweep merged into one run, for metrics that compare answers to one question ---------------------------
@@ -143,7 +142,7 @@ def build_curve(
 ) -> Curve:
     """Build the curve from the finished runs of a sweep."""
     base = outcomes[sweep.base]
-    results = {level: _results(outcomes[level]) for level in sweep.levels}
+    results = {level: {one.name: one for one in outcomes[level].results or ()} for level in sweep.levels}
     refused: dict[str, str] = {}
     elsewhere: dict[str, list[str]] = {}
     compared: dict[Level, dict[str, MetricComparison]] = {}
@@ -187,10 +186,6 @@ def _unanswerable_differ(store: RunStore, base: RunRecord, record: RunRecord) ->
         for each in (base, record)
     ]
     return marks[0] != marks[1]
-
-
-def _results(outcome: RunOutcome) -> dict[str, MetricResult]:
-    return {one.name: one for one in outcome.results or ()}
 
 
 def _point(level: Level, result: MetricResult | None, change: MetricComparison | None) -> CurvePoint:
@@ -284,16 +279,12 @@ class LevelRunner:
             tags=(*self.request.tags, PERTURBED_TAG, label),
         )
         earlier = self._find_earlier(request.name)
-        if earlier is None:
-            return start_run(request, self.store, stop=self.stop, watcher=self.watcher)
-        if dataset_fingerprint(request.samples) != earlier.fingerprint:
+        if earlier is not None and dataset_fingerprint(request.samples) != earlier.fingerprint:
             raise BadValueError(
                 f"cannot resume {earlier.run_id}: the dataset has changed since; start a new sweep without "
                 "--resume, or restore the old samples"
             )
-        if earlier.status is RunStatus.FINISHED and not self.retry_failed:
-            return load_outcome(self.store, earlier)
-        return resume_run(
+        return start_or_resume(
             request, self.store, earlier, retry_failed=self.retry_failed, stop=self.stop, watcher=self.watcher
         )
 
@@ -464,7 +455,7 @@ def run_perturbed(
     source = path if isinstance(path, PlanSource) else read_source(Path(path))
     plan = read_plan(source, changes={**(changes or {}), "gates": None})  # gates apply to the unperturbed system
     if source.values.get("gates") and "gates" not in (changes or {}):
-        _warn(f"the gates of {source.path} are not checked on perturbed runs")
+        warn(f"the gates of {source.path} are not checked on perturbed runs")
     if plan.system is None:
         raise BadValueError(
             f"{source.path} has saved outputs and no system; give a system whose retrieved documents can be perturbed"
@@ -474,18 +465,11 @@ def run_perturbed(
         require_annotations(samples, sweep, edit)
         return _every_variant(samples, sweep, plan.seed)
 
-    prepared = prepare(plan, limit=limit, variants=variants)
-    secrets = Secrets(plan.secrets)
-    with secrets.redact_errors(), closing_system(prepared.system, secrets):
-        for warning in prepared.warnings:
-            _warn(secrets.message(warning))
-        pool = corpus_pool(plan.dataset.corpus if corpus is None else corpus)
-        where = default_store(store, plan.store)
-        with RunStore.open(where, secrets=plan.secrets) as opened:
-            return _run_sweep(
-                plan_request(prepared, tags, store=where), sweep, opened, pool, edit, plan.seed,
-                resume=resume, retry_failed=retry_failed, stop=stop, watcher=watcher, where=where,
-            )  # fmt: skip
+    with open_plan(plan, store=store, limit=limit, tags=tags, variants=variants) as (request, opened, where):
+        return _run_sweep(
+            request, sweep, opened, corpus_pool(plan.dataset.corpus if corpus is None else corpus), edit, plan.seed,
+            resume=resume, retry_failed=retry_failed, stop=stop, watcher=watcher, where=where,
+        )  # fmt: skip
 
 
 def noise_curve(
@@ -534,12 +518,11 @@ def noise_curve(
     )
     require_annotations(request.samples, sweep, edit)
     pool = corpus_pool(corpus)
-    options: dict[str, Any] = {"resume": resume, "retry_failed": retry_failed, "stop": stop, "watcher": watcher}
-    if isinstance(store, RunStore):
-        return _run_sweep(request, sweep, store, pool, edit, seed, where=None, **options)
-    where = default_store(store)
-    with RunStore.open(where) as opened:
-        return _run_sweep(request, sweep, opened, pool, edit, seed, where=where, **options)
+    with open_new_store(store) as (opened, where):
+        return _run_sweep(
+            request, sweep, opened, pool, edit, seed,
+            resume=resume, retry_failed=retry_failed, stop=stop, watcher=watcher, where=where,
+        )  # fmt: skip
 
 
 def _run_sweep(
@@ -591,9 +574,3 @@ def _every_variant(samples: Sequence[EvaluationSample], sweep: Sweep, seed: int)
         arm_variant(one, of_base=one.labels["arm"] == sweep.base, is_false=one.labels["arm"] == "edited")
         for one in found
     ]
-
-
-def _warn(message: str) -> None:
-    import warnings
-
-    warnings.warn(message, AueporaWarning, stacklevel=3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -32,7 +33,7 @@ from ..judge.critic import JudgePolicy
 from ..options import PositiveInt, check_options
 from ..plan.gates import needs_baseline
 from ..plan.model import Plan, plan_changes
-from ..plan.prepare import PreparedPlan, SavedOutputs, prepare, read_plan
+from ..plan.prepare import PreparedPlan, SampleTransform, SavedOutputs, prepare, read_plan
 from ..runtime.files import plain_stem
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, redact_by_name
@@ -160,6 +161,23 @@ def resume_run(
     return _execute(request, store, store.find(record.run_id), done, stop, watcher)
 
 
+def start_or_resume(
+    request: RunRequest,
+    store: RunStore,
+    earlier: RunRecord | None,
+    *,
+    retry_failed: bool = False,
+    stop: Stop | None = None,
+    watcher: RunCallbacks = RunCallbacks(),
+) -> RunOutcome:
+    """Resume the earlier run, or start one if there is none; of a finished run, the stored results are loaded."""
+    if earlier is None:
+        return start_run(request, store, stop=stop, watcher=watcher)
+    if earlier.status is RunStatus.FINISHED and not retry_failed:
+        return load_outcome(store, earlier)
+    return resume_run(request, store, earlier, retry_failed=retry_failed, stop=stop, watcher=watcher)
+
+
 def load_outcome(store: RunStore, record: RunRecord) -> RunOutcome:
     """The outcome of a finished run, with its stored results."""
     message = "the run was finished before; no call was made"
@@ -208,11 +226,13 @@ def _execute(
     return RunOutcome(store.find(record.run_id), "finished", results, counter.stored, counter.failed)
 
 
+@dataclass(slots=True)
 class _OutputCounter:
     """Counts stored outputs and passes them to the callbacks."""
 
-    def __init__(self, watcher: RunCallbacks) -> None:
-        self.callbacks, self.stored, self.failed = watcher, 0, 0
+    callbacks: RunCallbacks
+    stored: int = 0
+    failed: int = 0
 
     def add(self, rows: Sequence[StoredOutput]) -> None:
         """Count stored outputs; one that could not be encoded is stored as a failure."""
@@ -228,13 +248,11 @@ def _mark(store: RunStore, record: RunRecord, status: RunStatus, message: str) -
 
 
 def _finish_early(store: RunStore, record: RunRecord, summary: CallSummary, counter: _OutputCounter) -> RunOutcome:
-    stopped = summary.ended == "stopped"
-    status = RunStatus.STOPPED if stopped else RunStatus.FAILED
-    store.finish(record.run_id, status, message=summary.message or summary.ended)
+    ended: Literal["stopped", "failed"] = "stopped" if summary.ended == "stopped" else "failed"
+    store.finish(record.run_id, RunStatus(ended), message=summary.message or summary.ended)
     record = store.find(record.run_id)
     # The stored message, without secrets that the system may have returned.
     message = record.message or ""
-    ended: Literal["stopped", "failed"] = "stopped" if stopped else "failed"
     unreachable = summary.ended == "connection_errors"
     return RunOutcome(record, ended, None, counter.stored, counter.failed, message, unreachable=unreachable)
 
@@ -254,7 +272,10 @@ def _collect_outputs(
     counter.callbacks.started(record, to_do)
 
     def deliver(answers: list[TaskOutput]) -> None:
-        counter.add(_append(store, record.run_id, [_row(answer.task, answer.output) for answer in answers]))
+        rows = [
+            StoredOutput(one.task.position, one.task.repeat, one.task.sample.sample_id, one.output) for one in answers
+        ]
+        counter.add(_append(store, record.run_id, rows))
 
     assert request.system is not None
     return call_system(request.system, _tasks(request, done), request.policy, deliver, stop=stop, total=to_do)
@@ -282,10 +303,6 @@ def _copy_saved(outputs: SavedOutputs, store: RunStore, record: RunRecord, count
     return CallSummary(counter.stored, counter.failed, "done")
 
 
-def _row(task: Task, output: SystemOutputs) -> StoredOutput:
-    return StoredOutput(task.position, task.repeat, task.sample.sample_id, output)
-
-
 def _append(store: RunStore, run_id: str, rows: list[StoredOutput]) -> list[StoredOutput]:
     """Store the rows; a row that cannot be encoded is stored as a failure, without affecting the others."""
     try:
@@ -293,14 +310,11 @@ def _append(store: RunStore, run_id: str, rows: list[StoredOutput]) -> list[Stor
     except LineError as error:
         if len(rows) > 1:
             return [one for row in rows for one in _append(store, run_id, [row])]
-        rows = [_unwritable(rows[0], error)]
+        problem = str(error).encode(errors="backslashreplace").decode()
+        failure = SystemOutputs([], error=f"bad_output: {problem}", repeat=rows[0].repeat)
+        rows = [replace(rows[0], output=failure)]
         store.append(run_id, rows, replace=True)
     return rows
-
-
-def _unwritable(row: StoredOutput, error: LineError) -> StoredOutput:
-    problem = str(error).encode(errors="backslashreplace").decode()
-    return replace(row, output=SystemOutputs([], error=f"bad_output: {problem}", repeat=row.repeat))
 
 
 # --- the git commit of the user's repository, stored with a run ------------------------------------------------------
@@ -362,25 +376,46 @@ def run_plan(
         raise BadValueError(
             f"no gate of {plan.source.path} compares runs, so there is nothing to do with the run '{against}'"
         )
-    prepared = prepare(plan, limit=limit)
+    with open_plan(plan, store=store, limit=limit, tags=tags) as (request, opened, where):
+        baseline = None if against is None else get_baseline(opened, against)  # checked before the run starts
+        earlier = _find_resumable(opened, request, run) if resume else None
+        outcome = start_or_resume(request, opened, earlier, retry_failed=retry_failed, stop=stop, watcher=watcher)
+        outcome = _with_gates(outcome, plan, opened, baseline)
+        return replace(_with_report(outcome, plan, opened), store=where)
+
+
+@contextmanager
+def open_plan(
+    plan: Plan,
+    *,
+    store: str | Path | None,
+    limit: int | None = None,
+    tags: Sequence[str] = (),
+    variants: SampleTransform | None = None,
+) -> Iterator[tuple[RunRequest, RunStore, str]]:
+    """Prepare a plan and open its store: the request of its run, the store and where it is.
+
+    Afterwards the system is closed. Errors contain no secrets of the plan.
+    """
+    prepared = prepare(plan, limit=limit, variants=variants)
     secrets = Secrets(plan.secrets)
     with secrets.redact_errors(), closing_system(prepared.system, secrets):
         for warning in prepared.warnings:
-            _warn(secrets.message(warning))
+            warn(secrets.message(warning))
         where = default_store(store, plan.store)
         with RunStore.open(where, secrets=plan.secrets) as opened:
-            baseline = None if against is None else get_baseline(opened, against)  # checked before the run starts
-            request = plan_request(prepared, tags, store=where)
-            if resume:
-                record = _find_resumable(opened, request, run)
-                if record.status is RunStatus.FINISHED and not retry_failed:
-                    outcome = load_outcome(opened, record)
-                else:
-                    outcome = resume_run(request, opened, record, retry_failed=retry_failed, stop=stop, watcher=watcher)
-            else:
-                outcome = start_run(request, opened, stop=stop, watcher=watcher)
-            outcome = _with_gates(outcome, plan, opened, baseline)
-            return replace(_with_report(outcome, plan, opened), store=where)
+            yield plan_request(prepared, tags, store=where), opened, where
+
+
+@contextmanager
+def open_new_store(store: str | Path | RunStore | None) -> Iterator[tuple[RunStore, str | None]]:
+    """Open or create a store, and where it is; a store that is passed open stays open."""
+    if isinstance(store, RunStore):
+        yield store, None
+    else:
+        where = default_store(store)
+        with RunStore.open(where) as opened:
+            yield opened, where
 
 
 def run_system(
@@ -424,10 +459,7 @@ def run_system(
         config=config,
         tags=tags,
     )
-    if isinstance(store, RunStore):
-        return start_run(request, store, stop=stop, watcher=watcher)
-    where = default_store(store)
-    with RunStore.open(where) as opened:
+    with open_new_store(store) as (opened, where):
         return replace(start_run(request, opened, stop=stop, watcher=watcher), store=where)
 
 
@@ -534,7 +566,7 @@ def _with_report(outcome: RunOutcome, plan: Plan, store: RunStore) -> RunOutcome
     try:
         return replace(outcome, report=write_report(outcome.record, plan.report, store=store))
     except DataFileError as error:
-        _warn(f"the report was not written: {error}")
+        warn(f"the report was not written: {error}")
         return outcome
 
 
@@ -617,8 +649,7 @@ def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]
         own = own() if callable(own) else own
         merged |= own if isinstance(own, Mapping) else {}
     merged |= {**planned, **given}
-    config: dict[str, Any] = to_json_value(redact_by_name(merged))
-    return config
+    return dict(to_json_value(redact_by_name(merged)))
 
 
 @contextmanager
@@ -632,10 +663,9 @@ def closing_system(system: object, secrets: Secrets) -> Iterator[None]:
             try:
                 close()
             except Exception as error:
-                _warn(secrets.message(f"the system raised {type(error).__name__} when it was closed: {error}"))
+                warn(secrets.message(f"the system raised {type(error).__name__} when it was closed: {error}"))
 
 
-def _warn(message: str) -> None:
-    import warnings
-
+def warn(message: str) -> None:
+    """Emit a warning about a run."""
     warnings.warn(message, AueporaWarning, stacklevel=3)

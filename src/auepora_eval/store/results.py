@@ -32,10 +32,9 @@ def write_results(
     connection: Connection,
     run_id: str,
     results: Sequence[MetricResult],
-    *,
     secrets: Secrets,
     reducers: Mapping[str, str],
-    position: int | None = None,
+    position: int | None,
 ) -> None:
     """Write results; one of the same name and signature is replaced. Without a position, new names are appended."""
     existing = connection.execute(

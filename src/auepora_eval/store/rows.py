@@ -99,9 +99,10 @@ def get_run(connection: Connection, run_id: str, *, to_change: bool = False) -> 
     return record_from_row(row)
 
 
-def require_run(connection: Connection, run_id: str) -> None:
+def require_run(database: Database, connection: Connection, run_id: str) -> None:
     """Raise if there is no run with that id: it may have been deleted."""
-    if connection.execute(select(runs.c.run_id).where(_has_id(run_id))).first() is None:
+    query = "SELECT 1 FROM eval_runs WHERE run_id = ?"
+    if database.fetch_first(connection, query, clean_column_text(run_id)) is None:
         raise unknown_run_error(run_id)
 
 
@@ -463,7 +464,7 @@ def delete_runs(database: Database, connection: Connection, run_ids: Sequence[st
     """Delete these runs and the samples and texts that only they reference; other writers wait."""
     block_deletions(database, connection, and_writers=True)
     for run_id in run_ids:
-        require_run(connection, run_id)
+        require_run(database, connection, run_id)
     orphans = _orphaned_fingerprints(connection, run_ids)
     keys = {key for run_id in run_ids for key in _output_keys(connection, run_id)}
     keys |= {key for fingerprint in orphans for key in _sample_keys(connection, fingerprint)}

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection
@@ -54,7 +53,6 @@ from .rows import (
     sample_chunks,
     stored_positions,
     stream_samples,
-    unknown_run_error,
     update_run,
     write_judgements,
     write_outputs,
@@ -120,9 +118,7 @@ class RunStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -265,16 +261,8 @@ class RunStore:
         with self._lock:
             self._keys.clear()
             rows = encode_output_rows(run_id, outputs, self._secrets, self._keys)
-            with self._writing_texts() as connection:
+            with self._writing_texts(run_id) as connection:
                 self._known_texts.write(self._database, connection, self._keys.texts)
-                # Through the driver for speed: outputs may arrive one by one.
-                if (
-                    self._database.fetch_first(
-                        connection, "SELECT 1 FROM eval_runs WHERE run_id = ?", clean_column_text(run_id)
-                    )
-                    is None
-                ):
-                    raise unknown_run_error(run_id)
                 write_outputs(self._database, connection, rows, replace=replace)
 
     def outputs(
@@ -290,26 +278,24 @@ class RunStore:
 
         Without ``texts`` document texts are empty and not read.
         """
-        with self._database.read() as connection:
-            require_run(connection, run_id)
-        return read_outputs(self._database, run_id, repeat=repeat, texts=texts, position=position, positions=positions)
+        with self._reading(run_id):
+            return read_outputs(
+                self._database, run_id, repeat=repeat, texts=texts, position=position, positions=positions
+            )
 
     def done(self, run_id: str) -> set[tuple[int, int]]:
         """Return the (position, repeat) of every stored output, including failed ones."""
-        with self._database.read() as connection:
-            require_run(connection, run_id)
+        with self._reading(run_id) as connection:
             return stored_positions(connection, run_id)
 
     def failed(self, run_id: str) -> set[tuple[int, int]]:
         """Return the (position, repeat) of every output with an error."""
-        with self._database.read() as connection:
-            require_run(connection, run_id)
+        with self._reading(run_id) as connection:
             return stored_positions(connection, run_id, failed=True)
 
     def counts(self, run_id: str) -> tuple[int, int]:
         """Return the number of outputs, and how many of them failed."""
-        with self._database.read() as connection:
-            require_run(connection, run_id)
+        with self._reading(run_id) as connection:
             return count_outputs(connection, [run_id])[run_id]
 
     # --- results -----------------------------------------------------------------------------------------------------
@@ -319,31 +305,17 @@ class RunStore:
 
         ``position`` is its index among the results: by default that of its name, else the end.
         """
-        reducers = {result.name: reducer}
-        with self._writing() as connection:
-            require_run(connection, run_id)
-            write_results(
-                self._database,
-                connection,
-                run_id,
-                [result],
-                secrets=self._secrets,
-                reducers=reducers,
-                position=position,
-            )
+        self._put_results(run_id, [result], {result.name: reducer}, position)
 
     def put_results(
         self, run_id: str, results: Sequence[MetricResult], *, reducers: Mapping[str, str] | None = None
     ) -> None:
         """Store several results; ``reducers`` are the reducers by metric name."""
-        with self._writing() as connection:
-            require_run(connection, run_id)
-            write_results(self._database, connection, run_id, results, secrets=self._secrets, reducers=reducers or {})
+        self._put_results(run_id, results, reducers or {}, None)
 
     def result(self, run_id: str, name: str) -> MetricResult:
         """Return the result with that name (the latest signature) or that signature."""
-        with self._database.read() as connection:
-            require_run(connection, run_id)
+        with self._reading(run_id) as connection:
             return read_result(connection, run_id, name)
 
     def results(self, run_id: str, *, every_signature: bool = False) -> Results:
@@ -356,8 +328,7 @@ class RunStore:
 
     def put_judgements(self, run_id: str, rows: Sequence[StoredJudgement]) -> None:
         """Store judgements; one of the same request is replaced."""
-        with self._writing() as connection:
-            require_run(connection, run_id)
+        with self._writing(run_id) as connection:
             write_judgements(self._database, connection, run_id, rows, self._secrets)
 
     def clear_judgements(self, run_id: str, metrics: Collection[tuple[str, str]]) -> None:
@@ -369,8 +340,7 @@ class RunStore:
         self, run_id: str, *, position: int | None = None, failed: bool = False
     ) -> Iterator[StoredJudgement]:
         """Yield the judgements of a run, or of the sample at one position; or only the failed ones."""
-        with self._database.read() as connection:
-            require_run(connection, run_id)
+        self._require(run_id)
         return read_judgements(self._database, run_id, position=position, failed=failed)
 
     def judgement_counts(self, run_id: str) -> tuple[int, int]:
@@ -386,20 +356,42 @@ class RunStore:
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
+    def _require(self, run_id: str) -> None:
+        with self._reading(run_id):
+            pass  # raises if there is no such run
+
     @contextmanager
-    def _writing(self, *, block_writers: bool = False) -> Iterator[Connection]:
-        """Open a write transaction that blocks deletions, and other writers of texts if asked to."""
-        with self._database.write() as connection:
-            block_deletions(self._database, connection, and_writers=block_writers)
+    def _reading(self, run_id: str) -> Iterator[Connection]:
+        """Open a read transaction on an existing run."""
+        with self._database.read() as connection:
+            require_run(self._database, connection, run_id)
             yield connection
 
     @contextmanager
-    def _writing_texts(self, *, block_writers: bool = False) -> Iterator[Connection]:
+    def _writing(self, run_id: str | None = None, *, block_writers: bool = False) -> Iterator[Connection]:
+        """Open a write transaction, on an existing run if one is named, that blocks deletions of runs.
+
+        With ``block_writers`` other writers of texts wait, too.
+        """
+        with self._database.write() as connection:
+            block_deletions(self._database, connection, and_writers=block_writers)
+            if run_id is not None:
+                require_run(self._database, connection, run_id)
+            yield connection
+
+    @contextmanager
+    def _writing_texts(self, run_id: str | None = None, *, block_writers: bool = False) -> Iterator[Connection]:
         """Open a write transaction that may write texts; texts that are not in sorted order block other writers."""
-        with self._writing(block_writers=block_writers) as connection:
+        with self._writing(run_id, block_writers=block_writers) as connection:
             self._known_texts.begin(self._database, connection)
             yield connection
         self._known_texts.mark_committed()
+
+    def _put_results(
+        self, run_id: str, results: Sequence[MetricResult], reducers: Mapping[str, str], position: int | None
+    ) -> None:
+        with self._writing(run_id) as connection:
+            write_results(self._database, connection, run_id, results, self._secrets, reducers, position)
 
     def _change(self, run_id: str, **values: Any) -> None:
         with self._writing() as connection:
@@ -495,8 +487,7 @@ def ranking_depths(store: RunStore, run_id: str) -> Iterator[tuple[int, int]]:
 
 def result_summaries(store: RunStore, run_id: str, *, every_signature: bool = False) -> Results:
     """Return the results of a run as ``RunStore.results`` does, without scores and sample ids."""
-    with store._database.read() as connection:
-        require_run(connection, run_id)
+    with store._reading(run_id) as connection:
         return read_results(connection, run_id, every_signature=every_signature, with_scores=False)
 
 

@@ -76,7 +76,7 @@ def command(
     from ..io.join import load_dataset
     from ..io.labels import write_nuggets
     from ..judge.nuggets import assign_nuggets, make_nuggets
-    from ..runs.preview import select_judge
+    from ..runs.judging import select_judge
     from .judge_options import usage_text
     from .options import refuse_input_as_output
 

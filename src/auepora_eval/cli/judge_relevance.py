@@ -73,7 +73,7 @@ def command(
     from ..annotate.pool import read_pool
     from ..annotate.relevance import judge_relevance, merge_known_grades, preview_relevance, write_known_grades
     from ..io.grades import provenance_path, read_grades, write_grades
-    from ..runs.preview import select_judge
+    from ..runs.judging import select_judge
     from ..runtime.secrets import Secrets
     from .judge_options import STOPPED_EARLY, usage_text
     from .options import refuse_input_as_output, write_out

@@ -52,8 +52,7 @@ def command(
     auepora prefer baseline latest --plan plan.yaml --judge strict
     auepora prefer baseline latest --judge-model small --judge-url http://127.0.0.1:8080/v1
     """
-    from ..runs.judging import judges_of_run
-    from ..runs.preview import prefer_runs, select_judge
+    from ..runs.judging import judges_of_run, prefer_runs, select_judge
     from .judge_options import usage_text
     from .options import output_format, write_out
 

@@ -101,7 +101,7 @@ def command(
         judges = named or judges_of_run(found, record, specs or record.plan.get("metrics"), changes=changes)
         rules = None if conventions == "auto" else conventions
         if judging.preview:
-            from ..runs.preview import preview_stored
+            from ..runs.judging import preview_stored
 
             would = preview_stored(found, record, specs, conventions=rules, judges=judges)
             write_out(preview_text(would, as_json=form == "json"), output)

@@ -278,7 +278,7 @@ def command(
         return
     read = read_plan(source, changes=changes)
     if judging.preview:
-        from ..runs.preview import preview_plan
+        from ..runs.judging import preview_plan
 
         found, notes = preview_plan(read, store=store, limit=limit, resume=resume, run=run_name)
         write_out(preview_text(found, as_json=form == "json", notes=notes), output)

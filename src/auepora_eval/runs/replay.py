@@ -28,7 +28,7 @@ from ..store.rows import REPLAY_TAG
 from ..store.runs import RunStore
 from ..systems.interfaces import RETRIEVER_NOT_CALLED, System, as_system, split_system
 from ..systems.workers import CallPolicy, Stop
-from .judging import judges_of_run
+from .judging import common_samples, judges_of_run
 from .run import RunCallbacks, RunOutcome, RunRequest, describe_system, metric_specs, resume_run, start_run
 
 # --- the system of a replay must be the system of the run it replays -------------------------------------------------
@@ -302,7 +302,7 @@ def swap_replay(
     judges = judges_of_run(store, record_b, specs)
     with search_folders(judges.folder, Path.cwd()), use_resources(judges.build(list(used_resources(specs)))):
         chosen = _select_metrics(specs, store, record_b, refused)
-    samples = _common_samples(store, record_a, record_b)
+    samples = common_samples(store, record_a, record_b)
     contexts, notes = stored_contexts(store, record_a, samples)
     system = make_replay_system(system_b, contexts)
     origin, origin_notes = check_replay_system(system_b, planned, store, record_b)
@@ -342,16 +342,6 @@ def _select_metrics(metrics: Metrics, store: RunStore, record: RunRecord, refuse
         reasons = "".join(f"; {name}: {why}" for name, why in refused.items())
         raise BadValueError(f"there is no metric to split a difference by{reasons}")
     return kept
-
-
-def _common_samples(store: RunStore, record_a: RunRecord, record_b: RunRecord) -> list[EvaluationSample]:
-    samples = store.samples(record_b.run_id)
-    if record_a.fingerprint != record_b.fingerprint:
-        ids = set(store.sample_ids(record_a.run_id))
-        samples = [sample for sample in samples if sample.sample_id in ids]
-    if not samples:
-        raise BadValueError(f"{record_a.run_id} and {record_b.run_id} have no sample in common")
-    return samples
 
 
 def _request(

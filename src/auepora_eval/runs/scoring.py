@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..core.batch import Batch
 from ..core.conventions import Conventions
 from ..core.metrics_base import BatchMetric, Metric, declare
 from ..core.plan import EvaluationPlan, with_corpus_ids
-from ..core.registry import Spec, use_resources
+from ..core.registry import Spec
 from ..core.results import Results
 from ..core.scores import Scores
 from ..core.slices import SliceSpec, parse_slices, require_slice_values
@@ -34,16 +34,19 @@ from ..features.rankings import judged_rankings
 from ..io.grades import gold_signature, with_gold
 from ..judge.critic import JudgePolicy
 from ..judge.metric import judged_parts
-from ..plan.resources import PlannedJudges, used_resources
+from ..plan.resources import PlannedJudges
 from ..plan.source import resolve_path
-from ..runtime.imports import search_folders
-from ..store.records import plan_conventions, run_info
-from ..store.runs import aligned_outputs, lazy_samples, samples_contain
-from .judging import JudgeProgress, RunJudgeSession, ignore_progress, judged_signatures, judges_of_run, record_usage
-
-if TYPE_CHECKING:
-    from ..store.records import RunRecord
-    from ..store.runs import RunStore
+from ..store.records import RunRecord, run_info
+from ..store.runs import RunStore, aligned_outputs, lazy_samples, samples_contain
+from .judging import (
+    JudgeProgress,
+    RunJudgeSession,
+    conventions_of_run,
+    ignore_progress,
+    judged_signatures,
+    record_usage,
+    rescoring_metrics,
+)
 
 # --- judged coverage: the proportion of retrieved documents that are judged ------------------------------------------
 
@@ -349,7 +352,7 @@ def rescore(
         store,
         record,
         chosen,
-        conventions=_conventions(record, conventions),
+        conventions=conventions_of_run(record, conventions),
         slices=record.plan.get("slices") or () if slices is None else slices,
         options=options,
         samples=None if qrels is None else with_gold(store.samples(record.run_id), qrels),
@@ -369,35 +372,10 @@ def _planned_corpus(record: RunRecord, folder: Path) -> Path | None:
     return path if path is not None and path.exists() else None
 
 
-def rescoring_metrics(
-    store: RunStore,
-    record: RunRecord,
-    metrics: Sequence[Spec | Metric],
-    *,
-    conventions: str | Conventions | None = None,
-    judges: PlannedJudges | None = None,
-    need_key: bool = True,
-) -> tuple[list[Metric] | None, PlannedJudges]:
-    """The metrics for rescoring a run and their judges; by default those of its plan.
-
-    Metrics of ``None`` stand for all that the data supports.
-    """
-    specs = list(metrics) or record.plan.get("metrics") or None
-    judges = judges or judges_of_run(store, record, specs)
-    built = judges.build(list(used_resources(specs)), need_key=need_key)
-    folders = [Path.cwd()] if metrics else [judges.folder, Path.cwd()]
-    with search_folders(*folders), use_resources(built):
-        return None if specs is None else resolve_metrics(specs, _conventions(record, conventions)), judges
-
-
 def _reads_gold(metric: Metric) -> bool:
     """Whether a metric needs gold documents and no judge."""
     judged = isinstance(metric, BatchMetric) and any(judged_parts(metric))
     return "relevant_docs" in metric.required_fields() and not judged
-
-
-def _conventions(record: RunRecord, conventions: str | Conventions | None) -> Conventions:
-    return Conventions.of(plan_conventions(record) if conventions is None else conventions)
 
 
 def _errors(store: RunStore, record: RunRecord) -> Iterator[str]:

@@ -45,7 +45,7 @@ from ..systems.runner import require_distinct_ids
 from .gates import require_known_names
 from .model import VERSION, DataSource, Plan, PlanKeys, SystemSource
 from .resources import build_resources, resources_section, used_resources
-from .secrets import Environment, find_literal_secrets
+from .secrets import find_literal_secrets
 from .sections import (
     config_section,
     conventions_section,
@@ -104,26 +104,19 @@ def plan_findings(
     if not isinstance(path, PlanSource):
         path = path.source if isinstance(path, Plan) else read_source(Path(path))
     source = path.with_changes(changes or {})
-    findings = Findings(source)
+    findings = Findings(source, variables=environment)
     try:
         other_metrics = (changes or {}).get("metrics") is not None
         folders = [source.path.parent, Path.cwd()] if other_metrics else [source.path.parent]
         with search_folders(*folders, load=load):
-            plan = _plan(source, findings, Environment(findings, environment), other_metrics=other_metrics)
+            plan = _plan(source, findings, other_metrics=other_metrics)
     except RecursionError as error:
         raise PlanError(source.path, None, "", TOO_DEEP) from error
-    findings.errors.sort(key=_line_number)
+    findings.errors.sort(key=lambda error: getattr(error, "line", None) or 0)
     return (None if findings.errors else plan), findings
 
 
-def _line_number(error: AueporaError) -> int:
-    line = getattr(error, "line", None)
-    return line if isinstance(line, int) else 0
-
-
-def _plan(
-    source: PlanSource, findings: Findings, environment: Environment, *, other_metrics: bool = False
-) -> Plan | None:
+def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Plan | None:
     top = findings.top
     top.refuse_unknown(PLAN_KEYS)
     find_literal_secrets(findings)
@@ -192,7 +185,7 @@ def _plan(
         gates=gates,
         config=config,
         resolved=resolved,
-        secrets=environment.secrets,
+        secrets=findings.environment.secrets,
         source=source,
     )
 

@@ -13,7 +13,7 @@ from ..errors import AueporaError, BadValueError, JudgeError
 from ..judge.critic import LLMCritic, StructuredCritic
 from ..options import option_types
 from .model import DEFAULT_KEY, Arguments, JudgeSettings, OpenAISource, PlanKeys, ResourceSource
-from .secrets import Environment, find_literal_secrets
+from .secrets import find_literal_secrets
 from .sections import KindReader, judge_section, read_kind, read_python, resolve_store
 from .source import (
     Findings,
@@ -80,8 +80,7 @@ def _read_openai(section: PlanSection) -> tuple[dict[str, Any], Stored]:
     if inner.has("api_key"):
         inner.add("api_key", f"a plan names the variable that holds a key: write api_key_env: {DEFAULT_KEY}")
     values, stored = inner.read(OpenAISource)
-    if findings.environment is not None:
-        findings.environment.mark_secret(values["api_key_env"])
+    findings.environment.mark_secret(values["api_key_env"])
     return values, {"openai": stored}
 
 
@@ -101,12 +100,12 @@ def _model(kind: str) -> KindReader:
             section.add(kind, f"must be options such as {{model: NAME}}, not {describe_value(value)}")
             return {}, {}
         options, _ = section.convert(section.key_path(kind), Arguments, stored)
-        environment, folder = section.findings.environment, section.findings.folder
+        folder = section.findings.folder
         if options is None:
             return {}, {}
-        if kind == "openai_embeddings" and environment is not None:
+        if kind == "openai_embeddings":
             variable = options.get("api_key_env", DEFAULT_KEY)
-            environment.mark_secret(variable if isinstance(variable, str) else "")
+            section.findings.environment.mark_secret(variable if isinstance(variable, str) else "")
         # A model may be a name or a path; paths start in the folder of the plan.
         for key in ("cache",) if kind == "openai_embeddings" else ("cache", "model"):
             path = options.get(key)
@@ -272,11 +271,10 @@ def judges_in_plan(
 
 def _judges(source: PlanSource, folder: Path, others: tuple[str, ...] = ()) -> PlannedJudges:
     findings = Findings(source, folder)
-    environment = Environment(findings)
     find_literal_secrets(findings)
     resources, _ = resources_section(findings)
     settings, _ = judge_section(findings)
     keys, _ = findings.top.read(PlanKeys, only=("store",))
     findings.raise_first()
     store = resolve_store(keys["store"], folder)
-    return PlannedJudges(resources, settings, folder, environment.secrets, others, source, store)
+    return PlannedJudges(resources, settings, folder, findings.environment.secrets, others, source, store)

@@ -9,13 +9,21 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Protocol, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from ..errors import AueporaError, DataFileError, PlanError, did_you_mean
 from ..io.problems import TOO_DEEP, first_invalid_value, quote_text
 from ..options import NonEmpty, describe_type, option_types, problem_of
 from ..runtime.files import read_bytes, read_head
 from ..runtime.imports import CodeNotLoadedError
+from ..runtime.secrets import (
+    MIN_SECRET_LENGTH,
+    PUBLIC_HEADERS,
+    URL_PASSWORD,
+    looks_like_secret,
+    may_name_secret,
+    url_secrets,
+)
 
 PLAN_KEYS = (
     "version", "name", "dataset", "outputs", "system", "conventions", "primary", "resources", "metrics", "slices",
@@ -283,26 +291,19 @@ _YAML_BOOLEAN = re.compile(r"(?i)yes|no|on|off|y|n|true|false")
 _NUMBER_WITH_UNIT = re.compile(r"\s*[-+]?\d+(\.\d+)?\s*[A-Za-z%]+\s*")
 
 
-class VariableValues(Protocol):
-    """The values of environment variables, and which of them are secret; see ``secrets``."""
-
-    def substitute(self, key: str, value: Any, *, in_template: bool = False) -> Any:
-        """The value with every reference replaced."""
-
-    def mark_secret(self, name: str) -> None:
-        """Treat the value of a variable as secret."""
-
-
 class Findings:
     """The errors of one plan, in the order in which they were found."""
 
-    def __init__(self, source: PlanSource, folder: Path | None = None) -> None:
+    def __init__(
+        self, source: PlanSource, folder: Path | None = None, variables: Mapping[str, str] | None = None
+    ) -> None:
+        """``variables`` replace those of the environment."""
         self.source = source
         self.top = PlanSection(self, "", source.values)
         """The top level of the plan."""
         self.folder = source.path.parent if folder is None else folder
         """The folder in which relative paths start."""
-        self.environment: VariableValues | None = None
+        self.environment = Environment(self, variables)
         """Replaces references to environment variables."""
         self.errors: list[AueporaError] = []
         self.not_loaded: dict[str, str] = {}
@@ -336,6 +337,102 @@ class Findings:
         return section
 
 
+# --- ``${NAME}`` in values is replaced from the environment ----------------------------------------------------------
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^{}]*)(?P<end>\}?)")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME_BEFORE_VALUE = re.compile(r"(?P<name>[\w-]+)\s*[=:]\s*[\"']?(?:(?i:basic|bearer)\s+)?\Z")
+"""A name before a value inside a string: ``password=``, ``"Authorization: Bearer "``."""
+
+
+class Environment:
+    """Replaces references by environment variables, and remembers which values are secret."""
+
+    def __init__(self, findings: Findings, variables: Mapping[str, str] | None) -> None:
+        self._findings = findings
+        self._variables = os.environ if variables is None else variables
+        self._secrets: set[str] = set()
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The secret values that were substituted and are long enough to be searched for.
+
+        A value is secret if its variable or a key around it has the name of a secret, in an HTTP header, as the
+        password of an address, or if it has the form of a well-known API key. Other values, such as the name of an
+        index, are ordinary data.
+        """
+        return frozenset(one for one in self._secrets if len(one) >= MIN_SECRET_LENGTH)
+
+    def mark_secret(self, name: str) -> None:
+        """Treat the value of a variable as secret that the plan only names; it need not be set."""
+        self._secrets.add(self._variables.get(name, ""))
+
+    def substitute(self, key: str, value: Any, *, in_template: bool = False) -> Any:
+        """The value with every reference in its strings replaced, recursively.
+
+        With ``in_template``, braces in substituted values are doubled.
+        """
+        return self._substitute(key, value, (key.rpartition(".")[2],), _double_braces if in_template else str)
+
+    def _substitute(self, key: str, value: Any, around: tuple[str, ...], put: Callable[[str], str]) -> Any:
+        """``around`` are the keys around the value, the nearest last."""
+        if isinstance(value, str):
+            return self._text(key, value, around, put)
+        if isinstance(value, Mapping):
+            return {
+                name: self._substitute(join_key(key, name), item, (*around, name), put) for name, item in value.items()
+            }
+        if isinstance(value, list):
+            return [self._substitute(f"{key}[{place}]", item, around, put) for place, item in enumerate(value)]
+        return value
+
+    def _text(self, key: str, text: str, around: tuple[str, ...], put: Callable[[str], str]) -> str:
+        def one(found: re.Match[str]) -> str:
+            value = self._value(key, found)
+            if found["name"] is not None and (_is_secret_place(around, text, found) or looks_like_secret(value)):
+                self._secrets.add(value)
+            return put(value)
+
+        filled = _REFERENCE.sub(one, text)
+        if filled != text:
+            self._secrets |= url_secrets(filled)
+        return filled
+
+    def _value(self, key: str, found: re.Match[str]) -> str:
+        name = found["name"]
+        if name is None:
+            return "${"  # written $${
+        if not found["end"] or not _VARIABLE_NAME.fullmatch(name):
+            self._findings.add(
+                key, f"cannot read the reference '{found[0]}'; write ${{NAME}}, or $${{ for the characters themselves"
+            )
+            return ""
+        value = self._variables.get(name)
+        if not value:
+            what = "is not set" if value is None else "is empty"
+            self._findings.add(key, f"the environment variable {name} {what}; set it before you start")
+            return ""
+        return value
+
+
+def _is_secret_place(around: tuple[str, ...], text: str, found: re.Match[str]) -> bool:
+    """Whether a reference is in the place of a secret: by a name, in a header, or as the password of an address."""
+    *outer, nearest = around
+    return (
+        any(map(may_name_secret, (*around, found["name"])))
+        or ("headers" in outer and nearest.lower() not in PUBLIC_HEADERS)
+        or ((named := _NAME_BEFORE_VALUE.search(text, 0, found.start())) is not None and may_name_secret(named["name"]))
+        or any(one.start("password") <= found.start() < one.end("password") for one in URL_PASSWORD.finditer(text))
+    )
+
+
+def _double_braces(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+# --- the values under a key, read by the types that a dataclass declares ---------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class Variables:
     """In the type of a key: its value may refer to environment variables. What is stored has the references."""
@@ -356,12 +453,14 @@ class InFolder:
     """In the type of a key: a path that starts in the folder of the plan. What is stored is the path as written."""
 
 
+@dataclass(slots=True)
 class PlanSection:
     """The values under one key of a plan."""
 
-    def __init__(self, findings: Findings, key: str, values: Mapping[str, Any]) -> None:
-        self.findings, self.key, self.values = findings, key, values
-        self.unknown: list[str] = []
+    findings: Findings
+    key: str
+    values: Mapping[str, Any]
+    unknown: list[str] = field(default_factory=list)
 
     def key_path(self, key: str) -> str:
         """The path of one of its keys."""
@@ -462,7 +561,7 @@ class PlanSection:
                 break
             if isinstance(marker, Check) and (problem := marker.problem(used)):
                 self.findings.add(key, problem)
-            elif isinstance(marker, Variables) and self.findings.environment is not None:
+            elif isinstance(marker, Variables):
                 used = self.findings.environment.substitute(key, used, in_template=marker.in_template)
             elif isinstance(marker, InFolder):
                 used = resolve_path(used, self.findings.folder)

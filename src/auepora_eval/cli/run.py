@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,11 +28,11 @@ from .options import ExecutorChoice, conventions_label, executor_options, show_w
 from .score import PRESETS
 
 if TYPE_CHECKING:
-    from ..gates.report import GateReport
     from ..plan.source import PlanSource
     from ..report.plots import Curve
     from ..runs.perturbed import PerturbedRuns
-    from ..runs.run import RunOutcome
+    from ..runs.run import RunCallbacks, RunOutcome
+    from ..systems.workers import Stop
 
 # --- ``--perturb``: run the system of a plan at each rate, and print the curve ---------------------------------------
 
@@ -50,8 +51,6 @@ def run_sweep(
     """Run the plan at each rate, print the curve, and exit with its exit code."""
     from ..perturb.documents import Sweep
     from ..runs.perturbed import run_perturbed
-    from ..systems.workers import Stop
-    from .console import stdout_to_stderr, stop_on_signals
     from .options import refuse_input_as_output, write_out
 
     params = click.get_current_context().params
@@ -60,31 +59,56 @@ def run_sweep(
     if corpus is not None and "noise" not in sweep.perturbs:
         raise click.UsageError(f"--perturb-corpus goes with noise, and {sweep} uses none: leave it out")
     refuse_input_as_output(output, [] if corpus is None else [corpus])
+    more = [] if corpus is None else ["--perturb-corpus", corpus]
+    resume = _resume_command(["--perturb", str(sweep), *more, "--resume"])
+    with _show_progress(lambda _: resume) as (stop, watcher):
+        runs = run_perturbed(
+            plan,
+            sweep,
+            corpus=corpus,
+            store=params["store"],
+            changes=changes,
+            limit=params["limit"],
+            tags=params["tags"],
+            resume=params["resume"],
+            retry_failed=params["retry_failed"],
+            stop=stop,
+            watcher=watcher,
+        )
+    if runs.curve is None:
+        _echo_early_end(runs.last, f"{runs.last.record.name}: ")
+        echo_err(f"To resume: {resume}", always=True)
+        sys.exit(INTERRUPTED if runs.last.ended == "stopped" else STOPPED_EARLY)
+    write_out(_curve_document(runs.curve, form), output)
+    _finish_sweep(runs)
+
+
+@contextmanager
+def _show_progress(resume: Callable[[str], str]) -> Iterator[tuple[Stop, RunCallbacks]]:
+    """Show the progress of runs, and stop on signals; an interruption names the command to ``resume`` a run."""
+    from ..systems.workers import Stop
+    from .console import stdout_to_stderr, stop_on_signals
+
     stop, progress = Stop(), RunProgress()
     try:
         with progress, stdout_to_stderr(), stop_on_signals(stop):
-            runs = run_perturbed(
-                plan,
-                sweep,
-                corpus=corpus,
-                store=params["store"],
-                changes=changes,
-                limit=params["limit"],
-                tags=params["tags"],
-                resume=params["resume"],
-                retry_failed=params["retry_failed"],
-                stop=stop,
-                watcher=progress.callbacks(),
-            )
+            yield stop, progress.callbacks()
     except KeyboardInterrupt:
         if progress.run_id is not None:
-            echo_err(f"To resume: {_sweep_resume_command(params['plan'], sweep, corpus)}", always=True)
+            echo_err(f"To resume: {resume(progress.run_id)}", always=True)
         raise
-    if runs.curve is None:
-        _report_early_end(runs, _sweep_resume_command(params["plan"], sweep, corpus))
-    else:
-        write_out(_curve_document(runs.curve, form), output)
-        _finish_sweep(runs)
+
+
+def _resume_command(words: list[str]) -> str:
+    """The command that resumes a run or a sweep, with the options that were given."""
+    again, note = resume_options()
+    plan = str(click.get_current_context().params["plan"])
+    return note + shlex.join(["auepora", "run", plan, *words, *again])
+
+
+def _echo_early_end(outcome: RunOutcome, label: str = "") -> None:
+    what = "Stopped" if outcome.ended == "stopped" else "Error"
+    echo_err(f"{what}: {label}{outcome.message or outcome.record.message}", always=True)
 
 
 def _refuse_single_run_options(params: Mapping[str, Any], perturb: tuple[str, ...], form: str) -> None:
@@ -124,44 +148,6 @@ def _finish_sweep(runs: PerturbedRuns) -> None:
         sys.exit(STOPPED_EARLY)
 
 
-def _report_early_end(runs: PerturbedRuns, resume: str) -> None:
-    last = runs.last
-    message = last.message or last.record.message
-    echo_err(f"{'Stopped' if last.ended == 'stopped' else 'Error'}: {last.record.name}: {message}", always=True)
-    echo_err(f"To resume: {resume}", always=True)
-    sys.exit(INTERRUPTED if last.ended == "stopped" else STOPPED_EARLY)
-
-
-def _sweep_resume_command(plan: str, sweep: object, corpus: str | None) -> str:
-    """The command that resumes this sweep."""
-    more = [] if corpus is None else ["--perturb-corpus", corpus]
-    again, note = resume_options()
-    return note + shlex.join(["auepora", "run", plan, "--perturb", str(sweep), *more, "--resume", *again])
-
-
-# --- options that perturb the retrieved documents --------------------------------------------------------------------
-
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-
-
-def perturb_options(function: FunctionT) -> FunctionT:
-    """``--perturb`` and ``--perturb-corpus``."""
-    corpus = click.option(
-        "--perturb-corpus",
-        type=click.Path(),
-        metavar="FILE",
-        help="With --perturb noise: draw noise documents from this corpus (JSONL).",
-    )
-    kind = click.option(
-        "--perturb",
-        multiple=True,
-        metavar="KIND=RATES",
-        help="Perturb the retrieved documents and run once per rate: noise, drop, counterfactual, empty, shuffle, "
-        "duplicate (such as noise=0,0.2,0.4), or arms=none,original,edited.",
-    )
-    return kind(corpus(function))
-
-
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
@@ -189,7 +175,19 @@ def perturb_options(function: FunctionT) -> FunctionT:
 @click.option("--concurrency", type=click.IntRange(min=1), help="Maximum number of concurrent calls.")
 @click.option("--keep-going", is_flag=True, help="Do not stop after 20 connection errors in a row.")
 @executor_options
-@perturb_options
+@click.option(
+    "--perturb",
+    multiple=True,
+    metavar="KIND=RATES",
+    help="Perturb the retrieved documents and run once per rate: noise, drop, counterfactual, empty, shuffle, "
+    "duplicate (such as noise=0,0.2,0.4), or arms=none,original,edited.",
+)
+@click.option(
+    "--perturb-corpus",
+    type=click.Path(),
+    metavar="FILE",
+    help="With --perturb noise: draw noise documents from this corpus (JSONL).",
+)
 @click.option("--against", metavar="RUN", help="Baseline run of the gates of the plan.")
 @click.option("--no-gates", is_flag=True, help="Do not check the gates of the plan.")
 @junit_option
@@ -246,8 +244,6 @@ def command(
     from ..plan.prepare import read_plan
     from ..plan.source import read_source
     from ..runs.run import run_plan
-    from ..systems.workers import Stop
-    from .console import stdout_to_stderr, stop_on_signals
     from .options import output_format, parse_specs, require_per_query, write_out
 
     if (retry_failed or run_name is not None) and not resume:
@@ -286,25 +282,19 @@ def command(
     if junit is not None and not read.gates:  # a JUnit file without test cases would look like success
         raise click.UsageError(f"--junit writes the outcome of gates, and {plan} has none; write them under 'gates:'")
     refuse_inputs_as_reports(plan_files(read, store), junit=junit, output=output)
-    stop, progress = Stop(), RunProgress()
-    try:
-        with progress, stdout_to_stderr(), stop_on_signals(stop):
-            outcome = run_plan(
-                read,
-                store=store,
-                limit=limit,
-                tags=tags,
-                resume=resume,
-                run=run_name,
-                retry_failed=retry_failed,
-                against=against,
-                stop=stop,
-                watcher=progress.callbacks(),
-            )
-    except KeyboardInterrupt:
-        if progress.run_id is not None:
-            echo_err(f"To resume: {_run_resume_command(progress.run_id)}", always=True)
-        raise
+    with _show_progress(lambda run_id: _resume_command(["--resume", "--run", run_id])) as (stop, watcher):
+        outcome = run_plan(
+            read,
+            store=store,
+            limit=limit,
+            tags=tags,
+            resume=resume,
+            run=run_name,
+            retry_failed=retry_failed,
+            against=against,
+            stop=stop,
+            watcher=watcher,
+        )
     if outcome.gates is not None:  # before printing: the reader of stdout may have closed the pipe
         publish(outcome.gates, outcome.record, junit=junit)
     if outcome.results is not None:
@@ -312,7 +302,9 @@ def command(
         footer = f"conventions: {conventions_label(outcome.record)}"
         write_out(_results_document(outcome, form, footer, per_query=per_query), output)
     if outcome.gates is not None and form in ("csv", "json"):
-        _echo_gates(outcome.gates, always=form == "csv")  # JSON contains them
+        from ..gates.report import gates_table
+
+        echo_err(gates_table(outcome.gates), always=form == "csv")  # JSON contains them
     _finish_run(outcome)
 
 
@@ -333,19 +325,6 @@ def _results_document(outcome: RunOutcome, form: str, footer: str, *, per_query:
     return "\n\n".join([render_results(results, form, footer), gates])
 
 
-def _echo_gates(report: GateReport, *, always: bool) -> None:
-    from ..gates.report import gates_table
-
-    echo_err(gates_table(report), always=always)
-
-
-def _run_resume_command(run_id: str) -> str:
-    """The command that resumes this run."""
-    again, note = resume_options()
-    plan = str(click.get_current_context().params["plan"])
-    return note + shlex.join(["auepora", "run", plan, "--resume", "--run", run_id, *again])
-
-
 def _store_argument(store: object) -> str:
     """The option that names the store, unless it is the default or contains a password."""
     from ..runtime.secrets import url_secrets
@@ -358,7 +337,7 @@ def _store_argument(store: object) -> str:
 
 def _finish_run(outcome: RunOutcome) -> None:
     """Print the outcome and exit with its code."""
-    record, resume = outcome.record, _run_resume_command(outcome.record.run_id)
+    record, resume = outcome.record, _resume_command(["--resume", "--run", outcome.record.run_id])
     if outcome.ended == "finished":
         if outcome.message:
             echo_err(f"{record.run_id}: {outcome.message}")
@@ -378,12 +357,9 @@ def _finish_run(outcome: RunOutcome) -> None:
         if outcome.gates is not None and outcome.gates.exit_code:
             sys.exit(outcome.gates.exit_code)
         return
-    echo_err(
-        f"{'Stopped' if outcome.ended == 'stopped' else 'Error'}: {outcome.message or record.message}", always=True
-    )
-    if outcome.unreachable:  # retry the samples that failed for that reason
-        resume += " --retry-failed"
-    echo_err(f"{outcome.asked} answers are stored. To resume: {resume}", always=True)
+    _echo_early_end(outcome)
+    again = " --retry-failed" if outcome.unreachable else ""  # the samples that failed for that reason
+    echo_err(f"{outcome.asked} answers are stored. To resume: {resume}{again}", always=True)
     if outcome.unreachable:
         echo_err(
             "With --keep-going (or 'keep_going: true' under 'run:') a run does not stop for this reason.", always=True

@@ -22,7 +22,7 @@ def test_ids_are_ulids_and_increase() -> None:
 
 
 def test_id_contains_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ids, "_ULIDS", ids._Ulids())
+    monkeypatch.setattr(ids, "_last", (0, 0))
     moment = 1_700_000_000_000
     monkeypatch.setattr(time, "time_ns", lambda: moment * 1_000_000)
     letters = new_run_id().removeprefix("run_")[:10]

@@ -104,29 +104,8 @@ def command(
 
 
 def _report_text(report: ReplayReport) -> str:
-    from ..render.tables import escape_line_breaks, format_value, table
+    from ..render.tables import escape_line_breaks, table
 
-    def part(one: object) -> str:
-        value, interval = getattr(one, "value", None), getattr(one, "interval", None)
-        if value is None:
-            return "n/a"
-        ends = "" if interval is None else f"  ({interval[0]:+.4f} … {interval[1]:+.4f})"
-        return f"{value:+.4f}{ends}"
-
-    rows = [
-        [
-            one.name,
-            "n/a" if one.a is None else format_value(one.a),
-            "n/a" if one.b is None else format_value(one.b),
-            part(one.delta),
-            part(one.retrieval),
-            part(one.generation),
-            str(one.n),
-            str(one.left_out),
-        ]
-        for one in report.splits
-    ]
-    headers = ["metric", "A", "B", "B - A", "from retrieval", "from generation", "samples", "left out"]
-    shown = 8 if any(one.left_out for one in report.splits) else 7
-    text = table([row[:shown] for row in rows], headers=headers[:shown], right=(1, 2, 6, 7))
-    return "\n\n".join(filter(None, [text, "\n".join(map(escape_line_breaks, report.all_notes))]))
+    headers, rows = report.cells()
+    notes = "\n".join(map(escape_line_breaks, report.all_notes))
+    return "\n\n".join(filter(None, [table(rows, headers=headers, right=(1, 2, 6, 7)), notes]))

@@ -42,7 +42,6 @@ from ..report.plots import Curve, CurvePoint
 from ..store.records import RUN_PREFIX, RunRecord, RunStatus, new_run_id
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore
-from ..systems.interfaces import RETRIEVER_NOT_CALLED
 from ..systems.workers import CallPolicy, Stop
 from .run import (
     RunCallbacks,
@@ -53,7 +52,9 @@ from .run import (
     open_plan,
     start_or_resume,
     start_run,
+    stored_answers,
     system_request,
+    unasked_notes,
     warn,
 )
 
@@ -301,17 +302,9 @@ class LevelRunner:
 
     def notes(self, level: Level, record: RunRecord) -> list[str]:
         """Notes on the outputs of a level; raises if nothing was perturbed."""
-        outputs = [row.output for row in self.store.outputs(record.run_id, texts=False) if row.output.error is None]
-        unasked = sum(RETRIEVER_NOT_CALLED in one.extra for one in outputs)
-        if outputs and unasked == len(outputs):
-            raise BadValueError(
-                f"the system answered every sample without calling its 'retriever', so nothing is "
-                f"perturbed in {record.run_id}; give its parts as a pair (retriever, generator)"
-            )
+        outputs = stored_answers(self.store, record)
         label = self.sweep.label(level)
-        found = [f"{label}: {unasked} of {len(outputs)} answers were given without calling the retriever"] * bool(
-            unasked
-        )
+        found = [f"{label}: {note}" for note in unasked_notes(outputs, f"nothing is perturbed in {record.run_id}")]
         if few := _count(outputs, lambda done: bool(done.get("too_few"))):
             found.append(f"{label}: for {few} of {len(outputs)} answers there was too little noise")
         if self.sweep.perturbation(level).counterfactual:

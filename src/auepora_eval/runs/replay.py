@@ -22,6 +22,7 @@ from ..errors import AueporaError, BadTypeError, BadValueError, SystemCallError
 from ..plan.model import plan_changes
 from ..plan.resources import used_resources
 from ..render.markdown import escape_markdown, markdown_table
+from ..render.tables import format_value
 from ..runtime.imports import search_folders
 from ..store.records import RunRecord, RunStatus, plan_conventions, run_info
 from ..store.rows import REPLAY_TAG
@@ -29,7 +30,17 @@ from ..store.runs import RunStore
 from ..systems.interfaces import RETRIEVER_NOT_CALLED, System, as_system, split_system
 from ..systems.workers import CallPolicy, Stop
 from .judging import common_samples, judges_of_run
-from .run import RunCallbacks, RunOutcome, RunRequest, describe_system, metric_specs, resume_run, start_run
+from .run import (
+    RunCallbacks,
+    RunOutcome,
+    RunRequest,
+    describe_system,
+    metric_specs,
+    resume_run,
+    start_run,
+    stored_answers,
+    unasked_notes,
+)
 
 # --- the system of a replay must be the system of the run it replays -------------------------------------------------
 
@@ -250,22 +261,26 @@ class ReplayReport:
         left_out = [LEFT_OUT_NOTE] if any(one.left_out for one in self.splits) else []
         return [*self.notes, *left_out, *(f"not split: {name} ({why})" for name, why in self.refused.items())]
 
-    def to_markdown(self) -> str:
-        """A table of the differences and their parts with intervals, then the notes."""
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Headers and rows of a table of the differences and their parts, with intervals."""
+        headers = ["metric", "A", "B", "B - A", "from retrieval", "from generation", "samples", "left out"]
         rows = [
             [
-                escape_markdown(one.name),
-                _format_value(one.a),
-                _format_value(one.b),
+                one.name,
+                *("n/a" if value is None else format_value(value) for value in (one.a, one.b)),
                 *map(_format_part, (one.delta, one.retrieval, one.generation)),
                 str(one.n),
                 str(one.left_out),
             ]
             for one in self.splits
         ]
-        headers = ["Metric", "A", "B", "B − A", "from retrieval", "from generation", "Samples", "Left out"]
         shown = 8 if any(one.left_out for one in self.splits) else 7
-        table = markdown_table(headers[:shown], [row[:shown] for row in rows], right=(1, 2, 6, 7))
+        return headers[:shown], [row[:shown] for row in rows]
+
+    def to_markdown(self) -> str:
+        """The table as Markdown, then the notes."""
+        headers, rows = self.cells()
+        table = markdown_table(headers, [[escape_markdown(name), *rest] for name, *rest in rows], right=(1, 2, 6, 7))
         notes = "\n".join(f"- {escape_markdown(line)}" for line in self.all_notes)
         return "\n\n".join(filter(None, [table, notes]))
 
@@ -317,7 +332,7 @@ def swap_replay(
     report = ReplayReport(record_a.run_id, record_b.run_id, outcome, [], refused, notes)
     if outcome.results is None:
         return report
-    notes += _unasked_notes(store, outcome.record)
+    notes += unasked_notes(stored_answers(store, outcome.record), f"{outcome.record.run_id} replays nothing")
     return replace(report, splits=_splits(store, record_a, record_b, outcome, request, refused))
 
 
@@ -391,18 +406,6 @@ def _find_earlier(store: RunStore, request: RunRequest) -> RunRecord | None:
     return None
 
 
-def _unasked_notes(store: RunStore, record: RunRecord) -> list[str]:
-    """A note on answers given without calling the retriever; raises if all were."""
-    rows = [row.output for row in store.outputs(record.run_id, texts=False) if row.output.error is None]
-    unasked = sum(RETRIEVER_NOT_CALLED in output.extra for output in rows)
-    if rows and unasked == len(rows):
-        raise BadValueError(
-            f"the system answered every sample without calling its 'retriever', so {record.run_id} "
-            "replays nothing; give its parts as a pair (retriever, generator)"
-        )
-    return [f"{unasked} of {len(rows)} answers were given without calling the retriever"] if unasked else []
-
-
 def _splits(
     store: RunStore,
     record_a: RunRecord,
@@ -470,12 +473,8 @@ def _compute(store: RunStore, record: RunRecord, request: RunRequest, metrics: S
     return evaluate_repeats(samples, [partial(iter, outputs) for outputs in repeats], metrics, **common)
 
 
-def _format_value(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.4f}"
-
-
 def _format_part(part: DifferencePart) -> str:
     if part.value is None:
         return "n/a"
-    ends = "" if part.interval is None else f" [{part.interval[0]:+.4f}, {part.interval[1]:+.4f}]"
+    ends = "" if part.interval is None else f"  ({part.interval[0]:+.4f} … {part.interval[1]:+.4f})"
     return f"{part.value:+.4f}{ends}"

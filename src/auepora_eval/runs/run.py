@@ -41,7 +41,7 @@ from ..store.connect import default_store
 from ..store.records import RunRecord, RunStatus, StoredOutput, is_this_process
 from ..store.runs import RunStore, heartbeat
 from ..systems.calls import CallSummary, call_system
-from ..systems.interfaces import adapt, as_system
+from ..systems.interfaces import RETRIEVER_NOT_CALLED, adapt, as_system
 from ..systems.runner import require_distinct_ids, require_ready
 from ..systems.workers import CallPolicy, Stop, Task, TaskOutput
 from .judging import JudgeProgress, ignore_progress
@@ -315,6 +315,22 @@ def _append(store: RunStore, run_id: str, rows: list[StoredOutput]) -> list[Stor
         rows = [replace(rows[0], output=failure)]
         store.append(run_id, rows, replace=True)
     return rows
+
+
+def stored_answers(store: RunStore, record: RunRecord) -> list[SystemOutputs]:
+    """The stored outputs of a run that did not fail, without document texts."""
+    return [row.output for row in store.outputs(record.run_id, texts=False) if row.output.error is None]
+
+
+def unasked_notes(outputs: Sequence[SystemOutputs], consequence: str) -> list[str]:
+    """A note on answers given without calling the replaced retriever; raises if all were."""
+    unasked = sum(RETRIEVER_NOT_CALLED in output.extra for output in outputs)
+    if outputs and unasked == len(outputs):
+        raise BadValueError(
+            f"the system answered every sample without calling its 'retriever', so {consequence}; "
+            "give its parts as a pair (retriever, generator)"
+        )
+    return [f"{unasked} of {len(outputs)} answers were given without calling the retriever"] if unasked else []
 
 
 # --- the git commit of the user's repository, stored with a run ------------------------------------------------------

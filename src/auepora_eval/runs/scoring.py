@@ -291,7 +291,8 @@ def score_run(
         record_usage(results, session.usage_log)
     retrieved.check(chosen, record)
     results.run_id = record.run_id
-    results.failure = mass_failure(results, _errors(store, record))
+    outputs = store.outputs(record.run_id, texts=False)
+    results.failure = mass_failure(results, (row.output.error for row in outputs if row.output.error is not None))
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
     _mark_lower_is_better(results, chosen)
     store.put_results(record.run_id, results, reducers=reducers)
@@ -376,14 +377,6 @@ def _reads_gold(metric: Metric) -> bool:
     """Whether a metric needs gold documents and no judge."""
     judged = isinstance(metric, BatchMetric) and any(judged_parts(metric))
     return "relevant_docs" in metric.required_fields() and not judged
-
-
-def _errors(store: RunStore, record: RunRecord) -> Iterator[str]:
-    """The error messages of the outputs of a run."""
-    for repeat in range(record.repeats):
-        for row in store.outputs(record.run_id, repeat=repeat):
-            if row.output.error is not None:
-                yield row.output.error
 
 
 def _reader(

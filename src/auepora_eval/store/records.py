@@ -30,29 +30,19 @@ _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: without I, L, O and
 _RANDOM_BITS = 80
 
 
-class _Ulids:
-    """Generator of ULIDs: 128-bit integers that begin with a timestamp and increase within a process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._last = 0
-        self._process = 0
-
-    def next(self) -> int:
-        with self._lock:
-            if self._process != os.getpid():  # a forked process must not continue the sequence of its parent
-                self._process, self._last = os.getpid(), 0
-            fresh = (time.time_ns() // 1_000_000 << _RANDOM_BITS) | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big")
-            self._last = max(fresh, self._last + 1)
-            return self._last
-
-
-_ULIDS = _Ulids()
+_lock = threading.Lock()
+_last = (0, 0)
+"""The process of the last id and its number: a forked process must not continue the sequence of its parent."""
 
 
 def new_run_id() -> str:
-    """Return a new id: ``run_`` and a ULID of 26 characters, which sort by time."""
-    number = _ULIDS.next()
+    """Return a new id: ``run_`` and a ULID of 26 characters, which sort by time and increase within a process."""
+    global _last  # noqa: PLW0603 -- the sequence of this process
+    fresh = (time.time_ns() // 1_000_000 << _RANDOM_BITS) | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big")
+    with _lock:
+        process, before = _last
+        number = max(fresh, before + 1) if process == os.getpid() else fresh
+        _last = os.getpid(), number
     return RUN_PREFIX + "".join(_DIGITS[number >> shift & 31] for shift in range(125, -1, -5))
 
 

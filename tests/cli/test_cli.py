@@ -69,7 +69,7 @@ class TestScore:
         groups = json.loads(out)["results"][0]["slices"]["labels.lang"]
         assert {group: part["value"] for group, part in groups.items()} == {"de": 0.5, "e|n": 1.0}
         run(*arguments, "-o", "slices.md")
-        assert "| recall@1 | e\\|n | 1.0000 |" in Path("slices.md").read_text()
+        assert "|  | e\\|n | 1.0000 |" in Path("slices.md").read_text()
 
     def test_to_a_file(self, files: Path, run: Run) -> None:
         code, out, err = run("score", "data.jsonl", "out.jsonl", "-m", "mrr", "--json", "-o", "r.json")

@@ -36,7 +36,7 @@ WRITTEN = [  # arguments, file, how it starts
     (("-o", "r.json"), "r.json", '{\n  "schema": 1'),
     (("-o", "r.json", "--per-query"), "r.json", '{\n  "schema": 1'),
     (("-o", "r.csv"), "r.csv", "metric,target,slice,group,value,low,high,num_samples,skipped,failed,signature"),
-    (("-o", "r.md"), "r.md", "| Target | Metric | Value |"),
+    (("-o", "r.md"), "r.md", "| target | metric | value |"),
     (("-o", "r.md", "--json"), "r.md", '{\n  "schema": 1'),
     (("-o", "r.txt"), "r.txt", "target "),
 ]

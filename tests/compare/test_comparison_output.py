@@ -6,13 +6,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auepora_eval.compare import MetricComparison, compare_runs, render_report_md, write_report
-from auepora_eval.compare.leaderboard import Leaderboard, alternative_differences, build_leaderboard, signed
+from auepora_eval.compare import CompareReport, MetricComparison, compare_runs, render_report_md, write_report
+from auepora_eval.compare.leaderboard import Leaderboard, build_leaderboard
 from auepora_eval.compare.queries import Cause, QueryChange, explain_changes
-from auepora_eval.compare.rendering import comparison_text, leaderboard_markdown, leaderboard_text
+from auepora_eval.compare.rendering import alternative_differences, comparison_page, signed
 from auepora_eval.core.scores import Scores
+from auepora_eval.render.markdown import report_markdown
+from auepora_eval.render.terminal import report_text
 from auepora_eval.store.runs import RunStore
 from helpers.stored_runs import Answer, run, samples, scored
+
+
+def comparison_text(report: CompareReport, names: tuple[str, str] | None = None) -> str:
+    """Two runs as in a terminal."""
+    return report_text(comparison_page(Leaderboard.of_pair(report, names), report))
+
 
 ONE = MetricComparison(
     name="exact_match", target="ANSWER_CORRECTNESS", a=0.5, b=0.5, delta=0.0, delta_completed=0.0, bounds=None,
@@ -27,7 +35,7 @@ READINGS: list[tuple[MetricComparison, str | None, str]] = [
     (replace(ONE, delta_completed=0.125), "+0.1250 over the samples that both systems answered", "systems failed"),
     (
         replace(ONE, bounds=(-0.05, 0.15)),
-        "with failed measurements at their worst and best: -0.0500 … +0.1500",
+        "with failed measurements at their worst and best: −0.0500 to +0.1500",
         "measurements failed",
     ),
 ]
@@ -39,8 +47,8 @@ def test_alternative_differences(one: MetricComparison, want: str | None, why: s
 
 
 def test_zero_difference_has_one_sign() -> None:
-    assert signed(-0.0) == signed(0.0) == "+0.0000"
-    assert signed(-0.25) == "-0.2500"
+    assert signed(-0.0) == signed(0.0) == "0.0000"
+    assert signed(-0.25) == "−0.2500"
 
 
 def failing(until: int, answer: str = "yes") -> object:
@@ -56,7 +64,7 @@ def test_failures_are_noted_once_with_the_difference_without_them(store: RunStor
     b = run(store, "b", data, failing(4), ["exact_match"])  # type: ignore[arg-type]
     report = compare_runs(a.run_id, b.run_id, store=store)
     for text in (comparison_text(report), render_report_md(report)):
-        assert "+0.0000 over the samples that both systems answered" in text
+        assert "0.0000 over the samples that both systems answered" in text
         assert "failed on every sample" not in text
     assert comparison_text(report).count("failed: 0 of 10 in A and 4 of 10 in B") == 1
     again = run(store, "again", data, lambda number: "yes", ["exact_match"])
@@ -80,7 +88,7 @@ def test_failed_measurements_show_their_bounds(store: RunStore) -> None:
     report = compare_runs(a.run_id, b.run_id, store=store)
     (one,) = report.metrics
     assert one.bounds is not None
-    want = f"{signed(one.bounds[0])} … {signed(one.bounds[1])}"
+    want = f"{signed(one.bounds[0])} to {signed(one.bounds[1])}"
     assert want in comparison_text(report)
     assert want in render_report_md(report)
 
@@ -127,34 +135,46 @@ def three(store: RunStore) -> Leaderboard:
 
 
 def test_leaderboard_shows_every_pair(three: Leaderboard) -> None:
-    text = leaderboard_text(three)
-    rows = [line.split("  ") for line in text.splitlines()]
-    cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
-    assert any(row[:3] == ["token_f1", "B - A", "+0.0000"] and row[-1] == "equal" for row in cells)
-    assert any(row[:2] == ["C - A", "+0.3000"] and row[-1] == "C better" for row in cells)
-    assert any(row[:2] == ["C - B", "+0.3000"] and row[-1] == "C better" for row in cells)
-    (values,) = [row for row in cells if row[-1:] == ["C>A C>B"]]
-    assert [cell.endswith("*") for cell in values[1:4]] == [False, False, True]
+    text = report_text(comparison_page(three))
+    cells = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in text.splitlines()]
+    assert any(row[:3] == ["token_f1", "B − A", "0.0000"] and row[-1] == "= equal" for row in cells)
+    assert any(row[:3] == ["token_f1", "C − A", "+0.3000"] and row[-1] == "▲ better" for row in cells)
+    assert any(row[:3] == ["token_f1", "C − B", "+0.3000"] and row[-1] == "▲ better" for row in cells)
+    (values,) = [row for row in cells if row[-1:] == ["C > A, C > B"]]
+    assert [cell.startswith("★") for cell in values[2:5]] == [False, False, True]
+    assert "By token_f1, C (run|2) is first with " in text
+    assert "and significantly better than every other run." in text
 
 
 def test_exploratory_metric_of_a_leaderboard_has_no_winner(three: Leaderboard) -> None:
-    for line in leaderboard_text(three).splitlines():
-        if line.startswith("exact_match"):
-            assert "*" not in line
+    text = report_text(comparison_page(three))
+    for line in text.splitlines():
+        if "exact_match" in line:
+            assert "★" not in line
             assert line.endswith("exploratory")
-    assert "exploratory: not among the primary metrics" in leaderboard_text(three)
+    assert "exploratory: not among the primary metrics" in text
     assert [three.to_dict()["metrics"][name]["primary"] for name in ("token_f1", "exact_match")] == [True, False]
 
 
 def test_leaderboard_as_markdown(three: Leaderboard) -> None:
-    page = leaderboard_markdown(three)
-    assert "| A | " in page
-    assert "run\\|0 |" in page
-    assert "| C&gt;A C&gt;B |" in page
-    assert "| token_f1 | C - A | +0.3000 | " in page
+    page = report_markdown(comparison_page(three))
+    assert page.startswith("# 3 runs against each other\n")
+    assert "- A: run\\|0 (" in page
+    assert "| C &gt; A, C &gt; B |" in page
+    assert "| token_f1 | C − A | +0.3000 | " in page
     for block in page.split("\n\n"):
         if block.startswith("|"):
             assert len({line.replace("\\|", "").count("|") for line in block.splitlines()}) == 1, block
+
+
+def test_pair_is_a_leaderboard_of_two(store: RunStore) -> None:
+    data, base = samples(20), np.linspace(0, 0.5, 20)
+    a, b = (scored(store, name, data, {"token_f1": base + shift}) for name, shift in (("a", 0.0), ("b", 0.3)))
+    board = build_leaderboard(store, [a, b])
+    report = compare_runs(a.run_id, b.run_id, store=store)
+    again = Leaderboard.of_pair(report, ("a", "b"))
+    assert (again.metrics, again.names, again.missing) == (board.metrics, board.names, board.missing)
+    assert board.metrics[0].wins == [(1, 0)]
 
 
 def test_no_text_breaks_a_line_of_the_terminal(store: RunStore) -> None:

@@ -15,8 +15,7 @@ from auepora_eval import (
     SystemOutputs,
     TargetCategory,
 )
-from auepora_eval.compare.leaderboard import build_leaderboard
-from auepora_eval.compare.metrics import compare_metrics
+from auepora_eval.compare.leaderboard import build_leaderboard, compare_metrics
 from auepora_eval.compare.runs import compare_runs
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.core.metrics_base import BatchMetric
@@ -33,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("few_comparison_draws")
 
 
 def only(store: RunStore, a: RunRecord, b: RunRecord, name: str = "token_f1", **options: object) -> MetricComparison:
-    return compare_metrics(store, a, b, **options).by_name[name]  # type: ignore[arg-type]
+    return compare_metrics(store, a, b, **options).by_name[name]
 
 
 class TestFailedMeasurements:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from auepora_eval import Response, SystemOutputs, evaluate, metric
-from auepora_eval.compare.metrics import compare_metrics
+from auepora_eval.compare.leaderboard import compare_metrics
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.core.scores import Scores
 from auepora_eval.core.types import EvaluationSample
@@ -30,7 +30,7 @@ def right(k: int) -> str:
 
 
 def only(store: RunStore, a: RunRecord, b: RunRecord, name: str = "token_f1", **options: object) -> MetricComparison:
-    return compare_metrics(store, a, b, **options).by_name[name]  # type: ignore[arg-type]
+    return compare_metrics(store, a, b, **options).by_name[name]
 
 
 class TestFailures:

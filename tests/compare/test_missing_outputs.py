@@ -12,8 +12,8 @@ import pytest
 
 from auepora_eval import EvaluationSample, SystemOutputs, evaluate
 from auepora_eval.compare.analysis import compute_comparisons
-from auepora_eval.compare.leaderboard import build_leaderboard
-from auepora_eval.compare.metrics import build_comparisons, compare_metrics
+from auepora_eval.compare.leaderboard import build_leaderboard, compare_metrics
+from auepora_eval.compare.metrics import build_comparisons
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.core.conventions import PRESETS, Conventions
 from auepora_eval.core.metrics_base import BatchMetric, Metric
@@ -123,7 +123,7 @@ def stored(
 
 
 def only(store: RunStore, a: RunRecord, b: RunRecord, one: Metric, **options: object) -> MetricComparison:
-    return compare_metrics(store, a, b, metrics=[one], **options).by_name[one.name]  # type: ignore[arg-type]
+    return compare_metrics(store, a, b, metrics=[one], **options).by_name[one.name]
 
 
 class TestValues:

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pytest
 
 from auepora_eval.compare.analysis import compute_comparisons
-from auepora_eval.compare.metrics import compare_metrics
+from auepora_eval.compare.leaderboard import Leaderboard, compare_metrics
 from auepora_eval.compare.pairing import MetricMeta, MetricPair
-from auepora_eval.compare.rendering import comparison_summary, comparison_text, render_report_md
+from auepora_eval.compare.rendering import comparison_page, comparison_summary, render_report_md
 from auepora_eval.compare.runs import compare_runs
 from auepora_eval.compare.types import CompareReport, ComparisonInput, MetricComparison, Verdict
 from auepora_eval.core.reduce import Mean
@@ -130,7 +130,7 @@ class TestIntervals:
                 for name, move in zip(names, shift, strict=True)
             }
             a, b = scored(store, f"a{seed}", data, first), scored(store, f"b{seed}", data, second)
-            for one in compare_metrics(store, a, b, adjust=adjust).metrics:  # type: ignore[arg-type]
+            for one in compare_metrics(store, a, b, adjust=adjust).metrics:
                 assert one.p_adjusted is not None
                 assert one.interval_adjusted is not None
                 low, high = one.interval_adjusted
@@ -158,15 +158,15 @@ class TestSentence:
         return compare_runs(a.run_id, b.run_id, store=store)
 
     def test_summary_covers_the_primary_metrics(self, report: CompareReport) -> None:
-        found = comparison_summary(report, ("first", "second"))
+        found = comparison_summary(Leaderboard.of_pair(report, ("first", "second")))
         assert found.outcome == "worse"
         assert found.sentence.startswith(
             "Of 1 primary metric, B (second) against A (first) is worse on 1; token_f1 falls from "
         )
 
     def test_tables_begin_with_it(self, report: CompareReport) -> None:
-        sentence = comparison_summary(report, ("first", "second")).sentence
-        assert comparison_text(report, names=("first", "second")).splitlines()[0] == sentence
+        sentence = comparison_summary(Leaderboard.of_pair(report, ("first", "second"))).sentence
+        assert comparison_page(Leaderboard.of_pair(report, ("first", "second"))).verdict.sentence == sentence
         page = render_report_md(report, names=("first", "second"))
         assert page.splitlines()[2].startswith("**Of 1 primary metric, B")
 
@@ -175,12 +175,15 @@ class TestSentence:
     ) -> None:
         runs = [StoredRun(store, store.find(name), letter) for name, letter in (("first", "A"), ("second", "B"))]
         verdict = comparison_verdict(compare_stored_runs(*runs))
-        assert (verdict.sentence, verdict.tone) == (comparison_summary(report, ("first", "second")).sentence, "bad")
+        assert (verdict.sentence, verdict.tone) == (
+            comparison_summary(Leaderboard.of_pair(report, ("first", "second"))).sentence,
+            "bad",
+        )
 
     def test_better_and_worse_is_open(self, report: CompareReport) -> None:
         both = replace(report, metrics=[replace(one, primary=True) for one in report.metrics])
         verdicts = [replace(one, verdict=verdict) for one, verdict in zip(both.metrics, VERDICTS, strict=False)]
-        found = comparison_summary(replace(both, metrics=verdicts))
+        found = comparison_summary(Leaderboard.of_pair(replace(both, metrics=verdicts)))
         assert found.outcome == "open"
         assert found.sentence.startswith("Of 3 metrics, B against A is better on 1, worse on 1, equal on 1; ")
 

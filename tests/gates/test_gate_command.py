@@ -73,7 +73,7 @@ class TestRun:
         assert "1 gate: 1 failed" in err
         assert "gate" not in Path("r.csv").read_text()
         auepora("run", "plan.yaml", "-o", "r.md")
-        assert "| recall@5 &gt;= 0.9 | **failed** |" in Path("r.md").read_text()
+        assert "| ✗ failed | recall@5 &gt;= 0.9 |" in Path("r.md").read_text()
 
     def test_system_failures_fail_coverage(self, project: Project, auepora: Run) -> None:
         project.plan(args=BROKEN, more=gates_yaml("recall@5 >= 0"))
@@ -266,7 +266,7 @@ class TestGate:
         suite = ElementTree.parse("gates.xml").getroot().find("testsuite")
         assert suite is not None
         assert (suite.get("name"), suite.get("failures")) == ("auepora: good", "1")
-        assert "| recall@5 &gt;= 0.4 | **failed** |" in Path("gates.md").read_text()
+        assert "| ✗ failed | recall@5 &gt;= 0.4 |" in Path("gates.md").read_text()
         assert "### Gates of good (run_" in Path("summary.md").read_text()
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", "no/such/folder.md")
         code, _, err = auepora("gate", "good", "-g", "recall@5 >= 0.3")

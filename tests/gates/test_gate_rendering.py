@@ -64,8 +64,8 @@ def test_markdown_escapes_text() -> None:
     assert r"www\.evil" in shown
     assert not set("\n\0\x1b") & set(shown)
     text = gates_markdown(REPORT, heading="a # b")
-    assert text.startswith("### a \\# b\n\n| Gate | Outcome | Because |\n")
-    assert "| mrr &gt;= 0.5 | passed | mrr is 0.6 |" in text
+    assert text.startswith("### a \\# b\n\n| outcome | gate | because |\n")
+    assert "| ✓ passed | mrr &gt;= 0.5 | mrr is 0.6 |" in text
     assert "coverage" not in text  # implied, and passed
     assert "3 gates: 1 passed, 1 failed, 1 inconclusive, compared with" in text
 
@@ -80,7 +80,7 @@ def test_step_summary_is_appended(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     append_step_summary(REPORT, heading="second")
     text = page.read_text(encoding="utf-8")
     assert text.startswith("before\n### first\n")
-    assert text.count("| Gate | Outcome | Because |") == 2
+    assert text.count("| outcome | gate | because |") == 2
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
     with pytest.raises(DataFileError, match="cannot be written"):
         append_step_summary(REPORT, heading="x")

@@ -53,7 +53,7 @@ class TestAssertGates:
             assert_gates(self.results(), "recall@5 >= 0.02", "recall@5 >= 0.5")
         message = str(caught.value)
         assert message.startswith("2 gates: 1 passed, 1 failed\n")
-        assert "failed   recall@5 >= 0.5   recall@5 is 0.0250, below 0.5" in message
+        assert "✗ failed  recall@5 >= 0.5   recall@5 is 0.0250, below 0.5" in message
 
     def test_inconclusive_does_not_pass(self) -> None:
         with pytest.raises(AssertionError, match="results alone cannot be compared"):

@@ -14,7 +14,7 @@ import click
 
 from ..errors import BadValueError, StoreError
 from .console import echo_err, quiet_option
-from .options import complete_run, open_store, store_option
+from .options import complete_run, open_store, raw_option, store_option
 
 if TYPE_CHECKING:
     from ..compare.leaderboard import Leaderboard
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..store.runs import RunStore
 
 MAX_SHOWN = 20
-"""Number of queries that are listed with their cause."""
+"""Number of queries of a kind that are listed in the terminal; JSON has all."""
 
 
 @click.command(name="compare")
@@ -63,6 +63,7 @@ MAX_SHOWN = 20
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the table).")
+@raw_option
 def command(
     runs: tuple[str, ...],
     deltas: tuple[str, ...],
@@ -121,28 +122,62 @@ def command(
         "seed": seed,
     }
     with _open_runs(runs, qrels, metrics, store, output, corpus) as (found, records):
-        if len(records) > 2:
-            from ..compare.leaderboard import build_leaderboard
-
-            made = build_leaderboard(found, records, adjust=adjust, **chosen)
-            write_out(_render_leaderboard(made, form), output)
-            return
+        from ..compare.leaderboard import Leaderboard, build_leaderboard
         from ..compare.runs import compare_runs
 
-        assert adjust != "tukey"
-        report = compare_runs(
-            records[0].run_id,
-            records[1].run_id,
-            store=found,
-            golden=golden,
-            corpus=corpus,
-            strict_chunker_version=strict_chunker_version,
-            adjust=adjust,
-            **chosen,
-        )
-        changes = _changes(found, records, why_metric) if why else None
-        judged_by = _change_metric(found, records, why_metric) if why else ""
-    _write(report, records, changes, judged_by, form, output, runs_dir)
+        if len(records) > 2:
+            board, report = build_leaderboard(found, records, adjust=adjust, **chosen), None
+        else:
+            report = compare_runs(
+                records[0].run_id,
+                records[1].run_id,
+                store=found,
+                golden=golden,
+                corpus=corpus,
+                strict_chunker_version=strict_chunker_version,
+                adjust=adjust,
+                **chosen,
+            )
+            board = Leaderboard.of_pair(report, [one.name for one in records])
+        causes = _changes(found, records, why_metric) if why else {}
+    if runs_dir is not None:
+        from ..compare.runs import write_report
+
+        assert report is not None
+        first, second = board.names
+        echo_err(f"wrote {write_report(report, runs_dir, names=(first, second), **causes)}")
+    write_out(_render(board, report, causes, form), output)
+
+
+def _render(board: Leaderboard, report: CompareReport | None, causes: dict[str, Any], form: str) -> str:
+    """The comparison in a format; ``causes`` are the options of ``comparison_page`` for the queries that got worse."""
+    from ..compare.rendering import comparison_csv, comparison_page
+    from ..render.markdown import report_markdown
+    from ..render.terminal import report_text
+    from .options import raw_csv
+
+    if form == "json":
+        document = board.to_dict() if report is None else report.to_dict()
+        return json.dumps(document | _causes_to_dict(**causes), indent=2, ensure_ascii=False, allow_nan=False)
+    if form == "csv":
+        return comparison_csv(board, raw=raw_csv())
+    if form == "markdown":
+        return report_markdown(comparison_page(board, report, **causes)).rstrip("\n")
+    return report_text(comparison_page(board, report, limit=MAX_SHOWN, **causes))
+
+
+def _changes(store: RunStore, records: Sequence[RunRecord], metric: str | None) -> dict[str, Any]:
+    """The queries that got worse from the first run to the second, and the metric that decides that."""
+    from ..compare.metrics import main_metric
+    from ..compare.queries import explain_changes
+
+    first, second = records
+    judged_by = main_metric(first, store.results(first.run_id), second, store.results(second.run_id), metric).name
+    return {"changes": explain_changes(store, first, second, metric=metric), "judged_by": judged_by}
+
+
+def _causes_to_dict(changes: Sequence[QueryChange] | None = None, judged_by: str = "") -> dict[str, Any]:
+    return {} if changes is None else {"judged_by": judged_by, "changes": [asdict(one) for one in changes]}
 
 
 @contextmanager
@@ -177,50 +212,6 @@ def _store_aggregates(store: RunStore, records: Sequence[RunRecord], corpus: str
             store_missing_aggregate(store, record, corpus=corpus)
 
 
-def _write(
-    report: CompareReport,
-    records: Sequence[RunRecord],
-    changes: list[QueryChange] | None,
-    judged_by: str,
-    form: str,
-    output: str | None,
-    runs_dir: str | None,
-) -> None:
-    from ..compare.rendering import comparison_text, render_report_md
-    from ..compare.runs import write_report
-    from .options import write_out
-
-    first, second = (one.name for one in records)
-    if runs_dir is not None:
-        path = write_report(report, runs_dir, names=(first, second), changes=changes, judged_by=judged_by)
-        echo_err(f"wrote {path}")
-    if form == "json":
-        why = {} if changes is None else {"judged_by": judged_by, "changes": [asdict(one) for one in changes]}
-        write_out(json.dumps({**report.to_dict(), **why}, indent=2, ensure_ascii=False, allow_nan=False), output)
-    elif form == "csv":
-        from ..compare.rendering import comparison_csv
-
-        write_out(comparison_csv(report), output)
-    elif form == "markdown":
-        page = render_report_md(report, names=(first, second), changes=changes, judged_by=judged_by)
-        write_out(page.rstrip("\n"), output)
-    else:
-        text = comparison_text(report, names=(first, second))
-        write_out("\n\n".join([text, *([] if changes is None else [_changes_text(changes, judged_by)])]), output)
-
-
-def _render_leaderboard(made: Leaderboard, form: str) -> str:
-    from ..compare.rendering import leaderboard_markdown, leaderboard_text
-
-    if form == "json":
-        return json.dumps(made.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-    if form == "csv":
-        from ..compare.rendering import leaderboard_csv
-
-        return leaderboard_csv(made)
-    return leaderboard_markdown(made) if form == "markdown" else leaderboard_text(made)
-
-
 def _parse_margins(texts: tuple[str, ...]) -> float | dict[str, float] | None:
     """One margin for all metrics, or a margin per metric."""
     named: dict[str, float] = {}
@@ -235,41 +226,6 @@ def _parse_margins(texts: tuple[str, ...]) -> float | dict[str, float] | None:
     if "" in named and len(named) > 1:
         raise BadValueError("give --delta one number for all metrics, or METRIC=NUMBER for each, not both")
     return named.get("") or named
-
-
-def _changes(store: RunStore, records: Sequence[RunRecord], metric: str | None) -> list[QueryChange]:
-    from ..compare.queries import explain_changes
-
-    return explain_changes(store, records[0], records[1], metric=metric)
-
-
-def _change_metric(store: RunStore, records: Sequence[RunRecord], metric: str | None) -> str:
-    from ..compare.metrics import main_metric
-
-    first, second = records
-    return main_metric(first, store.results(first.run_id), second, store.results(second.run_id), metric).name
-
-
-def _changes_text(changes: list[QueryChange], judged_by: str) -> str:
-    from ..render.tables import escape_line_breaks
-
-    if not changes:
-        return f"no query got worse by {judged_by}"
-    counts: dict[str, int] = {}
-    queries = "query" if len(changes) == 1 else "queries"
-    for one in changes:
-        counts[str(one.cause)] = counts.get(str(one.cause), 0) + 1
-    lines = [
-        f"{len(changes)} {queries} got worse by {judged_by}: "
-        + ", ".join(f"{cause} {n}" for cause, n in counts.items())
-    ]
-    lines += [
-        f"  {one.cause:<16}  {escape_line_breaks(one.sample_id)}  {escape_line_breaks(one.detail)}"
-        for one in changes[:MAX_SHOWN]
-    ]
-    if len(changes) > MAX_SHOWN:
-        lines.append(f"  ... and {len(changes) - MAX_SHOWN} more; --json has all")
-    return "\n".join(lines)
 
 
 # --- TREC run files, scored with qrels into a temporary store --------------------------------------------------------

@@ -51,13 +51,13 @@ def echo_err(message: str, *, always: bool = False) -> None:
 
     With ``always`` it is printed even with ``--quiet``; use that for errors.
     """
-    from ..render.terminal import clear, escape_control_characters, is_quiet
+    from ..render.terminal import clear, is_quiet, printable
 
     if is_quiet() and not always:
         return
     clear()
     with suppress(OSError):
-        click.echo(escape_control_characters(message), err=True)
+        click.echo(printable(message), err=True)
 
 
 # --- standard output that ignores a closed pipe, as with ``head`` and ``less`` ---------------------------------------

@@ -96,12 +96,13 @@ def _semantic_scores(model: str, store: str, outcomes: Mapping[str, RunOutcome])
 
 
 def _comparison(store: str, outcomes: Mapping[str, RunOutcome]) -> str:
-    from ..compare.rendering import comparison_table
-    from ..compare.runs import compare_runs
+    from ..compare.leaderboard import build_leaderboard
+    from ..compare.rendering import metric_blocks
+    from ..render.terminal import blocks_text
+    from ..store.runs import RunStore
 
-    first, second = (outcomes[name].record.run_id for name in PLANS)
-    report = compare_runs(first, second, store=store)
-    return comparison_table(report.metrics)
+    with RunStore.open(store) as runs:
+        return blocks_text(metric_blocks(build_leaderboard(runs, [outcomes[name].record for name in PLANS])))
 
 
 def _next_steps(target: Path, store: str) -> str:

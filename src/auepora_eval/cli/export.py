@@ -10,7 +10,7 @@ import click
 
 from .console import quiet_option
 from .judge_options import judgement_lines
-from .options import complete_run, open_store, run_dict, store_option
+from .options import complete_run, open_store, raw_csv, raw_option, run_dict, store_option, write_out
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
@@ -28,6 +28,7 @@ JUDGEMENTS = "judgements.jsonl"
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print the names of the files as JSON.")
+@raw_option
 def command(run: str, folder: str | None, force: bool, parquet: bool, store: str | None, as_json: bool) -> None:
     """Write the stored RUN as plain files into FOLDER (default: a folder with the id of the run).
 
@@ -57,11 +58,8 @@ def command(run: str, folder: str | None, force: bool, parquet: bool, store: str
         _write(found, record, target, parquet=parquet)
         if JUDGEMENTS in names:
             write_lines(target / JUDGEMENTS, judgement_lines(found, record))
-    if as_json:
-        click.echo(json.dumps([str(target / name) for name in names]))
-    else:
-        for name in names:
-            click.echo(str(target / name))
+    paths = [str(target / name) for name in names]
+    write_out(json.dumps(paths) if as_json else "\n".join(paths), None)
 
 
 def _output_names(record: RunRecord) -> list[str]:
@@ -87,8 +85,8 @@ def _write(store: RunStore, record: RunRecord, target: Path, *, parquet: bool) -
             save_jsonl_outputs(rows, target / name)
         texts = {
             "results.json": results.to_json(per_query=True),
-            "results.csv": results_csv(results),
-            "scores.csv": scores_csv(results),
+            "results.csv": results_csv(results, raw=raw_csv()),
+            "scores.csv": scores_csv(results, raw=raw_csv()),
             "run.json": json.dumps(run_dict(record, store.counts(record.run_id)), indent=2, ensure_ascii=False),
         }
         for name, text in texts.items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -316,7 +315,7 @@ def _judgement_text(group: Sequence[Mapping[str, Any]], width: int) -> list[str]
     named = f", {format_subject(about)}" if format_subject(about) else ""
     head = f"judged     {', '.join(names)} by {row['critic']}{again}{named}:"
     if "error" in row:
-        return [f"{head} failed, {_failure(row, width)}"]
+        return [f"{head} failed, {failure_text(row, width)}"]
     lines = format_lines(row["answer"], about)
     if lines:
         return [head, *(f"             {_short(line, width)}" for line in lines)]
@@ -327,23 +326,10 @@ def _judgement_text(group: Sequence[Mapping[str, Any]], width: int) -> list[str]
     ]
 
 
-def judge_failures_text(rows: Sequence[Mapping[str, Any]], *, shown: int, width: int) -> list[str]:
-    """The failed judgements with their reasons and raw replies, as lines of text."""
-    if not rows:
-        return []
-    counts = Counter(str(row["error"]) for row in rows)
-    lines = [f"{len(rows)} not judged: " + ", ".join(f"{reason} {n}" for reason, n in counts.items()), ""]
-    for row in rows[:shown]:
-        again = f" (repeat {row['repeat']})" if row["repeat"] else ""
-        lines.append(f"{row['sample_id']}{again}: {row['metric']}: {_failure(row, width)}")
-    if len(rows) > shown:
-        lines.append(f"... and {len(rows) - shown} more; --json has all")
-    return lines
-
-
-def _failure(row: Mapping[str, Any], width: int) -> str:
-    message = f"{row['error']}: {row['message']}" if row["message"] else str(row["error"])
-    reply = f"; it said: {_short(row['raw'], width)}" if row["raw"] else ""
+def failure_text(row: Mapping[str, Any], width: int) -> str:
+    """The reason of a failure, with the reply of a judge if there is one."""
+    message = f"{row['error']}: {row['message']}" if row.get("message") else str(row["error"])
+    reply = f"; it said: {_short(row['raw'], width)}" if row.get("raw") else ""
     return _short(message, width) + reply
 
 

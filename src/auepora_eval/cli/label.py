@@ -244,7 +244,8 @@ def _print_agreement(files: list[str], *, as_json: bool) -> None:
 
 
 def _agreement_text(report: AnnotatorAgreement) -> str:
-    from ..render.tables import escape_line_breaks, table
+    from ..render.tables import table
+    from ..render.terminal import escape_line_breaks
 
     raters = report.raters
     kappa = "kappa" if raters.level == "nominal" else "weighted kappa"

@@ -283,6 +283,27 @@ def require_per_query(per_query: bool, form: str) -> None:
         raise click.UsageError("--per-query goes with --json, or with -o FILE.csv")
 
 
+def raw_option(function: FunctionT) -> FunctionT:
+    """Add ``--raw`` to a command that writes CSV; ``raw_csv`` says whether it is given."""
+    return click.option(
+        "--raw",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_set_raw,
+        help="In CSV, keep texts that a spreadsheet would run as formulas; by default they get an apostrophe in front.",
+    )(function)
+
+
+def _set_raw(context: click.Context, parameter: click.Parameter, raw: bool) -> None:
+    context.meta["auepora_eval.raw_csv"] = raw
+
+
+def raw_csv() -> bool:
+    """Whether the current command has ``--raw``."""
+    return bool(click.get_current_context().meta.get("auepora_eval.raw_csv"))
+
+
 def render_results(results: Results, form: str, footer: str, *, per_query: bool = False) -> str:
     """The results in a format; tables end with ``footer``, the line that names the conventions."""
     from ..render.tables import results_markdown, results_table, slices_tables
@@ -292,7 +313,7 @@ def render_results(results: Results, form: str, footer: str, *, per_query: bool 
     if form == "csv":
         from ..render.tables import results_csv, scores_csv
 
-        return scores_csv(results) if per_query else results_csv(results)
+        return scores_csv(results, raw=raw_csv()) if per_query else results_csv(results, raw=raw_csv())
     markdown = form == "markdown"
     whole = results_markdown(results) if markdown else results_table(results)
     return "\n\n".join([whole, *slices_tables(results, markdown=markdown), footer])
@@ -320,9 +341,9 @@ def refuse_input_as_output(output: str | None, inputs: Sequence[str], *, option:
 def write_out(text: str, output: str | None) -> None:
     """Print, or write a file atomically."""
     if output in (None, "-", "/dev/stdout"):  # stdout under any name, which must not be truncated
-        from ..render.terminal import escape_control_characters
+        from ..render.terminal import printable
 
-        click.echo(escape_control_characters(text))
+        click.echo(printable(text))
         return
     from ..runtime.files import write_lines
 

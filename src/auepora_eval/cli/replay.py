@@ -104,7 +104,8 @@ def command(
 
 
 def _report_text(report: ReplayReport) -> str:
-    from ..render.tables import escape_line_breaks, table
+    from ..render.tables import table
+    from ..render.terminal import escape_line_breaks
 
     headers, rows = report.cells()
     notes = "\n".join(map(escape_line_breaks, report.all_notes))

@@ -16,7 +16,15 @@ from .judge_options import (
     preview_text,
     with_judge,
 )
-from .options import ExecutorChoice, complete_run, conventions_label, executor_options, open_store, store_option
+from .options import (
+    ExecutorChoice,
+    complete_run,
+    conventions_label,
+    executor_options,
+    open_store,
+    raw_option,
+    store_option,
+)
 from .score import PRESETS
 
 
@@ -54,6 +62,7 @@ from .score import PRESETS
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the table).")
+@raw_option
 def command(
     run: str,
     metrics: tuple[str, ...],

@@ -24,7 +24,7 @@ from .judge_options import (
     resume_options,
     run_failure,
 )
-from .options import ExecutorChoice, conventions_label, executor_options, show_warnings, store_option
+from .options import ExecutorChoice, conventions_label, executor_options, raw_option, show_warnings, store_option
 from .score import PRESETS
 
 if TYPE_CHECKING:
@@ -197,6 +197,7 @@ def _finish_sweep(runs: PerturbedRuns) -> None:
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too; with .csv: those alone.")
 @quiet_option
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the table).")
+@raw_option
 def command(
     plan: str,
     name: str | None,

@@ -17,7 +17,7 @@ import click
 from ..core.types import GOLD_BY
 from .console import echo_err, quiet_option
 from .judge_options import JudgeOptions, JudgingOptions, judge_options, judging_options, preview_text, with_judge
-from .options import ExecutorChoice, executor_options
+from .options import ExecutorChoice, executor_options, raw_option
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
@@ -109,6 +109,7 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     type=click.Path(),
     help="Write to this file (.json: JSON, .csv: CSV, .md: Markdown, else the table) instead of printing.",
 )
+@raw_option
 def command(
     dataset: str | None,
     outputs: str | None,

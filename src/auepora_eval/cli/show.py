@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..render.blocks import (
+    Block,
+    Code,
+    DefinitionList,
+    Prose,
+    Report,
+    ReportSection,
+    ReportVerdict,
+    Row,
+    TableColumn,
+    simple_table,
+    without_empty_columns,
+)
 from .console import quiet_option
-from .judge_options import judge_failures, judge_failures_text, judgements_text, sample_judgements, usage_text
-from .options import complete_run, conventions_label, format_time, open_store, run_dict, store_option
+from .judge_options import failure_text, judge_failures, judgements_text, sample_judgements, usage_text
+from .options import (
+    complete_run,
+    conventions_label,
+    format_time,
+    open_store,
+    raw_csv,
+    raw_option,
+    run_dict,
+    store_option,
+)
 
 if TYPE_CHECKING:
     from ..core.results import Results
@@ -41,6 +65,7 @@ MAX_CHARACTERS = 400
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the table).")
+@raw_option
 def command(
     run: str,
     metrics: tuple[str, ...],
@@ -60,6 +85,7 @@ def command(
     auepora show nightly --failures
     auepora show nightly --sample q17
     """
+    from ..render.tables import results_csv, scores_csv
     from ..store.runs import result_summaries
     from .options import output_format, require_per_query, write_out
 
@@ -70,33 +96,32 @@ def command(
     with open_store(store, output=output) as found:
         record = found.find(run)
         if sample_id is not None:
-            document = _sample(found, record, sample_id)
-            write_out(
-                json.dumps(document, indent=2, ensure_ascii=False) if form == "json" else _sample_text(document), output
-            )
-            return
-        if failures:
-            rows, unjudged = _failures(found, record), judge_failures(found, record)
-            unjudged += _measure_failures(found, record, unjudged)
-            if form == "json":
-                write_out(json.dumps([*rows, *unjudged], indent=2, ensure_ascii=False), output)
-            else:
-                parts = [_failures_text(rows)] if rows or not unjudged else []
-                not_judged = judge_failures_text(unjudged, shown=MAX_SHOWN, width=MAX_CHARACTERS)
-                write_out("\n\n".join([*parts, *(["\n".join(not_judged)] if not_judged else [])]), output)
-            return
-        read = found.results if per_query else partial(result_summaries, found)
-        results = read(record.run_id, every_signature=every)
-        chosen = _select_metrics(results, metrics)
-        if form == "json":
-            document = {**chosen.to_dict(per_query=per_query), "run": run_dict(record, found.counts(record.run_id))}
-            write_out(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), output)
-        elif form == "csv":
-            from ..render.tables import results_csv, scores_csv
-
-            write_out(scores_csv(chosen) if per_query else results_csv(chosen), output)
+            sample = _sample(found, record, sample_id)
+            write_out(_render(sample, form, lambda: _sample_page(sample)), output)
+        elif failures:
+            rows = [*_failures(found, record), *(unjudged := judge_failures(found, record))]
+            rows += _measure_failures(found, record, unjudged)
+            write_out(_render(rows, form, lambda: _failures_page(record, rows)), output)
         else:
-            write_out(run_report(found, record, chosen, markdown=form == "markdown"), output)
+            read = found.results if per_query else partial(result_summaries, found)
+            chosen = _select_metrics(read(record.run_id, every_signature=every), metrics)
+            if form == "csv":
+                text = scores_csv(chosen, raw=raw_csv()) if per_query else results_csv(chosen, raw=raw_csv())
+            else:
+                run_info = {"run": run_dict(record, found.counts(record.run_id))}
+                document = {**chosen.to_dict(per_query=per_query), **run_info}
+                text = _render(document, form, lambda: _run_page(found, record, chosen))
+            write_out(text, output)
+
+
+def _render(document: Any, form: str, page: Callable[[], Report]) -> str:
+    """The document as JSON, or the page that ``page`` returns as Markdown or text."""
+    from ..render.markdown import report_markdown
+    from ..render.terminal import report_text
+
+    if form == "json":
+        return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    return report_markdown(page()).rstrip("\n") if form == "markdown" else report_text(page())
 
 
 def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
@@ -108,57 +133,45 @@ def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
     return Results(kept, sample_ids=results.sample_ids, run_id=results.run_id)
 
 
-def run_report(store: RunStore, record: RunRecord, results: Results, *, markdown: bool = False) -> str:
-    """A heading with the metadata of the run, and its results as tables."""
-    from ..render.tables import results_markdown, results_table, slices_tables
+def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
+    """The metadata of the run, and its results as tables."""
+    from ..render.tables import results_blocks, slices_blocks
 
-    parts = [_markdown_heading(store, record) if markdown else "\n".join(_heading(store, record))]
+    blocks: list[Block] = [DefinitionList(list(_facts(store, record)))]
     if results:
-        parts.append(results_markdown(results) if markdown else results_table(results))
-        parts += slices_tables(results, markdown=markdown)
+        blocks += [*results_blocks(results), *(block for blocks in slices_blocks(results) for block in blocks)]
     else:
-        parts.append("no results yet: the run did not come to scoring; `auepora run PLAN --resume` goes on with it")
+        advice = "`auepora run PLAN --resume` goes on with it"
+        blocks.append(Prose(f"no results yet: the run did not come to scoring; {advice}"))
     if record.plan.get("conventions"):
-        parts.append(f"conventions of its plan: {conventions_label(record)}")
-    return "\n\n".join(parts)
+        blocks.append(Prose(f"conventions of its plan: {conventions_label(record)}"))
+    return Report(record.name, "", ReportVerdict(""), [ReportSection("run", "", blocks)])
 
 
-def _markdown_heading(store: RunStore, record: RunRecord) -> str:
-    """``_heading`` as a Markdown heading and a list."""
-    from ..render.markdown import escape_markdown
-
-    lines = [line.split(maxsplit=1) for line in _heading(store, record)]
-    items = [
-        f"- {escape_markdown(' '.join(parts) if len(parts) < 2 else f'{parts[0]}: {parts[1]}')}" for parts in lines
-    ]
-    return "\n".join([f"# {escape_markdown(record.name)}", "", *items])
-
-
-def _heading(store: RunStore, record: RunRecord) -> list[str]:
+def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
     done, failed = store.counts(record.run_id)
     expected = record.num_samples * record.repeats
     repeats = f" x {record.repeats} repeats" if record.repeats > 1 else ""
     outputs = f"{done} of {expected} outputs" if done != expected else f"{done} outputs"
-    lines = [
-        f"run      {record.run_id}  {record.name}" + (f"  [{', '.join(record.tags)}]" if record.tags else ""),
-        f"dataset  {record.dataset_name}, {record.num_samples} samples{repeats}",
-        f"status   {record.status.value}, {outputs}, {failed} failed; began {format_time(record.created_at)}"
-        + (f", ended {format_time(record.finished_at)}" if record.finished_at else ""),
-    ]
+    ended = f", ended {format_time(record.finished_at)}" if record.finished_at else ""
+    yield "run", record.run_id
+    if record.tags:
+        yield "tags", ", ".join(record.tags)
+    yield "dataset", f"{record.dataset_name}, {record.num_samples} samples{repeats}"
+    yield "status", f"{record.status.value}, {outputs}, {failed} failed; began {format_time(record.created_at)}{ended}"
     if record.message:
-        lines.append(f"         {record.message}")
+        yield "message", record.message
     if record.commit:
         commit, plus, _ = record.commit.partition("+")
-        lines.append(f"commit   {commit[:12]}{' with uncommitted changes' if plus else ''}")
+        yield "commit", f"{commit[:12]}{' with uncommitted changes' if plus else ''}"
     if record.config:
-        lines.append(f"config   {', '.join(f'{key} {_short(value)}' for key, value in record.config.items())}")
+        yield "config", ", ".join(f"{key} {_short(value)}" for key, value in record.config.items())
     if record.usage:
-        lines.append(f"judging  {usage_text(record.usage['total'])}")
-    return lines
+        yield "judging", usage_text(record.usage["total"])
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = " ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
 
 
@@ -184,20 +197,30 @@ def _measure_failures(store: RunStore, record: RunRecord, known: list[dict[str, 
     ]
 
 
-def _failures_text(rows: list[dict[str, Any]]) -> str:
-    if not rows:
-        return "no failures"
-    counts: dict[str, int] = {}
-    for row in rows:
-        reason = str(row["error"]).partition(":")[0]
-        counts[reason] = counts.get(reason, 0) + 1
-    lines = [f"{len(rows)} failed: " + ", ".join(f"{reason} {n}" for reason, n in counts.items()), ""]
-    for row in rows[:MAX_SHOWN]:
-        again = f" (repeat {row['repeat']})" if row["repeat"] else ""
-        lines.append(f"{row['sample_id']}{again}: {_short(' '.join(str(row['error']).split()))}")
-    if len(rows) > MAX_SHOWN:
-        lines.append(f"... and {len(rows) - MAX_SHOWN} more; --json has all")
-    return "\n".join(lines)
+def _failures_page(record: RunRecord, rows: list[dict[str, Any]]) -> Report:
+    """The failures of the system, then those of judges and other measurements."""
+
+    blocks: list[Block] = []
+    for title, listed in (
+        ("failed", [row for row in rows if "metric" not in row]),
+        ("not judged", [row for row in rows if "metric" in row]),
+    ):
+        if listed:
+            counts = Counter(str(row["error"]).partition(":")[0] for row in listed)
+            blocks.append(Prose(f"{len(listed)} {title}: {', '.join(f'{reason} {n}' for reason, n in counts.items())}"))
+            cells: list[Row] = [
+                [f"{row['sample_id']}{_repeat(row)}", row.get("metric", ""), failure_text(row, MAX_CHARACTERS)]
+                for row in listed[:MAX_SHOWN]
+            ]
+            blocks.append(without_empty_columns(simple_table(["sample", "metric", "reason"], cells)))
+            if len(listed) > MAX_SHOWN:
+                blocks.append(Prose(f"... and {len(listed) - MAX_SHOWN} more; --json has all"))
+    section = ReportSection("failures", "", blocks or [Prose("no failures")])
+    return Report(f"Failures of {record.name}", "", ReportVerdict(""), [section])
+
+
+def _repeat(row: dict[str, Any]) -> str:
+    return f" (repeat {row['repeat']})" if row["repeat"] else ""
 
 
 def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any]:
@@ -238,41 +261,54 @@ def _gold_ranks(sample: EvaluationSample, output: SystemOutputs) -> list[dict[st
     return [{"doc_id": one.doc_id, "rank": at.rank, "by": at.by} for one, at in zip(gold, ranks, strict=True)]
 
 
-def _sample_text(document: dict[str, Any]) -> str:
-    from ..render.tables import format_value, table
+def _sample_page(document: dict[str, Any]) -> Report:
+    """The question, its gold, each output with its documents, scores and judgements."""
+    from ..render.tables import format_value
 
     sample = document["sample"]
     gold = {_id(one) for one in sample.get("relevant_docs") or ()}
-    lines = [f"{sample['sample_id']}  {sample['query']}", ""]
-    lines.append(f"gold       {', '.join(sorted(gold)) or 'none'}")
+    facts: list[tuple[str, str]] = [("gold", ", ".join(sorted(gold)) or "none")]
     reference = sample.get("reference_answer")
     if reference is not None:
-        lines.append(f"reference  {_short(reference if isinstance(reference, str) else reference['text'])}")
+        facts.append(("reference", _short(reference if isinstance(reference, str) else reference["text"])))
     if sample.get("labels"):
-        lines.append(f"labels     {_short(sample['labels'])}")
+        facts.append(("labels", _short(sample["labels"])))
+    blocks: list[Block] = [DefinitionList(facts)]
     every_rank = document.get("gold_ranks") or [[] for _ in document["outputs"]]
     for output, ranks in zip(document["outputs"], every_rank, strict=True):
-        lines.append("")
-        by_span = {one["rank"] for one in ranks if one["by"] == "span"}
-        if output.get("error"):
-            lines.append(f"error      {_short(output['error'])}")
-        response = output.get("response")
-        if response is not None:
-            lines.append(f"answer     {_short(response if isinstance(response, str) else response['text'] or '')}")
-        for rank, item in enumerate(output.get("retrieved") or (), start=1):
-            doc = item if isinstance(item, str) else item["doc"]
-            text = "" if isinstance(doc, str) else " ".join(doc.get("text", "").split())
-            mark = "*" if _id(doc) in gold or rank in by_span else " "
-            lines.append(f"  {rank:>3} {mark} {_id(doc)}  {text[:100]}".rstrip())
-    rows = [
+        blocks += _output_blocks(output, gold, {one["rank"] for one in ranks if one["by"] == "span"})
+    rows: list[Row] = [
         [name, "" if value is None else format_value(value), document["outcomes"].get(name, "")]
         for name, value in document["scores"].items()
     ]
     if rows:
-        lines += ["", table(rows, headers=["metric", "score", "outcome"], right=(1,))]
+        blocks.append(simple_table(["metric", TableColumn("score", number=True), "outcome"], rows))
     if document["judgements"]:
-        lines += ["", *judgements_text(document["judgements"], MAX_CHARACTERS, list(document["scores"]))]
-    return "\n".join(lines)
+        lines = judgements_text(document["judgements"], MAX_CHARACTERS, list(document["scores"]))
+        blocks.append(Code("\n".join(lines)))
+    title = f"{sample['sample_id']}  {sample['query']}"
+    return Report(title, "", ReportVerdict(""), [ReportSection("sample", "", blocks)])
+
+
+def _output_blocks(output: dict[str, Any], gold: set[str], by_span: set[int]) -> Iterator[Block]:
+    """An output: its error or answer, and its documents; gold is marked."""
+
+    facts = []
+    if output.get("error"):
+        facts.append(("error", _short(output["error"])))
+    response = output.get("response")
+    if response is not None:
+        facts.append(("answer", _short(response if isinstance(response, str) else response["text"] or "")))
+    if facts:
+        yield DefinitionList(facts)
+    rows: list[Row] = []
+    for rank, item in enumerate(output.get("retrieved") or (), start=1):
+        doc = item if isinstance(item, str) else item["doc"]
+        text = "" if isinstance(doc, str) else " ".join(doc.get("text", "").split())
+        mark = "*" if _id(doc) in gold or rank in by_span else ""
+        rows.append([str(rank), mark, _id(doc), text[:100]])
+    if rows:
+        yield simple_table([TableColumn("rank", number=True), TableColumn("gold"), "document", "text"], rows)
 
 
 def _id(doc: Any) -> str:

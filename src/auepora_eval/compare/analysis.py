@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import NormalDist
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ from ..stats.permutation import (
     joint_level,
     max_t,
     permutation_test,
+    tukey_hsd,
 )
 from .pairing import (
     Fill,
@@ -256,18 +257,17 @@ def _repeat_notes(one: ComparisonInput, reading: RunPairScores) -> list[str]:
 # --- the analysis: permutation tests, intervals, power and verdicts --------------------------------------------------
 
 Floats = npt.NDArray[np.float64]
-Adjustment = Literal["max-t", "holm"]
-Adjuster = Callable[[Sequence["ComparisonInput"], Callable[[int], RunPairScores]], Floats]
-"""Computes adjusted p-values of all inputs by another method, given a function that returns the scores of an input by
-its index; NaN leaves an input to max-T."""
+Adjustment = Literal["max-t", "holm", "tukey"]
+"""How p-values are adjusted: max-T, Holm, or randomised Tukey HSD, in which only the pairs of one metric share 5 %."""
 
 _DRAWS = 10_000
 _FOLD_DRAWS = 1000
 """Statistics that are not functions of sums are recomputed for each draw, so there are fewer draws."""
 
 
-def require_adjustment(adjust: str, known: Sequence[str] = ("max-t", "holm")) -> None:
+def require_adjustment(adjust: str) -> None:
     """Raise if there is no such method to adjust p-values."""
+    known = get_args(Adjustment)
     if adjust not in known:
         raise BadValueError(f"unknown method to adjust p-values {adjust!r}; choose one of: {', '.join(known)}")
 
@@ -276,7 +276,7 @@ def compute_comparisons(
     inputs: Sequence[ComparisonInput],
     clusters: Clusters | None,
     *,
-    adjust: Adjustment | Adjuster = "max-t",
+    adjust: Adjustment = "max-t",
     seed: int = 0,
 ) -> list[MetricComparison]:
     """The comparison of every metric. Primary metrics share one 5 %; all tests use the same swaps of clusters."""
@@ -341,7 +341,7 @@ class _Analysis:
         self,
         inputs: Sequence[ComparisonInput],
         clusters: Clusters | None,
-        adjust: Adjustment | Adjuster,
+        adjust: Adjustment,
         seed: int,
         cache: ScoresCache,
         *,
@@ -352,7 +352,7 @@ class _Analysis:
         self._fill: Fill | None = fill
         self._n = len(inputs[0].pair.first) if inputs else 0
         self.levels = np.full(len(inputs), 1 - ALPHA)
-        self.p_values, self.p_adjusted = self._run_tests(adjust)
+        self.p_values, self.p_adjusted = self._run_tests()
         self.intervals = self._intervals(0.95, () if verdicts_only else None)
         self.adjusted = self._adjusted_intervals(verdicts_only=verdicts_only)
         selected = [place for place, one in enumerate(inputs) if one.margin is not None]
@@ -362,7 +362,7 @@ class _Analysis:
         """The paired scores of one metric under this assumption."""
         return self.cache.get((self, place), self._n, lambda: pair_scores(self.inputs[place].pair, self._fill))
 
-    def _run_tests(self, adjust: Adjustment | Adjuster) -> tuple[Floats, Floats]:
+    def _run_tests(self) -> tuple[Floats, Floats]:
         means: list[int] = []
         sums: list[int] = []
         folds: dict[int, SwapStatistic] = {}
@@ -390,20 +390,36 @@ class _Analysis:
         p_values[order] = flips.p_values
         primary = [column for column, place in enumerate(order) if self.inputs[place].primary]
         self.levels[order] = joint_level(flips, primary)
-        if adjust == "holm":
+        if self.adjust == "holm":
             self.levels[order] = 1 - ALPHA / max(len(primary), 1)
             only = np.full(len(order), np.nan)
             only[primary] = flips.p_values[primary]
             adjusted[order] = holm(only)
             return p_values, adjusted
         adjusted[order] = max_t(flips, primary)
-        if callable(adjust):
-            other = adjust(self.inputs, self.pair)
-            adjusted = np.where(np.isnan(other), adjusted, other)
-            for name in {self.inputs[place].name for place in np.flatnonzero(~np.isnan(other)).tolist()}:
-                own = [column for column, place in enumerate(order) if self.inputs[place].name == name]
-                self.levels[[order[column] for column in own]] = joint_level(flips, own)
+        if self.adjust == "tukey":
+            for name in dict.fromkeys(one.name for one in self.inputs if one.primary):
+                places = [place for place, one in enumerate(self.inputs) if one.name == name]
+                if (tukey := self._tukey(places)) is not None:
+                    adjusted[places] = tukey
+                    self.levels[places] = joint_level(flips, [order.index(place) for place in places])
         return p_values, adjusted
+
+    def _tukey(self, places: Sequence[int]) -> list[float] | None:
+        """The p-values of all pairs of a metric by Tukey's HSD; ``None`` for a metric that is not a mean."""
+        columns: dict[int, Floats] = {}
+        for place in places:
+            values = self.pair(place).values
+            if values is None:
+                return None
+            columns |= dict(zip(self.inputs[place].runs, values, strict=True))
+        table = np.stack([columns[run] for run in sorted(columns)], axis=1)
+        complete = ~np.isnan(table).any(axis=1)
+        if not complete.any():
+            return None
+        inside = None if self.clusters is None else self.clusters[complete]
+        p_values = tukey_hsd(table[complete], inside, seed=self.seed)
+        return [p_values[self.inputs[place].runs] for place in places]
 
     def _adjusted_intervals(self, *, verdicts_only: bool) -> list[Interval | None]:
         """The interval of each primary metric at its own level; with ``verdicts_only``, where a verdict needs it."""

@@ -1,93 +1,25 @@
-"""Leaderboard: several runs ranked on their common samples, every pair compared; and notes on failures."""
+"""Two or more runs compared on all their metrics: values on the common samples, and a comparison of each pair."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.metrics_base import Metric
-from ..core.reduce import Clusters
 from ..core.results import empty_answers
-from ..core.types import TargetCategory
+from ..core.types import EvaluationSample, TargetCategory
 from ..errors import BadValueError
-from ..render.tables import format_value
-from ..stats.permutation import tukey_hsd
 from ..store.records import RunRecord
 from ..store.runs import RunStore
-from .analysis import Margin, compute_comparisons, require_adjustment
+from .analysis import Adjustment, Margin, compute_comparisons, require_adjustment
+from .chunks import RunOutputsCache
 from .metrics import build_comparisons
-from .pairing import RunPairScores, exclude_rows, failed_without_value, reduce_or_nan
+from .pairing import exclude_rows, failed_without_value, reduce_or_nan
 from .types import CompareReport, ComparisonInput, MetricComparison
-
-# --- notes on failures in a comparison: how many there are, and the difference without them --------------------------
-
-_ROUNDING = 1e-9
-
-
-def signed(value: float) -> str:
-    """A difference with its sign."""
-    return format_value(value) if value < 0 else f"+{format_value(value or 0.0)}"  # without negative zero
-
-
-def alternative_differences(one: MetricComparison) -> str | None:
-    """The difference without system failures, if it is another, and its bounds if measurements failed."""
-    parts = []
-    completed = one.delta_completed
-    if completed is not None and one.delta is not None and not math.isclose(completed, one.delta, abs_tol=_ROUNDING):
-        parts.append(f"{signed(completed)} over the samples that both systems answered")
-    if one.bounds is not None:
-        low, high = one.bounds
-        parts.append(f"with failed measurements at their worst and best: {signed(low)} … {signed(high)}")
-    return "; ".join(parts) or None
-
-
-def missing_note(missing: Sequence[int], names: Sequence[str] = "AB") -> str | None:
-    """A note with the number of missing outputs of each run; ``None`` if none is missing."""
-    if not any(missing):
-        return None
-    counts = ", ".join(f"{count} in {name}" for name, count in zip(names, missing, strict=True))
-    return f"missing outputs: {counts}; in a comparison they count as failed, at the worst value of a metric"
-
-
-def empty_answer_notes(
-    store: RunStore, run_ids: Sequence[str], metrics: Sequence[MetricComparison | LeaderboardMetric]
-) -> list[str]:
-    """Notes on runs (named A, B, ...) with many empty answers, if abstention metrics are compared."""
-    names = [one.name for one in metrics if one.target == TargetCategory.NEGATIVE_REJECTION.name]
-    notes = []
-    for label, run_id in zip(run_labels(len(run_ids)), run_ids, strict=True):
-        found = next(filter(None, (empty_answers(store.result(run_id, name)) for name in names)), None)
-        if found is not None:
-            notes.append(f"{label}: {found}; abstention metrics count an empty answer as a refusal")
-    return notes
-
-
-def run_labels(count: int) -> list[str]:
-    """The labels of runs in a comparison: A, B, ..., Z, 27, ..."""
-    return [chr(ord("A") + place) if place < 26 else str(place + 1) for place in range(count)]
-
-
-def failure_notes(report: CompareReport) -> list[str]:
-    """How many queries failed in each run; empty if none did."""
-    counts = {"A": report.aggregate_a, "B": report.aggregate_b}
-    if not any(one.failed_queries for one in counts.values()):
-        return []
-    failed = " and ".join(f"{one.failed_queries} of {one.total_queries} in {run}" for run, one in counts.items())
-    lines = [f"failed: {failed}"]
-    for run, one in counts.items():
-        if one.failed_queries and one.failed_queries == one.total_queries:
-            lines.append(f"{run} failed on every sample: these numbers say nothing about its answers")
-    return lines
-
-
-# --- the leaderboard: runs ranked on the samples that all of them have, and every pair compared ----------------------
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +29,13 @@ class LeaderboardPair:
     first: int
     second: int
     comparison: MetricComparison
+
+    @property
+    def better_and_worse(self) -> tuple[int, int] | None:
+        """The run that is significantly better, and the other one; ``None`` where neither is."""
+        if self.comparison.verdict == "better":
+            return self.second, self.first
+        return (self.first, self.second) if self.comparison.verdict == "worse" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,30 +62,63 @@ class LeaderboardMetric:
             range(len(self.values)), key=lambda run: (self.values[run] is None, sign * (self.values[run] or 0))
         )
 
+    @property
+    def wins(self) -> list[tuple[int, int]]:
+        """Each pair of runs of which the first is significantly better."""
+        return [found for pair in self.pairs if (found := pair.better_and_worse) is not None]
+
     def unbeaten(self) -> list[int]:
         """The indices of the runs that no other run is significantly better than."""
-        beaten = {
-            pair.first if pair.comparison.verdict == "better" else pair.second
-            for pair in self.pairs
-            if pair.comparison.verdict in ("better", "worse")
-        }
+        beaten = {worse for _, worse in self.wins}
         return [run for run in self.ranking if run not in beaten and self.values[run] is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """Several runs compared with each other on every metric."""
+    """Two or more runs compared with each other on every metric."""
 
     run_ids: tuple[str, ...]
     names: tuple[str, ...]
     metrics: list[LeaderboardMetric]
-    refused: dict[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that cannot be compared, and why."""
     samples: int = 0
     """How many samples all runs have."""
     missing: tuple[int, ...] = ()
     """How many outputs each run lacks, of these samples."""
     notes: tuple[str, ...] = ()
     """Further notes on the runs, which are called A, B, ... in them."""
+    only: tuple[int, ...] = ()
+    """For each run how many of its samples some other run lacks."""
+
+    @classmethod
+    def of_pair(cls, report: CompareReport, names: Sequence[str] | None = None) -> Leaderboard:
+        """The leaderboard of two runs that were compared; without ``names`` they are called by their ids."""
+        run_ids = report.run_a, report.run_b
+        return cls(
+            run_ids,
+            run_ids if names is None else tuple(names),
+            [
+                LeaderboardMetric(
+                    one.name, one.target, one.higher_is_better, (one.a, one.b), (LeaderboardPair(0, 1, one),)
+                )
+                for one in report.metrics
+            ],
+            report.refused,
+            max((one.n for one in report.metrics), default=0),
+            report.missing,
+            tuple(report.notes),
+        )
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of the runs: A, B, ..., Z, 27, ..."""
+        return run_labels(len(self.run_ids))
+
+    @property
+    def comparisons(self) -> list[MetricComparison]:
+        """The comparison of every metric and pair of runs."""
+        return [pair.comparison for metric in self.metrics for pair in metric.pairs]
 
     def to_dict(self) -> dict[str, Any]:
         """The leaderboard as a JSON document."""
@@ -180,51 +152,64 @@ class Leaderboard:
         }
 
 
+def run_labels(count: int) -> list[str]:
+    """The labels of runs in a comparison: A, B, ..., Z, 27, ..."""
+    return [chr(ord("A") + place) if place < 26 else str(place + 1) for place in range(count)]
+
+
 def build_leaderboard(
     store: RunStore,
     records: Sequence[RunRecord],
     *,
     metrics: Sequence[str | Metric] | None = None,
-    adjust: Literal["max-t", "holm", "tukey"] = "max-t",
+    adjust: Adjustment = "max-t",
     delta: Margin = None,
     primary: Sequence[str] | None = None,
     other_dataset: bool = False,
     seed: int = 0,
+    golden: Sequence[EvaluationSample] | None = None,
+    answers: RunOutputsCache | None = None,
 ) -> Leaderboard:
-    """Compare every two of several runs on the samples that all of them have.
+    """Compare every two of several runs on the samples that all of them have. No text of a document is read.
 
-    All pairs of all primary metrics share one 5 %. With ``tukey`` the pairs of each metric do, by randomised Tukey HSD;
-    metrics that are not means keep max-T. The other arguments are those of ``compare_metrics``.
+    ``delta`` is the largest difference that does not matter, for all metrics or by name; without it no metric is called
+    equal. All pairs of all ``primary`` metrics share one 5 %; by default those that the plan of the last run names,
+    else of the one before it, ..., else all. With ``tukey`` the pairs of each metric share 5 %, by randomised Tukey
+    HSD; metrics that are not means keep max-T. ``metrics`` selects by name; a metric object also defines a metric that
+    is not registered.
+
+    Metrics that compare the ids of chunks are refused if the chunks of the runs differ, by their ``chunker_version``
+    or by what is stored. Expected chunks come from the ``golden`` queries, else from the samples of the last run;
+    ``answers`` is a cache of outputs that were read before.
     """
-    require_adjustment(adjust, ("max-t", "holm", "tukey"))
+    require_adjustment(adjust)
     if len(records) < 2:
         raise BadValueError(f"a leaderboard needs at least two runs, not {len(records)}")
-    repeated = {one.run_id for one in records if sum(other.run_id == one.run_id for other in records) > 1}
-    if repeated:
-        raise BadValueError(f"{min(repeated)} is named twice; name every run once")
-    built = build_comparisons(
-        store, records, metrics=metrics, delta=delta, primary=primary, other_dataset=other_dataset
-    )
-
-    def adjust_by_tukey(inputs: Sequence[ComparisonInput], pairs: Callable[[int], RunPairScores]) -> Floats:
-        return _tukey(inputs, pairs, built.shared.clusters, seed)
-
-    comparisons = compute_comparisons(
-        built.inputs,
-        built.shared.clusters,
-        adjust=adjust_by_tukey if adjust == "tukey" else adjust,
-        seed=seed,
-    )
-    metrics_compared = _by_metric(built.inputs, comparisons, len(records))
     run_ids = tuple(one.run_id for one in records)
+    for run_id in run_ids:
+        if run_ids.count(run_id) > 1:
+            raise BadValueError(f"{run_id} is named twice; name every run once")
+    built = build_comparisons(
+        store,
+        records,
+        metrics=metrics,
+        delta=delta,
+        primary=primary,
+        other_dataset=other_dataset,
+        golden=golden,
+        answers=answers,
+    )
+    comparisons = compute_comparisons(built.inputs, built.shared.clusters, adjust=adjust, seed=seed)
+    compared = _by_metric(built.inputs, comparisons, len(records))
     return Leaderboard(
         run_ids,
         tuple(one.name for one in records),
-        metrics_compared,
+        compared,
         built.refused,
         len(built.shared.ids),
         tuple(built.missing),
-        tuple(empty_answer_notes(store, run_ids, metrics_compared)),
+        tuple(_empty_answer_notes(store, run_ids, compared)),
+        tuple(built.shared.only),
     )
 
 
@@ -239,7 +224,7 @@ def _by_metric(
             name,
             pairs[0][1].target,
             pairs[0][0].definition.higher_is_better,
-            _values([one_input for one_input, _ in pairs], runs),
+            (pairs[0][1].a, pairs[0][1].b) if runs == 2 else _values([one_input for one_input, _ in pairs], runs),
             tuple(LeaderboardPair(*one_input.runs, comparison) for one_input, comparison in pairs),
         )
         for name, pairs in found.items()
@@ -260,26 +245,54 @@ def _values(inputs: Sequence[ComparisonInput], runs: int) -> tuple[float | None,
     return tuple(None if math.isnan(value) else value for value in values)
 
 
-def _tukey(
-    inputs: Sequence[ComparisonInput],
-    pair_scores: Callable[[int], RunPairScores],
-    clusters: Clusters | None,
-    seed: int,
-) -> Floats:
-    """P-values of all pairs of each primary metric that is a mean; NaN for others."""
-    adjusted = np.full(len(inputs), np.nan)
-    for name in dict.fromkeys(one.name for one in inputs if one.primary):
-        places = [place for place, one in enumerate(inputs) if one.name == name]
-        columns: dict[int, Floats] = {}
-        for place in places:
-            values = pair_scores(place).values
-            columns |= {} if values is None else dict(zip(inputs[place].runs, values, strict=True))
-        if any(pair_scores(place).values is None for place in places):
-            continue
-        table = np.stack([columns[run] for run in sorted(columns)], axis=1)
-        complete = ~np.isnan(table).any(axis=1)
-        if complete.any():
-            p_values = tukey_hsd(table[complete], None if clusters is None else clusters[complete], seed=seed)
-            for place in places:
-                adjusted[place] = p_values[inputs[place].runs]
-    return adjusted
+def _empty_answer_notes(store: RunStore, run_ids: Sequence[str], metrics: Iterable[LeaderboardMetric]) -> list[str]:
+    """Notes on runs with many empty answers, if abstention metrics are compared."""
+    names = [one.name for one in metrics if one.target == TargetCategory.NEGATIVE_REJECTION.name]
+    notes = []
+    for label, run_id in zip(run_labels(len(run_ids)), run_ids, strict=True):
+        found = next(filter(None, (empty_answers(store.result(run_id, name)) for name in names)), None)
+        if found is not None:
+            notes.append(f"{label}: {found}; abstention metrics count an empty answer as a refusal")
+    return notes
+
+
+# --- two runs: the comparisons of their metrics by name --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MetricComparisons:
+    """Every metric that two runs can be compared on, and why not on the others."""
+
+    metrics: list[MetricComparison]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that cannot be compared, and why."""
+    only_in_a: int = 0
+    """How many samples only the first run has."""
+    only_in_b: int = 0
+    missing: tuple[int, int] = (0, 0)
+    """How many outputs each run lacks, of the samples that both have."""
+
+    @property
+    def by_name(self) -> dict[str, MetricComparison]:
+        """The comparisons by the name of their metric."""
+        return {one.name: one for one in self.metrics}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the comparison document has them."""
+        return {
+            "only_in_a": self.only_in_a,
+            "only_in_b": self.only_in_b,
+            "missing_outputs": dict(zip("ab", self.missing, strict=True)),
+            "metrics": {one.name: one.to_dict() for one in self.metrics},
+            "refused": dict(self.refused),
+        }
+
+
+def compare_metrics(store: RunStore, record_a: RunRecord, record_b: RunRecord, **options: Any) -> MetricComparisons:
+    """Compare two runs on all metrics that both have, over the samples that both have.
+
+    The options are those of ``build_leaderboard``.
+    """
+    board = build_leaderboard(store, [record_a, record_b], **options)
+    (only_in_a, only_in_b), (missing_a, missing_b) = board.only, board.missing
+    return MetricComparisons(board.comparisons, board.refused, only_in_a, only_in_b, (missing_a, missing_b))

@@ -1,13 +1,13 @@
-"""Two runs compared on all their metrics, and the headline metric."""
+"""The metrics that two or more runs can be compared on, with their scores, and the headline metric."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +23,10 @@ from ..store.records import RunRecord
 from ..store.runs import RunStore, ranking_depths, result_summaries, result_with_scores
 from .analysis import (
     OVERLAP_NOTE,
-    Adjustment,
     Margin,
-    compute_comparisons,
     is_question_overlap,
     margin_of,
     missing_basis_reason,
-    require_adjustment,
     require_margin,
 )
 from .chunks import ChunkChange, RunOutputsCache, compare_chunks, outputs_cache
@@ -44,79 +41,9 @@ from .pairing import (
     missing_outputs,
     shared_samples,
 )
-from .types import ComparisonInput, MetricComparison
+from .types import ComparisonInput
 
 Ints = npt.NDArray[np.intp]
-
-
-@dataclass(frozen=True, slots=True)
-class MetricComparisons:
-    """Every metric that two runs can be compared on, and why not on the others."""
-
-    metrics: list[MetricComparison]
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """Metrics that cannot be compared, and why."""
-    only_in_a: int = 0
-    """How many samples only the first run has."""
-    only_in_b: int = 0
-    missing: tuple[int, int] = (0, 0)
-    """How many outputs each run lacks, of the samples that both have."""
-
-    @property
-    def by_name(self) -> dict[str, MetricComparison]:
-        """The comparisons by the name of their metric."""
-        return {one.name: one for one in self.metrics}
-
-    def to_dict(self) -> dict[str, Any]:
-        """As the comparison document has them."""
-        return {
-            "only_in_a": self.only_in_a,
-            "only_in_b": self.only_in_b,
-            "missing_outputs": dict(zip("ab", self.missing, strict=True)),
-            "metrics": {one.name: one.to_dict() for one in self.metrics},
-            "refused": dict(self.refused),
-        }
-
-
-def compare_metrics(
-    store: RunStore,
-    record_a: RunRecord,
-    record_b: RunRecord,
-    *,
-    delta: Margin = None,
-    primary: Sequence[str] | None = None,
-    adjust: Adjustment = "max-t",
-    metrics: Sequence[str | Metric] | None = None,
-    other_dataset: bool = False,
-    seed: int = 0,
-    golden: Sequence[EvaluationSample] | None = None,
-    answers: RunOutputsCache | None = None,
-) -> MetricComparisons:
-    """Compare two runs on all metrics that both have, over the samples that both have.
-
-    ``delta`` is the largest difference that does not matter, for all metrics or by name; without it no metric is called
-    equal. The ``primary`` metrics share one 5 %; by default those that the plan of B names, else A's, else all.
-    ``metrics`` selects by name; a metric object also defines a metric that is not registered. No text of a document is
-    read.
-
-    Metrics that compare the ids of chunks are refused if the chunks of the runs differ, by their ``chunker_version``
-    or by what is stored. Expected chunks come from the ``golden`` queries, else from the samples of the last run;
-    ``answers`` is a cache of outputs that were read before.
-    """
-    require_adjustment(adjust)
-    comparisons = build_comparisons(
-        store,
-        [record_a, record_b],
-        metrics=metrics,
-        delta=delta,
-        primary=primary,
-        other_dataset=other_dataset,
-        chunks=ChunkConsistency(outputs_cache(store) if answers is None else answers, golden),
-    )
-    compared = compute_comparisons(comparisons.inputs, comparisons.shared.clusters, adjust=adjust, seed=seed)
-    only_in_a, only_in_b = comparisons.shared.only
-    missing_a, missing_b = comparisons.missing
-    return MetricComparisons(compared, comparisons.refused, only_in_a, only_in_b, (missing_a, missing_b))
 
 
 class RunResults:
@@ -170,7 +97,8 @@ def build_comparisons(
     delta: Margin,
     primary: Sequence[str] | None,
     other_dataset: bool,
-    chunks: ChunkConsistency | None = None,
+    golden: Sequence[EvaluationSample] | None = None,
+    answers: RunOutputsCache | None = None,
 ) -> ComparisonInputs:
     """The samples that all runs have, and the input of the comparison of each metric and pair of runs."""
     shared = shared_samples(store, records, other_dataset=other_dataset)
@@ -181,7 +109,7 @@ def build_comparisons(
         runs,
         shared,
         RankingDepths(store, shared),
-        ChunkConsistency(outputs_cache(store)) if chunks is None else chunks,
+        ChunkConsistency(outputs_cache(store) if answers is None else answers, golden),
         names=names,
         metric_objects={one.name: one for one in metrics or () if isinstance(one, Metric)},
         primary=primary_metrics(reversed(records), primary, names),
@@ -448,11 +376,11 @@ def _without_rounding(first: Scores, second: Scores, rounding: float) -> Scores:
 # --- the headline metric, by which the queries of two runs are compared ----------------------------------------------
 
 _ANSWERS = (
-    TargetCategory.GENERATION_CORRECTNESS,
-    TargetCategory.GENERATION_RELEVANCE,
-    TargetCategory.GENERATION_FAITHFULNESS,
+    TargetCategory.GENERATION_CORRECTNESS.name,
+    TargetCategory.GENERATION_RELEVANCE.name,
+    TargetCategory.GENERATION_FAITHFULNESS.name,
 )
-_RETRIEVAL = (TargetCategory.RETRIEVAL_ACCURACY, TargetCategory.RETRIEVAL_RELEVANCE)
+_RETRIEVAL = (TargetCategory.RETRIEVAL_ACCURACY.name, TargetCategory.RETRIEVAL_RELEVANCE.name)
 _PREFERRED = ("token_f1", "exact_match")
 
 
@@ -510,30 +438,25 @@ def _find_metric(record: RunRecord, results: Results, name: str) -> MetricResult
 def _default_headline_metric(
     record_a: RunRecord, results_a: Results, record_b: RunRecord, results_b: Results
 ) -> tuple[MetricResult, MetricResult]:
-    scored_in_a = {one.name: one for one in results_a if isinstance(one.scores, Scores)}
-    shared = {
-        one.name: one
-        for one in results_b
-        if isinstance(one.scores, Scores)
-        and one.name in scored_in_a
-        and scored_in_a[one.name].signature == one.signature
-    }
-    for name in _by_priority(shared, [*(record_b.plan.get("primary") or ()), *(record_a.plan.get("primary") or ())]):
-        return scored_in_a[name], shared[name]
-    raise BadValueError(
-        f"{record_a.run_id} ({record_a.name}) and {record_b.run_id} ({record_b.name}) have no metric in common that "
-        "has a score per sample and the same signature in both; `auepora rescore` computes one for both"
-    )
+    scored_in_a = {(one.name, one.signature): one for one in results_a if isinstance(one.scores, Scores)}
+    shared = [one for one in results_b if isinstance(one.scores, Scores) and (one.name, one.signature) in scored_in_a]
+    listed = [*(record_b.plan.get("primary") or ()), *(record_a.plan.get("primary") or ())]
+    found = min(shared, key=lambda one: headline_order(one.name, one.target.name, listed), default=None)
+    if found is None:
+        raise BadValueError(
+            f"{record_a.run_id} ({record_a.name}) and {record_b.run_id} ({record_b.name}) have no metric in common "
+            "that has a score per sample and the same signature in both; `auepora rescore` computes one for both"
+        )
+    return scored_in_a[found.name, found.signature], found
 
 
-def _by_priority(shared: dict[str, MetricResult], primary: list[str]) -> Iterator[str]:
-    """The names that both runs have, the most important first; some come more than once."""
-    listed = [name for name in primary if name in shared]
-    yield from (name for name in listed if shared[name].target in _ANSWERS)
-    yield from (name for name in _PREFERRED if name in shared)
-    for target in _ANSWERS:
-        yield from (name for name, one in shared.items() if one.target is target)
-    yield from (name for name in listed if shared[name].target in _RETRIEVAL)
-    for target in _RETRIEVAL:
-        yield from (name for name, one in shared.items() if one.target is target)
-    yield from sorted(shared, key=lambda name: shared[name].target is TargetCategory.LATENCY)
+def headline_order(name: str, target: str, listed: Sequence[str] = ()) -> tuple[float, ...]:
+    """The key that sorts metrics by importance, the headline metric first; ``listed`` are primary ones of a plan."""
+    place = listed.index(name) if name in listed else math.inf
+    if target in _ANSWERS:
+        if name in listed:
+            return 0, place
+        return (1, _PREFERRED.index(name)) if name in _PREFERRED else (2, _ANSWERS.index(target))
+    if target in _RETRIEVAL:
+        return (3, place) if name in listed else (4, _RETRIEVAL.index(target))
+    return 5, target == TargetCategory.LATENCY.name

@@ -25,8 +25,7 @@ from ..store.runs import RunStore
 from .analysis import Adjustment, Margin
 from .chunks import RunOutputsCache, outputs_cache
 from .golden import CorpusIds, Golden, aggregate_deltas, corpus_ids, golden_queries
-from .leaderboard import empty_answer_notes
-from .metrics import compare_metrics
+from .leaderboard import build_leaderboard
 from .queries import QueryChange, compare_run_outputs, require_same_chunks
 from .rendering import render_report_md
 from .stores import Store, open_store, version_notes
@@ -127,22 +126,19 @@ def compare_runs(
 
     Runs are named as ``RunStore.find`` takes them: an id or the beginning of one, a name, ``latest``, ``latest~1``.
     ``golden`` names the golden queries if they are not the samples stored with the runs. ``delta`` is the largest
-    difference that does not matter, ``primary`` the metrics that share one 5 %; see ``compare_metrics``. Without
+    difference that does not matter, ``primary`` the metrics that share one 5 %; see ``build_leaderboard``. Without
     ``aggregates`` the metrics of golden queries are not computed again from what is stored. ``corpus`` names the
     documents that golden answers may cite: the path of a corpus, or its ids.
     """
     with open_store(store) as opened:
         record_a, record_b = opened.find(run_id_a), opened.find(run_id_b)
-        if record_a.run_id == record_b.run_id:
-            raise BadValueError(f"{record_a.run_id} is named twice; name two runs to compare")
         if strict_chunker_version:
             require_same_chunks(record_a, record_b)
         answers = outputs_cache(opened)
         queries = None if golden is None else golden_queries(golden)
-        compared = compare_metrics(
+        board = build_leaderboard(
             opened,
-            record_a,
-            record_b,
+            [record_a, record_b],
             delta=delta,
             primary=primary,
             adjust=adjust,
@@ -162,14 +158,14 @@ def compare_runs(
             corpus=corpus,
             answers=answers,
         )
-        empty = empty_answer_notes(opened, [record_a.run_id, record_b.run_id], compared.metrics)
+    missing_a, missing_b = board.missing
     return replace(
         report,
-        notes=[*report.notes, *empty],
-        deltas={**report.deltas, "metrics": {one.name: one.to_dict() for one in compared.metrics}},
-        metrics=compared.metrics,
-        refused=compared.refused,
-        missing=compared.missing,
+        notes=[*report.notes, *board.notes],
+        deltas={**report.deltas, "metrics": {one.name: one.to_dict() for one in board.comparisons}},
+        metrics=board.comparisons,
+        refused=board.refused,
+        missing=(missing_a, missing_b),
     )
 
 

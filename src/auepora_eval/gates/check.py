@@ -495,7 +495,7 @@ def check_run(
         if strict:
             raise BadValueError(problem)
         return check_gates(gates, results, without=problem)
-    from ..compare.metrics import compare_metrics
+    from ..compare.leaderboard import compare_metrics
 
     computed = {one.name for one in results}
     comparison_gates = [one for one in gates if needs_baseline(one) and one.metric in computed]

@@ -11,8 +11,9 @@ from typing import Any, Literal
 from xml.etree import ElementTree
 
 from ..errors import DataFileError
-from ..render.markdown import escape_markdown
-from ..render.tables import table
+from ..render.blocks import Block, Cell, Details, Prose, Row, TableColumn, Tone, simple_table
+from ..render.markdown import blocks_markdown
+from ..render.terminal import blocks_text
 
 SCHEMA = 1
 
@@ -94,30 +95,34 @@ class GateReport:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
-# --- plain table and Markdown, also appended to ``$GITHUB_STEP_SUMMARY`` ---------------------------------------------
+# --- blocks: a table for a terminal, Markdown and the report; Markdown is also appended to ``$GITHUB_STEP_SUMMARY`` ---
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]+")
+_TONES: dict[GateStatus, Tone] = {"passed": "good", "failed": "bad", "inconclusive": "open"}
+_SIGNS: dict[GateStatus, str] = {"passed": "✓", "failed": "✗", "inconclusive": "?"}
+
+
+def gates_blocks(report: GateReport, *, warnings: bool = True) -> list[Block]:
+    """A row per gate, the warnings if wanted, and the counts; implied gates only where they did not pass."""
+    rows: list[Row] = [
+        [Cell(one.status, tone=_TONES[one.status], sign=_SIGNS[one.status]), one.gate, one.reason]
+        for one in report.visible_outcomes
+    ]
+    blocks: list[Block] = [simple_table([TableColumn("outcome", brief=True), "gate", "because"], rows)] if rows else []
+    blocks += [Prose(f"Warning: {one}", "open") for one in report.warnings if warnings]
+    against = f", compared with {report.against}" if report.against is not None else ""
+    return [*blocks, Prose(report.headline + against)]
 
 
 def gates_table(report: GateReport) -> str:
-    """A line per gate; implied gates only where they did not pass."""
-    rows = [[one.status, _line(one.gate), _line(one.reason)] for one in report.visible_outcomes]
-    text = table(rows, headers=["outcome", "gate", "because"]) if rows else ""
-    return "\n\n".join(filter(None, [text, _closing(report)]))
+    """The gates for a terminal, without warnings, which are printed as such."""
+    return blocks_text(gates_blocks(report, warnings=False))
 
 
 def gates_markdown(report: GateReport, *, heading: str | None = None) -> str:
-    """The same as Markdown. Gates and names are escaped."""
-    lines = ["| Gate | Outcome | Because |", "|------|---------|---------|"]
-    for one in report.visible_outcomes:
-        status = one.status if one.status == "passed" else f"**{one.status}**"
-        lines.append(f"| {escape_markdown(one.gate)} | {status} | {escape_markdown(one.reason)} |")
-    head = [] if heading is None else [f"### {escape_markdown(heading)}"]
-    warnings = [f"Warning: {escape_markdown(one)}" for one in report.warnings]
-    return "\n\n".join(
-        [*head, *(["\n".join(lines)] if report.visible_outcomes else []), *warnings, escape_markdown(_closing(report))]
-    )
+    """The gates as Markdown. Gates and names are escaped."""
+    blocks = gates_blocks(report)
+    return blocks_markdown(blocks if heading is None else [Details(heading, blocks)])
 
 
 def append_step_summary(report: GateReport, *, heading: str) -> str | None:
@@ -133,15 +138,6 @@ def append_step_summary(report: GateReport, *, heading: str) -> str | None:
         problem = getattr(error, "strerror", None) or error
         raise DataFileError(path, None, f"the summary of {SUMMARY_VARIABLE} cannot be written: {problem}") from error
     return path
-
-
-def _line(text: str) -> str:
-    return " ".join(_CONTROL.sub(" ", text).split())
-
-
-def _closing(report: GateReport) -> str:
-    with_what = f", compared with {report.against}" if report.against is not None else ""
-    return f"{report.headline}{with_what}"
 
 
 # --- JUnit XML: a test case per gate, for CI services ----------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     class SupportsSvg(Protocol):
         """An object that renders itself as SVG."""
 
-        def to_svg(self, *, width: int | None = None) -> str:
+        def to_svg(self, *, width: int | None = None, theme: Literal["light", "dark"] | None = None) -> str:
             """The SVG."""
             ...
 
@@ -85,6 +85,25 @@ def simple_table(columns: Sequence[TableColumn | str], rows: Sequence[Row], *, c
     """A table of one group."""
     named = [TableColumn(one) if isinstance(one, str) else one for one in columns]
     return Table(named, [RowGroup(rows)], caption)
+
+
+def without_empty_columns(block: Table) -> Table:
+    """The table without columns that have no text in any row; the first one stays."""
+    rows = [row for group in block.groups for row in group.rows]
+    shown = [at for at in range(len(block.columns)) if at == 0 or any(row[at] != "" for row in rows)]
+    groups = [replace(group, rows=[[row[at] for at in shown] for row in group.rows]) for group in block.groups]
+    return replace(block, columns=[block.columns[at] for at in shown], groups=groups)
+
+
+def table_rows(block: Table) -> tuple[list[str], list[Row], list[int]]:
+    """The headers, rows and right-aligned columns of a table in which group titles are a column of their own."""
+    grouped = any(group.title for group in block.groups)
+    headers = [*([block.grouped_by] if grouped else []), *(column.title for column in block.columns)]
+    rows: list[Row] = []
+    for group in block.groups:
+        titles = [group.title, *[""] * len(group.rows)]
+        rows += [[title, *row] if grouped else row for title, row in zip(titles, group.rows, strict=False)]
+    return headers, rows, [at + grouped for at, column in enumerate(block.columns) if column.number]
 
 
 @dataclass(frozen=True, slots=True)

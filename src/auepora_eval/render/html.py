@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +17,9 @@ from ..core.results import Results, display_name
 from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError, BadValueError
-from .blocks import Figure, PageFragment, Report
-from .charts.chart import Chart
+from .blocks import Block, Figure, PageFragment, Report
 from .charts.intervals import interval_chart
-from .charts.layout import clean_label
-from .tables import format_value, result_note
+from .tables import format_value, results_blocks
 from .terminal import escape_control_characters
 
 if TYPE_CHECKING:
@@ -283,51 +280,28 @@ def metric_range(name: str, signature: str | None = None) -> tuple[float, float]
     return None
 
 
-# --- notebook output: a table by target with intervals, and a chart; no script, everything escaped -------------------
+# --- notebook output: blocks without script, charts in the light theme -----------------------------------------------
 
-MAX_ROWS = 500
+_NOTEBOOK_STYLE = (
+    ".auepora th, .auepora td { text-align: left !important } "
+    ".auepora .number { text-align: right !important; white-space: nowrap }"
+)
+
+
+def blocks_html(blocks: Sequence[Block]) -> str:
+    """Blocks as HTML for a notebook."""
+    return _templates().get_template("notebook.html").render(blocks=blocks, style=_NOTEBOOK_STYLE, drawn=_light_chart)
+
+
+def _light_chart(figure: Figure) -> list[tuple[str, Any]]:
+    """The SVG in the light theme with its own background, since a notebook has no style sheet."""
+    from markupsafe import Markup
+
+    return [("", Markup(figure.chart.to_svg(theme="light")))]  # noqa: S704 -- our own SVG, with escaped text
 
 
 def results_html(results: Results) -> str:
-    """The results as HTML."""
+    """The results as HTML: a table by target with intervals, and a chart."""
     if not results:
         return "<p>no results</p>"
-    rows: list[list[str]] = []
-    for target, entry in TARGETS.items():
-        group = [result for result in results if result.target is target]
-        for index, one in enumerate(group):
-            value = format_value(one.value) if one.defined else "n/a"
-            rows.append([entry.title if index == 0 else "", display_name(one), value, _interval(one), result_note(one)])
-    table = html_table(["Target", "Metric", "Value", "95 % interval", "Mean of"], rows, right=(2,))
-    has_unreliable = any(row[3].endswith("?") for row in rows)
-    doubtful = "<p>? few or skewed samples: the interval may be too narrow</p>" if has_unreliable else ""
-    return with_chart(table + doubtful, interval_chart(interval_rows(results)))
-
-
-def _interval(result: MetricResult) -> str:
-    if result.interval is None or not result.defined:
-        return ""
-    low, high = map(format_value, result.interval)
-    return f"{low} – {high}" + (" ?" if (result.details.get("interval") or {}).get("flags") else "")
-
-
-def html_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
-    """An HTML table of plain texts, which are escaped; empty columns are left out."""
-    kept = rows[:MAX_ROWS]
-    shown = [c for c in range(len(headers)) if c < 2 or any(row[c] for row in kept)]
-
-    def cell(name: str, column: int, text: str) -> str:
-        side = "right" if column in right else "left"
-        aligned = f' style="text-align: {side}{"; white-space: nowrap" if len(text) < 40 else ""}"'
-        scope = ' scope="col"' if name == "th" else ""
-        return f"<{name}{scope}{aligned}>{escape(clean_label(text, longest=400))}</{name}>"
-
-    head = "".join(cell("th", c, headers[c]) for c in shown)
-    body = "".join(f"<tr>{''.join(cell('td', c, row[c]) for c in shown)}</tr>" for row in kept)
-    more = f"<p>and {len(rows) - len(kept):,} more rows</p>" if len(rows) > len(kept) else ""
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
-
-
-def with_chart(html: str, chart: Chart) -> str:
-    """HTML with a chart below it, in the light theme with its own background."""
-    return f"<div>{html}{chart.to_svg(theme='light')}</div>"
+    return blocks_html([*results_blocks(results), Figure(interval_chart(interval_rows(results)), "")])

@@ -19,6 +19,7 @@ from .blocks import (
     Report,
     ReportSection,
     Table,
+    table_rows,
 )
 
 _MARKS = re.compile(r"[\\`*\[\]|~$#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
@@ -28,7 +29,7 @@ _BLOCK_START = re.compile(r"^(?:[+\-=]|\d+(?=[.)]))")
 def escape_markdown(text: str) -> str:
     r"""Escape a text to one line that Markdown and HTML show literally, also in a table.
 
-    >>> escaped("a|b <i> snake_case")
+    >>> escape_markdown("a|b <i> snake_case")
     'a\\|b &lt;i&gt; snake_case'
     """
     line = " ".join("".join(mark if mark.isprintable() else " " for mark in str(text)).split())
@@ -57,19 +58,24 @@ def report_markdown(report: Report) -> str:
     parts = [
         f"# {escape_markdown(report.title)}",
         escape_markdown(report.subtitle),
-        f"**{escape_markdown(report.verdict.sentence)}**",
+        f"**{escape_markdown(report.verdict.sentence)}**" if report.verdict.sentence else "",
+        _bullets(report.verdict.points),
     ]
-    if report.verdict.points:
-        parts.append(_bullets(report.verdict.points))
     for section in report.sections:
         parts += _section(section)
     parts.append(escape_markdown(report.build_info))
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
+def blocks_markdown(blocks: Iterable[Block], *, level: int = 3) -> str:
+    """Blocks as Markdown; details become headings of this level."""
+    return "\n\n".join(text for block in blocks for text in _block(block, level=level))
+
+
 def _section(section: ReportSection) -> list[str]:
     texts = [text for block in section.blocks for text in _block(block, level=3)]
-    return [f"## {escape_markdown(section.title)}", escape_markdown(section.lead), *texts] if texts else []
+    heading = f"## {escape_markdown(section.title)}" if section.title else ""
+    return [heading, escape_markdown(section.lead), *texts] if texts else []
 
 
 def _block(block: Block, *, level: int) -> Iterator[str]:
@@ -107,19 +113,11 @@ def _code_block(text: str) -> str:
 
 
 def _table(block: Table) -> Iterator[str]:
+    headers, rows, right = table_rows(block)
     if block.caption:
         yield escape_markdown(block.caption)
-    grouped = any(group.title for group in block.groups)
-    headers = [*([block.grouped_by] if grouped else []), *(escape_markdown(one.title) for one in block.columns)]
-    rows: list[list[str]] = []
-    for group in block.groups:
-        for index, row in enumerate(group.rows):
-            title = [escape_markdown(group.title) if index == 0 else ""] if grouped else []
-            rows.append([*title, *map(_cell, row)])
-    shift = 1 if grouped else 0
-    right = [index + shift for index, one in enumerate(block.columns) if one.number]
     if rows:
-        yield markdown_table(headers, rows, right=right)
+        yield markdown_table(list(map(escape_markdown, headers)), [list(map(_cell, row)) for row in rows], right=right)
 
 
 def _cell(value: Cell | str) -> str:

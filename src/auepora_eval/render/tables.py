@@ -1,11 +1,12 @@
-"""Results as dictionaries, Markdown tables, plain text tables, CSV and Parquet."""
+"""Results as blocks: tables for a terminal and Markdown; and as CSV and Parquet."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..core.results import (
     METRIC_COLUMNS,
@@ -19,18 +20,14 @@ from ..core.results import (
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
 from ..runtime.files import atomic_write
+from .blocks import Block, Prose, Row, RowGroup, Table, TableColumn, simple_table, without_empty_columns
+from .markdown import blocks_markdown
+from .terminal import blocks_text
 
 _UNRELIABLE_MARK = "?"
 """Marks an interval that may be too narrow."""
-
-
-_MAX_CELL_LENGTH = 80
-_BREAKS = {ord(mark): repr(mark)[1:-1] for mark in "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"}
-
-
-def escape_line_breaks(text: str) -> str:
-    """Escape tabs and line breaks, so that a cell cannot break its row."""
-    return text.translate(_BREAKS)
+UNRELIABLE_NOTE = f"{_UNRELIABLE_MARK} few or skewed samples: the interval may be too narrow"
+_COLUMNS = (TableColumn("value", number=True), TableColumn("95 % interval"), TableColumn("mean of"))
 
 
 def table(rows: Sequence[Sequence[str]], *, headers: Sequence[str], right: Sequence[int] = ()) -> str:
@@ -38,92 +35,61 @@ def table(rows: Sequence[Sequence[str]], *, headers: Sequence[str], right: Seque
 
     Each cell is one line, and truncated where it is very long, except in the last column.
     """
-    headers, *rows = (
-        [_fit_cell(cell, last=i == len(headers) - 1) for i, cell in enumerate(row)] for row in [headers, *rows]
-    )
-    widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
-
-    def line(row: Sequence[str]) -> str:
-        cells = [
-            cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        return "  ".join(cells).rstrip()
-
-    return "\n".join([line(headers), "  ".join("-" * width for width in widths), *map(line, rows)])
-
-
-def _fit_cell(cell: str, *, last: bool) -> str:
-    line = escape_line_breaks(cell)
-    return line if last or len(line) <= _MAX_CELL_LENGTH else f"{line[: _MAX_CELL_LENGTH - 1]}…"
+    columns = [TableColumn(title, number=at in right) for at, title in enumerate(headers)]
+    return blocks_text([simple_table(columns, [list(row) for row in rows])])
 
 
 def results_table(results: Results) -> str:
     """A table of results by target, with intervals. Coverage is shown where any sample was not scored."""
-    rows = _result_rows(results)
-    headers = ["target", "metric", "value", "95 % interval", "mean of"]
-    shown = [column for column in range(5) if column < 3 or any(row[column] for row in rows)]
-    text = table([[row[c] for c in shown] for row in rows], headers=[headers[c] for c in shown], right=(2,))
-    return _with_footnote(text, rows)
+    return blocks_text(results_blocks(results))
 
 
 def results_markdown(results: Results) -> str:
     """The same as a Markdown table; ``results_to_markdown`` has no intervals."""
-    from .markdown import escape_markdown, markdown_table
-
-    rows = _result_rows(results)
-    headers = ["Target", "Metric", "Value", "95 % interval", "Mean of"]
-    shown = [column for column in range(5) if column < 3 or any(row[column] for row in rows)]
-    cells = [[row[c] if c in (2, 3) else escape_markdown(row[c]) for c in shown] for row in rows]
-    return _with_footnote(markdown_table([headers[c] for c in shown], cells, right=(2,)), rows)
+    return blocks_markdown(results_blocks(results))
 
 
-def _result_rows(results: Results) -> list[list[str]]:
-    rows: list[list[str]] = []
-    for target, entry in TARGETS.items():
-        group = [result for result in results if result.target is target]
-        for position, result in enumerate(group):
-            value = format_value(result.value) if result.defined else "n/a"
-            title = entry.title if position == 0 else ""
-            rows.append([title, display_name(result), value, _interval(result), result_note(result)])
-            rows += _breakdown_rows(result)
-    return rows
+def results_blocks(results: Results) -> list[Block]:
+    """The results by target, with intervals and coverage."""
+    columns = [TableColumn("metric"), *_COLUMNS]
+    rows = {target: [row for one in results if one.target is target for row in _rows(one)] for target in TARGETS}
+    groups = [RowGroup(rows[target], entry.title) for target, entry in TARGETS.items() if rows[target]]
+    return _with_footnote(without_empty_columns(Table(columns, groups)))
+
+
+def _rows(result: MetricResult) -> list[Row]:
+    cells: Row = [display_name(result), value_text(result), _interval(result), result_note(result)]
+    return [cells, *_breakdown_rows(result)]
 
 
 def runs_table(results: Mapping[str, Results]) -> str:
     """The values and intervals of several runs in one table by target; metrics in the order of the first run."""
-    rows: list[list[str]] = []
-    by_name = {run: {one.name: one for one in each} for run, each in results.items()}
+    by_name = [{one.name: one for one in each} for each in results.values()]
     every = {one.name: one for each in results.values() for one in each}
-    for target, entry in TARGETS.items():
-        group = [one for one in every.values() if one.target is target]
-        for position, one in enumerate(group):
-            cells = [_cell(run_results.get(one.name)) for run_results in by_name.values()]
-            rows.append([entry.title if position == 0 else "", display_name(one), *cells])
-    text = table(rows, headers=["target", "metric", *results], right=())
-    doubtful = any(cell.endswith(_UNRELIABLE_MARK) for row in rows for cell in row[2:])
-    return f"{text}\n\n{_UNRELIABLE_MARK} few or skewed samples: the interval may be too narrow" if doubtful else text
+    groups = [
+        RowGroup(rows, entry.title)
+        for target, entry in TARGETS.items()
+        if (rows := [_run_row(one, by_name) for one in every.values() if one.target is target])
+    ]
+    return blocks_text(_with_footnote(Table([TableColumn(name) for name in ("metric", *results)], groups)))
 
 
-def _cell(result: MetricResult | None) -> str:
-    if result is None:
-        return ""
-    if not result.defined:
-        return "n/a"
-    interval = _interval(result)
-    return (
-        f"{format_value(result.value)}  ({interval})".replace(f" {_UNRELIABLE_MARK})", f") {_UNRELIABLE_MARK}")
-        if interval
-        else format_value(result.value)
-    )
+def _run_row(one: MetricResult, by_name: Sequence[Mapping[str, MetricResult]]) -> Row:
+    found = [results.get(one.name) for results in by_name]
+    return [display_name(one), *("" if result is None else _value_with_interval(result) for result in found)]
+
+
+def _value_with_interval(result: MetricResult) -> str:
+    interval, mark, _ = _interval(result).partition(f" {_UNRELIABLE_MARK}")
+    return f"{value_text(result)}  ({interval}){mark}" if interval else value_text(result)
 
 
 _GROUPS = ("scenarios", "by_noise_ratio", "causes")
 """Keys of details that break a result down by group: scenarios, noise ratios, failure causes."""
 
 
-def _breakdown_rows(result: MetricResult) -> list[list[str]]:
+def _breakdown_rows(result: MetricResult) -> Iterator[Row]:
     """A row per group of the metric's own breakdown, where there is more than one."""
-    rows = []
     for key in _GROUPS:
         groups = result.details.get(key) or {}
         for name, part in groups.items() if len(groups) > 1 else ():
@@ -131,8 +97,7 @@ def _breakdown_rows(result: MetricResult) -> list[list[str]]:
             count = next((part[key] for key in ("num_noisy", "num_samples", "count") if key in part), "")
             ends = part.get("interval")
             interval = "" if ends is None else " – ".join(map(format_value, ends))
-            rows.append(["", f"  {name}", "n/a" if value is None else format_value(value), interval, str(count)])
-    return rows
+            yield [f"  {name}", "n/a" if value is None else format_value(value), interval, str(count)]
 
 
 def result_note(result: MetricResult) -> str:
@@ -152,35 +117,33 @@ def _spread(result: MetricResult) -> str:
 
 def slices_tables(results: Results, *, markdown: bool = False) -> list[str]:
     """A table per slice: every metric in every group."""
-    names = dict.fromkeys(name for result in results for name in result.slices)
-    return [_slice_table(results, name, markdown=markdown) for name in names]
+    return [(blocks_markdown if markdown else blocks_text)(blocks) for blocks in slices_blocks(results)]
 
 
-def _slice_table(results: Results, name: str, *, markdown: bool) -> str:
-    rows: list[list[str]] = []
-    for result in results:
-        for position, (group, part) in enumerate(result.slices.get(name, {}).items()):
-            value = format_value(part.value) if part.defined else "n/a"
-            title = display_name(result) if position == 0 or markdown else ""
-            rows.append([title, group, value, _interval(part), _counts(part)])
-    headers = ["metric", name, "value", "95 % interval", "mean of"]
-    if not markdown:
-        return _with_footnote(table(rows, headers=headers, right=(2,)), rows)
-    from .markdown import escape_markdown, markdown_table
-
-    headers[1] = escape_markdown(headers[1])
-    shown = [[escape_markdown(title), escape_markdown(group), *numbers] for title, group, *numbers in rows]
-    return _with_footnote(markdown_table(headers, shown), rows)
+def slices_blocks(results: Results) -> list[list[Block]]:
+    """For each slice every metric in every group."""
+    return [_slice_blocks(results, name) for name in dict.fromkeys(name for one in results for name in one.slices)]
 
 
-def _counts(part: MetricResult) -> str:
-    """The coverage of a group; the number of samples even where all were scored."""
-    return coverage(part) or str(part.details.get("num_samples", ""))
+def _slice_blocks(results: Results, name: str) -> list[Block]:
+    groups = [
+        RowGroup([_slice_row(group, part) for group, part in parts.items()], display_name(result))
+        for result in results
+        if (parts := result.slices.get(name, {}))
+    ]
+    return _with_footnote(Table([TableColumn(name), *_COLUMNS], groups, grouped_by="metric"))
 
 
-def _with_footnote(text: str, rows: Sequence[Sequence[str]]) -> str:
-    doubtful = any(row[3].endswith(_UNRELIABLE_MARK) for row in rows)
-    return f"{text}\n\n{_UNRELIABLE_MARK} few or skewed samples: the interval may be too narrow" if doubtful else text
+def _slice_row(group: str, part: MetricResult) -> Row:
+    """One group; the number of samples is shown even where all were scored."""
+    counts = coverage(part) or str(part.details.get("num_samples", ""))
+    return [group, value_text(part), _interval(part), counts]
+
+
+def _with_footnote(block: Table) -> list[Block]:
+    cells = (cell for group in block.groups for row in group.rows for cell in row[2:])
+    doubtful = any(isinstance(cell, str) and cell.endswith(_UNRELIABLE_MARK) for cell in cells)
+    return [block, Prose(UNRELIABLE_NOTE)] if doubtful else [block]
 
 
 def _interval(result: MetricResult) -> str:
@@ -188,8 +151,13 @@ def _interval(result: MetricResult) -> str:
     if result.interval is None or not result.defined:
         return ""
     low, high = map(format_value, result.interval)
-    flags = result.details.get("interval", {}).get("flags")
+    flags = (result.details.get("interval") or {}).get("flags")
     return f"{low} – {high}" + (f" {_UNRELIABLE_MARK}" if flags else "")
+
+
+def value_text(result: MetricResult) -> str:
+    """The value of a result, or ``n/a``."""
+    return format_value(result.value) if result.defined else "n/a"
 
 
 def format_value(value: float) -> str:
@@ -202,25 +170,36 @@ def format_value(value: float) -> str:
 COLUMNS = tuple(name for name in METRIC_COLUMNS if name != "coverage")  # it follows from the counts
 
 
-def results_csv(results: Iterable[MetricResult]) -> str:
+def results_csv(results: Iterable[MetricResult], *, raw: bool = False) -> str:
     """The results as CSV with all digits; undefined and unknown values are empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     columns = metric_columns(list(results), slices=True)
-    writer.writerow(COLUMNS)
-    writer.writerows(zip(*(columns[name].values for name in COLUMNS), strict=True))
-    return text.getvalue().rstrip("\n")
+    rows = zip(*(columns[name].values for name in COLUMNS), strict=True)
+    return csv_text([COLUMNS, *rows], raw=raw)
 
 
-def scores_csv(results: Results) -> str:
+def scores_csv(results: Results, *, raw: bool = False) -> str:
     """Every score of every sample, a column per metric; skipped and excluded scores are empty."""
+    scored = [(result.name, list(result.scores)) for result in results if result.scores is not None]
+    rows = ([sample_id, *(column[at] for _, column in scored)] for at, sample_id in enumerate(results.sample_ids))
+    return csv_text([["sample_id", *(name for name, _ in scored)], *rows], raw=raw)
+
+
+def csv_text(rows: Iterable[Sequence[Any]], *, raw: bool = False) -> str:
+    """Rows as CSV. Texts that a spreadsheet would run as a formula get an apostrophe in front, unless ``raw``."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    scored = [(result.name, list(result.scores)) for result in results if result.scores is not None]
-    writer.writerow(["sample_id", *(name for name, _ in scored)])
-    for row, sample_id in enumerate(results.sample_ids):
-        writer.writerow([sample_id, *(column[row] for _, column in scored)])
+    writer.writerows(rows if raw else (map(_plain_cell, row) for row in rows))
     return text.getvalue().rstrip("\n")
+
+
+def _plain_cell(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 # --- Parquet (extra ``parquet``): the same rows ----------------------------------------------------------------------

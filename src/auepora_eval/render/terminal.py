@@ -1,4 +1,4 @@
-"""Text for a terminal: escaped control characters, formulas, and the progress line."""
+"""Text for a terminal: blocks as plain text, escaped characters, formulas, and the progress line."""
 
 from __future__ import annotations
 
@@ -6,24 +6,177 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TextIO
+
+from .blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Code,
+    DefinitionList,
+    Details,
+    DetailsGrid,
+    Figure,
+    Gallery,
+    Prose,
+    Report,
+    Table,
+    table_rows,
+)
 
 _KEPT = (0x09, 0x0A)
 _CONTROLS = [*range(0x20), 0x7F, *range(0x80, 0xA0)]
 _BIDI_CONTROLS = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 """Characters that change the writing direction."""
 _ESCAPES = {code: f"\\u{code:04x}" for code in [*_CONTROLS, *_BIDI_CONTROLS] if code not in _KEPT}
+_SURROGATES = {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
+"""Halves of characters, which no encoding can write."""
+_BREAKS = {ord(mark): repr(mark)[1:-1] for mark in "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"}
+_LOG_COMMAND = re.compile(r"^(?P<space>[^\S\n]*):(?=:)|#(?=#(?:vso)?\[)", re.MULTILINE)
+"""Commands in the logs of CI services: ``::`` at the start of a line (GitHub), ``##[`` and ``##vso[`` (Azure)."""
 
 
 def escape_control_characters(text: str) -> str:
     r"""Escape control characters as JSON does; newlines and tabs stay.
 
-    >>> printable("a\x1b[2Jb")
+    >>> escape_control_characters("a\x1b[2Jb")
     'a\\u001b[2Jb'
     """
     return text.translate(_ESCAPES)
+
+
+def escape_line_breaks(text: str) -> str:
+    """Escape tabs and line breaks, so that a cell cannot break its row."""
+    return text.translate(_BREAKS)
+
+
+def printable(text: str) -> str:
+    r"""A text that neither a terminal nor the log of a CI service executes; escaped as JSON does.
+
+    >>> printable("::error::x")
+    '\\u003a:error::x'
+    """
+    escaped = text.translate(_ESCAPES | _SURROGATES)
+    return _LOG_COMMAND.sub(lambda one: "\\u0023" if one[0] == "#" else f"{one['space']}\\u003a", escaped)
+
+
+# --- blocks as plain text: tables aligned by columns of the terminal, closed details as one line ---------------------
+
+_MAX_CELL_WIDTH = 80
+
+
+def report_text(report: Report) -> str:
+    """A report as plain text."""
+    verdict = report.verdict
+    parts = [_one_line(report.title), _one_line(report.subtitle), _one_line(verdict.sentence), _bullets(verdict.points)]
+    for section in report.sections:
+        parts += _titled(section.title, [_one_line(section.lead), blocks_text(section.blocks)])
+    return "\n\n".join(filter(None, [*parts, _one_line(report.build_info)]))
+
+
+def blocks_text(blocks: Iterable[Block]) -> str:
+    """Blocks as plain text. Figures are left out; of closed details only the summary is shown."""
+    return "\n\n".join(filter(None, map(_block, blocks)))
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Prose(text=text):
+            return _one_line(text)
+        case Bullets(items=items):
+            return _bullets(items)
+        case DefinitionList(pairs=pairs):
+            return _aligned([[name, _cell_text(value)] for name, value in pairs], right=())
+        case Code(text=text):
+            return printable(text)
+        case Table():
+            return _table(block)
+        case Details(summary=summary, blocks=blocks, is_open=is_open):
+            return "\n\n".join(_titled(summary, [blocks_text(blocks)] if is_open else [])) or _one_line(summary)
+        case DetailsGrid(details=details):
+            return blocks_text(details)
+        case Figure() | Gallery():
+            return ""
+
+
+def _titled(title: str, parts: Sequence[str]) -> list[str]:
+    """Texts under a title, if there is one; nothing where all texts are empty."""
+    heading, (first, *rest) = _one_line(title), list(filter(None, parts)) or [""]
+    rule = "-" * text_width(heading)
+    return [f"{heading}\n{rule}\n{first}" if heading else first, *rest] if first else []
+
+
+def _one_line(text: str) -> str:
+    """A text on one line, safe to print."""
+    return printable(escape_line_breaks(text))
+
+
+def _bullets(items: Iterable[str]) -> str:
+    return "\n".join(map(_one_line, items))
+
+
+def _table(block: Table) -> str:
+    headers, rows, right = table_rows(block)
+    cells = [[_fit_cell(_cell_text(cell), last=at == len(row) - 1) for at, cell in enumerate(row)] for row in rows]
+    notes = [note for group in block.groups for row in group.rows for note in _notes(row)]
+    text = _aligned([list(map(_one_line, headers)), *cells], right=right, ruled=True) if rows else ""
+    return "\n\n".join(filter(None, [_one_line(block.caption), text, "\n".join(notes)]))
+
+
+def _notes(row: Sequence[Cell | str]) -> Iterator[str]:
+    """The notes of the cells of a row, each with the texts up to its cell."""
+    texts = []
+    for cell in row:
+        texts.append(cell if isinstance(cell, str) else cell.text)
+        if isinstance(cell, Cell) and cell.note:
+            yield _one_line(f"{', '.join(filter(None, texts))}: {cell.note}")
+
+
+def _cell_text(cell: Cell | str) -> str:
+    if isinstance(cell, str):
+        return _one_line(cell)
+    return _one_line(f"{cell.sign} {cell.text}" if cell.sign else cell.text)
+
+
+def _fit_cell(text: str, *, last: bool) -> str:
+    """A cell, truncated where it is very long, except in the last column."""
+    if last or text_width(text) <= _MAX_CELL_WIDTH:
+        return text
+    while text_width(text) >= _MAX_CELL_WIDTH:
+        text = text[: _MAX_CELL_WIDTH - text_width(text) - 1]
+    return f"{text}…"
+
+
+def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int], ruled: bool = False) -> str:
+    """Rows with columns of equal width; with ``ruled``, a rule below the first."""
+    widths = [max(map(text_width, column)) for column in zip(*rows, strict=True)]
+
+    def line(row: Sequence[str]) -> str:
+        cells = []
+        for at, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            space = " " * (width - text_width(cell))
+            cells.append(space + cell if at in right else cell + space)
+        return "  ".join(cells).rstrip()
+
+    lines = list(map(line, rows))
+    return "\n".join([*lines[:1], *(["  ".join("-" * width for width in widths)] if ruled else []), *lines[1:]])
+
+
+def text_width(text: str) -> int:
+    """The columns of a terminal that a text takes: two for wide characters, none for combining marks."""
+    if text.isascii():
+        return len(text)
+    width, joined = 0, False
+    for mark in unicodedata.normalize("NFC", text):
+        if unicodedata.category(mark) in ("Mn", "Me", "Cf"):
+            joined = mark == "\u200d"  # the next emoji becomes part of this one
+            continue
+        width += 0 if joined else 1 + (unicodedata.east_asian_width(mark) in "WF")
+        joined = False
+    return width
 
 
 # --- the progress line on stderr: one line rewritten in place on a terminal, periodic lines elsewhere ----------------
@@ -130,7 +283,7 @@ def progress(
             if rate and done:
                 parts.append(_rate_text(done, known, seconds))
             parts.append(suffix())
-            text = f"{what} ... {', '.join(filter(None, parts))}"
+            text = printable(f"{what} ... {', '.join(filter(None, parts))}")
             if terminal:
                 _line.show(stream, text)
             else:

@@ -7,9 +7,10 @@ from urllib.parse import quote
 
 import numpy as np
 
-from ..compare.leaderboard import alternative_differences, failure_notes, missing_note
+from ..compare.leaderboard import Leaderboard
 from ..compare.metrics import main_metric
 from ..compare.queries import Cause, QueryChange, cause_counts, explain_changes
+from ..compare.rendering import alternative_differences, failure_notes, missing_note
 from ..compare.runs import DifferencePart, MetricSplit, split_difference
 from ..compare.types import CompareReport, ComparisonKind, MetricComparison, QueryComparison
 from ..core.metrics_base import BatchMetric
@@ -83,7 +84,7 @@ def comparison_section(a: StoredRun, b: StoredRun, report: CompareReport) -> Rep
                 is_open=not report.metrics,
             )
         )
-    failed = [*filter(None, [missing_note(report.missing)]), *failure_notes(report)]
+    failed = [*filter(None, [missing_note(Leaderboard.of_pair(report))]), *failure_notes(report)]
     if failed:
         blocks.append(Bullets(failed))
     return ReportSection("deltas", "Differences", blocks, "B − A, over the queries that both runs have.")

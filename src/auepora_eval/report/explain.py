@@ -31,7 +31,8 @@ from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
 from ..errors import AueporaError, BadValueError, UnknownMetricError, did_you_mean
 from ..judge.metric import judged_parts
 from ..render.markdown import escape_markdown, markdown_table
-from ..render.tables import escape_line_breaks, format_value, table
+from ..render.tables import format_value, table
+from ..render.terminal import escape_line_breaks
 from ..store.records import RunRecord, run_info
 from ..store.rows import StoredJudgement
 from ..store.runs import RunStore

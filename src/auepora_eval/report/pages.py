@@ -14,8 +14,8 @@ import numpy as np
 
 from .._version import __version__
 from ..compare.analysis import OVERLAP_NOTE
-from ..compare.leaderboard import Leaderboard, LeaderboardMetric, build_leaderboard, missing_note
-from ..compare.rendering import comparison_summary
+from ..compare.leaderboard import Leaderboard, LeaderboardMetric, build_leaderboard
+from ..compare.rendering import comparison_summary, missing_note
 from ..compare.runs import compare_runs, golden_report
 from ..compare.stores import Store, open_store
 from ..compare.types import CompareReport, MetricComparison, QueryComparison
@@ -267,7 +267,7 @@ def comparison_verdict(compared: ComparedRuns) -> ReportVerdict:
     if compared.refused or compared.report is None:
         what = "The two runs" if compared.report is None else "The metrics of the two runs"
         return ReportVerdict(f"{what} cannot be compared: {compared.refused}", "bad", _points(compared))
-    summary = comparison_summary(compared.report, (a.record.name, b.record.name))
+    summary = comparison_summary(Leaderboard.of_pair(compared.report, (a.record.name, b.record.name)))
     tones: dict[str, Tone] = {"better": "good", "worse": "bad", "open": "open"}
     worse = [one for one in compared.report.metrics if one.primary and one.verdict == "worse"]
     return ReportVerdict(summary.sentence, tones[summary.outcome], _points(compared, worse))
@@ -437,7 +437,7 @@ def _leaderboard_section(
         blocks.append(
             Details(f"Not compared: {pluralize(len(refused), 'metric')}", [simple_table(["metric", "why"], refused)])
         )
-    if lacking := missing_note(leaderboard.missing, [run.letter for run in runs]):
+    if lacking := missing_note(leaderboard):
         blocks.append(Prose(lacking, tone="muted"))
     queries = pluralize(leaderboard.samples, "query", "queries")
     lead = f"Over the {queries} that all runs have. ★ no other run is surely better."

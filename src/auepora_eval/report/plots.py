@@ -24,7 +24,8 @@ from ..render.charts.intervals import forest_chart, interval_chart, slices_chart
 from ..render.charts.queries import causes_chart, scatter_chart, wins_losses_chart
 from ..render.html import interval_rows, metric_range, result_row
 from ..render.markdown import escape_markdown, markdown_table
-from ..render.tables import escape_line_breaks, format_value, results_table, table
+from ..render.tables import format_value, results_table, table
+from ..render.terminal import escape_line_breaks
 from ..stats.intervals import mean_interval
 
 # --- results: values with intervals, distributions, slices, curves over k, causes, answers by rank -------------------

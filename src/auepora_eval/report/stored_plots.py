@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..compare.metrics import compare_metrics, main_metric
+from ..compare.leaderboard import compare_metrics
+from ..compare.metrics import main_metric
 from ..compare.queries import explain_changes
 from ..compare.runs import compare_runs
 from ..compare.stores import Store, open_store

@@ -2,7 +2,6 @@
 
 from ..core.results import coverage, display_name, results_to_dict, results_to_markdown
 from ..render.tables import (
-    escape_line_breaks,
     format_value,
     result_note,
     results_markdown,
@@ -11,6 +10,7 @@ from ..render.tables import (
     slices_tables,
     table,
 )
+from ..render.terminal import escape_line_breaks
 
 __all__ = [
     "coverage",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..compare.metrics import compare_metrics
+from ..compare.leaderboard import compare_metrics
 from ..compare.types import MetricComparison
 from ..core.conventions import Conventions
 from ..core.dataset import EvaluationDataset

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from ...errors import BadValueError
-from ..tables import escape_line_breaks, format_value
-from ..terminal import escape_control_characters
+from ..tables import format_value
+from ..terminal import escape_control_characters, escape_line_breaks
 
 MAX_LABEL_LENGTH = 200
 """The maximum length of a label; an axis may show less."""

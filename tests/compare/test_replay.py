@@ -540,7 +540,7 @@ def test_written_down(run: Run, store: RunStore) -> None:
     assert document["metrics"]["exact_match"]["retrieval"]["value"] == 0.5
     assert (document["run_a"], document["run_b"]) == (first.run_id, second.run_id)
     line = report.to_markdown().splitlines()[2]
-    assert line.startswith("| exact_match | 0.5000 | 1.0000 | +0.5000  (")
+    assert line.startswith("| exact_match | 0.5000 | 1.0000 | +0.5000 (")
     assert line.endswith("| 2 |")
     assert np.isfinite(document["metrics"]["exact_match"]["delta"]["interval"]).all()
 
@@ -548,7 +548,7 @@ def test_written_down(run: Run, store: RunStore) -> None:
 def test_output_lists_excluded_and_refused(run: Run, store: RunStore) -> None:
     first, second = run("a", [UP, DOWN], Quoting()), run("b", [UP, UP], Quoting())
     report = swap_replay(Quoting(), store, first, second)
-    assert "left out" not in report.to_markdown()
+    assert "| left out |" not in report.to_markdown()
     partial = replace(report.splits[0], name="a|b", left_out=7)
     changed = replace(report, splits=[partial], refused={"x|y": "<why>"}, notes=["*note*"])
     page = changed.to_markdown()

@@ -23,7 +23,7 @@ def test_results_markdown_is_grouped_by_target() -> None:
     rows = samples(["a"], ["a"], [], ["a"])
     results = evaluate(rows, [output("a"), output("b"), output("a"), output(error="timeout")], METRICS)
     lines = results_markdown(results).splitlines()
-    assert lines[0] == "| Target | Metric | Value | 95 % interval | Mean of |"
+    assert lines[0] == "| target | metric | value | 95 % interval | mean of |"
     assert lines[2].startswith(
         "| Retrieval relevance | recall@1 | 0.3333 | 0.0000 – 1.0000 ? | 3 of 4; 1 failed, counted"
     )
@@ -88,4 +88,4 @@ def test_run_as_markdown_page(runs: None, auepora: Callable[..., tuple[int, str,
     lines = Path("report.md").read_text().splitlines()
     assert lines[0] == "# two"
     assert lines[2].startswith("- run: run_two")
-    assert "| Target | Metric | Value | 95 % interval |" in lines
+    assert "| target | metric | value | 95 % interval |" in lines

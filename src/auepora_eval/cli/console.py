@@ -46,6 +46,13 @@ def _set_quiet(context: click.Context, parameter: click.Parameter, quiet: bool) 
         warnings.simplefilter("ignore", AueporaWarning)
 
 
+def echo(text: str) -> None:
+    """Print to stdout what neither a terminal nor the log of a CI service executes."""
+    from ..render.terminal import printable
+
+    click.echo(printable(text))
+
+
 def echo_err(message: str, *, always: bool = False) -> None:
     """Print a message to stderr, unless ``--quiet`` is given; a closed stderr is ignored.
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .console import quiet_option
+from .console import echo, quiet_option
 from .judge_options import judgement_lines
-from .options import complete_run, open_store, raw_csv, raw_option, run_dict, store_option, write_out
+from .options import complete_run, open_store, raw_csv, raw_option, run_dict, store_option
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
@@ -59,7 +59,7 @@ def command(run: str, folder: str | None, force: bool, parquet: bool, store: str
         if JUDGEMENTS in names:
             write_lines(target / JUDGEMENTS, judgement_lines(found, record))
     paths = [str(target / name) for name in names]
-    write_out(json.dumps(paths) if as_json else "\n".join(paths), None)
+    echo(json.dumps(paths) if as_json else "\n".join(paths))
 
 
 def _output_names(record: RunRecord) -> list[str]:

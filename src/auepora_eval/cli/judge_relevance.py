@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .console import echo_err, quiet_option
+from .console import echo, echo_err, quiet_option
 from .judge_options import (
     JudgeOptions,
     JudgingOptions,
@@ -109,9 +109,9 @@ def command(
             )
     if as_json:
         usage = {} if session is None else {"judging": session.usage_log.total.to_dict()}
-        click.echo(json.dumps({**report.to_dict(), "file": output, **usage}, indent=2, ensure_ascii=False))
+        echo(json.dumps({**report.to_dict(), "file": output, **usage}, indent=2, ensure_ascii=False))
     else:
-        click.echo(_summary(report))
+        echo(_summary(report))
     if session is not None and session.usage_log.total.judgements:
         echo_err(f"judging: {usage_text(session.usage_log.total.to_dict())}")
     if report.num_other_prompt:

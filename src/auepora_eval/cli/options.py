@@ -16,7 +16,7 @@ import click
 
 from ..errors import BadValueError
 from ..runtime.imports import IMPORT_PATH
-from .console import echo_err
+from .console import echo, echo_err
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -341,9 +341,7 @@ def refuse_input_as_output(output: str | None, inputs: Sequence[str], *, option:
 def write_out(text: str, output: str | None) -> None:
     """Print, or write a file atomically."""
     if output in (None, "-", "/dev/stdout"):  # stdout under any name, which must not be truncated
-        from ..render.terminal import printable
-
-        click.echo(printable(text))
+        echo(text)
         return
     from ..runtime.files import write_lines
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .console import echo_err, quiet_option
+from .console import echo, echo_err, quiet_option
 from .options import complete_run, open_store, store_option
 
 if TYPE_CHECKING:
@@ -94,9 +94,7 @@ def command(
             _add_corpus_texts(sources, corpus, open_files)
         pool = pool_outputs(samples, sources.runs, depth=depth, judged=known, new_only=new_only, seed=seed)
     write_pool(output, pool.documents)
-    click.echo(
-        json.dumps({**pool.to_dict(), "file": output}, indent=2, ensure_ascii=False) if as_json else _summary(pool)
-    )
+    echo(json.dumps({**pool.to_dict(), "file": output}, indent=2, ensure_ascii=False) if as_json else _summary(pool))
     for warning in _warnings(pool):
         echo_err(warning)
     echo_err(f"wrote {output}")

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from .console import echo_err, quiet_option
 from .judge_options import INTERRUPTED, STOPPED_EARLY, RunProgress
 from .options import complete_run, store_option
-
-if TYPE_CHECKING:
-    from ..runs.replay import ReplayReport
 
 
 @click.command(name="replay")
@@ -100,13 +96,6 @@ def command(
     if form == "json":
         write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)
     else:
-        write_out(report.to_markdown() if form == "markdown" else _report_text(report), output)
+        from ..render.terminal import blocks_text
 
-
-def _report_text(report: ReplayReport) -> str:
-    from ..render.tables import table
-    from ..render.terminal import escape_line_breaks
-
-    headers, rows = report.cells()
-    notes = "\n".join(map(escape_line_breaks, report.all_notes))
-    return "\n\n".join(filter(None, [table(rows, headers=headers, right=(1, 2, 6, 7)), notes]))
+        write_out(report.to_markdown() if form == "markdown" else blocks_text(report.blocks), output)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .console import quiet_option
+from .console import echo, quiet_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,9 +84,9 @@ def command(
     if as_json:
         import json
 
-        click.echo(json.dumps(checked.to_dict(), indent=2, ensure_ascii=False))
+        echo(json.dumps(checked.to_dict(), indent=2, ensure_ascii=False))
     else:
-        click.echo("\n\n".join(filter(None, _paragraphs(checked, show_all=show_all))))
+        echo("\n\n".join(filter(None, _paragraphs(checked, show_all=show_all))))
     if not checked.is_valid:
         sys.exit(HAS_PROBLEMS)
 

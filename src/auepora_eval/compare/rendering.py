@@ -27,6 +27,7 @@ from ..render.blocks import (
     TableColumn,
     Tone,
     simple_table,
+    without_empty_columns,
 )
 from ..render.charts.chart import Chart
 from ..render.charts.intervals import forest_chart
@@ -39,6 +40,7 @@ from .types import CompareReport, ComparisonKind, MetricComparison
 
 if TYPE_CHECKING:
     from .queries import QueryChange
+    from .runs import DifferencePart, MetricSplit
 
 Link = Callable[[str], str]
 """Returns the link of a metric or query inside a page, or an empty text."""
@@ -84,7 +86,7 @@ def _ends_text(one: MetricComparison) -> str:
 
 _BEST = "★"
 _PAIR_COLUMNS = (
-    TableColumn("95 % interval", number=True),
+    TableColumn("95 % interval"),
     TableColumn("p adjusted", number=True),
     TableColumn("won / lost", number=True, minor=True),
     TableColumn("n", number=True, minor=True),
@@ -333,6 +335,29 @@ def changes_section(changes: Sequence[QueryChange], judged_by: str, *, limit: in
         blocks if changes else [Prose(f"No query got worse by {judged_by}.")],
         lead if changes else "",
     )
+
+
+def split_table(splits: Sequence[MetricSplit]) -> Table:
+    """The difference of each metric and its parts from retrieval and generation, with intervals."""
+    numbers = ("A", "B", "B − A", "from retrieval", "from generation", "n", "left out")
+    rows: list[Row] = [
+        [
+            one.name,
+            value_text(one.a),
+            value_text(one.b),
+            *map(_part_cell, (one.delta, one.retrieval, one.generation)),
+            f"{one.n:,}",
+            f"{one.left_out:,}" if one.left_out else "",
+        ]
+        for one in splits
+    ]
+    columns = [TableColumn("metric"), *(TableColumn(title, number=True) for title in numbers)]
+    return without_empty_columns(simple_table(columns, rows))
+
+
+def _part_cell(part: DifferencePart) -> str:
+    ends = "" if part.interval is None else f"  ({signed(part.interval[0])} to {signed(part.interval[1])})"
+    return f"{signed(part.value)}{ends}"
 
 
 # --- one sentence, and the whole comparison as a page ----------------------------------------------------------------

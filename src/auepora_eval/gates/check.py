@@ -463,7 +463,7 @@ def _missing_baseline_message(store: RunStore, record: RunRecord) -> str:
     which = "the one earlier run" if failed == 1 else f"each of the {failed} earlier runs"
     return (
         f"{which} called '{record.name}' on the same samples failed its gates, so there is none to compare with; "
-        f"name one with --against, or accept one: auepora tag RUN {FAILED_TAG} --remove"
+        f"name one with --against, or accept one: auepora runs tag RUN {FAILED_TAG} --remove"
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -186,10 +185,18 @@ def scores_csv(results: Results, *, raw: bool = False) -> str:
 
 def csv_text(rows: Iterable[Sequence[Any]], *, raw: bool = False) -> str:
     """Rows as CSV. Texts that a spreadsheet would run as a formula get an apostrophe in front, unless ``raw``."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows(rows if raw else (map(_plain_cell, row) for row in rows))
-    return text.getvalue().rstrip("\n")
+    lines = _CsvLines()
+    csv.writer(lines, lineterminator=_CsvLines.END).writerows(rows if raw else (map(_plain_cell, row) for row in rows))
+    return "\n".join(lines)
+
+
+class _CsvLines(list[str]):
+    """The lines of a CSV. Their end has both characters of a line break, so that cells with either are quoted."""
+
+    END = "\r\n"
+
+    def write(self, line: str) -> None:
+        self.append(line.removesuffix(self.END))
 
 
 def _plain_cell(value: Any) -> Any:

@@ -89,7 +89,7 @@ def _block(block: Block) -> str:
         case Bullets(items=items):
             return _bullets(items)
         case DefinitionList(pairs=pairs):
-            return _aligned([[name, _cell_text(value)] for name, value in pairs], right=())
+            return _aligned([[_one_line(name), _cell_text(value)] for name, value in pairs], right=())
         case Code(text=text):
             return printable(text)
         case Table():
@@ -145,8 +145,8 @@ def _fit_cell(text: str, *, last: bool) -> str:
     """A cell, truncated where it is very long, except in the last column."""
     if last or text_width(text) <= _MAX_CELL_WIDTH:
         return text
-    while text_width(text) >= _MAX_CELL_WIDTH:
-        text = text[: _MAX_CELL_WIDTH - text_width(text) - 1]
+    while (over := text_width(text) - _MAX_CELL_WIDTH + 1) > 0:
+        text = text[: -max(over // 2, 1)]
     return f"{text}…"
 
 

@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..compare.runs import DifferencePart, MetricSplit, split_difference
+from ..compare.rendering import split_table
+from ..compare.runs import MetricSplit, split_difference
 from ..core.conventions import Signature
 from ..core.metrics_base import BatchMetric, Metric, sample_clusters
 from ..core.registry import use_resources
@@ -21,8 +22,8 @@ from ..engine.repeats import evaluate_repeats
 from ..errors import AueporaError, BadTypeError, BadValueError, SystemCallError
 from ..plan.model import plan_changes
 from ..plan.resources import used_resources
-from ..render.markdown import escape_markdown, markdown_table
-from ..render.tables import format_value
+from ..render.blocks import Block, Bullets
+from ..render.markdown import blocks_markdown
 from ..runtime.imports import search_folders
 from ..store.records import RunRecord, RunStatus, plan_conventions, run_info
 from ..store.rows import REPLAY_TAG
@@ -261,28 +262,14 @@ class ReplayReport:
         left_out = [LEFT_OUT_NOTE] if any(one.left_out for one in self.splits) else []
         return [*self.notes, *left_out, *(f"not split: {name} ({why})" for name, why in self.refused.items())]
 
-    def cells(self) -> tuple[list[str], list[list[str]]]:
-        """Headers and rows of a table of the differences and their parts, with intervals."""
-        headers = ["metric", "A", "B", "B - A", "from retrieval", "from generation", "samples", "left out"]
-        rows = [
-            [
-                one.name,
-                *("n/a" if value is None else format_value(value) for value in (one.a, one.b)),
-                *map(_format_part, (one.delta, one.retrieval, one.generation)),
-                str(one.n),
-                str(one.left_out),
-            ]
-            for one in self.splits
-        ]
-        shown = 8 if any(one.left_out for one in self.splits) else 7
-        return headers[:shown], [row[:shown] for row in rows]
+    @property
+    def blocks(self) -> list[Block]:
+        """A table of the differences and their parts with intervals, then the notes."""
+        return [split_table(self.splits), Bullets(self.all_notes)]
 
     def to_markdown(self) -> str:
-        """The table as Markdown, then the notes."""
-        headers, rows = self.cells()
-        table = markdown_table(headers, [[escape_markdown(name), *rest] for name, *rest in rows], right=(1, 2, 6, 7))
-        notes = "\n".join(f"- {escape_markdown(line)}" for line in self.all_notes)
-        return "\n\n".join(filter(None, [table, notes]))
+        """The report as Markdown."""
+        return blocks_markdown(self.blocks)
 
 
 def swap_replay(
@@ -471,10 +458,3 @@ def _compute(store: RunStore, record: RunRecord, request: RunRequest, metrics: S
     if len(repeats) == 1:
         return evaluate(samples, repeats[0], metrics, **common)
     return evaluate_repeats(samples, [partial(iter, outputs) for outputs in repeats], metrics, **common)
-
-
-def _format_part(part: DifferencePart) -> str:
-    if part.value is None:
-        return "n/a"
-    ends = "" if part.interval is None else f"  ({part.interval[0]:+.4f} … {part.interval[1]:+.4f})"
-    return f"{part.value:+.4f}{ends}"

@@ -89,7 +89,7 @@ def test_the_same_ids_for_other_chunks_get_no_verdict_by_id(store: RunStore, tmp
     assert document["aggregate_a"]["recall_at_k_doc"]["5"] == document["aggregate_b"]["recall_at_k_doc"]["5"] == 1.0
     code, out, _ = auepora("compare", "small", "large", "--store", str(tmp_path / "runs.sqlite"))
     assert "the chunks changed between the runs" in out
-    assert "hit@5 1.0000 -> 1.0000" in out
+    assert "Metrics of golden queries (MRR 0.5000 → 0.5000)" in out
 
 
 def test_strict_refuses_with_exit_2(store: RunStore, tmp_path: Path, auepora: Call) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.types import Document, EvaluationSample, SystemOutputs
+from ..core.types import EvaluationSample, SystemOutputs
 from ..features.hits import GoldDocument, Matching, first_rank, gold_documents, gold_ranks, span_of
 from ..features.rankings import RankingColumns, document_rankings
 from ..features.refusals import RefusalDetector
@@ -24,8 +24,6 @@ from .golden import ChunkLocations, SharedQueries, id_or_span
 from .stores import RunOutputs, chunker_versions, run_outputs
 
 Bools = npt.NDArray[np.bool_]
-Documents = dict[str, Document]
-"""What a run retrieved, by id."""
 _SEVERAL = -1
 """In place of the hash of a text: an id has several texts, or an empty one. Python has no such hash."""
 _BATCH = 1000
@@ -210,20 +208,6 @@ class _RunChunks:
         return SameIds(int(common.sum()), same, different)
 
 
-def _documents(run: RunOutputs, ids: Container[str]) -> Documents:
-    """The retrieved documents with these ids, without a span where a run gives one id several."""
-    found: dict[str, Document] = {}
-    for row in run.stored(None):
-        for item in row.output.retrieved:
-            doc = item.doc
-            if doc.doc_id not in ids:
-                continue
-            first = found.setdefault(doc.doc_id, doc)
-            if first is not doc and (first.span != doc.span or first.parent_id != doc.parent_id):
-                found[doc.doc_id] = Document(doc.doc_id)
-    return found
-
-
 def _gold_never_returned(
     runs: Mapping[str, RunOutputs],
     without: Sequence[str],
@@ -232,9 +216,8 @@ def _gold_never_returned(
     parents_known: bool,
 ) -> ChunkChange | None:
     """The change that the gold shows: runs ``without`` any of the gold ids, and yet with the passages they name."""
-    gold = {query.sample_id: gold_documents(query) for query in queries}
-    gold_ids = {one.doc_id for ones in gold.values() for one in ones}
-    places = _locate_gold(gold, [_documents(run, gold_ids) for run in runs.values()])
+    locations = ChunkLocations(queries, list(runs.values()))
+    places = {query.sample_id: locations.expected(query) for query in queries}
     covering = [name for name in without if _hits_gold(runs[name], places, by="span")]
     if len(covering) == 2:
         reason = "neither run ever returns a gold id, and the chunks of both cover gold spans"
@@ -246,23 +229,6 @@ def _gold_never_returned(
         reason = f"run {without[0]} never returns a gold id, and the two runs have no id in common, but documents"
         return ChunkChange(reason, parents_known=parents_known)
     return None
-
-
-def _locate_gold(
-    gold: Mapping[str, Sequence[GoldDocument]], docs: Sequence[Documents]
-) -> dict[str, list[GoldDocument]]:
-    """The gold with parents and spans, those of a hit where the gold itself has none."""
-
-    def place(passage: Document) -> Document:
-        if passage.parent_id is not None and span_of(passage) is not None:
-            return passage
-        known = [found[passage.doc_id] for found in docs if passage.doc_id in found]
-        return next((doc for doc in known if span_of(doc) is not None), next(iter(known), passage))
-
-    return {
-        query_id: [GoldDocument(one.doc_id, one.level, tuple(map(place, one.passages))) for one in ones]
-        for query_id, ones in gold.items()
-    }
 
 
 def _hits_gold(run: RunOutputs, gold: Mapping[str, Sequence[GoldDocument]], *, by: str) -> bool:

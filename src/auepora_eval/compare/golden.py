@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
@@ -17,12 +16,11 @@ import numpy as np
 from ..core.conventions import Conventions
 from ..core.plan import with_corpus_ids
 from ..core.results import Results
-from ..core.types import Document, EvaluationSample, MetricResult, SystemOutputs, UnknownRanking
+from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
 from ..engine.evaluate import evaluate_stream, resolve_metrics
 from ..engine.repeats import evaluate_repeats
 from ..errors import AueporaWarning, BadValueError
 from ..features.hits import GoldDocument, Matching, first_rank, gold_documents, gold_ranks, has_spans, span_of
-from ..features.rankings import parse_level
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
@@ -77,11 +75,7 @@ def known_queries(
 
 def expected_ids(sample: EvaluationSample) -> list[str]:
     """The ids of the chunks that a query expects, each once: those judged relevant."""
-    levels: dict[str, int] = {}
-    for doc in sample.relevant_docs or ():
-        level = parse_level((doc.metadata or {}).get("relevance", 1), doc.doc_id, sample.sample_id)
-        levels[doc.doc_id] = max(level, levels.get(doc.doc_id, level))
-    return [doc_id for doc_id, level in levels.items() if level >= 1]
+    return [one.doc_id for one in gold_documents(sample)]
 
 
 def format_ids(ids: Sequence[str]) -> str:
@@ -402,15 +396,11 @@ Pair = tuple[EvaluationSample, SystemOutputs | None]
 
 
 def compute_metrics(
-    pairs: Callable[[int], Iterator[Pair]],
-    repeats: int,
-    *,
-    counts_only: bool = False,
-    corpus: CorpusIds | None = None,
+    pairs: Callable[[int], Iterator[Pair]], repeats: int, *, corpus: CorpusIds | None = None
 ) -> AggregateMetrics:
     """The metrics of queries with their outputs in each repeat, chunks matched by id.
 
-    ``pairs`` takes the number of a repeat. With ``counts_only`` no metric is computed: they are ``None``.
+    ``pairs`` takes the number of a repeat.
     """
     failed = bytearray()
 
@@ -421,18 +411,18 @@ def compute_metrics(
             failed[row] |= output is None or output.error is not None
             yield query, output
 
-    results: Iterable[MetricResult] = ()
-    if not counts_only:
-        results = _results(counted, repeats, corpus)
-    else:
-        for repeat in range(repeats):
-            deque(counted(repeat), maxlen=0)
+    results = _results(counted, repeats, corpus)
     values = {result.name: result.value if result.defined else None for result in results}
+    return aggregate_metrics(values, len(failed), sum(failed))
+
+
+def aggregate_metrics(values: Mapping[str, float | None], queries: int, failed: int) -> AggregateMetrics:
+    """The aggregate of these values by the names of their metrics; ``None`` for others."""
     return AggregateMetrics(
         hit_at_k={k: values.get(f"hit_rate@{k}") for k in GOLDEN_CONVENTIONS.k_values},
         recall_at_k_doc={k: values.get(f"recall_doc@{k}") for k in GOLDEN_CONVENTIONS.k_values},
-        total_queries=len(failed),
-        failed_queries=sum(failed),
+        total_queries=queries,
+        failed_queries=failed,
         **{name: values.get(name) for name in _SCALAR_METRICS},
     )
 

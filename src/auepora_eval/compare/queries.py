@@ -9,13 +9,10 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from ..core.scores import Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
-from ..features.hits import GoldDocument, gold_documents, has_spans
+from ..features.hits import Matching, gold_documents, has_spans
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
 from ..store.runs import RunStore
@@ -33,8 +30,10 @@ from .golden import (
     CorpusIds,
     Golden,
     Pair,
+    Rank,
     RankMetrics,
     SharedQueries,
+    aggregate_metrics,
     compute_metrics,
     expected_ids,
     format_ids,
@@ -67,8 +66,6 @@ class QueryComparisons:
     """Queries that cannot be compared: chunks changed, and their expected passages or documents are unknown."""
     ranks_a: RankMetrics
     ranks_b: RankMetrics
-    by_rank: bool
-    """Whether hit rates and MRR are computed from the ranks, because ids alone may not suffice."""
     aggregate_a: AggregateMetrics
     """The metrics over the queries of both runs, with the expected chunks that both runs are compared with."""
     aggregate_b: AggregateMetrics
@@ -194,33 +191,35 @@ def compare_run_outputs(
     by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))
     ordered = [run_b, run_a] if b_first else by_age
     places = None if change is None else ChunkLocations(both, ordered, ids_reused=change.ids_reused)
-    compared = _ComparedQueries(both, places, known_gold=change is None or change.parents_known)
-    aggregate_a, aggregate_b = (
-        compute_metrics(partial(compared.pairs, side), run.repeats, counts_only=not aggregates, corpus=corpus)
-        for side, run in enumerate(both.runs)
-    )
-    ranks = compared.ranks()
-    by_rank = change is not None or compared.has_spans
-    if by_rank and aggregates:
-        aggregate_a, aggregate_b = ranks[0].put_into(aggregate_a), ranks[1].put_into(aggregate_b)
+    ranked = _rank_queries(both, places, _causes_note(changed_config_keys(a, b)))
+    ranks = [RankMetrics.of(one) for one in ranked.ranks]
+    aggregate_a, aggregate_b = (aggregate_metrics({}, len(both), failed) for failed in ranked.failed)
+    if aggregates:
+        # The gold is replaced by known locations where documents can be compared, and ids cannot.
+        moved = None if change is None or change.parents_known else places
+        aggregate_a, aggregate_b = (
+            compute_metrics(partial(_pairs, both, moved, side), run.repeats, corpus=corpus)
+            for side, run in enumerate(both.runs)
+        )
+        if change is not None or ranked.has_spans:
+            aggregate_a, aggregate_b = ranks[0].put_into(aggregate_a), ranks[1].put_into(aggregate_b)
     if change is None:
         notes += _id_notes(a, b, chunks.ids)
     elif places is not None:
         notes += [] if change.by_version else [_change_note(change)]
-        notes += _place_notes(places, compared.unlocated, ordered[0].record.run_id)
+        notes += _place_notes(places, ranked.unlocated, ordered[0].record.run_id)
     for name, run in (("A", run_a), ("B", run_b)):
         if run.repeats > 1:
             notes.append(f"run {name} answered {run.repeats} times; queries are compared by its first answers")
     return QueryComparisons(
-        per_query=compared.comparisons(_causes_note(changed_config_keys(a, b))),
+        per_query=ranked.comparisons,
         chunker_version_match="exact" if change is None else "fallback_doc_span",
         only_in_a=len(both.only[0]),
         only_in_b=len(both.only[1]),
-        without_expected_chunk=compared.without_expected,
-        without_place=len(compared.unlocated),
+        without_expected_chunk=ranked.without_expected,
+        without_place=len(ranked.unlocated),
         ranks_a=ranks[0],
         ranks_b=ranks[1],
-        by_rank=by_rank,
         aggregate_a=aggregate_a,
         aggregate_b=aggregate_b,
         notes=notes,
@@ -238,127 +237,84 @@ def _causes_note(different: Sequence[str]) -> str:
     return f"{', '.join(shown)} differ{'s' if len(different) == 1 else ''}"
 
 
-class _RunRanks:
-    """The rank of the first expected chunk of each query in one run, in each of its repeats; 0 for none."""
+@dataclass(slots=True)
+class _RankedQueries:
+    """The queries of two runs by the rank of the first expected chunk in each."""
 
-    def __init__(self, repeats: int, queries: int) -> None:
-        self.by_id = np.zeros((repeats, queries), dtype=np.int8)
-        """By id, or by location if the chunks changed."""
-        self.by_span = np.zeros((repeats, queries), dtype=np.int8)
-        """By id, or by span where the output has no expected id."""
-        self.returns_id = np.zeros(queries, dtype=np.bool_)
-        """Whether any output returns an expected id, at any rank."""
-        self.document_only = np.zeros(queries, dtype=np.bool_)
-        self.failures: dict[int, str] = {}
-        """Why queries have no output in the first repeat, where the system failed."""
+    comparisons: list[QueryComparison] = field(default_factory=list)
+    ranks: tuple[list[int | None], list[int | None]] = field(default_factory=lambda: ([], []))
+    """The ranks of both runs, over all compared queries and repeats."""
+    failed: list[int] = field(default_factory=lambda: [0, 0])
+    """How many queries each run failed on, in any repeat."""
+    without_expected: int = 0
+    unlocated: list[str] = field(default_factory=list)
+    """Queries whose expected chunks cannot be located."""
+    has_spans: bool = False
 
 
-class _ComparedQueries:
-    """Compares queries of two runs by the rank of the first expected chunk.
+def _rank_queries(queries: SharedQueries, places: ChunkLocations | None, because: str) -> _RankedQueries:
+    """Rank each query in both runs: by the location of chunks, or without ``places`` by id, else by span.
 
-    ``pairs`` has to be read for every repeat of both runs. With ``places`` chunks are matched by location, else by id,
-    or by span where no output of a query has an expected id.
+    All outputs of a query are matched in the same way.
     """
-
-    def __init__(self, queries: SharedQueries, places: ChunkLocations | None, *, known_gold: bool) -> None:
-        self._queries, self._places, self._known_gold = queries, places, known_gold
-        self._ranks = [_RunRanks(run.repeats, len(queries)) for run in queries.runs]
-        self._errors: dict[str, str] = {}
-        self._ids: list[str | None] = []
-        """The id of each query, ``None`` for those that are not compared."""
-        self.without_expected = 0
-        self.unlocated: list[str] = []
-        """Queries whose expected chunks cannot be located."""
-        self.has_spans = False
-
-    def pairs(self, side: int, repeat: int) -> Iterator[Pair]:
-        """Each query, with the gold that both runs are compared with, and its output in one of the runs."""
-        for row, (query, output) in enumerate(zip(self._queries, self._queries.outputs(side, repeat), strict=True)):
-            own = gold_documents(query)
-            gold = self._places.expected(query) if own and self._places is not None else own
-            if row == len(self._ids):
-                self._add(query, own, gold)
-            if output is None or output.error is not None:
-                if not repeat:
-                    self._ranks[side].failures[row] = self._failure(output)
-            elif gold:
-                self._rank(self._ranks[side], row, repeat, query, gold, output)
-            if own and not self._known_gold:
-                # The gold is replaced by known locations, so that documents can be compared instead of ids.
-                docs = [passage for one in gold for passage in one.passages]
-                query = replace(query, relevant_docs=docs or None)  # noqa: PLW2901
-            yield query, output
-
-    def _add(self, query: EvaluationSample, own: Sequence[GoldDocument], gold: Sequence[GoldDocument]) -> None:
-        self._ids.append(query.sample_id if gold else None)
-        self.has_spans = self.has_spans or has_spans(query)
+    ranked = _RankedQueries()
+    for query, *outputs in queries.rows():
+        own, spans = gold_documents(query), has_spans(query)
+        gold = places.expected(query) if own and places is not None else own
+        answered = [[_answered(output) for output in repeats] for repeats in outputs]
+        for side, repeats in enumerate(answered):
+            ranked.failed[side] += None in repeats
+        ranked.has_spans |= spans
         if not own:
-            self.without_expected += 1
+            ranked.without_expected += 1
         elif not gold:
-            self.unlocated.append(query.sample_id)
+            ranked.unlocated.append(query.sample_id)
+        else:
+            matching: Matching = "id" if places is None else "place"
+            if spans and places is None:
+                matching = id_or_span(gold, [one for repeats in answered for one in repeats])
+            ranks_a, ranks_b = (
+                [Rank(None) if one is None else rank_of(gold, one, matching) for one in repeats] for repeats in answered
+            )
+            for listed, ranks in zip(ranked.ranks, (ranks_a, ranks_b), strict=True):
+                listed += [rank.position for rank in ranks]
+            notes = [
+                f"failed in {run}: {_failure(repeats[0])}"
+                for run, repeats, kept in zip("AB", outputs, answered, strict=True)
+                if kept[0] is None
+            ]
+            ranked.comparisons.append(_comparison(query.sample_id, ranks_a[0], ranks_b[0], notes, because))
+    return ranked
 
-    def _rank(
-        self,
-        ranks: _RunRanks,
-        row: int,
-        repeat: int,
-        query: EvaluationSample,
-        gold: Sequence[GoldDocument],
-        output: SystemOutputs,
-    ) -> None:
-        rank = rank_of(gold, output, "id" if self._places is None else "place")
-        ranks.by_id[repeat, row] = ranks.by_span[repeat, row] = rank.position or 0
-        if not repeat:
-            ranks.document_only[row] = rank.document_only
-        if self._places is None and has_spans(query):
-            ranks.by_span[repeat, row] = rank_of(gold, output, "id_or_span").position or 0
-            ranks.returns_id[row] |= id_or_span(gold, [output]) == "id"
 
-    def _failure(self, output: SystemOutputs | None) -> str:
-        """Why a query has no rank; equal errors are one string."""
-        if output is None or output.error is None:
-            return "no answer"
-        error = " ".join(output.error.split())
-        shown = error if len(error) <= _LONGEST_ERROR else f"{error[: _LONGEST_ERROR - 1]}…"
-        return self._errors.setdefault(shown, shown)
+def _answered(output: SystemOutputs | None) -> SystemOutputs | None:
+    return None if output is None or output.error is not None else output
 
-    def _positions(self) -> list[npt.NDArray[np.int8]]:
-        """The rank of each query and repeat, for both runs; all outputs of a query are matched in the same way."""
-        by_id = self._ranks[0].returns_id | self._ranks[1].returns_id
-        return [np.where(by_id, ranks.by_id, ranks.by_span) for ranks in self._ranks]
 
-    def ranks(self) -> list[RankMetrics]:
-        """Hit rates and MRR over all compared queries and repeats, for both runs."""
-        compared = np.array([name is not None for name in self._ids], dtype=np.bool_)
-        return [
-            RankMetrics.of([one or None for one in positions[:, compared].ravel().tolist()])
-            for positions in self._positions()
-        ]
+def _failure(output: SystemOutputs | None) -> str:
+    """Why a query has no rank."""
+    if output is None or output.error is None:
+        return "no answer"
+    error = " ".join(output.error.split())
+    return error if len(error) <= _LONGEST_ERROR else f"{error[: _LONGEST_ERROR - 1]}…"
 
-    def comparisons(self, because: str) -> list[QueryComparison]:
-        """The compared queries, by their first outputs."""
-        positions_a, positions_b = (positions[0].tolist() for positions in self._positions())
-        document_only = self._ranks[0].document_only | self._ranks[1].document_only
-        return [
-            self._comparison(row, name, positions_a[row] or None, positions_b[row] or None, document_only, because)
-            for row, name in enumerate(self._ids)
-            if name is not None
-        ]
 
-    def _comparison(
-        self, row: int, name: str, a: int | None, b: int | None, document_only: npt.NDArray[np.bool_], because: str
-    ) -> QueryComparison:
-        kind = comparison_kind(a, b)
-        notes = [
-            f"failed in {run}: {ranks.failures[row]}"
-            for run, ranks in zip("AB", self._ranks, strict=True)
-            if row in ranks.failures
-        ]
-        if document_only[row]:
-            notes.append("document only")
-        if because and kind is not ComparisonKind.DRAW:
-            notes.append(because)
-        return QueryComparison(name, kind, a, b, "; ".join(notes) or None)
+def _comparison(query_id: str, a: Rank, b: Rank, notes: list[str], because: str) -> QueryComparison:
+    kind = comparison_kind(a.position, b.position)
+    if a.document_only or b.document_only:
+        notes.append("document only")
+    if because and kind is not ComparisonKind.DRAW:
+        notes.append(because)
+    return QueryComparison(query_id, kind, a.position, b.position, "; ".join(notes) or None)
+
+
+def _pairs(queries: SharedQueries, places: ChunkLocations | None, side: int, repeat: int) -> Iterator[Pair]:
+    """Each query with its output in one of the runs; with ``places``, its gold is at the locations."""
+    for query, output in zip(queries, queries.outputs(side, repeat), strict=True):
+        if places is not None and gold_documents(query):
+            docs = [passage for one in places.expected(query) for passage in one.passages]
+            query = replace(query, relevant_docs=docs or None)  # noqa: PLW2901
+        yield query, output
 
 
 def _change_note(change: ChunkChange) -> str:

@@ -16,7 +16,7 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..runtime.imports import search_folders, store_folders
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus, StoredOutput
-from ..store.runs import RunStore, iter_samples
+from ..store.runs import RunStore, lazy_samples
 
 _MAX_KEPT = 4096
 """A run with more samples or outputs is read from the store on every pass."""
@@ -78,20 +78,9 @@ class RunOutputs:
             yield row.output if row is not None and row.position == position else None
 
 
-@dataclass(frozen=True, slots=True)
-class _StoredSamples:
-    """The samples of a stored run, read anew on every pass."""
-
-    store: RunStore
-    run_id: str
-
-    def __iter__(self) -> Iterator[EvaluationSample]:
-        return iter_samples(self.store, self.run_id, texts=False)
-
-
 def run_outputs(store: RunStore, record: RunRecord) -> RunOutputs:
     """The samples and outputs of a stored run; those of a small run are kept in memory."""
-    samples: Iterable[EvaluationSample] = _StoredSamples(store, record.run_id)
+    samples = lazy_samples(store, record.run_id, texts=False)
     answered, _ = store.counts(record.run_id)
     if max(answered, record.num_samples) > _MAX_KEPT:
         return RunOutputs(

@@ -47,6 +47,7 @@ def test_derivation_value_equals_the_score(spec: Spec) -> None:
     assert not all(derivation.general for derivation, _ in every), "only what goes in and what comes out"
     for derivation, score in every:
         assert derivation.value == score
+        assert derivation.general or derivation.steps[-1].value == score
         for step in derivation.steps:
             assert isinstance(step.text, str)
             assert step.text
@@ -111,7 +112,7 @@ ROWS: list[tuple[str, Spec, EvaluationSample, SystemOutputs, str]] = [
         "precision@5",
         sample(["a"]),
         output("ax"),
-        "Precision = 0.5",
+        "Precision: hits / min(k, returned) = 1 / 2 = 0.5",
     ),
     (
         "average precision by its divisor",

@@ -1,9 +1,15 @@
-"""Derivations: how one sample's score is computed, step by step, as plain data that can be checked by hand."""
+"""Derivations: how one sample's score is computed, step by step, as plain data that can be checked by hand.
+
+The plain definition of a metric records its own steps (``add_step``, ``add_table``, ``add_result``, ``add_division``);
+they are kept only inside ``record_steps``. So an explanation needs no second copy of a formula.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -114,6 +120,11 @@ class DerivationBuilder:
         self._steps.append(DerivationStep(text, StepTable(tuple(headers), tuple(map(tuple, rows)))))
         return self
 
+    def add_once(self, step: DerivationStep) -> None:
+        """Add a step unless it is there: two definitions over the same ranking show it once."""
+        if step not in self._steps:
+            self._steps.append(step)
+
     @property
     def steps(self) -> tuple[DerivationStep, ...]:
         """The steps so far."""
@@ -124,6 +135,10 @@ class DerivationBuilder:
         self._steps += other.steps
         return self
 
+    def derivation(self, value: float | None) -> Derivation:
+        """The derivation of a value by the steps so far."""
+        return Derivation(self.steps, value)
+
     def finish_with_value(self, text: str, value: float) -> Derivation:
         """Add the last step, ``text = value``, and return the derivation."""
         self.add_step(f"{text} = {format_number(value)}" if text else format_number(value), value)
@@ -133,6 +148,64 @@ class DerivationBuilder:
         """Add the last step as a sentence, without a calculation, and return the derivation."""
         self.add_step(text, value)
         return Derivation(tuple(self._steps), value if value is None else float(value), general)
+
+
+# --- recording of steps by plain definitions -------------------------------------------------------------------------
+
+_RECORDER: ContextVar[DerivationBuilder | None] = ContextVar("recorder", default=None)
+
+
+@contextmanager
+def record_steps() -> Iterator[DerivationBuilder]:
+    """Collect the steps that plain definitions record within the block."""
+    steps = DerivationBuilder()
+    token = _RECORDER.set(steps)
+    try:
+        yield steps
+    finally:
+        _RECORDER.reset(token)
+
+
+def is_recording() -> bool:
+    """Whether steps are collected; checked where it takes time to describe a step."""
+    return _RECORDER.get() is not None
+
+
+def add_step(text: str, value: float | None = None) -> None:
+    """Record a sentence or a calculation; one that was recorded before is left out."""
+    steps = _RECORDER.get()
+    if steps is not None:
+        steps.add_once(DerivationStep(text, value=None if value is None else float(value)))
+
+
+def add_table(text: str, headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+    """Record a sentence with a table below it; one that was recorded before is left out."""
+    steps = _RECORDER.get()
+    if steps is not None:
+        steps.add_once(DerivationStep(text, StepTable(tuple(headers), tuple(map(tuple, rows)))))
+
+
+def add_result(text: str, value: float) -> float:
+    """Record ``text = value`` and return the value."""
+    steps = _RECORDER.get()
+    if steps is not None:
+        steps.finish_with_value(text, value)
+    return value
+
+
+def add_outcome(sentence: str, value: float) -> float:
+    """Record a sentence that decides the value, ``sentence: value``, and return the value."""
+    steps = _RECORDER.get()
+    if steps is not None:
+        steps.add_step(f"{sentence}: {format_number(value)}", value)
+    return value
+
+
+def add_division(text: str, top: float, bottom: float) -> float:
+    """Record ``text = top / bottom = value`` and return the value."""
+    if not is_recording():
+        return top / bottom
+    return add_result(f"{text} = {format_number(top)} / {format_number(bottom)}", top / bottom)
 
 
 def format_number(value: float) -> str:

@@ -32,6 +32,7 @@ from .derivation import (
     format_subject,
     join_items,
     quote_text,
+    record_steps,
 )
 from .reduce import Clusters, Mean, Reducer, StatMeans
 from .scores import Score, Scores, Status, to_reason
@@ -341,8 +342,14 @@ class BatchMetric(Metric):
     ) -> Derivation:
         """How the score of one scored sample is computed, step by step.
 
-        The default shows the inputs and the resulting number.
+        By the steps that ``reference`` records (``core.derivation``); where it records none, the inputs and the
+        resulting number are shown.
         """
+        if not self.asks_models or around.may_call_models:
+            with record_steps() as steps:
+                outcome = self.reference(sample, output)
+            if steps.steps and outcome is not None and outcome.value is not None:
+                return steps.derivation(outcome.value)
         return general_derivation(self, sample, output, around)
 
     def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:

@@ -2,7 +2,7 @@
 
 * ``ranking``: plain functions of one query, their derivations, and the base class of ranking metrics
 * ``retrieval``, ``retrieval_judged``, ``retrieval_spans``: metrics over rankings, judgements and spans
-* ``overlap``, ``derivations_text``: plain functions of one answer, and their derivations
+* ``overlap``: plain functions of one answer
 * ``answer_base``, ``answer_match``, ``rouge``, ``bleu_chrf``, ``grounding``, ``structured``: metrics of the answer
 * ``citations``, ``citation_support``: citations, their support, and nuggets
 * ``judged_base``, ``claim_base``, ``claims``, ``context_judged``, ``generation_llm_judge``: metrics by a judge

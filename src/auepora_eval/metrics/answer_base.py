@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
 from ..core.metrics_base import declare
 from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
@@ -71,17 +70,6 @@ class AnswerMetric(ConfiguredMetric):
 
     def skips(self, sample: EvaluationSample) -> str | None:
         """The skip reason of a sample the metric does not apply to, else ``None``."""
-        return None
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The steps from the answer to its score."""
-        derivation = self.steps(sample, output, "" if output.response is None else output.response.text)
-        return super().explain(sample, output, around) if derivation is None else derivation
-
-    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation | None:
-        """The derivation for one answer; ``None`` selects the general one."""
         return None
 
     @abstractmethod

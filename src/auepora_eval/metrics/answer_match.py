@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
 from ..core.metrics_base import SampleMetric, declare
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
@@ -18,8 +17,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import TokenPairs, best_pairs, select_pairs, shared_ngrams, token_ids, token_pairs
 from ..text.tokenizers import Tokenizer, squad_words, word_tokenizer
 from .answer_base import AnswerMetric, ReferencedMetric, overlap_scores
-from .derivations_text import bag_steps, containment_steps, equality_steps
-from .overlap import Tokenize, answer_relevance, exact_match, token_f1
+from .overlap import Tokenize, answer_relevance, contains_all, exact_match, token_f1
 
 Floats = npt.NDArray[np.float64]
 
@@ -108,10 +106,6 @@ class ExactMatch(_NormalisedMetric):
         """By the plain definition."""
         return Score(exact_match(answer, sample.references, self.words.tokenize))
 
-    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """The tokens of both texts."""
-        return equality_steps(answer, sample.references, self.words.tokenize)
-
 
 @register("token_f1")
 @dataclass(frozen=True)
@@ -140,10 +134,6 @@ class TokenF1(_NormalisedMetric):
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """By the plain definition."""
         return Score(token_f1(answer, sample.references, self.words.tokenize))
-
-    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """The tokens of both texts, and the common ones."""
-        return bag_steps(answer, sample.references, self.words.tokenize, "reference")
 
 
 @register("answer_relevance")
@@ -185,10 +175,6 @@ class AnswerRelevance(AnswerMetric):
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """By the plain definition."""
         return Score(answer_relevance(answer, sample.query))
-
-    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """The tokens of both texts, and the common ones."""
-        return bag_steps(answer, [sample.query], squad_words, "query")
 
 
 @register("containment")
@@ -244,18 +230,7 @@ class Containment(ConfiguredMetric, SampleMetric):
         slots = _slots(sample)
         if slots is None:
             return Score.fail("bad_reference")
-        words = _NORMS[self.norm]
-        answer = " ".join(words(output.response.text))
-        spellings = [[text for name in names if (text := " ".join(words(name)))] for names in slots]
-        return Score(all(any(text in answer for text in texts) for texts in spellings if texts))
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """Which spelling of each slot occurs in the answer."""
-        outcome = self.score_one(sample, output)
-        answer = "" if output.response is None else output.response.text
-        return containment_steps(answer, _slots(sample) or (), _NORMS[self.norm], bool(outcome.value))
+        return Score(contains_all(output.response.text, slots, _NORMS[self.norm]))
 
 
 def _as_written(text: str) -> list[str]:

@@ -7,13 +7,22 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import Derivation
+from ..core.derivation import (
+    add_outcome,
+    add_result,
+    add_step,
+    add_table,
+    format_number,
+    is_recording,
+    quote_text,
+)
 from ..core.metrics_base import declare
 from ..core.reduce import SumsReducer
 from ..core.registry import register, signature_number
@@ -33,8 +42,7 @@ from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveI
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import CharacterTokenizer, Tokenizer, bleu_tokenizer, chrf_tokenizer, custom_tokenizer
 from .answer_base import ReferencedMetric
-from .derivations_text import bleu_steps, chrf_steps
-from .overlap import ngrams
+from .overlap import ngrams, tokenize_answer
 
 Floats = npt.NDArray[np.float64]
 Smooth = Literal["exp", "floor", "add-k", "none"]
@@ -71,11 +79,27 @@ def bleu_of_counts(
     sentence.
     """
     if not any(counts[2 : 2 + (len(counts) - 2) // 2]):
-        return 0.0
+        return add_outcome("No n-gram of the answer stands in a reference", 0.0)
     precisions = bleu_precisions(
         counts, smooth_method=smooth_method, smooth_value=smooth_value, effective_order=effective_order
     )
-    return bleu_penalty(counts) * math.exp(sum(map(_log, precisions)) / len(precisions))
+    penalty = bleu_penalty(counts)
+    value = penalty * math.exp(sum(map(_log, precisions)) / len(precisions))
+    if is_recording():
+        orders = (len(counts) - 2) // 2
+        add_step(f"The reference closest in length has {counts[1]} tokens", counts[1])
+        add_table(
+            "N-grams of the answer that stand in a reference, by order; p is in percent, smoothed where nothing "
+            "matches",
+            ("order", "matching", "n-grams", "p"),
+            zip_longest(range(1, orders + 1), counts[2 : 2 + orders], counts[2 + orders :], precisions),
+        )
+        short = f"Too short: the penalty is exp(1 − {counts[1]} / {counts[0]}) = {format_number(penalty)}"
+        add_step(short if counts[0] < counts[1] else "Long enough: no penalty", penalty)
+        roots = f"({' · '.join(map(format_number, precisions))})^(1/{len(precisions)})"
+        mean = f"geometric mean of the {len(precisions)} orders there are"
+        add_result(f"Sentence BLEU: penalty · {mean} = {format_number(penalty)} · {roots}", value)
+    return value
 
 
 def bleu_penalty(counts: Sequence[float]) -> float:
@@ -254,21 +278,10 @@ class BleuScore(ReferencedMetric):
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """Sentence BLEU by the plain definition."""
         words = self.words.tokenize
-        counts = bleu_counts(words(answer), list(map(words, sample.references)), self.max_order)
+        tokens = tokenize_answer(answer, words, "Tokens")
+        counts = bleu_counts(tokens, list(map(words, sample.references)), self.max_order)
         smooth, value = self.smooth_method, self._smooth_value
         return Score(bleu_of_counts(counts, smooth_method=smooth, smooth_value=value, effective_order=True))
-
-    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """Sentence BLEU from its counts."""
-        words = self.words.tokenize
-        counts = bleu_counts(words(answer), list(map(words, sample.references)), self.max_order)
-        value = bleu_of_counts(
-            counts, smooth_method=self.smooth_method, smooth_value=self._smooth_value, effective_order=True
-        )
-        precisions = bleu_precisions(
-            counts, smooth_method=self.smooth_method, smooth_value=self._smooth_value, effective_order=True
-        )
-        return bleu_steps(answer, words(answer), counts, precisions, bleu_penalty(counts), value)
 
 
 @lru_cache
@@ -323,6 +336,15 @@ def chrf_of_counts(counts: Sequence[float], beta: float) -> float:
 
     Precision and recall are averaged over the orders for which both texts are long enough, then combined.
     """
+    precision, recall = _mean_precision_and_recall(counts)
+    if not precision + recall:
+        return 0.0
+    weight = beta**2
+    return 100 * ((1 + weight) * precision * recall / (weight * precision + recall))
+
+
+def _mean_precision_and_recall(counts: Sequence[float]) -> tuple[float, float]:
+    """Precision and recall, averaged over the orders for which both texts are long enough."""
     precision = recall = 0.0
     used = 0
     for place in range(0, len(counts), 3):
@@ -331,10 +353,7 @@ def chrf_of_counts(counts: Sequence[float], beta: float) -> float:
             precision += common / in_answer
             recall += common / in_reference
             used += 1
-    if not used or not precision + recall:
-        return 0.0
-    precision, recall, weight = precision / used, recall / used, beta**2
-    return 100 * ((1 + weight) * precision * recall / (weight * precision + recall))
+    return precision / max(used, 1), recall / max(used, 1)
 
 
 class CorpusChrF(SumsReducer):
@@ -422,23 +441,34 @@ class ChrF(ReferencedMetric):
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """Sentence chrF by the plain definition."""
+        every = [(self._plain_counts(answer, one), one) for one in sample.references]
+        counts, reference = max(every, key=lambda one: chrf_of_counts(one[0], self.beta))
+        value = chrf_of_counts(counts, self.beta)
+        if is_recording():
+            self._record(answer, reference, counts, value)
+        return Score(value)
 
-        return Score(max(chrf_of_counts(self._plain_counts(answer, one), self.beta) for one in sample.references))
+    def _record(self, answer: str, reference: str, counts: Sequence[int], value: float) -> None:
+        """Record the counts against the best reference, and what follows from them."""
+        add_step(f"The answer: {quote_text(answer)}")
+        add_step(f"The best reference: {quote_text(reference)}")
+        units = [
+            f"{n} {unit}"
+            for unit, (_, orders) in zip(("characters", "words"), self.parts, strict=False)
+            for n in range(1, orders + 1)
+        ]
+        add_table(
+            "N-grams by order; an order for which a text is too short does not count",
+            ("n-grams of", "in the answer", "in the reference", "in common"),
+            zip(units, counts[::3], counts[1::3], counts[2::3], strict=True),
+        )
+        precision, recall = map(format_number, _mean_precision_and_recall(counts))
+        add_step(f"Mean over the orders: P = common / answer = {precision}, R = common / reference = {recall}")
+        weight = format_number(self.beta**2)
+        add_result(f"chrF: 100 · (1 + β²) · P · R / (β² · P + R) with β² = {weight}", value)
 
     def _plain_counts(self, answer: str, reference: str) -> list[int]:
         counts = []
         for rule, orders in self.parts:
             counts += chrf_counts(rule.tokenize(answer), rule.tokenize(reference), orders)
         return counts
-
-    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """Sentence chrF from the counts of the best reference."""
-        every = [(self._plain_counts(answer, one), one) for one in sample.references]
-        counts, reference = max(every, key=lambda one: chrf_of_counts(one[0], self.beta))
-        units = [
-            f"{n} {unit}"
-            for unit, (_, orders) in zip(("characters", "words"), self.parts, strict=False)
-            for n in range(1, orders + 1)
-        ]
-        value = chrf_of_counts(counts, self.beta)
-        return chrf_steps(answer, reference, counts, units, self.beta, value, len(every))

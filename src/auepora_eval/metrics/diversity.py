@@ -12,12 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
+from ..core.derivation import (
+    NO_CONTEXT,
+    Cell,
+    Derivation,
+    ExplainContext,
+    add_division,
+    add_step,
+    add_table,
+    record_steps,
+)
 from ..core.metrics_base import RunInfo, declare, sample_outcome, set_metadata
 from ..core.reduce import Clusters, Fold, Mean, Reducer
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores, Status
-from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.embeddings import (
     MODEL_ROUNDING,
     NO_VECTOR,
@@ -37,38 +46,17 @@ from ..text.ngrams import DistinctNgramCounter, distinct_ngrams, ngram_counts
 from ..text.tokenizers import plain_words, word_tokenizer
 from ..text.vocabulary import Vocabulary
 from .answer_base import AnswerMetric
-from .derivations_text import add_words_step, distinct_steps
-from .overlap import ngrams
+from .overlap import format_counts, ngrams, tokenize_answer
 
 # --- derivations of diversity: the cosines of documents, or of answers, pair by pair ---------------------------------
-
-
-def list_distance_steps(documents: Sequence[Document], mean: float, value: float) -> Derivation:
-    """One minus the mean cosine over all pairs of documents."""
-    rows: list[tuple[Cell, ...]] = []
-    for at, one in enumerate(documents):
-        for before, other in enumerate(documents[:at]):
-            first, second = document_vector(other), document_vector(one)
-            if not isinstance(first, str) and not isinstance(second, str):
-                cosine = math.fsum(a * b for a, b in zip(first.tolist(), second.tolist(), strict=True))
-                rows.append((before + 1, other.doc_id, at + 1, one.doc_id, cosine))
-    steps = DerivationBuilder().table(
-        "Every pair of documents, and the cosine of their vectors",
-        ("rank", "document", "rank", "with", "cosine"),
-        rows,
-    )
-    steps.add_step(f"Their mean, over {len(rows)} pairs: {format_number(mean)}", mean)
-    return steps.finish_with_value(f"1 − {format_number(mean)}", value)
 
 
 def answer_distance_steps(
     sample_id: str, answer: str, pairs: Sequence[tuple[EvaluationSample, SystemOutputs | None]], value: float
 ) -> Derivation:
     """One minus the mean cosine of an answer with all others, as bags of words."""
-    words = Counter(plain_words(answer))
-    steps = add_words_step(
-        DerivationBuilder().add_step(f"The answer: {quote_text(answer)}"), "Normalised", list(words.elements())
-    )
+    with record_steps() as steps:
+        words = Counter(tokenize_answer(answer, plain_words))
     rows: list[tuple[Cell, ...]] = []
     for sample, output in pairs:
         if sample.sample_id == sample_id or output is None or output.error is not None or output.response is None:
@@ -171,12 +159,12 @@ class DistinctN(AnswerMetric):
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The proportion within one answer by the plain definition."""
-        found = ngrams(plain_words(answer), self.n)
-        return Score(len(set(found)) / len(found)) if found else Score.skip("too_short")
-
-    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """The counts of all and of distinct n-grams."""
-        return distinct_steps(plain_words(answer), answer, self.n)
+        found = ngrams(tokenize_answer(answer, plain_words), self.n)
+        if not found:
+            return Score.skip("too_short")
+        repeated = Counter({gram: count for gram, count in Counter(found).items() if count > 1})
+        add_step(f"N-grams of {self.n} words that are repeated: {format_counts(repeated)}")
+        return Score(add_division("Different over all", len(set(found)), len(found)))
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The proportion over all answers by the plain definition."""
@@ -279,8 +267,16 @@ class IntraListDiversity(ConfiguredMetric):
             return Score.skip(NO_VECTOR)
         if problems or len(set(map(len, numbers))) > 1:
             return Score.fail(next((reason for reason in UNUSABLE_REASONS if reason in problems), UNUSABLE_REASONS[0]))
-        pairs = [(one, other) for at, one in enumerate(numbers) for other in numbers[:at]]
-        cosines = [math.fsum(a * b for a, b in zip(*pair, strict=True)) for pair in pairs]
+        pairs = [(before, at) for at in range(len(numbers)) for before in range(at)]
+        cosines = [math.fsum(a * b for a, b in zip(numbers[i], numbers[j], strict=True)) for i, j in pairs]
+        add_table(
+            "Every pair of documents, and the cosine of their vectors",
+            ("rank", "document", "rank", "with", "cosine"),
+            (
+                (i + 1, documents[i].doc_id, j + 1, documents[j].doc_id, cosine)
+                for (i, j), cosine in zip(pairs, cosines, strict=True)
+            ),
+        )
         return Score(1.0 - math.fsum(cosines) / len(cosines))
 
     def explain(
@@ -289,9 +285,11 @@ class IntraListDiversity(ConfiguredMetric):
         """The cosine of every pair of documents, where their vectors are stored with them."""
         if self.embed is not None:
             return super().explain(sample, output, around)
-        found = list_cosines(Batch([sample], [output]), self.k, None)
-        value = float(np.clip(1.0 - found.values[0], *self.range))
-        return list_distance_steps([item.doc for item in output.retrieved[: self.k]], float(found.values[0]), value)
+        with record_steps() as steps:
+            self.reference(sample, output)
+        # The fast path sums in another order; the last digit is that of the score.
+        value = float(self.score(Batch([sample], [output])).values[0])
+        return steps.finish_with_value("1 − the mean of the cosines", value)
 
     def signature_options(self) -> dict[str, str]:
         """The source of the vectors, and the depth set by the conventions."""

@@ -12,7 +12,15 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import function_name
-from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
+from ..core.derivation import (
+    NO_CONTEXT,
+    Derivation,
+    DerivationBuilder,
+    ExplainContext,
+    format_number,
+    quote_text,
+    record_steps,
+)
 from ..core.family import BASE_SKIPS, FamilyMetric, find_parents, with_family_keys
 from ..core.metrics_base import BatchMetric, SampleMetric, declare, with_conventions
 from ..core.registry import ConfiguredMetric, register, signature_number
@@ -23,8 +31,7 @@ from ..features.refusals import RefusalJudge
 from ..text.refusal import normalize_text
 from ..text.tokenizers import squad_words
 from .abstention import require_judge
-from .derivations_text import containment_steps
-from .overlap import contains_any
+from .overlap import contains_all, contains_any
 from .wrappers import (
     ComputedReducer,
     WrapperMetric,
@@ -508,6 +515,6 @@ class MistakeReappearanceRate(ConfiguredMetric, SampleMetric):
         """Which false answer occurs in the answer."""
         answer = "" if output.response is None else output.response.text
         found = bool(self.score_one(sample, output).value)
-        rest = containment_steps(answer, [wrong_answers(sample) or []], squad_words, found)
-        steps = DerivationBuilder().extend(Derivation(rest.steps[:-1], None))
+        with record_steps() as steps:
+            contains_all(answer, [wrong_answers(sample) or []], squad_words)
         return steps.finish(f"{'A' if found else 'No'} false answer stands in it: {int(found)}", float(found))

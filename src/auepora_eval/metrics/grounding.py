@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -11,7 +11,17 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff
-from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
+from ..core.derivation import (
+    add_division,
+    add_outcome,
+    add_result,
+    add_step,
+    add_table,
+    format_number,
+    is_recording,
+    join_items,
+    quote_text,
+)
 from ..core.metrics_base import SampleMetric, declare, set_metadata
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
@@ -22,8 +32,7 @@ from ..options import PositiveInt
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import STOP_WORDS, casefold_text, plain_words, word_tokenizer
 from .answer_base import AnswerMetric, SkipMasks
-from .derivations_text import support_steps
-from .overlap import supported_ngrams
+from .overlap import ngrams, tokenize_answer
 
 Integers = npt.NDArray[np.int64]
 
@@ -55,7 +64,7 @@ class _SupportMetric(AnswerMetric):
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the documents have text."""
-        return any(self._documents(sample, output))
+        return any(document.text for document in self._evidence(sample, output))
 
     def signature_options(self) -> dict[str, str]:
         """The evidence and the number of documents."""
@@ -81,50 +90,36 @@ class _SupportMetric(AnswerMetric):
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The proportion by the plain definition."""
-        words = plain_words(answer)
+        words = tokenize_answer(answer, plain_words)
         if not words:
             return Score.skip("empty_answer")
-        documents = self._documents(sample, output)
-        counted = self.plain_flags(words, [plain_words(text) for text in documents if text])
-        if not counted:
+        units, evidence = self.units(words), self._evidence(sample, output)
+        if not units:
             return Score.skip(self.empty_reason)
-        if documents and not any(documents):
+        if evidence and not any(document.text for document in evidence):
             return Score.skip("no_text")
-        return Score(sum(counted) / len(counted))
+        grams = [(one.doc_id, set(ngrams(plain_words(one.text), len(units[0])))) for one in evidence if one.text]
+        found_in = [[doc_id for doc_id, known in grams if unit in known] for unit in units]
+        first = "" if self.k is None else f" (the first {self.k})"
+        add_step(f"The evidence, {self.source}{first}: {join_items(doc_id for doc_id, _ in grams)}")
+        add_table(
+            f"Each of the {len(units)} {self.unit_name} of the answer",
+            (self.unit_name, "found", "in"),
+            (
+                (" ".join(unit), "yes" if ids else "no", join_items(list(dict.fromkeys(ids))[:3], nothing=""))
+                for unit, ids in zip(units, found_in, strict=True)
+            ),
+        )
+        return Score(add_division("Found / counted", sum(map(bool, found_in)), len(units)))
 
     def _evidence(self, sample: EvaluationSample, output: SystemOutputs) -> list[Document]:
         return [item.doc for item in output.retrieved[: self.k]]
 
-    def _documents(self, sample: EvaluationSample, output: SystemOutputs) -> list[str]:
-        return [document.text for document in self._evidence(sample, output)]
-
-    def plain_flags(self, words: list[str], documents: list[list[str]]) -> Sequence[bool]:
-        """Per unit of the answer whether it is supported."""
-        return supported_ngrams(words, documents, 1)
-
-    def unit_positions(self, words: list[str]) -> list[int]:
-        """The position in the answer at which each unit begins."""
-        return list(range(len(words)))
+    def units(self, words: list[str]) -> list[tuple[str, ...]]:
+        """The n-grams of the answer that are counted."""
+        return ngrams(words, 1)
 
     unit_name: ClassVar[str] = "words"
-
-    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """Which units of the answer occur in which documents."""
-        words, texts = plain_words(answer), self._documents(sample, output)
-        ids = [document.doc_id for document in self._evidence(sample, output)]
-        tokens_by_document = [(doc_id, plain_words(text)) for doc_id, text in zip(ids, texts, strict=True) if text]
-        flags = self.plain_flags(words, [text for _, text in tokens_by_document])
-        counted = list(zip(self.unit_positions(words), flags, strict=True))
-        first = "" if self.k is None else f" (the first {self.k})"
-        return support_steps(
-            answer,
-            counted,
-            words,
-            tokens_by_document,
-            getattr(self, "n", 1),
-            what=self.unit_name,
-            where=f"{self.source}{first}",
-        )
 
 
 @register("evidence_overlap")
@@ -205,15 +200,11 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
             return super()._evidence(sample, output)
         return list(sample.relevant_docs or [])
 
-    def plain_flags(self, words: list[str], documents: list[list[str]]) -> Sequence[bool]:
-        """Per n-gram whether a document contains it."""
-        return supported_ngrams(words, documents, self.n)
+    def units(self, words: list[str]) -> list[tuple[str, ...]]:
+        """All n-grams."""
+        return ngrams(words, self.n)
 
     unit_name: ClassVar[str] = "n-grams"
-
-    def unit_positions(self, words: list[str]) -> list[int]:
-        """The positions of all n-grams."""
-        return list(range(len(words) - self.n + 1))
 
 
 @register("support_density")
@@ -259,17 +250,9 @@ class HallucinationRate(SupportDensity):
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """One minus the density by the plain definition."""
         density = super().score_plain(sample, output, answer)
-        return density if density.value is None else Score(1.0 - density.value)
-
-    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """One minus the density, after its own steps."""
-        density = super().steps(sample, output, answer)
-        assert density.value is not None
-        return (
-            DerivationBuilder()
-            .extend(density)
-            .finish_with_value(f"1 − {format_number(density.value)}", 1.0 - density.value)
-        )
+        if density.value is None:
+            return density
+        return Score(add_result(f"1 − {format_number(density.value)}", 1.0 - density.value))
 
 
 @register("support_coverage")
@@ -305,16 +288,11 @@ class SupportCoverage(_SupportMetric):
         supported = np.bincount(rows[places[content[places]]], minlength=len(batch))
         return self.support_scores(batch, supported, every)
 
-    def plain_flags(self, words: list[str], documents: list[list[str]]) -> Sequence[bool]:
-        """Per content word whether a document contains it."""
-        flags = supported_ngrams(words, documents, 1)
-        return [flag for word, flag in zip(words, flags, strict=True) if word not in STOP_WORDS]
+    def units(self, words: list[str]) -> list[tuple[str, ...]]:
+        """The content words."""
+        return ngrams([word for word in words if word not in STOP_WORDS], 1)
 
     unit_name: ClassVar[str] = "content words"
-
-    def unit_positions(self, words: list[str]) -> list[int]:
-        """The positions of the content words."""
-        return [place for place, word in enumerate(words) if word not in STOP_WORDS]
 
 
 # --- expectations in the dataset: phrases an answer must or must not contain -----------------------------------------
@@ -355,31 +333,15 @@ class Groundedness(ConfiguredMetric, SampleMetric):
         if required is None or forbidden is None:
             return Score.fail("bad_expectation")
         answer = f" {casefold_text(output.response.text).strip()} "
-        return Score(
-            all(text in answer for text in required) and not any(text.strip() and text in answer for text in forbidden)
-        )
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """Which of the required and forbidden phrases occur in the answer."""
-        text = "" if output.response is None else output.response.text
-        answer = f" {casefold_text(text).strip()} "
-        steps = DerivationBuilder().add_step(f"The answer, with case and white space folded: {quote_text(answer)}")
-        required, forbidden = (
-            _expected_phrases(sample, "must_contain") or [],
-            _expected_phrases(sample, "forbidden") or [],
-        )
-        rows = [("must contain", one, "yes" if one in answer else "no") for one in required]
-        rows += [
-            ("forbidden", one, "ignored" if not one.strip() else "yes" if one in answer else "no") for one in forbidden
-        ]
-        steps.table("What the sample expects", ("", "text", "in the answer"), rows)
-        missing = [one for one in required if one not in answer]
-        there = [one for one in forbidden if one.strip() and one in answer]
-        if missing or there:
-            return steps.finish(f"{len(missing)} missing, {len(there)} forbidden: 0", 0.0)
-        return steps.finish("Nothing is missing and nothing forbidden is there: 1", 1.0)
+        missing = [text for text in required if text not in answer]
+        present = [text for text in forbidden if text.strip() and text in answer]
+        if is_recording():
+            add_step(f"The answer, with case and white space folded: {quote_text(answer)}")
+            rows = [("must contain", text, "no" if text in missing else "yes") for text in required]
+            rows += [("forbidden", text, "yes" if text in present else "no") for text in forbidden]
+            add_table("What the sample expects", ("", "text", "in the answer"), rows)
+            add_outcome(f"{len(missing)} missing, {len(present)} forbidden", float(not missing and not present))
+        return Score(not missing and not present)
 
     def signature_options(self) -> dict[str, str]:
         """None: the expectations are in the samples."""

@@ -10,12 +10,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from ..text.ngrams import lcs_length, lcs_positions
+from ..core.derivation import (
+    add_outcome,
+    add_result,
+    add_step,
+    add_table,
+    format_number,
+    is_recording,
+    join_items,
+    quote_text,
+)
+from ..text.ngrams import lcs_positions
 from ..text.tokenizers import STOP_WORDS, plain_words, rouge_tokens, squad_words
 
 Tokenize = Callable[[str], list[str]]
 Texts = str | Iterable[str]
 """One string, or several."""
+Measure = Callable[[str, str, Tokenize], "Overlap"]
+"""The overlap of a reference and an answer."""
 
 
 class Overlap(NamedTuple):
@@ -24,11 +36,15 @@ class Overlap(NamedTuple):
     common: int
     answer_size: int
     reference_size: int
+    shared: str = ""
+    """The common units, for a derivation."""
 
     @property
     def f1(self) -> float:
         """The harmonic mean of precision and recall."""
-        return f_measure(*self)
+        if not self.common:
+            return 0.0
+        return 2 * self.precision * self.recall / (self.precision + self.recall)
 
     @property
     def precision(self) -> float:
@@ -39,14 +55,6 @@ class Overlap(NamedTuple):
     def recall(self) -> float:
         """The proportion of the reference that is common."""
         return self.common / self.reference_size if self.common else 0.0
-
-
-def f_measure(common: float, answer_size: float, reference_size: float) -> float:
-    """The harmonic mean of precision (common / answer_size) and recall (common / reference_size)."""
-    if not common:
-        return 0.0
-    precision, recall = common / answer_size, common / reference_size
-    return 2 * precision * recall / (precision + recall)
 
 
 def ngrams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
@@ -64,36 +72,126 @@ def _as_list(texts: Texts | None) -> list[str]:
     return [texts] if isinstance(texts, str) else list(texts or ())
 
 
+def format_words(words: Iterable[str]) -> str:
+    """Tokens with visible separators."""
+    return " · ".join(words) or "no words"
+
+
+def format_counts(counts: Counter[tuple[str, ...]]) -> str:
+    """N-grams, with their counts if above 1."""
+    return join_items(f"{' '.join(gram)} ×{n}" if n > 1 else " ".join(gram) for gram, n in counts.items())
+
+
+def add_words_step(what: str, tokens: Sequence[str]) -> None:
+    """Record the tokens of a text."""
+    add_step(f"{what}, as words: {format_words(tokens)}; {len(tokens)} of them", len(tokens))
+
+
+def tokenize_answer(answer: str, words: Tokenize, what: str = "Normalised") -> list[str]:
+    """The tokens of an answer: the first steps of every overlap measure."""
+    tokens = words(answer)
+    if is_recording():
+        add_step(f"The answer: {quote_text(answer)}")
+        add_words_step(what, tokens)
+    return tokens
+
+
 def exact_match(answer: str | None, references: Texts | None, words: Tokenize = squad_words) -> float | None:
     """1 if the answer has the same tokens, in the same order, as a reference."""
-    if answer is None:
+    compared = drop_empty_references(map(words, _as_list(references)))
+    if answer is None or not compared:
         return None
-    tokens, compared = words(answer), drop_empty_references(map(words, _as_list(references)))
-    return float(tokens in compared) if compared else None
-
-
-def bag_f1(answer: Sequence[str], reference: Sequence[str]) -> float:
-    """F1 of two bags of tokens; 1 if both are empty."""
-    if not answer or not reference:
-        return float(not answer and not reference)
-    return f_measure((Counter(answer) & Counter(reference)).total(), len(answer), len(reference))
+    tokens = tokenize_answer(answer, words)
+    add_table(
+        "Each reference; one without words is left out if others have some",
+        ("reference, normalised", "is"),
+        ((format_words(one), "the same" if one == tokens else "different") for one in compared),
+    )
+    same = tokens in compared
+    return add_outcome("A reference is the same, word for word" if same else "No reference is the same", float(same))
 
 
 def token_f1(answer: str | None, references: Texts | None, words: Tokenize = squad_words) -> float | None:
-    """The best F1 of the answer's tokens with those of a reference."""
-    if answer is None:
+    """The best F1 of the answer's tokens with those of a reference; 1 if neither has any."""
+    listed = _as_list(references)
+    compared = [text for text in listed if words(text)]
+    if answer is None or not listed:
         return None
-    tokens = words(answer)
-    return max(
-        (bag_f1(tokens, reference) for reference in drop_empty_references(map(words, _as_list(references)))),
-        default=None,
-    )
+    if compared and words(answer):
+        return best_overlap(answer, compared, rouge_1, words, left_out=len(listed) - len(compared)).f1
+    tokens = tokenize_answer(answer, words)
+    if compared or tokens:
+        return add_outcome("One of the two has no word", 0.0)
+    return add_outcome("Neither has a word", 1.0)
 
 
 def answer_relevance(answer: str | None, query: str, words: Tokenize = squad_words) -> float | None:
     """F1 of the answer's tokens with those of the query."""
-    query_tokens = words(query)
-    return bag_f1(words(answer), query_tokens) if answer is not None and query_tokens else None
+    if answer is None or not words(query):
+        return None
+    return best_overlap(answer, [query], rouge_1, words, what="query").f1
+
+
+def best_overlap(
+    answer: str,
+    texts: Sequence[str],
+    measure: Measure,
+    words: Tokenize,
+    *,
+    what: str = "reference",
+    unit: str = "words",
+    tokens: str = "Normalised",
+    left_out: int = 0,
+) -> Overlap:
+    """The overlap of an answer with the text of the best F1."""
+    overlaps = [measure(text, answer, words) for text in texts]
+    best = max(overlaps, key=lambda overlap: overlap.f1)
+    if not is_recording():
+        return best
+    several = len(texts) > 1
+    tokenize_answer(answer, words, tokens)
+    for place, text in enumerate(texts, start=1):
+        add_words_step(f"{what.capitalize()} {place}" if several else f"The {what}", words(text))
+    empty = f" ({left_out} without any word left out, since others have some)" if left_out else ""
+    add_table(
+        f"{'Each reference' if what == 'reference' else f'The {what}'}{empty}: P = common / {unit} of the answer, "
+        f"R = common / {unit} of the {what}, F1 = 2PR / (P + R)",
+        (what, unit, "common", "P", "R", "F1", "in common"),
+        (
+            (place, one.reference_size, one.common, one.precision, one.recall, one.f1, one.shared)
+            for place, one in enumerate(overlaps, start=1)
+        ),
+    )
+    formula = ", with nothing in common,"
+    if best.common:
+        p, r = format_number(best.precision), format_number(best.recall)
+        formula = (
+            f" with P = {best.common} / {best.answer_size} = {p} and R = {best.common} / {best.reference_size} = {r}: "
+            f"2 · {p} · {r} / ({p} + {r})"
+        )
+    add_result(f"{'The best ' if several else ''}F1{formula}", best.f1)
+    return best
+
+
+def contains_all(answer: str, slots: Sequence[Sequence[str]], words: Tokenize) -> bool:
+    """Whether the normalised answer contains a spelling of each slot; empty spellings do not count."""
+    text = " ".join(words(answer))
+    spellings = [[" ".join(words(name)) for name in names] for names in slots]
+    if is_recording():
+        add_step(f"The answer: {quote_text(answer)}")
+        add_step(f"Normalised: {quote_text(text)}")
+        add_table(
+            "Of each thing to be named, one spelling must stand in it",
+            ("thing", "spelling", "contained"),
+            (
+                (place, phrase, "yes" if phrase in text else "no")
+                for place, phrases in enumerate(spellings, start=1)
+                for phrase in filter(None, phrases)
+            ),
+        )
+    found = all(any(phrase in text for phrase in phrases if phrase) for phrases in spellings if any(phrases))
+    add_outcome("Nothing is missing" if found else "Something is missing", float(found))
+    return found
 
 
 def contains_any(answer: str, alternatives: Iterable[str], words: Tokenize) -> bool:
@@ -105,22 +203,31 @@ def contains_any(answer: str, alternatives: Iterable[str], words: Tokenize) -> b
 def rouge_n(reference: str, answer: str, n: int, words: Tokenize) -> Overlap:
     """ROUGE-N: common n-grams, each with the smaller of its two counts."""
     reference_ngrams, answer_ngrams = (ngrams(words(text), n) for text in (reference, answer))
-    return Overlap(
-        (Counter(answer_ngrams) & Counter(reference_ngrams)).total(), len(answer_ngrams), len(reference_ngrams)
-    )
+    common = Counter(answer_ngrams) & Counter(reference_ngrams)
+    return Overlap(common.total(), len(answer_ngrams), len(reference_ngrams), format_counts(common))
+
+
+def rouge_1(reference: str, answer: str, words: Tokenize) -> Overlap:
+    """ROUGE-1: common tokens."""
+    return rouge_n(reference, answer, 1, words)
+
+
+def rouge_2(reference: str, answer: str, words: Tokenize) -> Overlap:
+    """ROUGE-2: common pairs of neighbouring tokens."""
+    return rouge_n(reference, answer, 2, words)
 
 
 def rouge_l(reference: str, answer: str, words: Tokenize) -> Overlap:
     """ROUGE-L: the longest common subsequence of tokens."""
     reference_tokens, answer_tokens = words(reference), words(answer)
-    return Overlap(lcs_length(reference_tokens, answer_tokens), len(answer_tokens), len(reference_tokens))
+    common = [reference_tokens[place] for place in lcs_positions(reference_tokens, answer_tokens)]
+    return Overlap(len(common), len(answer_tokens), len(reference_tokens), format_words(common))
 
 
 def rouge_l_f1(answer: str | None, references: Texts | None, words: Tokenize = rouge_tokens) -> float | None:
     """The best F1 of ROUGE-L with a reference."""
-    if answer is None:
-        return None
-    return max((rouge_l(reference, answer, words).f1 for reference in _as_list(references)), default=None)
+    listed = _as_list(references)
+    return None if answer is None or not listed else best_overlap(answer, listed, rouge_l, words).f1
 
 
 def rouge_lsum(reference: str, answer: str, words: Tokenize) -> Overlap:
@@ -135,16 +242,16 @@ def rouge_lsum(reference: str, answer: str, words: Tokenize) -> Overlap:
         Counter(word for sentence in text for word in sentence) for text in (reference_sentences, answer_sentences)
     )
     totals = left_in_answer.total(), left_in_reference.total()
-    hits = 0
+    hits = []
     for sentence in reference_sentences:
         union: set[int] = set().union(*(lcs_positions(sentence, other) for other in answer_sentences))
         for position in sorted(union):
             word = sentence[position]
             if left_in_reference[word] and left_in_answer[word]:
-                hits += 1
+                hits.append(word)
                 left_in_reference[word] -= 1
                 left_in_answer[word] -= 1
-    return Overlap(hits, *totals)
+    return Overlap(len(hits), *totals, format_words(hits))
 
 
 def supported_ngrams(answer: Sequence[str], documents: Iterable[Sequence[str]], n: int) -> list[bool]:

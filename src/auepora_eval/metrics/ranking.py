@@ -1,21 +1,30 @@
-"""Ranking measures: plain functions of one query, their derivations, and the base class of ranking metrics."""
+"""Ranking measures: plain functions of one query that record their steps, and the base class of ranking metrics."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import count, groupby
 from math import log2
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff
-from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number, join_items
+from ..core.derivation import (
+    Cell,
+    add_division,
+    add_outcome,
+    add_result,
+    add_step,
+    add_table,
+    format_number,
+    is_recording,
+    join_items,
+)
 from ..core.metrics_base import RunInfo, declare
 from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
@@ -66,11 +75,32 @@ def hit_ranks(gold: Collection[str], ranked: Sequence[str], k: int | None = None
     return ranks
 
 
+def find_hits(gold: Gold, ranked: Sequence[str], k: int | None, min_relevance: int = 1) -> tuple[set[str], list[int]]:
+    """The relevant ids and the ranks of the hits within ``k``: the first steps of every ranking measure."""
+    relevant = relevant_ids(gold, min_relevance)
+    ranks = hit_ranks(relevant, ranked, k)
+    if is_recording():
+        levels = relevance_levels(gold)
+        graded = any(levels[doc_id] != 1 for doc_id in relevant)
+        labels = [f"{doc_id} (level {levels[doc_id]})" if graded else doc_id for doc_id in sorted(relevant)]
+        threshold = "" if min_relevance == 1 else f" (level {min_relevance} or more)"
+        add_step(f"Relevant{threshold}: {join_items(labels)}; |G| = {len(relevant)}", len(relevant))
+        marks = {rank: f"hit {place}" for place, rank in enumerate(ranks, start=1)}
+        add_table(
+            f"{'All' if k is None else f'The first {k}'} positions ({len(ranked)} returned)",
+            ("rank", "document", "level", "hit"),
+            (
+                (rank, doc_id, levels.get(doc_id), marks.get(rank, "returned before" if doc_id in ranked[:at] else ""))
+                for at, (rank, doc_id) in enumerate(enumerate(ranked[:k], start=1))
+            ),
+        )
+    return relevant, ranks
+
+
 def recall_at_k(gold_ids: Gold, ranked_ids: Sequence[str], k: int | None, *, min_relevance: int = 1) -> float:
     """Proportion of the relevant documents that are among the first ``k``."""
-    gold = relevant_ids(gold_ids, min_relevance)
-    hits = hit_ranks(gold, ranked_ids, k)
-    return len(hits) / len(gold) if gold else 0.0
+    gold, hits = find_hits(gold_ids, ranked_ids, k, min_relevance)
+    return add_division("Recall: hits / |G|", len(hits), len(gold)) if gold else add_outcome("Nothing is relevant", 0.0)
 
 
 def precision_at_k(
@@ -82,21 +112,30 @@ def precision_at_k(
     min_relevance: int = 1,
 ) -> float:
     """Proportion of the first ``k`` that is relevant; over min(k, positions returned), or over ``k`` itself."""
-    hits = hit_ranks(relevant_ids(gold_ids, min_relevance), ranked_ids, k)
+    _, hits = find_hits(gold_ids, ranked_ids, k, min_relevance)
     returned = len(ranked_ids)
     positions = returned if k is None else k if divide_by == "k" else min(k, returned)
-    return len(hits) / positions if positions else 0.0
+    if not positions:
+        return add_outcome("Nothing was returned", 0.0)
+    divisor = "returned" if k is None else "k" if divide_by == "k" else "min(k, returned)"
+    return add_division(f"Precision: hits / {divisor}", len(hits), positions)
 
 
 def hit_rate_at_k(gold_ids: Gold, ranked_ids: Sequence[str], k: int | None, *, min_relevance: int = 1) -> float:
     """1.0 if any relevant document is among the first ``k``."""
-    return 1.0 if hit_ranks(relevant_ids(gold_ids, min_relevance), ranked_ids, k) else 0.0
+    _, ranks = find_hits(gold_ids, ranked_ids, k, min_relevance)
+    if not ranks:
+        return add_outcome("No relevant document is among them", 0.0)
+    return add_outcome(f"{ranked_ids[ranks[0] - 1]} is relevant and stands at rank {ranks[0]}", 1.0)
 
 
 def mrr_at_k(gold_ids: Gold, ranked_ids: Sequence[str], k: int | None, *, min_relevance: int = 1) -> float:
     """One over the rank of the first relevant document within ``k``; 0.0 if there is none."""
-    ranks = hit_ranks(relevant_ids(gold_ids, min_relevance), ranked_ids, k)
-    return 1.0 / ranks[0] if ranks else 0.0
+    _, ranks = find_hits(gold_ids, ranked_ids, k, min_relevance)
+    if not ranks:
+        return add_outcome("No relevant document is among them", 0.0)
+    first = ranks[0]
+    return add_result(f"The first hit is {ranked_ids[first - 1]} at rank {first}: 1 / {first}", 1.0 / first)
 
 
 def map_at_k(
@@ -111,15 +150,27 @@ def map_at_k(
 
     By min(|G|, k) (``capped``), by |G| (``gold``, as trec_eval does), or by the hits themselves (``hits``).
     """
-    gold = relevant_ids(gold_ids, min_relevance)
-    ranks = hit_ranks(gold, ranked_ids, k)
+    gold, ranks = find_hits(gold_ids, ranked_ids, k, min_relevance)
     if not ranks:
-        return 0.0
+        return add_outcome("No relevant document is among them", 0.0)
     total = 0.0
-    for count, rank in enumerate(ranks, start=1):
-        total += count / rank
+    for place, rank in enumerate(ranks, start=1):
+        total += place / rank
+    add_table(
+        "Precision at each hit: how many hits up to here, over the rank",
+        ("hit", "rank", "document", "i / r"),
+        ((place, rank, ranked_ids[rank - 1], place / rank) for place, rank in enumerate(ranks, start=1)),
+    )
+    add_step(f"Their sum: {format_number(total)}", total)
     capped = len(gold) if k is None else min(len(gold), k)
-    return total / {"hits": len(ranks), "capped": capped, "gold": len(gold)}[divide_by]
+    divisor, words = {
+        "hits": (len(ranks), "the hits themselves"),
+        "capped": (capped, "min(|G|, k)"),
+        "gold": (len(gold), "|G|, as trec_eval does"),
+    }[divide_by]
+    return add_result(
+        f"Average precision divides by {words} (`ap: {divide_by}`): {format_number(total)} / {divisor}", total / divisor
+    )
 
 
 def f1_at_k(
@@ -133,13 +184,16 @@ def f1_at_k(
     """Harmonic mean of precision and recall of the first ``k``."""
     precision = precision_at_k(gold_ids, ranked_ids, k, divide_by=divide_by, min_relevance=min_relevance)
     recall = recall_at_k(gold_ids, ranked_ids, k, min_relevance=min_relevance)
-    return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
+    if precision + recall <= 0:
+        return add_outcome("Precision and recall are both 0, and so is F1", 0.0)
+    return add_division("F1: 2 · P · R / (P + R)", 2 * precision * recall, precision + recall)
 
 
 def r_precision(gold_ids: Gold, ranked_ids: Sequence[str], *, min_relevance: int = 1) -> float:
     """Proportion of the first |G| positions that hold a relevant document."""
-    gold = relevant_ids(gold_ids, min_relevance)
-    return len(hit_ranks(gold, ranked_ids, len(gold))) / len(gold) if gold else 0.0
+    size = len(relevant_ids(gold_ids, min_relevance))
+    _, hits = find_hits(gold_ids, ranked_ids, size or None, min_relevance)
+    return add_division("R-precision: hits / |G|", len(hits), size) if size else add_outcome("Nothing is relevant", 0.0)
 
 
 def relevance_gain(level: int, scheme: Literal["binary", "exponential", "linear"], min_relevance: int = 1) -> float:
@@ -164,17 +218,42 @@ def ndcg_at_k(
     With the ``scores`` of the ranked documents, neighbours with equal scores share their gains: the value is the mean
     over all orders of tied documents, as in scikit-learn.
     """
-    check_k(k)
-    levels = dict(gold_ids) if isinstance(gold_ids, Mapping) else dict.fromkeys(gold_ids, 1)
-    gains = {doc_id: relevance_gain(level, gain, min_relevance) for doc_id, level in levels.items()}
-    ideal_gains = sorted(gains.values(), reverse=True)
-    ideal = _dcg(ideal_gains if k is None else ideal_gains[:k])
+    find_hits(gold_ids, ranked_ids, k, min_relevance)
+    gains = {doc_id: relevance_gain(level, gain, min_relevance) for doc_id, level in relevance_levels(gold_ids).items()}
     left = dict(gains)
     ranked_gains = [left.pop(doc_id, 0.0) for doc_id in (ranked_ids[:k] if scores is None else ranked_ids)]
+    words = {
+        "binary": f"1 from level {min_relevance} on, else 0",
+        "exponential": "2^level − 1",
+        "linear": "the level itself",
+    }[gain]
     if scores is not None:
         ranked_gains = average_tied_gains(ranked_gains, scores)[:k]
+        words += ", averaged over neighbours with equal scores"
+    _add_dcg_table(
+        f"What was returned, with the gain {words} and the discount log2(rank + 1)", ranked_ids[:k], ranked_gains
+    )
     dcg = _dcg(ranked_gains)
-    return dcg / ideal if ideal > 0.0 else 0.0
+    add_step(f"DCG: {format_number(dcg)}", dcg)
+    best = sorted(gains, key=gains.__getitem__, reverse=True)[:k]
+    ideal_gains = [gains[doc_id] for doc_id in best]
+    up_to = "" if k is None else f" up to rank {k}"
+    _add_dcg_table(f"The best possible ranking{up_to}: all gold by falling gain", best, ideal_gains)
+    ideal = _dcg(ideal_gains)
+    add_step(f"Ideal DCG: {format_number(ideal)}", ideal)
+    return add_division("nDCG: DCG / ideal DCG", dcg, ideal) if ideal > 0.0 else add_outcome("Nothing to gain", 0.0)
+
+
+def _add_dcg_table(text: str, ids: Sequence[str], gains: Sequence[float]) -> None:
+    """Record gain and discount of each position."""
+    add_table(
+        text,
+        ("rank", "document", "gain", "discount", "gain / discount"),
+        (
+            (rank, doc_id, gain, log2(rank + 1), gain / log2(rank + 1))
+            for rank, doc_id, gain in zip(count(1), ids, gains, strict=False)
+        ),
+    )
 
 
 def average_tied_gains(gains: Sequence[float], scores: Sequence[float | None]) -> list[float]:
@@ -205,13 +284,16 @@ def aqwv_at_k(
     min_relevance: int = 1,
 ) -> float:
     """1 − P_miss − β·P_FA of one query; false alarms over what was returned, or over the non-relevant collection."""
-    gold = relevant_ids(gold_ids, min_relevance)
-    returned = len(ranked_ids[:k])
-    hits = len(hit_ranks(gold, ranked_ids, k))
+    gold, ranks = find_hits(gold_ids, ranked_ids, k, min_relevance)
+    hits, returned = len(ranks), len(ranked_ids[:k])
     miss = 1.0 - hits / len(gold) if gold else 0.0
+    add_step(f"P_miss: 1 − hits / |G| = {format_number(miss)}", miss)
     pool = returned if corpus_size is None else corpus_size - len(gold)
     false_alarm = (returned - hits) / pool if pool > 0 else 0.0
-    return 1.0 - miss - beta * false_alarm
+    among = "returned" if corpus_size is None else f"not relevant in the collection ({corpus_size} − |G|)"
+    add_step(f"P_FA: {returned - hits} false alarms, {pool} {among}: {format_number(false_alarm)}", false_alarm)
+    costs = f"{format_number(miss)} − {format_number(beta)} · {format_number(false_alarm)}"
+    return add_result(f"AQWV: 1 − P_miss − β · P_FA = 1 − {costs}", 1.0 - miss - beta * false_alarm)
 
 
 # --- ranking measures that use relevance judgements, as plain functions of one query ---------------------------------
@@ -230,17 +312,35 @@ def judged_ids(gold: Gold) -> set[str]:
 
 def judged_at_k(gold: Gold, ranked: Sequence[str], k: int) -> float:
     """Proportion of the first ``k`` positions that holds a judged document, over min(k, positions returned)."""
-    positions = min(k, len(ranked))
-    return len(hit_ranks(judged_ids(gold), ranked, k)) / positions if positions else 0.0
+    find_hits(gold, ranked, k)
+    ranks, positions = hit_ranks(judged_ids(gold), ranked, k), min(k, len(ranked))
+    add_table("Positions with a judged document", ("rank", "document"), ((rank, ranked[rank - 1]) for rank in ranks))
+    if not positions:
+        return add_outcome("Nothing was returned", 0.0)
+    return add_division("Judged positions / min(k, returned)", len(ranks), positions)
 
 
 def accuracy_at_k(gold: Gold, ranked: Sequence[str], k: int, *, min_relevance: int = 1) -> float:
     """Proportion of the judged documents on the right side of the cut: relevant within ``k``, non-relevant outside."""
-    check_k(k)
-    pool, relevant, chosen = judged_ids(gold), relevant_ids(gold, min_relevance), set(ranked[:k])
-    pool |= relevant
-    right = len(relevant & chosen) + len(pool - relevant - chosen)
-    return right / len(pool) if pool else 0.0
+    relevant, _ = find_hits(gold, ranked, k, min_relevance)
+    pool, chosen = judged_ids(gold) | relevant, set(ranked[:k])
+    right = {doc_id for doc_id in pool if (doc_id in relevant) == (doc_id in chosen)}
+    add_table(
+        f"Every judged document: relevant ones belong within {k}, the others outside",
+        ("document", "judged", "where", ""),
+        (
+            (
+                doc_id,
+                "relevant" if doc_id in relevant else "not relevant",
+                "within" if doc_id in chosen else "outside",
+                "right" if doc_id in right else "wrong",
+            )
+            for doc_id in sorted(pool)
+        ),
+    )
+    if not pool:
+        return add_outcome("Nothing was judged", 0.0)
+    return add_division("Right decisions / judged documents", len(right), len(pool))
 
 
 def bpref(gold: Gold, ranked: Sequence[str], *, min_relevance: int = 1) -> float:
@@ -248,297 +348,81 @@ def bpref(gold: Gold, ranked: Sequence[str], *, min_relevance: int = 1) -> float
 
     Each relevant document returned adds 1 - min(n, |G|) / min(|N|, |G|) for the n judged non-relevant ones above it.
     """
-    relevant = relevant_ids(gold, min_relevance)
+    relevant, _ = find_hits(gold, ranked, None, min_relevance)
     other = judged_ids(gold) - relevant
+    add_step(f"Judged and not relevant: {join_items(sorted(other))}; |N| = {len(other)}", len(other))
     above, total = 0, 0.0
+    rows: list[tuple[str, int, float]] = []
     for doc_id in dict.fromkeys(ranked):
         if doc_id in other:
             above += 1
         elif doc_id in relevant:
-            total += 1.0 - min(above, len(relevant)) / min(len(other), len(relevant)) if above else 1.0
-    return total / len(relevant) if relevant else 0.0
+            preference = 1.0 - min(above, len(relevant)) / min(len(other), len(relevant)) if above else 1.0
+            total += preference
+            rows.append((doc_id, above, preference))
+    add_table(
+        "Each hit adds 1 − min(n, |G|) / min(|N|, |G|), n being the judged non-relevant documents above it",
+        ("document", "n above", "adds"),
+        rows,
+    )
+    return (
+        add_division("bpref: the sum over |G|", total, len(relevant))
+        if relevant
+        else add_outcome("Nothing is relevant", 0.0)
+    )
 
 
 def rbp(gold: Gold, ranked: Sequence[str], *, p: float = 0.8, min_relevance: int = 1) -> float:
     """Rank-biased precision: the expected gain of a reader who continues to the next position with probability
     ``p``."""
-    total = 0.0
-    for rank in hit_ranks(relevant_ids(gold, min_relevance), ranked):
-        total += p ** (rank - 1)
-    return (1.0 - p) * total
+    _, ranks = find_hits(gold, ranked, None, min_relevance)
+    total = _rank_weights(ranks, p)
+    add_table(
+        f"Each hit weighs p^(rank − 1), with p = {format_number(p)}",
+        ("rank", "document", "weight"),
+        ((rank, ranked[rank - 1], p ** (rank - 1)) for rank in ranks),
+    )
+    add_step(f"Their sum: {format_number(total)}", total)
+    if is_recording():
+        residual = rbp_residual(gold, ranked, p=p)
+        add_step(f"Residual, what unjudged positions could still add: {format_number(residual)}", residual)
+    return add_result(f"RBP: (1 − p) · sum = {format_number(1.0 - p)} · {format_number(total)}", (1.0 - p) * total)
 
 
 def rbp_residual(gold: Gold, ranked: Sequence[str], *, p: float = 0.8) -> float:
     """The residual of rank-biased precision: the weight of all unjudged positions, the end included."""
+    return 1.0 - (1.0 - p) * _rank_weights(hit_ranks(judged_ids(gold), ranked), p)
+
+
+def _rank_weights(ranks: Iterable[int], p: float) -> float:
     total = 0.0
-    for rank in hit_ranks(judged_ids(gold), ranked):
+    for rank in ranks:
         total += p ** (rank - 1)
-    return 1.0 - (1.0 - p) * total
+    return total
 
 
 def err_at_k(gold: Gold, ranked: Sequence[str], k: int | None, *, max_grade: int) -> float:
     """Expected reciprocal rank at which a reader is satisfied; a document of level g satisfies by (2^g - 1) / 2^max."""
-    check_k(k)
+    find_hits(gold, ranked, k)
     levels = relevance_levels(gold)
     too_high = [level for level in levels.values() if level > max_grade]
     if too_high:
         raise BadValueError(f"err: a document has level {max(too_high)}, above max_grade {max_grade}")
     still_reading, total = 1.0, 0.0
+    rows: list[tuple[Cell, ...]] = []
     for rank, doc_id in enumerate(ranked[:k], start=1):
-        satisfied = (2.0 ** max(levels.pop(doc_id, 0), 0) - 1.0) / 2.0**max_grade
-        total += still_reading * satisfied / rank
+        level = max(levels.pop(doc_id, 0), 0)
+        satisfied = (2.0**level - 1.0) / 2.0**max_grade
+        gained = still_reading * satisfied / rank
+        total += gained
+        rows.append((rank, doc_id, level, satisfied, still_reading, gained))
         still_reading *= 1.0 - satisfied
-    return total
-
-
-# --- derivations of the ranking metrics: the hits, what each adds, and the division ----------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class RankedQuery:
-    """One query: judged levels, returned ids, and the relevance threshold."""
-
-    levels: Mapping[str, int]
-    ranked: Sequence[str]
-    min_relevance: int
-    depth: int | None = None
-    scores: Sequence[float | None] = ()
-
-    @classmethod
-    def of(
-        cls,
-        gold: Gold,
-        ranked: Sequence[str],
-        min_relevance: int,
-        depth: int | None,
-        scores: Sequence[float | None] = (),
-    ) -> RankedQuery:
-        """From gold as in the plain definitions, cut at the depth of the conventions."""
-        levels = dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
-        return cls(levels, ranked[:depth], min_relevance, depth, scores[:depth])
-
-    @property
-    def relevant(self) -> set[str]:
-        """The ids of the relevant documents, G."""
-        return relevant_ids(self.levels, self.min_relevance)
-
-    def hits(self, k: int | None) -> list[tuple[int, str]]:
-        """Rank and id of each relevant document within k, at its first position."""
-        return self._first_positions(self.relevant, k)
-
-    def _first_positions(self, doc_ids: set[str], k: int | None) -> list[tuple[int, str]]:
-        first: dict[str, int] = {}
-        for rank, doc_id in enumerate(self.ranked[:k], start=1):
-            if doc_id in doc_ids:
-                first.setdefault(doc_id, rank)
-        return [(rank, doc_id) for doc_id, rank in first.items()]
-
-    def first_steps(self, k: int | None) -> DerivationBuilder:
-        """The first steps of every ranking metric: relevant ids and the ranking."""
-        gold = sorted(self.relevant)
-        threshold = "" if self.min_relevance == 1 else f" (level {self.min_relevance} or more)"
-        graded = any(self.levels[doc_id] != 1 for doc_id in gold)
-        labels = [f"{doc_id} (level {self.levels[doc_id]})" if graded else doc_id for doc_id in gold]
-        steps = DerivationBuilder().add_step(f"Relevant{threshold}: {join_items(labels)}; |G| = {len(gold)}", len(gold))
-        place = {rank: number for number, (rank, _) in enumerate(self.hits(k), start=1)}
-        rows: list[tuple[Cell, ...]] = [
-            (rank, doc_id, self.levels.get(doc_id), self._mark(rank, doc_id, place))
-            for rank, doc_id in enumerate(self.ranked[:k], start=1)
-        ]
-        cut = "" if self.depth is None else f", the list cut at depth {self.depth} by the conventions"
-        first = f"The first {k} positions" if k is not None else "All positions"
-        return steps.table(f"{first} ({len(self.ranked)} returned{cut})", ("rank", "document", "level", "hit"), rows)
-
-    def _mark(self, rank: int, doc_id: str, place: Mapping[int, int]) -> str:
-        if rank in place:
-            return f"hit {place[rank]}"
-        return "returned before" if doc_id in self.ranked[: rank - 1] else ""
-
-
-def format_fraction(top: float, bottom: float) -> str:
-    """A division within a sentence."""
-    return f"{format_number(top)} / {format_number(bottom)}"
-
-
-def recall_steps(query: RankedQuery, k: int | None) -> Derivation:
-    """Hits over gold."""
-    steps, hits, gold = query.first_steps(k), len(query.hits(k)), len(query.relevant)
-    if not gold:
-        return steps.finish("Nothing is relevant: 0", 0.0)
-    return steps.finish_with_value(f"Recall: hits / |G| = {format_fraction(hits, gold)}", hits / gold)
-
-
-def _add_precision_step(
-    steps: DerivationBuilder,
-    query: RankedQuery,
-    k: int | None,
-    written: int | None,
-    divide_by: Literal["returned", "k"],
-) -> float:
-    """Add the step of precision and return its value; ``k`` is the effective cut-off, ``written`` the given one."""
-    if not query.ranked:
-        steps.add_step("Nothing was returned: precision is 0", 0.0)
-        return 0.0
-    returned, hits = len(query.ranked), len(query.hits(k))
-    positions = returned if k is None else k if divide_by == "k" else min(k, returned)
-    what = "positions returned" if k is None else "k itself" if divide_by == "k" else "min(k, returned)"
-    if k != written:
-        what += ", where k is what the list can fill (K_eff)"
-    value = hits / positions if positions else 0.0
-    steps.add_step(
-        f"Precision divides by {what} = {positions}: hits / {positions} = {format_fraction(hits, positions)} = "
-        f"{format_number(value)}",
-        value,
+    add_table(
+        f"s = (2^level − 1) / 2^{max_grade} satisfies a reader who is still reading; each adds reading · s / rank",
+        ("rank", "document", "level", "s", "still reading", "adds"),
+        rows,
     )
-    return value
-
-
-def precision_steps(
-    query: RankedQuery, k: int | None, written: int | None, divide_by: Literal["returned", "k"]
-) -> Derivation:
-    """Hits over positions."""
-    steps = query.first_steps(k if query.ranked else written)
-    value = _add_precision_step(steps, query, k, written, divide_by)
-    return steps.finish_with_value("Precision", value)
-
-
-def f1_steps(query: RankedQuery, k: int | None, written: int | None, divide_by: Literal["returned", "k"]) -> Derivation:
-    """The harmonic mean of precision and recall."""
-    steps = query.first_steps(k if query.ranked else written)
-    precision = _add_precision_step(steps, query, k, written, divide_by)
-    hits, gold = len(query.hits(k)) if query.ranked else 0, len(query.relevant)
-    recall = hits / gold if gold else 0.0
-    steps.add_step(
-        f"Recall: {format_fraction(hits, gold)} = {format_number(recall)}"
-        if gold
-        else "Recall: nothing is relevant, 0",
-        recall,
-    )
-    if precision + recall <= 0:
-        return steps.finish("Precision and recall are both 0, and so is F1", 0.0)
-    product = f"2 · {format_number(precision)} · {format_number(recall)}"
-    text = f"F1: 2 · P · R / (P + R) = {product} / {format_number(precision + recall)}"
-    return steps.finish_with_value(text, 2 * precision * recall / (precision + recall))
-
-
-def hit_rate_steps(query: RankedQuery, k: int | None) -> Derivation:
-    """Whether there is a hit."""
-    hits = query.hits(k)
-    if hits:
-        rank, doc_id = hits[0]
-        return query.first_steps(k).finish(f"{doc_id} is relevant and stands at rank {rank}: 1", 1.0)
-    return query.first_steps(k).finish("No relevant document is among them: 0", 0.0)
-
-
-def mrr_steps(query: RankedQuery, k: int | None) -> Derivation:
-    """One over the rank of the first hit."""
-    hits = query.hits(k)
-    if not hits:
-        return query.first_steps(k).finish("No relevant document is among them: 0", 0.0)
-    rank, doc_id = hits[0]
-    return query.first_steps(k).finish_with_value(f"The first hit is {doc_id} at rank {rank}: 1 / {rank}", 1.0 / rank)
-
-
-def r_precision_steps(query: RankedQuery) -> Derivation:
-    """Hits within as many positions as there is gold."""
-    gold = len(query.relevant)
-    if not gold:
-        return query.first_steps(None).finish("Nothing is relevant: 0", 0.0)
-    hits = len(query.hits(gold))
-    return query.first_steps(gold).finish_with_value(
-        f"Hits within the first |G| = {gold}: {format_fraction(hits, gold)}", hits / gold
-    )
-
-
-def average_precision_steps(
-    query: RankedQuery, k: int | None, divide_by: Literal["hits", "capped", "gold"]
-) -> Derivation:
-    """The sum of the precisions at the hits, divided as the conventions require."""
-    steps, hits, gold = query.first_steps(k), [] if k == 0 else query.hits(k), len(query.relevant)
-    if not hits:
-        return steps.finish("No relevant document is among them: 0", 0.0)
-    total, rows = 0.0, []
-    for found, (rank, doc_id) in enumerate(hits, start=1):
-        total += found / rank
-        rows.append((found, rank, doc_id, found / rank))
-    steps.table(
-        "Precision at each hit: how many hits up to here, over the rank", ("hit", "rank", "document", "i / r"), rows
-    )
-    steps.add_step(f"Their sum: {format_number(total)}", total)
-    capped = gold if k is None else min(gold, k)
-    divisor = {"hits": len(hits), "capped": capped, "gold": gold}[divide_by]
-    words = {"hits": "the hits themselves", "capped": "min(|G|, k)", "gold": "|G|, as trec_eval does"}[divide_by]
-    return steps.finish_with_value(
-        f"Average precision divides by {words} (`ap: {divide_by}`): {format_fraction(total, divisor)}", total / divisor
-    )
-
-
-def ndcg_steps(
-    query: RankedQuery,
-    k: int | None,
-    gain: Literal["binary", "exponential", "linear"],
-    *,
-    effective: bool,
-    average_ties: bool = False,
-) -> Derivation:
-    """Discounted gain over that of the best ranking."""
-    steps = query.first_steps(k)
-    if k == 0:
-        return steps.finish("Nothing was returned: 0", 0.0)
-    words = {
-        "binary": f"1 from level {query.min_relevance} on, else 0",
-        "exponential": "2^level − 1",
-        "linear": "the level itself",
-    }[gain]
-    gains = {doc_id: relevance_gain(level, gain, query.min_relevance) for doc_id, level in query.levels.items()}
-    left = dict(gains)
-    got = [(doc_id, left.pop(doc_id, 0.0)) for doc_id in (query.ranked if average_ties else query.ranked[:k])]
-    if average_ties:
-        shared = average_tied_gains([value for _, value in got], query.scores)
-        got = list(zip(query.ranked, shared, strict=True))[:k]
-        words += ", averaged over neighbours with equal scores"
-    dcg = _add_dcg_table(steps, f"What was returned, with the gain {words} and the discount log2(rank + 1)", got)
-    steps.add_step(f"DCG: {format_number(dcg)}", dcg)
-    best = sorted(gains.items(), key=lambda item: item[1], reverse=True)
-    depth = " as deep as the list is (K_eff)" if effective else "" if k is None else f" up to rank {k}"
-    ideal = _add_dcg_table(
-        steps, f"The best possible ranking{depth}: all gold by falling gain", best if k is None else best[:k]
-    )
-    steps.add_step(f"Ideal DCG: {format_number(ideal)}", ideal)
-    if ideal <= 0:
-        return steps.finish("There is nothing to gain: 0", 0.0)
-    return steps.finish_with_value(f"nDCG: DCG / ideal DCG = {format_fraction(dcg, ideal)}", dcg / ideal)
-
-
-def _add_dcg_table(steps: DerivationBuilder, text: str, gains: Sequence[tuple[str, float]]) -> float:
-    total, rows = 0.0, []
-    for rank, (doc_id, gain) in enumerate(gains, start=1):
-        total += gain / log2(rank + 1)
-        rows.append((rank, doc_id, gain, log2(rank + 1), gain / log2(rank + 1)))
-    steps.table(text, ("rank", "document", "gain", "discount", "gain / discount"), rows)
-    return total
-
-
-def aqwv_steps(query: RankedQuery, k: int | None, beta: float, corpus_size: int | None) -> Derivation:
-    """1 minus the costs of misses and false alarms."""
-    steps, gold, hits = query.first_steps(k), len(query.relevant), len(query.hits(k))
-    returned = len(query.ranked[:k])
-    miss = 1.0 - hits / gold if gold else 0.0
-    steps.add_step(
-        f"P_miss: 1 − hits / |G| = 1 − {hits} / {gold} = {format_number(miss)}" if gold else "P_miss: no gold, 0", miss
-    )
-    pool = returned if corpus_size is None else corpus_size - gold
-    false_alarm = (returned - hits) / pool if pool > 0 else 0.0
-    among = "returned" if corpus_size is None else f"not relevant in the collection ({corpus_size} − {gold})"
-    steps.add_step(
-        f"P_FA: {returned} − {hits} false alarms among {pool} {among} = {format_number(false_alarm)}"
-        if pool > 0
-        else "P_FA: nothing returned, no false alarm, 0",
-        false_alarm,
-    )
-    penalty = f"{format_number(beta)} · {format_number(false_alarm)}"
-    text = f"AQWV: 1 − P_miss − β · P_FA = 1 − {format_number(miss)} − {penalty}"
-    return steps.finish_with_value(text, 1.0 - miss - beta * false_alarm)
+    return add_result("ERR: the sum", total)
 
 
 # --- the base class of metrics over rankings -------------------------------------------------------------------------
@@ -558,6 +442,10 @@ class RankingMetric(ConfiguredMetric):
     )
     ranks_ids: ClassVar[bool] = True
     """Whether returned ids themselves are compared; parents of chunks may repeat, ids may not."""
+    view: ClassVar[RankingView] = rankings
+    """The ids that are compared."""
+    definition: ClassVar[Callable[..., float]]
+    """The plain definition: a function of gold, ranked ids and ``definition_options``."""
 
     def required_fields(self) -> list[str]:
         """Gold documents."""
@@ -569,18 +457,17 @@ class RankingMetric(ConfiguredMetric):
         values: npt.NDArray[np.float64],
         *,
         stats: npt.NDArray[np.float64] | None = None,
-        view: RankingView = rankings,
     ) -> Scores:
         """The scores of all queries; queries without gold are skipped as the conventions require."""
         rules = self.active_conventions
         if rules.duplicates == "error":
             reject_duplicates(batch)
         # Cached: every ranking metric with the same conventions skips the same queries.
-        key = ("gold_outcomes", view_key(batch, view), rules.empty_gold, rules.min_relevance)
-        return batch.feature(key, lambda b: self._gold_outcomes(b, view)).with_values(values, stats)
+        key = ("gold_outcomes", view_key(batch, type(self).view), rules.empty_gold, rules.min_relevance)
+        return batch.feature(key, self._gold_outcomes).with_values(values, stats)
 
-    def _gold_outcomes(self, batch: Batch, view: RankingView) -> Scores:
-        rules = self.active_conventions
+    def _gold_outcomes(self, batch: Batch) -> Scores:
+        rules, view = self.active_conventions, type(self).view
         skips = {"no_gold": ~gold_positions(batch, view).annotated}
         if rules.empty_gold != "zero":
             empty = hits(batch, rules, view).gold == 0
@@ -588,10 +475,11 @@ class RankingMetric(ConfiguredMetric):
         return Scores.of(np.zeros(len(batch)), skip=skips)
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """The outcome of one sample by the plain definitions."""
+        """The outcome of one sample by the plain definition."""
         chunks, _ = RankingMetric.reference_ranking(self, sample, output)
         judged = isinstance(chunks, Mapping) and any(level >= 0 for level in chunks.values())
-        return self.score_plain(*self.reference_ranking(sample, output), judged=judged)
+        scores = [item.score for item in output.retrieved]
+        return self.score_plain(*self.reference_ranking(sample, output), judged=judged, scores=scores)
 
     def reference_ranking(self, sample: EvaluationSample, output: SystemOutputs) -> tuple[Gold | None, list[str]]:
         """Judged levels and returned ids of one sample, without the shared features."""
@@ -606,22 +494,36 @@ class RankingMetric(ConfiguredMetric):
             levels[document.doc_id] = max(level, levels.get(document.doc_id, level))
         return levels, ranked
 
-    def score_plain(self, gold: Gold | None, ranked: Sequence[str], *, judged: bool | None = None) -> Score:
+    def score_plain(
+        self,
+        gold: Gold | None,
+        ranked: Sequence[str],
+        *,
+        judged: bool | None = None,
+        scores: Sequence[float | None] = (),
+    ) -> Score:
         """The outcome of one query by the plain definition; tests compare the fast path with it.
 
-        ``judged``: whether the query has any judgement; by default whether any level is 0 or more.
+        ``judged``: whether the query has any judgement; by default whether any level is 0 or more. ``scores`` are those
+        of the ranked ids.
         """
         rules = self.active_conventions
         if gold is None:
             return Score.skip("no_gold")
         if rules.duplicates == "error" and self.ranks_ids and len(set(ranked)) != len(ranked):
             raise DuplicateIdError("an id was returned twice, which the conventions forbid")
-        levels = gold if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
         if judged is None:
-            judged = any(level >= 0 for level in levels.values())
+            judged = any(level >= 0 for level in relevance_levels(gold).values())
         if self.skips_empty_gold(judged) and not relevant_ids(gold, rules.min_relevance):
             return Score.skip("empty_gold")
-        return Score(self.plain(gold, ranked[: rules.depth]))
+        if rules.depth is not None:
+            add_step(f"The conventions cut the ranking at depth {rules.depth}")
+        ranked = ranked[: rules.depth]
+        return Score(type(self).definition(gold, ranked, **self.definition_options(ranked, scores[: rules.depth])))
+
+    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
+        """The arguments of the plain definition besides gold and ranking."""
+        return {"min_relevance": self.active_conventions.min_relevance}
 
     def skips_empty_gold(self, judged: bool) -> bool:
         """Whether a query without relevant documents is skipped."""
@@ -629,36 +531,16 @@ class RankingMetric(ConfiguredMetric):
             self.active_conventions.empty_gold == "judged" and not judged
         )
 
-    @abstractmethod
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The value of one query by its definition in ``metrics.ranking``."""
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The steps from the ranking to the value."""
-        gold, ranked = self.reference_ranking(sample, output)
-        scores = [item.score for item in output.retrieved]
-        derivation = self.steps(
-            RankedQuery.of(
-                gold or {}, ranked, self.active_conventions.min_relevance, self.active_conventions.depth, scores
-            )
-        )
-        return super().explain(sample, output, around) if derivation is None else derivation
-
-    def steps(self, one: RankedQuery) -> Derivation | None:
-        """The derivation of one query; ``None`` selects the general one."""
-        return None
-
     def k_signature_option(self) -> dict[str, str]:
         """Shows K_eff in the signature of a metric that divides by its cut-off."""
         return {"k": "eff"} if self.active_conventions.k_policy == "effective" else {}
 
-    def plain_k(self, k: int | None, ranked: Sequence[str]) -> int | None:
-        """The cut-off of one query under the k policy; 0 where nothing was returned."""
+    def plain_k(self, ranked: Sequence[str]) -> int | None:
+        """The cut-off of one query: as written, or what the ranking can fill, at least 1."""
         if self.active_conventions.k_policy == "written":
-            return k
-        return len(ranked) if k is None else min(k, len(ranked))
+            return self.max_rank
+        fillable = max(len(ranked), 1)
+        return fillable if self.max_rank is None else min(self.max_rank, fillable)
 
     def ranking_signature_options(self) -> dict[str, str]:
         """The signature options of every ranking metric."""
@@ -675,11 +557,15 @@ class RankingMetric(ConfiguredMetric):
         """The number of positions this metric reads; ``None`` for all."""
         return getattr(self, "k", None)
 
+    @property
+    def cut(self) -> float:
+        """The number of positions that count: by the metric, and by the depth of the conventions."""
+        return min(k for k in (self.max_rank, self.active_conventions.depth, math.inf) if k is not None)
+
     def signature_options(self) -> dict[str, str]:
         """The options that change this metric's value."""
         return self.ranking_signature_options()
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """The requested ``top_k``, if this metric reads more positions."""
-        deepest = min(k for k in (self.max_rank, self.active_conventions.depth, math.inf) if k is not None)
-        return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < deepest else {}
+        return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < self.cut else {}

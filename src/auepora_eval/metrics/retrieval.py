@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch, checked_outputs
 from ..core.conventions import Conventions, RankCutOff
-from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext
+from ..core.derivation import add_outcome
 from ..core.metrics_base import declare, set_metadata
 from ..core.reduce import Mean, SumsReducer
 from ..core.registry import ConfiguredMetric, register, signature_number
@@ -22,6 +22,7 @@ from ..errors import BadValueError
 from ..features.hits import (
     GoldPositions,
     IdealRanking,
+    RankingView,
     capped_gold,
     early_hits,
     gold_positions,
@@ -36,26 +37,16 @@ from ..features.rankings import document_rankings
 from ..options import NonNegativeFloat, PositiveInt
 from .ranking import (
     Gold,
-    RankedQuery,
     RankingMetric,
     aqwv_at_k,
-    aqwv_steps,
-    average_precision_steps,
     f1_at_k,
-    f1_steps,
     hit_rate_at_k,
-    hit_rate_steps,
     map_at_k,
     mrr_at_k,
-    mrr_steps,
     ndcg_at_k,
-    ndcg_steps,
     precision_at_k,
-    precision_steps,
     r_precision,
-    r_precision_steps,
     recall_at_k,
-    recall_steps,
 )
 
 # --- rank-aware retrieval metrics: MRR, MAP, nDCG, R-precision -------------------------------------------------------
@@ -65,8 +56,20 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class OrderMetric(RankingMetric):
-    """A ranking metric over the first ``k`` positions, or over the whole list where ``k`` is ``None``."""
+class CutOffMetric(RankingMetric):
+    """A ranking metric of the first ``k`` positions, or of the whole ranking where ``k`` is ``None``."""
+
+    k: RankCutOff | None
+    target = TargetCategory.RETRIEVAL_RELEVANCE
+
+    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
+        """Adds the cut-off."""
+        return {**super().definition_options(ranked, scores), "k": self.plain_k(ranked)}
+
+
+@dataclass(frozen=True)
+class OrderMetric(CutOffMetric):
+    """A metric of the order of the first ``k`` positions; by default of all."""
 
     k: RankCutOff | None = None
     target = TargetCategory.RETRIEVAL_ACCURACY
@@ -82,6 +85,7 @@ class MRRAtK(OrderMetric):
     The preset `golden` cuts an `mrr` that names no k at 10.
     """
 
+    definition = mrr_at_k
     metadata = declare(
         reference="trec_eval `recip_rank`; Voorhees 1999",
         examples=(
@@ -109,14 +113,6 @@ class MRRAtK(OrderMetric):
             values[row[rank >= self.max_rank]] = 0.0
         return self.scores(batch, values)
 
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The plain definition."""
-        return mrr_at_k(gold, ranked, self.max_rank, min_relevance=self.active_conventions.min_relevance)
-
-    def steps(self, query: RankedQuery) -> Derivation:
-        """The calculation, position by position."""
-        return mrr_steps(query, self.max_rank)
-
     def signature_options(self) -> dict[str, str]:
         """Adds a cut-off that the name does not contain."""
         cut = {"cut": str(self.max_rank)} if self.k is None and self.max_rank is not None else {}
@@ -132,6 +128,7 @@ class RPrecision(RankingMetric):
     """
 
     target = TargetCategory.RETRIEVAL_ACCURACY
+    definition = r_precision
     metadata = declare(
         reference="trec_eval `Rprec`",
         examples=("r_precision",),
@@ -145,14 +142,6 @@ class RPrecision(RankingMetric):
         early = all_hits.rank < all_hits.gold[all_hits.row]
         within = np.bincount(all_hits.row[early], minlength=len(batch))
         return self.scores(batch, within / np.maximum(all_hits.gold, 1))
-
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The plain definition."""
-        return r_precision(gold, ranked, min_relevance=self.active_conventions.min_relevance)
-
-    def steps(self, query: RankedQuery) -> Derivation:
-        """The calculation, position by position."""
-        return r_precision_steps(query)
 
 
 @register("map", at="k")
@@ -168,6 +157,7 @@ class MeanAveragePrecision(OrderMetric):
     it is 0.
     """
 
+    definition = map_at_k
     metadata = declare(
         reference="trec_eval `map`, `map_cut` (`ap: gold`)",
         examples=(
@@ -196,18 +186,9 @@ class MeanAveragePrecision(OrderMetric):
             divisor = all_hits.gold
         return self.scores(batch, total / np.maximum(divisor, 1))
 
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The plain definition."""
-        k = self.plain_k(self.k, ranked)
-        if k == 0:
-            return 0.0
-        return map_at_k(
-            gold, ranked, k, divide_by=self.active_conventions.ap, min_relevance=self.active_conventions.min_relevance
-        )
-
-    def steps(self, query: RankedQuery) -> Derivation:
-        """The calculation, position by position."""
-        return average_precision_steps(query, self.plain_k(self.k, query.ranked), self.active_conventions.ap)
+    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
+        """Adds the divisor."""
+        return {**super().definition_options(ranked, scores), "divide_by": self.active_conventions.ap}
 
     def signature_options(self) -> dict[str, str]:
         """Adds the divisor."""
@@ -233,6 +214,7 @@ class NDCGAtK(OrderMetric):
     ties: Literal["order", "average"] = field(default="order", kw_only=True)
     """Documents with equal scores: in their given order, or the mean over all orders."""
 
+    definition = ndcg_at_k
     metadata = declare(
         reference="Järvelin & Kekäläinen 2002; Burges et al. 2005 (exponential); trec_eval `ndcg`, `ndcg_cut` (linear)",
         examples=(
@@ -262,29 +244,10 @@ class NDCGAtK(OrderMetric):
         values = np.divide(dcg, ideal, out=np.zeros_like(dcg), where=ideal > 0.0)
         return self.scores(batch, values)
 
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The plain definition."""
-        k = self.plain_k(self.k, ranked)
-        return (
-            0.0
-            if k == 0
-            else ndcg_at_k(gold, ranked, k, gain=self.gain, min_relevance=self.active_conventions.min_relevance)
-        )
-
-    def steps(self, query: RankedQuery) -> Derivation | None:
-        """The calculation, position by position."""
-        return ndcg_steps(
-            query,
-            self.plain_k(self.k, query.ranked),
-            self.gain,
-            effective=self.active_conventions.k_policy == "effective",
-            average_ties=self.ties == "average",
-        )
-
-    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """The outcome of one sample by the plain definitions."""
-        plain = super().reference(sample, output)
-        return plain if self.ties == "order" or plain.value is None else Score(self._with_ties(sample, output))
+    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
+        """Adds the gain scheme, and the scores where ties share their gains."""
+        ties = {} if self.ties == "order" else {"scores": scores}
+        return {**super().definition_options(ranked, scores), "gain": self.gain, **ties}
 
     def _averaged(self, batch: Batch) -> Scores:
         retrieved = [item for output in batch.outputs if output is not None for item in output.retrieved]
@@ -294,22 +257,10 @@ class NDCGAtK(OrderMetric):
                 "score; give the scores in the outputs, or leave out 'ties: average'"
             )
         values = [
-            0.0 if output is None else self._with_ties(sample, output)
+            0.0 if output is None else self.reference(sample, output).value or 0.0
             for sample, output in zip(batch.samples, batch.outputs, strict=True)
         ]
         return self.scores(batch, np.array(values, dtype=np.float64))
-
-    def _with_ties(self, sample: EvaluationSample, output: SystemOutputs) -> float:
-        """The value of one query with averaged gains of tied documents."""
-        gold, ranked = self.reference_ranking(sample, output)
-        ranked, depth = ranked[: self.active_conventions.depth], self.active_conventions.depth
-        k = self.plain_k(self.k, ranked)
-        if gold is None or k == 0:
-            return 0.0
-        scores = [item.score for item in output.retrieved[:depth]]
-        return ndcg_at_k(
-            gold, ranked, k, gain=self.gain, min_relevance=self.active_conventions.min_relevance, scores=scores
-        )
 
     def _binary(self, batch: Batch) -> tuple[Floats, Floats]:
         all_hits = hits(batch, self.active_conventions)
@@ -326,10 +277,9 @@ class NDCGAtK(OrderMetric):
         queries = len(every.gold_count)
         level = np.ones_like(every.row) if every.level is None else every.level
         row, rank = every.row, every.rank
-        for cut in (self.k, self.active_conventions.depth):
-            if cut is not None:
-                within = rank < cut
-                row, rank, level = row[within], rank[within], level[within]
+        if math.isfinite(self.cut):
+            within = rank < self.cut
+            row, rank, level = row[within], rank[within], level[within]
         best_row, best_rank, best_level = best.row, best.rank, best.level
         if self.k is not None or self.active_conventions.k_policy == "effective":
             within = best_rank < self._ideal_depth(every)[best_row]
@@ -363,21 +313,6 @@ class NDCGAtK(OrderMetric):
 # --- recall, precision, F1 and hit rate at a cut-off -----------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class CutOffMetric(RankingMetric):
-    """A ranking metric of the first ``k`` positions."""
-
-    k: RankCutOff | None
-    target = TargetCategory.RETRIEVAL_RELEVANCE
-
-    def precision_signature_options(self) -> dict[str, str]:
-        """The denominator of precision, for the signature."""
-        return {
-            "p": self.active_conventions.precision,
-            **(self.k_signature_option() if self.active_conventions.precision == "k" else {}),
-        }
-
-
 def precision_values(batch: Batch, k: int | None, rules: Conventions) -> npt.NDArray[np.float64]:
     """Precision per query, with the denominator of the conventions."""
     within = hits_within(batch, rules, k)
@@ -397,6 +332,7 @@ class RecallAtK(CutOffMetric):
     Every school agrees on it for binary gold; they differ only in queries with nothing relevant.
     """
 
+    definition = recall_at_k
     metadata = declare(
         reference="trec_eval `recall`",
         examples=(
@@ -410,21 +346,29 @@ class RecallAtK(CutOffMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Hits over gold."""
-        gold = np.maximum(hits(batch, self.active_conventions).gold, 1)
-        return self.scores(batch, hits_within(batch, self.active_conventions, self.k) / gold)
+        rules, view = self.active_conventions, type(self).view
+        gold = np.maximum(hits(batch, rules, view).gold, 1)
+        return self.scores(batch, hits_within(batch, rules, self.k, view) / gold)
 
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The plain definition."""
-        return recall_at_k(gold, ranked, self.k, min_relevance=self.active_conventions.min_relevance)
 
-    def steps(self, query: RankedQuery) -> Derivation:
-        """The calculation, position by position."""
-        return recall_steps(query, self.k)
+@dataclass(frozen=True)
+class _PrecisionMetric(CutOffMetric):
+    """A metric with precision in it, whose denominator follows the conventions."""
+
+    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
+        """Adds the denominator of precision."""
+        return {**super().definition_options(ranked, scores), "divide_by": self.active_conventions.precision}
+
+    def signature_options(self) -> dict[str, str]:
+        """Adds the denominator of precision."""
+        over_k = self.active_conventions.precision == "k"
+        shown = {"p": self.active_conventions.precision, **(self.k_signature_option() if over_k else {})}
+        return {**shown, **self.ranking_signature_options()}
 
 
 @register("precision", at="k")
 @dataclass(frozen=True)
-class PrecisionAtK(CutOffMetric):
+class PrecisionAtK(_PrecisionMetric):
     r"""Share of the first k positions that hold a relevant document.
 
     .. math:: |G \cap R_k| / \min(k, |R|)
@@ -433,6 +377,7 @@ class PrecisionAtK(CutOffMetric):
     document that is returned twice is one hit and occupies two positions.
     """
 
+    definition = precision_at_k
     metadata = declare(
         reference="trec_eval `P` (`precision: k`)",
         examples=(
@@ -448,26 +393,10 @@ class PrecisionAtK(CutOffMetric):
         """Hits over positions."""
         return self.scores(batch, precision_values(batch, self.k, self.active_conventions))
 
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The plain definition."""
-        rules = self.active_conventions
-        k = self.plain_k(self.k, ranked)
-        if not ranked:
-            return 0.0
-        return precision_at_k(gold, ranked, k, divide_by=rules.precision, min_relevance=rules.min_relevance)
-
-    def steps(self, query: RankedQuery) -> Derivation:
-        """The calculation, position by position."""
-        return precision_steps(query, self.plain_k(self.k, query.ranked), self.k, self.active_conventions.precision)
-
-    def signature_options(self) -> dict[str, str]:
-        """Adds the denominator."""
-        return {**self.precision_signature_options(), **self.ranking_signature_options()}
-
 
 @register("f1", at="k")
 @dataclass(frozen=True)
-class F1AtK(CutOffMetric):
+class F1AtK(_PrecisionMetric):
     r"""Harmonic mean of precision and recall of the first k.
 
     .. math:: \frac{2 P R}{P + R}
@@ -475,6 +404,7 @@ class F1AtK(CutOffMetric):
     The denominator of precision follows the conventions.
     """
 
+    definition = f1_at_k
     metadata = declare(
         reference="van Rijsbergen 1979",
         examples=(
@@ -494,22 +424,6 @@ class F1AtK(CutOffMetric):
         values = np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0.0)
         return self.scores(batch, values)
 
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The plain definition."""
-        rules = self.active_conventions
-        k = self.plain_k(self.k, ranked)
-        if not ranked:
-            return 0.0
-        return f1_at_k(gold, ranked, k, divide_by=rules.precision, min_relevance=rules.min_relevance)
-
-    def steps(self, query: RankedQuery) -> Derivation:
-        """The calculation, position by position."""
-        return f1_steps(query, self.plain_k(self.k, query.ranked), self.k, self.active_conventions.precision)
-
-    def signature_options(self) -> dict[str, str]:
-        """Adds the denominator of precision."""
-        return {**self.precision_signature_options(), **self.ranking_signature_options()}
-
 
 @register("hit_rate", at="k")
 @dataclass(frozen=True)
@@ -519,6 +433,7 @@ class HitRateAtK(CutOffMetric):
     .. math:: [\,G \cap R_k \ne \emptyset\,]
     """
 
+    definition = hit_rate_at_k
     metadata = declare(
         binary=True,
         reference="trec_eval `success`",
@@ -534,18 +449,10 @@ class HitRateAtK(CutOffMetric):
         """Whether there is a hit."""
         return self.scores(batch, (hits_within(batch, self.active_conventions, self.k) > 0).astype(np.float64))
 
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The plain definition."""
-        return hit_rate_at_k(gold, ranked, self.k, min_relevance=self.active_conventions.min_relevance)
-
-    def steps(self, query: RankedQuery) -> Derivation:
-        """The calculation, position by position."""
-        return hit_rate_steps(query, self.k)
-
 
 @register("recall_doc", at="k")
 @dataclass(frozen=True)
-class RecallDocAtK(CutOffMetric):
+class RecallDocAtK(RecallAtK):
     r"""Share of the relevant documents of which any chunk is among the first k.
 
     .. math:: |D \cap \text{parents}(R_k)| / |D|
@@ -555,6 +462,7 @@ class RecallDocAtK(CutOffMetric):
     """
 
     ranks_ids: ClassVar[bool] = False
+    view: ClassVar[RankingView] = document_rankings
     metadata = declare(
         by_chunk_id=False,  # parents do not depend on the chunking
         by_parent_id=True,
@@ -571,13 +479,6 @@ class RecallDocAtK(CutOffMetric):
         """None: expected documents may be given in the metadata only."""
         return []
 
-    def score(self, batch: Batch) -> Scores:
-        """Hits over gold, both as parents."""
-        rules = self.active_conventions
-        gold = hits(batch, rules, document_rankings).gold
-        values = hits_within(batch, rules, self.k, document_rankings) / np.maximum(gold, 1)
-        return self.scores(batch, values, view=document_rankings)
-
     def reference_ranking(self, sample: EvaluationSample, output: SystemOutputs) -> tuple[Gold | None, list[str]]:
         """Judged levels and returned ids of the parent documents."""
         ranked = [item.doc.parent for item in output.retrieved]
@@ -590,14 +491,6 @@ class RecallDocAtK(CutOffMetric):
             level = document.metadata.get("relevance", 1)
             levels[document.parent] = max(level, levels.get(document.parent, level))
         return levels, ranked
-
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The plain definition on parent documents."""
-        return recall_at_k(gold, ranked, self.k, min_relevance=self.active_conventions.min_relevance)
-
-    def steps(self, query: RankedQuery) -> Derivation:
-        """The calculation, position by position."""
-        return recall_steps(query, self.k)
 
 
 # --- retrieval with costs: AQWV weighs misses against false alarms; empty result rate --------------------------------
@@ -643,6 +536,7 @@ class AQWV(RankingMetric):
     form: Literal["query", "program"] = "query"
 
     target = TargetCategory.RETRIEVAL_ACCURACY
+    definition = aqwv_at_k
     metadata = declare(
         suggested=False,  # the user must choose the cost of a false alarm
         reference="the MATERIAL program's AQWV (`form: program`, `p_fa: collection`)",
@@ -691,16 +585,10 @@ class AQWV(RankingMetric):
             values, skip=skips, stats=np.column_stack([recall, has_gold, false_alarm, np.ones(len(batch))])
         )
 
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The plain definition."""
-        rules = self.active_conventions
-        return aqwv_at_k(
-            gold, ranked, self.k, beta=self.beta, corpus_size=self.corpus_size, min_relevance=rules.min_relevance
-        )
-
-    def steps(self, query: RankedQuery) -> Derivation:
-        """The calculation, position by position."""
-        return aqwv_steps(query, self.k, self.beta, self.corpus_size)
+    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
+        """Adds the cut-off, the cost of false alarms and their pool."""
+        options = super().definition_options(ranked, scores)
+        return {**options, "k": self.k, "beta": self.beta, "corpus_size": self.corpus_size}
 
     def skips_empty_gold(self, judged: bool) -> bool:
         """Always, except in the program form."""
@@ -739,16 +627,7 @@ class EmptyResultRate(ConfiguredMetric):
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The plain definition."""
-        return Score(0.0 if output.retrieved else 1.0)
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The number of returned documents."""
-        returned = len(output.retrieved)
-        return DerivationBuilder().finish(
-            f"{returned} documents were returned: {'0' if returned else '1'}", float(not returned)
-        )
+        return Score(add_outcome(f"{len(output.retrieved)} documents were returned", 0.0 if output.retrieved else 1.0))
 
     def signature_options(self) -> dict[str, str]:
         """None."""

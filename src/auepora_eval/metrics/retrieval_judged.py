@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff
-from ..core.derivation import Cell, Derivation, format_number, join_items
 from ..core.metrics_base import declare
 from ..core.registry import register, signature_number
 from ..core.scores import Score, Scores, Status
@@ -23,128 +22,15 @@ from ..features.rankings import judged_rankings, rankings
 from ..options import Gt, Lt, PositiveInt
 from .ranking import (
     Gold,
-    RankedQuery,
     RankingMetric,
     accuracy_at_k,
     bpref,
     err_at_k,
-    format_fraction,
     judged_at_k,
-    judged_ids,
     rbp,
     rbp_residual,
     relevance_levels,
 )
-
-# --- derivations of ranking metrics that use relevance judgements: bpref, Judged@k, accuracy, RBP, ERR ---------------
-
-
-def bpref_steps(query: RankedQuery) -> Derivation:
-    """The number of judged non-relevant documents above each hit."""
-    steps, relevant = query.first_steps(None), query.relevant
-    other = judged_ids(query.levels) - relevant
-    steps.add_step(f"Judged and not relevant: {join_items(sorted(other))}; |N| = {len(other)}", len(other))
-    if not relevant:
-        return steps.finish("Nothing is relevant: 0", 0.0)
-    above, total = 0, 0.0
-    rows: list[tuple[Cell, ...]] = []
-    for doc_id in dict.fromkeys(query.ranked):
-        if doc_id in other:
-            above += 1
-        elif doc_id in relevant:
-            worth = 1.0 - min(above, len(relevant)) / min(len(other), len(relevant)) if above else 1.0
-            total += worth
-            rows.append((doc_id, above, worth))
-    steps.table(
-        "Each hit adds 1 − min(n, |G|) / min(|N|, |G|), n being the judged non-relevant documents above it",
-        ("document", "n above", "adds"),
-        rows,
-    )
-    return steps.finish_with_value(
-        f"bpref: the sum over |G| = {format_fraction(total, len(relevant))}", total / len(relevant)
-    )
-
-
-def judged_steps(query: RankedQuery, k: int) -> Derivation:
-    """Judged positions over positions."""
-    judged = judged_ids(query.levels)
-    seen, rows = set[str](), []
-    for rank, doc_id in enumerate(query.ranked[:k], start=1):
-        counts = doc_id in judged and doc_id not in seen
-        rows.append((rank, doc_id, query.levels.get(doc_id), "judged" if counts else ""))
-        if counts:
-            seen.add(doc_id)
-    steps = query.first_steps(k).table("Which of them were judged", ("rank", "document", "level", "judged"), rows)
-    positions = min(k, len(query.ranked))
-    if not positions:
-        return steps.finish("Nothing was returned: 0", 0.0)
-    return steps.finish_with_value(
-        f"Judged positions / min(k, returned) = {format_fraction(len(seen), positions)}", len(seen) / positions
-    )
-
-
-def accuracy_steps(query: RankedQuery, k: int) -> Derivation:
-    """Right decisions over judged documents."""
-    relevant, chosen = query.relevant, set(query.ranked[:k])
-    pool = judged_ids(query.levels) | relevant
-    rows = [
-        (
-            doc_id,
-            query.levels.get(doc_id),
-            "relevant" if doc_id in relevant else "not relevant",
-            "within" if doc_id in chosen else "outside",
-            "right" if (doc_id in relevant) == (doc_id in chosen) else "wrong",
-        )
-        for doc_id in sorted(pool)
-    ]
-    steps = query.first_steps(k).table(
-        f"Every judged document: relevant ones belong within {k}, the others outside",
-        ("document", "level", "judged", "where", ""),
-        rows,
-    )
-    right = len(relevant & chosen) + len(pool - relevant - chosen)
-    if not pool:
-        return steps.finish("Nothing was judged: 0", 0.0)
-    return steps.finish_with_value(
-        f"Right decisions / judged documents = {format_fraction(right, len(pool))}", right / len(pool)
-    )
-
-
-def rbp_steps(query: RankedQuery, p: float) -> Derivation:
-    """The weights of the hits."""
-    total, rows = 0.0, []
-    for rank, doc_id in query.hits(None):
-        total += p ** (rank - 1)
-        rows.append((rank, doc_id, p ** (rank - 1)))
-    steps = query.first_steps(None).table(
-        f"Each hit weighs p^(rank − 1), with p = {format_number(p)}", ("rank", "document", "weight"), rows
-    )
-    steps.add_step(f"Their sum: {format_number(total)}", total)
-    return steps.finish_with_value(
-        f"RBP: (1 − p) · sum = {format_number(1.0 - p)} · {format_number(total)}", (1.0 - p) * total
-    )
-
-
-def err_steps(query: RankedQuery, k: int | None, max_grade: int) -> Derivation:
-    """At which position a reader is satisfied, and how likely."""
-    levels = dict(query.levels)
-    reading, total = 1.0, 0.0
-    rows: list[tuple[Cell, ...]] = []
-    for rank, doc_id in enumerate(query.ranked[:k], start=1):
-        level = max(levels.pop(doc_id, 0), 0)
-        satisfied = (2.0**level - 1.0) / 2.0**max_grade
-        total += reading * satisfied / rank
-        rows.append((rank, doc_id, level, satisfied, reading, reading * satisfied / rank))
-        reading *= 1.0 - satisfied
-    steps = query.first_steps(k).table(
-        f"s = (2^level − 1) / 2^{max_grade} satisfies a reader who is still reading; each adds reading · s / rank",
-        ("rank", "document", "level", "s", "still reading", "adds"),
-        rows,
-    )
-    return steps.finish_with_value("ERR: the sum", total)
-
-
-# --- the metrics -----------------------------------------------------------------------------------------------------
 
 Ints = npt.NDArray[np.int64]
 
@@ -167,6 +53,7 @@ class BPref(RankingMetric):
     """
 
     target = TargetCategory.RETRIEVAL_ACCURACY
+    definition = bpref
     metadata = declare(
         reference="Buckley & Voorhees 2004; trec_eval `bpref`",
         examples=(
@@ -181,9 +68,7 @@ class BPref(RankingMetric):
         """By the number of judged non-relevant documents above each hit."""
         every, rules = gold_positions(batch, judged_rankings), self.active_conventions
         level, gold_level = found_and_gold_levels(every)
-        relevant = level >= rules.min_relevance
-        if rules.depth is not None:
-            relevant &= every.rank < rules.depth
+        relevant = (level >= rules.min_relevance) & (every.rank < self.cut)
         other = (level >= 0) & (level < rules.min_relevance)
         per_query = np.bincount(every.row[other], minlength=len(batch))
         above = np.cumsum(other, dtype=np.int64) - (np.cumsum(per_query) - per_query)[every.row]
@@ -194,14 +79,6 @@ class BPref(RankingMetric):
         most = np.maximum(np.minimum(others, gold), 1)[row]
         preference = 1.0 - np.minimum(above, gold[row]) / most
         return self.scores(batch, sum_by_query(row, preference, len(batch)) / np.maximum(gold, 1))
-
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The plain definition."""
-        return bpref(gold, ranked, min_relevance=self.active_conventions.min_relevance)
-
-    def steps(self, query: RankedQuery) -> Derivation:
-        """The calculation, position by position."""
-        return bpref_steps(query)
 
 
 @register("judged", at="k")
@@ -218,6 +95,7 @@ class JudgedAtK(RankingMetric):
     k: RankCutOff
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
+    definition = judged_at_k
     metadata = declare(
         skip_reasons={"no_gold": "`relevant_docs` is not annotated"},
         reference="ir_measures `Judged`; 1 − trec_eval `unj` for full lists",
@@ -230,23 +108,15 @@ class JudgedAtK(RankingMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Judged positions over positions."""
-        every, cut = gold_positions(batch, judged_rankings), self._cut
-        keep = (found_and_gold_levels(every)[0] >= 0) & (every.rank < cut)
-        positions = np.minimum(every.returned, cut)
+        every = gold_positions(batch, judged_rankings)
+        keep = (found_and_gold_levels(every)[0] >= 0) & (every.rank < self.cut)
+        positions = np.minimum(every.returned, self.cut)
         values = np.bincount(every.row[keep], minlength=len(batch)) / np.maximum(positions, 1)
         return Scores.of(values, skip={"no_gold": ~every.annotated})
 
-    @property
-    def _cut(self) -> int:
-        return self.k if self.active_conventions.depth is None else min(self.k, self.active_conventions.depth)
-
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The plain definition."""
-        return judged_at_k(gold, ranked, self.k)
-
-    def steps(self, query: RankedQuery) -> Derivation:
-        """The calculation, position by position."""
-        return judged_steps(query, self.k)
+    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
+        """The cut-off; relevance does not matter."""
+        return {"k": self.k}
 
     def skips_empty_gold(self, judged: bool) -> bool:
         """False: queries without judgements score 0."""
@@ -271,6 +141,7 @@ class AccuracyAtK(RankingMetric):
     k: RankCutOff
 
     target = TargetCategory.RETRIEVAL_ACCURACY
+    definition = accuracy_at_k
     metadata = declare(
         suggested=False,  # large candidate sets inflate it
         skip_reasons={
@@ -292,28 +163,21 @@ class AccuracyAtK(RankingMetric):
         gold = hits(batch, rules, judged_rankings).gold
         # Where min_relevance is below 0 an unjudged level may still be gold.
         others = np.bincount(rows[(gold_level >= 0) & (gold_level < rules.min_relevance)], minlength=len(batch))
-        cut = self.k if rules.depth is None else min(self.k, rules.depth)
-        wrong = (level >= 0) & (level < rules.min_relevance) & (every.rank < cut)
+        wrong = (level >= 0) & (level < rules.min_relevance) & (every.rank < self.cut)
         false_positives = np.bincount(every.row[wrong], minlength=len(batch))
         true_positives = hits_within(batch, rules, self.k, judged_rankings)
         right = true_positives + others - false_positives
         scores = self.scores(batch, right / np.maximum(others + gold, 1))
         unpooled = (others == 0) & (scores.status == Status.SCORED)
-        if unpooled.any():
-            return scores.replaced(unpooled, Status.SKIPPED, "no_candidates", np.nan)
-        return scores
+        return scores.replaced(unpooled, Status.SKIPPED, "no_candidates", np.nan)
 
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The plain definition."""
-        return accuracy_at_k(gold, ranked, self.k, min_relevance=self.active_conventions.min_relevance)
+    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
+        """Adds the cut-off."""
+        return {**super().definition_options(ranked, scores), "k": self.k}
 
-    def steps(self, query: RankedQuery) -> Derivation:
-        """The calculation, position by position."""
-        return accuracy_steps(query, self.k)
-
-    def score_plain(self, gold: Gold | None, ranked: Sequence[str], *, judged: bool | None = None) -> Score:
+    def score_plain(self, gold: Gold | None, ranked: Sequence[str], **about: Any) -> Score:
         """Skips queries without judged non-relevant documents."""
-        score = super().score_plain(gold, ranked, judged=judged)
+        score = super().score_plain(gold, ranked, **about)
         others = gold is not None and any(
             0 <= level < self.active_conventions.min_relevance for level in relevance_levels(gold).values()
         )
@@ -335,6 +199,7 @@ class RBP(RankingMetric):
     p: Annotated[float, Gt(0), Lt(1)] = 0.8
 
     target = TargetCategory.RETRIEVAL_ACCURACY
+    definition = rbp
     metadata = declare(
         stat_names=("residual",),
         reference="Moffat & Zobel 2008; trec_eval 10 `rbp`, `rbp_resid` (binary judgements)",
@@ -355,27 +220,21 @@ class RBP(RankingMetric):
         """The weighted sum of the hits, and the residual."""
         every, rules = gold_positions(batch, judged_rankings), self.active_conventions
         weight = _powers(self.p, every.rank)
-        keep = found_and_gold_levels(every)[0] >= 0
-        if rules.depth is not None:
-            keep &= every.rank < rules.depth
+        keep = (found_and_gold_levels(every)[0] >= 0) & (every.rank < self.cut)
         row, rank = every.row[keep], every.rank[keep]
         residual = 1.0 - (1.0 - self.p) * sum_by_query(row, weight[rank], len(batch))
         all_hits = hits(batch, rules, judged_rankings)
         total = sum_by_query(all_hits.row, weight[all_hits.rank], len(batch))
         return self.scores(batch, (1.0 - self.p) * total, stats=residual[:, None])
 
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The plain definition."""
-        return rbp(gold, ranked, p=self.p, min_relevance=self.active_conventions.min_relevance)
-
     def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
         """The residual by the plain definition."""
         gold, ranked = self.reference_ranking(sample, output)
         return [rbp_residual(gold or {}, ranked[: self.active_conventions.depth], p=self.p)]
 
-    def steps(self, query: RankedQuery) -> Derivation:
-        """The calculation, position by position."""
-        return rbp_steps(query, self.p)
+    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
+        """Adds the persistence p."""
+        return {**super().definition_options(ranked, scores), "p": self.p}
 
     def signature_options(self) -> dict[str, str]:
         """Adds the persistence p."""
@@ -407,6 +266,7 @@ class ERRAtK(RankingMetric):
     k: RankCutOff | None = None
 
     target = TargetCategory.RETRIEVAL_ACCURACY
+    definition = err_at_k
     metadata = declare(
         suggested=False,  # the user must set max_grade
         reference="Chapelle et al. 2009",
@@ -428,10 +288,7 @@ class ERRAtK(RankingMetric):
                 f"sample '{rankings(batch).ids[query]}': a document has a level above err's max_grade {self.max_grade};"
                 f" give the highest level of your scale, {highest} or more"
             )
-        keep = np.ones(len(level), dtype=np.bool_)
-        for cut in (self.k, self.active_conventions.depth):
-            if cut is not None:
-                keep &= every.rank < cut
+        keep = every.rank < self.cut
         row, rank = every.row[keep], every.rank[keep]
         satisfied = (np.exp2(np.maximum(level[keep], 0).astype(np.float64)) - 1.0) / 2.0**self.max_grade
         per_query = np.bincount(row, minlength=len(batch))
@@ -444,13 +301,9 @@ class ERRAtK(RankingMetric):
             reading[here] *= 1.0 - satisfied[now]
         return self.scores(batch, total)
 
-    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
-        """The plain definition."""
-        return err_at_k(gold, ranked, self.k, max_grade=self.max_grade)
-
-    def steps(self, query: RankedQuery) -> Derivation:
-        """The calculation, position by position."""
-        return err_steps(query, self.k, self.max_grade)
+    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
+        """The cut-off and the highest level; the relevance threshold does not matter."""
+        return {"k": self.k, "max_grade": self.max_grade}
 
     def signature_options(self) -> dict[str, str]:
         """Adds the highest level."""

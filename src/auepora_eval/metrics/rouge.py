@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import Derivation
 from ..core.metrics_base import declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score, Scores
@@ -28,18 +27,12 @@ from ..options import NonEmpty
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import Tokenizer, rouge_tokenizer
 from .answer_base import ComparedMetric, overlap_scores
-from .derivations_text import rouge_steps
-from .overlap import Overlap, rouge_l, rouge_lsum, rouge_n
+from .overlap import Measure, Overlap, best_overlap, rouge_1, rouge_2, rouge_l, rouge_lsum
 
 TokenizerName = Literal["rouge_score", "unicode"]
 Integers = npt.NDArray[np.int64]
 Variant = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
-VARIANTS: dict[str, Callable[[str, str, Callable[[str], list[str]]], Overlap]] = {
-    "rouge1": lambda reference, answer, words: rouge_n(reference, answer, 1, words),
-    "rouge2": lambda reference, answer, words: rouge_n(reference, answer, 2, words),
-    "rougeL": rouge_l,
-    "rougeLsum": rouge_lsum,
-}
+VARIANTS: dict[str, Measure] = {"rouge1": rouge_1, "rouge2": rouge_2, "rougeL": rouge_l, "rougeLsum": rouge_lsum}
 """Each variant by its plain definition."""
 
 
@@ -84,13 +77,14 @@ class _Rouge(ComparedMetric):
 
     def plain_best(self, sample: EvaluationSample, answer: str, variant: str) -> Overlap:
         """The overlap with the text of the best F1, by the plain definition."""
-        overlaps = [VARIANTS[variant](text, answer, self.words.tokenize) for text in self.compared_texts(sample)]
-        return max(overlaps, key=lambda overlap: overlap.f1)
-
-    def variant_steps(self, sample: EvaluationSample, answer: str, variant: str) -> Derivation:
-        """The derivation of one variant."""
-        return rouge_steps(
-            answer, self.compared_texts(sample), self.words.tokenize, variant, VARIANTS[variant], self.role
+        return best_overlap(
+            answer,
+            self.compared_texts(sample),
+            VARIANTS[variant],
+            self.words.tokenize,
+            what=self.role,
+            unit="pairs of words" if variant == "rouge2" else "words",
+            tokens="Tokens",
         )
 
 
@@ -128,10 +122,6 @@ class _RougeVariant(_Rouge):
         assert output.response is not None  # it is scored
         best = self.plain_best(sample, output.response.text, self.variant)
         return best.precision, best.recall
-
-    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """The common units of both texts."""
-        return self.variant_steps(sample, answer, self.variant)
 
 
 @register("rouge1_answer")
@@ -358,7 +348,3 @@ class RougeScores(_Rouge):
         """The best F1 of each variant, by the plain definition."""
         assert output.response is not None  # it is scored
         return [self.plain_best(sample, output.response.text, one).f1 for one in self.variants]
-
-    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
-        """The common units of both texts, for the headline variant."""
-        return self.variant_steps(sample, answer, self.headline)

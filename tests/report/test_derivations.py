@@ -168,7 +168,7 @@ ROWS: list[tuple[str, Spec, EvaluationSample, SystemOutputs, str]] = [
         "mean_latency",
         sample(),
         output(timings={"end_to_end": 0.25}),
-        "end_to_end took 0.25",
+        "end_to_end in seconds: 0.25",
     ),
 ]
 

@@ -64,24 +64,22 @@ class RefusalDetector:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refusals:
-    """Refusals of a batch, row by row; a row that is neither failed, silent nor unusable is decided."""
+    """Refusals of a batch, row by row."""
 
-    refused: Mask
-    """Whether the system refused; false where undecided."""
+    verdicts: list[bool | str | None]
+    """Whether the system refused; a reason where that cannot be decided, ``None`` where nothing was answered."""
     failed: Mask
     """The system failed, or its output is missing. That is not a refusal."""
-    silent: Mask
-    """Unknown: no answer was requested, or there is no output."""
-    unusable: dict[str, Mask]
-    """By reason the rows that could not be decided: an invalid value, or an exception of the judge."""
+
+    @property
+    def refused(self) -> Mask:
+        """Whether the system refused; false where undecided."""
+        return np.array([verdict is True for verdict in self.verdicts], dtype=np.bool_)
 
     @property
     def decided(self) -> Mask:
         """Whether it is known that the system answered or refused."""
-        undecided = self.failed | self.silent
-        for rows in self.unusable.values():
-            undecided = undecided | rows
-        return ~undecided
+        return np.array([isinstance(verdict, bool) for verdict in self.verdicts], dtype=np.bool_)
 
 
 def refusals(batch: Batch, detector: RefusalDetector) -> Refusals:
@@ -96,13 +94,7 @@ def _refusals(batch: Batch, detector: RefusalDetector) -> Refusals:
         failed.append(output is None or output.error is not None)
         # The content of a failed output is ignored.
         verdicts.append(None if output is None or failed[-1] else _verdict(batch, detector, sample, output))
-    reasons = dict.fromkeys(verdict for verdict in verdicts if isinstance(verdict, str))
-    return Refusals(
-        np.array([verdict is True for verdict in verdicts], dtype=np.bool_),
-        np.array(failed, dtype=np.bool_),
-        np.array([verdict is None for verdict in verdicts], dtype=np.bool_),
-        {reason: np.array([verdict == reason for verdict in verdicts], dtype=np.bool_) for reason in reasons},
-    )
+    return Refusals(verdicts, np.array(failed, dtype=np.bool_))
 
 
 def _verdict(

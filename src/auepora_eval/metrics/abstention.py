@@ -6,23 +6,22 @@ import hashlib
 import inspect
 import json
 import math
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, join_items, quote_text
+from ..core.derivation import add_outcome, add_step, is_recording, join_items, quote_text
 from ..core.metrics_base import declare, snake_case
 from ..core.reduce import SumsReducer
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores, Status, to_reason
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
-from ..features.refusals import RefusalDetector, RefusalJudge, Refusals, is_unanswerable, refusals, unanswerable
+from ..features.refusals import RefusalDetector, RefusalJudge, is_unanswerable, refusals
 from ..options import NonEmpty
 from ..text.refusal import REFUSAL_PATTERNS, built_in_patterns, contains_phrase, normalize_patterns
 
@@ -76,25 +75,23 @@ class RefusalDetectionMetric(ConfiguredMetric):
             return {"refusal": f"patterns-{hashlib.sha256(text.encode()).hexdigest()[:12]}"}
         return {"refusal": "built-in" if self.languages is None else f"built-in[{','.join(self.languages)}]"}
 
-    def add_refusal_steps(self, steps: DerivationBuilder, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Add the steps of the refusal detection; return whether the system refused."""
-        refused = self.detector.refused(sample, output) is True
+    def reference_refused(self, sample: EvaluationSample, output: SystemOutputs) -> bool | str | None:
+        """Whether the system refused, by the plain definition."""
+        refused = self.detector.reference_refused(sample, output)
         if output.refused is not None:
-            steps.add_step(f"The output says so itself: refused is {'true' if refused else 'false'}")
-            return refused
-        answer = "" if output.response is None else output.response.text
-        steps.add_step(f"The answer: {quote_text(answer)}")
-        if not answer.strip():
-            steps.add_step("It is empty, which is a refusal")
-        elif self.judge is not None:
-            steps.add_step(f"The judge {self.detector.judge_name} calls it {'a refusal' if refused else 'an answer'}")
-        else:
-            found = [phrase for phrase in self.detector.patterns if contains_phrase(answer, phrase)]
-            steps.add_step(
-                f"Of {len(self.detector.patterns)} "
-                f"phrases to decline with it has: {join_items(map(quote_text, found))}; "
-                f"so it is {'a refusal' if refused else 'an answer'}"
-            )
+            add_step(f"The output says so itself: refused is {'true' if refused is True else 'false'}")
+        elif is_recording():
+            answer = "" if output.response is None else output.response.text
+            add_step(f"The answer: {quote_text(answer)}")
+            if not answer.strip():
+                by = "It is empty"
+            elif self.judge is not None:
+                by = f"The judge is {self.detector.judge_name}"
+            else:
+                found = [phrase for phrase in self.detector.patterns if contains_phrase(answer, phrase)]
+                phrases = join_items(map(quote_text, found))
+                by = f"Of {len(self.detector.patterns)} phrases to decline with it has: {phrases}"
+            add_step(f"{by}; so it is {'a refusal' if refused is True else 'an answer'}")
         return refused
 
 
@@ -115,83 +112,55 @@ class RefusalMetric(RefusalDetectionMetric):
         return "unanswerable" in sample.scenarios or sample.labels.get("answerable") is not None
 
     def score(self, batch: Batch) -> Scores:
-        """The scores of the batch."""
-        detected = refusals(batch, self.detector)
-        unanswerable, unclear = self.refusal_masks(batch)
-        fail: dict[str, Mask] = {self.unclear_reason: unclear}
-        for name, rows in detected.unusable.items():
-            reason = to_reason(snake_case(name))
-            fail[reason] = fail[reason] | rows if reason in fail else rows
-        return Scores.of(
-            self.values(detected, unanswerable),
-            # In this order: a failed output on a sample the metric does not apply to is a skip.
-            skip={**self.skips(batch, detected), "no_response": detected.silent},
-            fail=fail,
-            stats=self.statistics(detected, unanswerable),
-        )
+        """The outcome of each sample."""
+        verdicts = refusals(batch, self.detector).verdicts
+        return Scores.from_list(list(map(self.outcome, batch.samples, verdicts)))
 
-    def refusal_masks(self, batch: Batch) -> tuple[Mask, Mask]:
-        """Masks of the questions for which refusing is right, and of those for which it is unclear."""
-        return unanswerable(batch)
-
-    @abstractmethod
-    def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
-        """The rows to which the metric does not apply, by skip reason."""
-
-    def values(self, seen: Refusals, unanswerable: Mask) -> Floats:
-        """The score of each row: whether the system refused."""
-        return seen.refused.astype(np.float64)
-
-    def statistics(self, seen: Refusals, unanswerable: Mask) -> Floats | None:
-        """Statistics of each row, for metrics that are not means."""
-        return None
-
-    def worst_in(self, batch: Batch) -> float | Floats:
-        """The worst value; NaN for a failed answer if the right decision is unclear."""
-        _, unclear = self.refusal_masks(batch)
-        return np.where(unclear, math.nan, super().worst_in(batch)).astype(np.float64)
-
-    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """The outcome of one answered sample by the plain definition."""
-        should_refuse, refused = self.should_refuse(sample), self.detector.reference_refused(sample, output)
-        reason = self.plain_skip(sample, should_refuse, refused)
+    def outcome(self, sample: EvaluationSample, refused: bool | str | None) -> Score:
+        """The outcome of a sample, given whether the system refused."""
+        should_refuse = self.should_refuse(sample)
+        # First: a failed output on a sample the metric does not apply to is a skip.
+        reason = self.skips(sample, should_refuse, refused)
         if reason is not None:
             return Score.skip(reason)
         if refused is None:
             return Score.skip("no_response")
-        if should_refuse is None or isinstance(refused, str):
-            return Score.fail(self.unclear_reason if should_refuse is None else str(refused))
-        return Score(self.plain_value(should_refuse, refused))
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """Whether refusing was right, and the steps of the refusal detection."""
-        should_refuse = bool(self.should_refuse(sample))
-        marks = [f"{key} {sample.labels[key]!r}" for key in ("scenario", "answerable") if key in sample.labels]
-        if "expected_doc_ids" in sample.metadata:
-            marks.append(f"expected_doc_ids {sample.metadata['expected_doc_ids']!r}")
-        steps = DerivationBuilder().add_step(
-            f"The sample is marked: {join_items(marks, nothing='not at all')}; declining is "
-            f"{'right' if should_refuse else 'wrong'}"
-        )
-        refused = self.add_refusal_steps(steps, sample, output)
-        value = self.plain_value(should_refuse, refused)
-        return steps.finish(f"The system {'declined' if refused else 'answered'}: {value:g}", value)
+        if should_refuse is None:
+            return Score.fail(self.unclear_reason)
+        if isinstance(refused, str):
+            return Score.fail(to_reason(snake_case(refused)))
+        return Score(self.decision(should_refuse, refused))
 
     def should_refuse(self, sample: EvaluationSample) -> bool | None:
         """Whether refusing would be right; ``None`` if it is unclear."""
         return is_unanswerable(sample)
 
-    @abstractmethod
-    def plain_skip(
-        self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None
-    ) -> str | None:
-        """The skip reason of one sample, other than a missing answer."""
+    def skips(self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None) -> str | None:
+        """The skip reason of a sample, other than a missing answer."""
+        return None
 
-    def plain_value(self, should_refuse: bool, refused: bool) -> float:
-        """The score of one sample."""
+    def decision(self, should_refuse: bool, refused: bool) -> float:
+        """The score of a sample: whether the system refused."""
         return float(refused)
+
+    def worst_in(self, batch: Batch) -> float | Floats:
+        """The worst value; NaN for a failed answer if the right decision is unclear."""
+        unclear = [self.should_refuse(sample) is None for sample in batch.samples]
+        return np.where(unclear, math.nan, super().worst_in(batch)).astype(np.float64)
+
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The outcome of one answered sample by the plain definition."""
+        if is_recording():
+            marks = [f"{key} {sample.labels[key]!r}" for key in ("scenario", "answerable") if key in sample.labels]
+            if "expected_doc_ids" in sample.metadata:
+                marks.append(f"expected_doc_ids {sample.metadata['expected_doc_ids']!r}")
+            right = "right" if self.should_refuse(sample) else "wrong"
+            add_step(f"The sample is marked: {join_items(marks, nothing='not at all')}; declining is {right}")
+        refused = self.reference_refused(sample, output)
+        score = self.outcome(sample, refused)
+        if score.value is not None:
+            add_outcome(f"The system {'declined' if refused else 'answered'}", score.value)
+        return score
 
 
 def _check_phrases(phrases: Iterable[str]) -> tuple[str, ...]:
@@ -250,14 +219,7 @@ class NegativeRejectionRate(RefusalMetric):
         ),
     )
 
-    def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
-        """Answerable questions are skipped."""
-        unanswerable, unclear = self.refusal_masks(batch)
-        return {"answerable": ~unanswerable & ~unclear}
-
-    def plain_skip(
-        self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None
-    ) -> str | None:
+    def skips(self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None) -> str | None:
         """A question that has an answer is skipped."""
         return "answerable" if should_refuse is False else None
 
@@ -286,13 +248,7 @@ class OverRefusalRate(RefusalMetric):
         ),
     )
 
-    def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
-        """Unanswerable questions are skipped."""
-        return {"unanswerable": self.refusal_masks(batch)[0]}
-
-    def plain_skip(
-        self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None
-    ) -> str | None:
+    def skips(self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None) -> str | None:
         """A question that has no answer is skipped."""
         return "unanswerable" if should_refuse else None
 
@@ -322,26 +278,16 @@ class RejectionPrecision(RefusalMetric):
         ),
     )
 
-    def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
-        """Answers are skipped."""
-        return {"not_refused": seen.decided & ~seen.refused}
-
-    def values(self, seen: Refusals, unanswerable: Mask) -> Floats:
-        """Whether a refusal was right."""
-        return unanswerable.astype(np.float64)
-
     def worst_in(self, batch: Batch) -> float | Floats:
         """0 for answerable questions; a failed answer to an unanswerable one is neither refusal nor answer."""
-        unanswerable, _ = self.refusal_masks(batch)
+        unanswerable = [self.should_refuse(sample) is True for sample in batch.samples]
         return np.where(unanswerable, math.nan, super().worst_in(batch)).astype(np.float64)
 
-    def plain_skip(
-        self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None
-    ) -> str | None:
+    def skips(self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None) -> str | None:
         """An answer is skipped."""
         return "not_refused" if refused is False else None
 
-    def plain_value(self, should_refuse: bool, refused: bool) -> float:
+    def decision(self, should_refuse: bool, refused: bool) -> float:
         """Whether the refusal was right."""
         return float(should_refuse)
 
@@ -396,30 +342,20 @@ class RejectionF1(RefusalMetric):
 
     @property
     def worst_stats(self) -> Sequence[float]:
-        """Those that ``statistics`` gave."""
+        """Those that ``score`` gave."""
         return (math.nan,) * len(self.metadata.stat_names)
 
-    def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
-        """None: every question counts."""
-        return {}
+    def score(self, batch: Batch) -> Scores:
+        """Whether the decision was right; statistics: in both sets, refused, unanswerable.
 
-    def values(self, seen: Refusals, unanswerable: Mask) -> Floats:
-        """Whether the decision was right."""
-        right: Mask = seen.refused == unanswerable
-        return right.astype(np.float64)
+        A failed answer is the wrong decision.
+        """
+        seen, should = refusals(batch, self.detector), [self.should_refuse(sample) is True for sample in batch.samples]
+        refused = np.where(seen.failed, np.logical_not(should), seen.refused)
+        stats = np.column_stack([refused & np.array(should, dtype=np.bool_), refused, should]).astype(np.float64)
+        return replace(super().score(batch), stats=stats)
 
-    def statistics(self, seen: Refusals, unanswerable: Mask) -> Floats:
-        """Whether a row is in both sets, refused, unanswerable; a failed answer is the wrong decision."""
-        refused = np.where(seen.failed, ~unanswerable, seen.refused)
-        return np.column_stack([refused & unanswerable, refused, unanswerable]).astype(np.float64)
-
-    def plain_skip(
-        self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None
-    ) -> str | None:
-        """Every question counts."""
-        return None
-
-    def plain_value(self, should_refuse: bool, refused: bool) -> float:
+    def decision(self, should_refuse: bool, refused: bool) -> float:
         """Whether the decision was right."""
         return float(should_refuse == refused)
 
@@ -428,7 +364,7 @@ class RejectionF1(RefusalMetric):
         refused_rows: set[int] = set()
         unanswerable_rows: set[int] = set()
         for row, (sample, output) in enumerate(zip(samples, outputs, strict=True)):
-            should_refuse, refused = self.should_refuse(sample), self.detector.reference_refused(sample, output)
+            should_refuse, refused = self.should_refuse(sample), self.reference_refused(sample, output)
             if should_refuse is not None and isinstance(refused, bool):
                 refused_rows |= {row} if refused else set()
                 unanswerable_rows |= {row} if should_refuse else set()
@@ -465,29 +401,14 @@ class RefusalCorrectness(RefusalMetric):
         """Whether this query should be refused."""
         return _expectation(sample) == "none"
 
-    def refusal_masks(self, batch: Batch) -> tuple[Mask, Mask]:
-        """Masks of queries without expected documents, and of unreadable expectations."""
-        return _expectation_mask(batch, "none"), _expectation_mask(batch, _BAD_EXPECTATION)
-
-    def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
-        """Queries with expected documents, or without any expectation."""
-        return {reason: _expectation_mask(batch, reason) for reason in ("expects_documents", "no_expectation")}
-
     def should_refuse(self, sample: EvaluationSample) -> bool | None:
         """Whether no document is expected."""
         expectation = _expectation(sample)
         return None if expectation == _BAD_EXPECTATION else expectation == "none"
 
-    def plain_skip(
-        self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None
-    ) -> str | None:
+    def skips(self, sample: EvaluationSample, should_refuse: bool | None, refused: bool | str | None) -> str | None:
         """A query with expected documents, or without any expectation, is skipped."""
         return _expectation(sample) if should_refuse is False else None
-
-
-def _expectation_mask(batch: Batch, what: str) -> Mask:
-    every = batch.feature("document_expectation", lambda b: [_expectation(sample) for sample in b.samples])
-    return np.array([one == what for one in every], dtype=np.bool_)
 
 
 def _expectation(sample: EvaluationSample) -> str:

@@ -11,15 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number
-from ..core.metrics_base import BatchMetric, RunInfo, apply_failure_policy, declare, set_metadata, with_conventions
+from ..core.derivation import add_outcome, add_result, format_number, record_steps
+from ..core.metrics_base import (
+    BatchMetric,
+    RunInfo,
+    apply_failure_policy,
+    declare,
+    is_judged,
+    set_metadata,
+    with_conventions,
+)
 from ..core.reduce import Clusters
 from ..core.registry import metric, register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
 from ..features.refusals import is_unanswerable, refusals, unanswerable
-from ..judge.metric import judged_parts
 from ..options import PositiveInt
 from ..stats.intervals import mean_interval
 from .abstention import RefusalDetectionMetric
@@ -27,7 +34,6 @@ from .wrappers import (
     ComputedReducer,
     GoldHitAtK,
     as_batch_metric,
-    inner_score,
     inner_scores,
     inner_signature_options,
     is_paired_metric,
@@ -239,52 +245,22 @@ class FailureAttribution(RefusalDetectionMetric):
         return sample.relevant_docs is not None and sample.reference_answer is not None
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
-        """1 if the cause is the retriever's, by the plain definitions."""
-        cause = self.plain_cause(sample, output)
-        return cause if isinstance(cause, Score) else Score(float(cause in _RETRIEVAL_CAUSES))
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The checks along the pipeline, up to the first that failed."""
-        correct, hit, returned, faithful = self._parts
-        cause = self._known_cause(sample, output)
-        if cause is None:
-            return super().explain(sample, output, around)
-        steps = DerivationBuilder()
-        for what, part, stops_at in (
-            (f"Wrong is below {format_number(self.correct_from)}:", correct, None),
-            ("Was any relevant document returned?", returned, "not_returned"),
-            (f"Was one among the first {self.k}?", hit, "below_cut"),
-        ):
-            _, value = inner_score(part, sample, output, around)
-            name = "hit_rate" if part is returned else part.name
-            steps.add_step(f"{what} {name} = {'unknown' if value is None else format_number(value)}", value)
-            if stops_at == cause:
-                break
-        else:
-            refused = self.add_refusal_steps(steps, sample, output)
-            _, value = (None, None) if refused else inner_score(faithful, sample, output, around)
-            if not refused:
-                supported = "not known" if value is None else format_number(value)
-                steps.add_step(
-                    f"Borne out is {format_number(self.faithful_from)} or more: {faithful.name} = {supported}", value
-                )
-        blamed = float(cause in _RETRIEVAL_CAUSES)
-        return steps.finish(f"The cause is `{cause}`, {CAUSES[cause]}; the retriever's: {blamed:g}", blamed)
-
-    def _known_cause(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
-        if any(part.asks_models or any(True for _ in judged_parts(part)) for part in self._parts):
+        """1 if the cause is the retriever's, by the plain definitions; ``None`` where a judge or a model decides."""
+        if any(part.asks_models or is_judged(part) for part in self._parts):
             return None
         cause = self.plain_cause(sample, output)
-        return cause if isinstance(cause, str) else None
+        if not isinstance(cause, str):
+            return cause
+        blamed = float(cause in _RETRIEVAL_CAUSES)
+        return Score(add_outcome(f"The cause is `{cause}`, {CAUSES[cause]}; the retriever's", blamed))
 
-    def plain_cause(self, sample: EvaluationSample, output: SystemOutputs) -> str | Score:
-        """The cause of one answered sample, or a score if it has none."""
-        correct, hit, returned, faithful = (part.reference(sample, output) for part in self._parts)
-        assert correct is not None
-        assert hit is not None
-        assert returned is not None
+    def plain_cause(self, sample: EvaluationSample, output: SystemOutputs) -> str | Score | None:
+        """The cause of one answered sample, a score if it has none, ``None`` without a plain definition."""
+        parts = self._parts
+        with record_steps():  # the parts are named, but their own steps are left out
+            correct, hit, returned, faithful = (part.reference(sample, output) for part in parts)
+        if correct is None or hit is None or returned is None:
+            return None
         if hit.status is not Status.SCORED:
             return hit
         no_answer = is_unanswerable(sample)
@@ -296,19 +272,23 @@ class FailureAttribution(RefusalDetectionMetric):
             return Score.skip("answered_right")
         if no_answer is None:
             return Score.fail("bad_answerable")
+        add_result(f"Wrong is below {format_number(self.correct_from)}: {parts[0].name}", correct.value)
+        add_result("Was any relevant document returned? hit_rate", returned.value or 0.0)
         if not returned.value:
             return "not_returned"
+        add_result(f"Was one among the first {self.k}? {parts[1].name}", hit.value or 0.0)
         if not hit.value:
             return "below_cut"
-        declined = self.detector.reference_refused(sample, output)
+        declined = self.reference_refused(sample, output)
         if not isinstance(declined, bool):
             return Score.fail("refusal_unclear")
         if declined:
             return "refused"
-        if faithful is not None and faithful.status is Status.MEASURE_FAILED:
-            return Score.fail("faithfulness_failed")
-        low = faithful is not None and faithful.value is not None and faithful.value < self.faithful_from
-        return "contradicts_context" if low else "unused"
+        if faithful is None or faithful.value is None:
+            failed = faithful is not None and faithful.status is Status.MEASURE_FAILED
+            return Score.fail("faithfulness_failed") if failed else "unused"
+        add_result(f"Borne out is {format_number(self.faithful_from)} or more: {parts[3].name}", faithful.value)
+        return "contradicts_context" if faithful.value < self.faithful_from else "unused"
 
 
 _CAUSE_INDEX = {cause: number for number, cause in enumerate(CAUSES)}

@@ -10,7 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, join_items
+from ..core.derivation import (
+    NO_CONTEXT,
+    Derivation,
+    ExplainContext,
+    add_division,
+    add_outcome,
+    add_step,
+    add_table,
+    is_recording,
+    join_items,
+    record_steps,
+)
 from ..core.metrics_base import SampleMetric, declare, set_metadata
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores, Status
@@ -56,30 +67,12 @@ class CitationMetric(ConfiguredMetric, SampleMetric):
             cited = cited_ids(output)
         except BadTypeError:
             return Score.fail("bad_citations")
-        return Score.skip("no_citations") if cited is None else self.score_cited(cited, sample, output)
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The cited ids, and the ids they are compared with."""
-        cited = cited_ids(output)
         if cited is None:
-            steps = DerivationBuilder().add_step(
-                "The answer has no list of citations; another answer of the run has one", 0
-            )
-            return self.cited_steps(steps, set(), sample, output)
-        where = "in `citations`" if output.citations is not None else "by the sentences of the answer"
-        steps = DerivationBuilder().add_step(
-            f"Cited {where}: {join_items(sorted(cited))}; |C| = {len(cited)}", len(cited)
-        )
-        return self.cited_steps(steps, cited, sample, output)
-
-    def cited_steps(
-        self, steps: DerivationBuilder, cited: set[str], sample: EvaluationSample, output: SystemOutputs
-    ) -> Derivation:
-        """The rest of the derivation for an answer that cites these ids."""
-        value = self.score_cited(cited, sample, output).value
-        return steps.finish(f"{self.name} gives {value}", value, general=True)
+            return Score.skip("no_citations")
+        if is_recording():
+            where = "in `citations`" if output.citations is not None else "by the sentences of the answer"
+            add_step(f"Cited {where}: {join_items(sorted(cited))}; |C| = {len(cited)}", len(cited))
+        return self.score_cited(cited, sample, output)
 
     @abstractmethod
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
@@ -166,25 +159,27 @@ class CitationCoverage(CitationMetric):
 
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether all these ids are known."""
-        return Score(bool(cited) and cited <= self._known_ids(output))
-
-    def _known_ids(self, output: SystemOutputs) -> Set[str]:
-        return self._known if self.corpus_ids is not None else {item.doc.doc_id for item in output.retrieved}
-
-    def cited_steps(
-        self, steps: DerivationBuilder, cited: set[str], sample: EvaluationSample, output: SystemOutputs
-    ) -> Derivation:
-        """Which of the cited ids are known."""
-        known = self._known_ids(output)
-        source = "the corpus given" if self.corpus_ids is not None else "what was retrieved"
-        rows = [(doc_id, "known" if doc_id in known else "unknown") for doc_id in sorted(cited)]
-        steps.table(f"Held against {source} ({len(known)} ids)", ("cited", "is"), rows)
-        if not cited:
-            return steps.finish("Nothing is cited: 0", 0.0)
-        all_known = cited <= known
-        return steps.finish(
-            "Every cited id is known: 1" if all_known else "An unknown id is cited: 0", float(all_known)
+        known: Set[str] = self._known
+        if self.corpus_ids is None:
+            known = {item.doc.doc_id for item in output.retrieved}
+        add_table(
+            "Compared with the corpus given" if self.corpus_ids is not None else "Compared with what was retrieved",
+            ("cited", "is"),
+            ((doc_id, "known" if doc_id in known else "unknown") for doc_id in sorted(cited)),
         )
+        if not cited:
+            return Score(add_outcome("Nothing is cited", 0.0))
+        return Score(add_outcome("An unknown id is cited", 0.0) if cited - known else add_outcome("All are known", 1.0))
+
+    def explain(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
+        """Which of the cited ids are known; an answer without a list of citations counts as one that cites nothing."""
+        with record_steps() as steps:
+            score = self.score_one(sample, output)
+            if score.value is None:
+                add_outcome("The answer has no list of citations; another answer of the run has one", 0.0)
+        return steps.derivation(score.value or 0.0)
 
     def signature_options(self) -> dict[str, str]:
         """The source of the known ids."""
@@ -221,23 +216,14 @@ class CitationGoldMetric(CitationMetric):
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Hits over the metric's denominator."""
         gold = relevant_ids(_relevance_levels(sample), self.active_conventions.min_relevance)
-        denominator = self.denominator_ids(cited, gold)
-        return Score(len(cited & gold) / len(denominator) if denominator else 0.0)
-
-    def cited_steps(
-        self, steps: DerivationBuilder, cited: set[str], sample: EvaluationSample, output: SystemOutputs
-    ) -> Derivation:
-        """Which of the cited ids are relevant."""
-        gold = relevant_ids(_relevance_levels(sample), self.active_conventions.min_relevance)
-        steps.add_step(f"Relevant: {join_items(sorted(gold))}; |G| = {len(gold)}", len(gold))
         hits, denominator = cited & gold, self.denominator_ids(cited, gold)
-        steps.add_step(f"Both cited and relevant: {join_items(sorted(hits))}; {len(hits)} of them", len(hits))
+        if is_recording():
+            add_step(f"Relevant: {join_items(sorted(gold))}; |G| = {len(gold)}", len(gold))
+            add_step(f"Both cited and relevant: {join_items(sorted(hits))}; {len(hits)} of them", len(hits))
         side = "|C|" if denominator is cited else "|G|"
         if not denominator:
-            return steps.finish(f"{side} is 0: 0", 0.0)
-        return steps.finish_with_value(
-            f"Both / {side} = {len(hits)} / {len(denominator)}", len(hits) / len(denominator)
-        )
+            return Score(add_outcome(f"{side} is 0", 0.0))
+        return Score(add_division(f"Both / {side}", len(hits), len(denominator)))
 
     @abstractmethod
     def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:

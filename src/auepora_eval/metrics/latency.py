@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number
+from ..core.derivation import add_outcome, add_table
 from ..core.metrics_base import RunInfo, SampleMetric, declare
 from ..core.reduce import Clusters, Fold, Reducer, SumsReducer, counted_values
 from ..core.registry import ConfiguredMetric, register, signature_number
@@ -69,18 +69,14 @@ class _TimingMetric(ConfiguredMetric, SampleMetric):
         if timing is None:
             return Score.skip("no_timing")
         seconds = _finite_number(timing)
-        return Score.fail("bad_timing") if seconds is None or seconds < 0 else Score(seconds)
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The timing itself."""
-        timings = [
-            (key, value if isinstance(value, (int, float)) else str(value)) for key, value in output.timings.items()
-        ]
-        steps = DerivationBuilder().table("The timings of the output", ("timing", "seconds"), timings)
-        seconds = float(output.timings[self.timing_key])
-        return steps.finish(f"{self.timing_key} took {format_number(seconds)}", seconds)
+        if seconds is None or seconds < 0:
+            return Score.fail("bad_timing")
+        add_table(
+            "The timings of the output",
+            ("timing", "seconds"),
+            ((key, value if isinstance(value, (int, float)) else str(value)) for key, value in output.timings.items()),
+        )
+        return Score(add_outcome(f"{self.timing_key} in seconds", seconds))
 
     def signature_options(self) -> dict[str, str]:
         """None: the name contains all options."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff
-from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext
+from ..core.derivation import add_division, add_outcome, add_step, add_table
 from ..core.metrics_base import RunInfo, declare
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
@@ -24,6 +24,7 @@ from .ranking import relevant_ids
 Floats = npt.NDArray[np.float64]
 Character = tuple[str, int]
 """A parent's id and a position in it."""
+Denominator = Literal["gold", "returned", "either"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,18 @@ class SpanOverlap:
     common: Floats
     outcomes: Scores
 
+    @property
+    def either(self) -> Floats:
+        """Per sample the number of characters that are gold, returned or both."""
+        return self.gold + self.returned - self.common
+
 
 @dataclass(frozen=True)
 class SpanMetric(ConfiguredMetric):
     """A metric of the characters that gold passages and the first ``k`` chunks have in common."""
 
     k: RankCutOff
+    divide_by: ClassVar[Denominator]
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
     metadata = declare(
@@ -66,9 +73,12 @@ class SpanMetric(ConfiguredMetric):
         rules = self.active_conventions
         if rules.duplicates == "error":
             reject_duplicates(batch)
-        cut = self.k if rules.depth is None else min(self.k, rules.depth)
-        key = ("span_overlap", rules.min_relevance, cut)
-        return batch.feature(key, lambda b: _count_overlap(b, rules.min_relevance, cut))
+        key = ("span_overlap", rules.min_relevance, self._cut)
+        return batch.feature(key, lambda b: _count_overlap(b, rules.min_relevance, self._cut))
+
+    @property
+    def _cut(self) -> int:
+        return self.k if self.active_conventions.depth is None else min(self.k, self.active_conventions.depth)
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The plain definition, character by character."""
@@ -81,51 +91,36 @@ class SpanMetric(ConfiguredMetric):
         relevant = [d for d in sample.relevant_docs if level[d.doc_id] >= self.active_conventions.min_relevance]
         if not relevant:
             return Score.skip("empty_gold")
-        gold = _characters(relevant)
-        returned = _characters([item.doc for item in output.retrieved[: self.active_conventions.depth][: self.k]])
+        chunks = [item.doc for item in output.retrieved[: self._cut]]
+        gold, returned = _characters(relevant), _characters(chunks)
         if not gold:
             return Score.skip("no_spans")
-        return Score.skip("no_returned_spans") if returned is None else Score(self.plain(gold, returned))
+        if returned is None:
+            return Score.skip("no_returned_spans")
+        for text, documents in (("The gold passages", relevant), (f"The first {self.k} chunks", chunks)):
+            add_table(text, ("document", "from", "to"), _pieces(documents, sample.sample_id) or [])
+        common, either = len(gold & returned), gold | returned
+        add_step(f"Characters, each counted once: {len(gold)} gold, {len(returned)} returned, {common} in both")
+        divisor = len({"gold": gold, "returned": returned, "either": either}[self.divide_by])
+        if not divisor:
+            return Score(add_outcome("Nothing was returned", 0.0))
+        return Score(add_division(f"In both / {self.divide_by}", common, divisor))
 
-    @abstractmethod
-    def plain(self, gold: set[Character], returned: set[Character]) -> float:
-        """The value of one query from the gold and the returned characters."""
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The gold spans, the returned spans and their overlap."""
-        level: dict[str, int] = {}
-        for document in sample.relevant_docs or ():
-            own = document.metadata.get("relevance", 1)
-            level[document.doc_id] = max(own, level.get(document.doc_id, own))
-        relevant = [d for d in sample.relevant_docs or () if level[d.doc_id] >= self.active_conventions.min_relevance]
-        chunks = [item.doc for item in output.retrieved[: self.active_conventions.depth][: self.k]]
-        gold, returned = _pieces(relevant, sample.sample_id) or [], _pieces(chunks, sample.sample_id) or []
-        steps = DerivationBuilder().table("The gold passages", ("document", "from", "to"), _span_rows(gold))
-        steps.table(f"The first {self.k} chunks", ("document", "from", "to"), _span_rows(returned))
-        size, length = covered_characters(gold), covered_characters(returned)
-        common = size + length - covered_characters(gold + returned)
-        steps.add_step(f"Characters, each counted once: {size} gold, {length} returned, {common} in both")
-        over, whole = self.divisor(size, length, common)
-        if not whole:
-            return steps.finish("Nothing was returned: 0", 0.0)
-        return steps.finish_with_value(f"In both / {over} = {common} / {whole}", common / whole)
-
-    @abstractmethod
-    def divisor(self, gold: int, returned: int, common: int) -> tuple[str, int]:
-        """The denominator, as a label and a number."""
+    def score(self, batch: Batch) -> Scores:
+        """Common characters over those of the denominator."""
+        counts = self.overlap(batch)
+        divisor = {"gold": counts.gold, "returned": counts.returned, "either": counts.either}[self.divide_by]
+        return counts.outcomes.with_values(counts.common / np.maximum(divisor, 1.0))
 
     def signature_options(self) -> dict[str, str]:
         """The relevance threshold and the depth, if they are not the defaults."""
         rules = self.active_conventions
         choices = {} if rules.min_relevance == 1 else {"rel": str(rules.min_relevance)}
-        return choices if rules.depth is None or rules.depth >= self.k else {**choices, "depth": str(rules.depth)}
+        return {**choices, "depth": str(rules.depth)} if self._cut < self.k else choices
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """The requested ``top_k``, if this metric reads more positions."""
-        deepest = self.k if self.active_conventions.depth is None else min(self.k, self.active_conventions.depth)
-        return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < deepest else {}
+        return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < self._cut else {}
 
 
 @register("span_recall", at="k")
@@ -141,23 +136,11 @@ class SpanRecallAtK(SpanMetric):
     text. Returning nothing scores 0.
     """
 
+    divide_by: ClassVar[Denominator] = "gold"
     metadata = declare(
         reference="Smith & Troynikov 2024 (Chroma, Evaluating Chunking Strategies for Retrieval)",
         examples=("span_recall@3",),
     )
-
-    def score(self, batch: Batch) -> Scores:
-        """Common over gold."""
-        counts = self.overlap(batch)
-        return counts.outcomes.with_values(counts.common / np.maximum(counts.gold, 1.0))
-
-    def plain(self, gold: set[Character], returned: set[Character]) -> float:
-        """The plain definition."""
-        return len(gold & returned) / len(gold)
-
-    def divisor(self, gold: int, returned: int, common: int) -> tuple[str, int]:
-        """Gold."""
-        return "gold", gold
 
 
 @register("span_precision", at="k")
@@ -172,23 +155,11 @@ class SpanPrecisionAtK(SpanMetric):
     covers all of its text. Returning nothing, or empty chunks only, scores 0.
     """
 
+    divide_by: ClassVar[Denominator] = "returned"
     metadata = declare(
         reference="Smith & Troynikov 2024, there with repeated characters counted in the denominator",
         examples=("span_precision@3",),
     )
-
-    def score(self, batch: Batch) -> Scores:
-        """Common over returned."""
-        counts = self.overlap(batch)
-        return counts.outcomes.with_values(counts.common / np.maximum(counts.returned, 1.0))
-
-    def plain(self, gold: set[Character], returned: set[Character]) -> float:
-        """The plain definition."""
-        return len(gold & returned) / len(returned) if returned else 0.0
-
-    def divisor(self, gold: int, returned: int, common: int) -> tuple[str, int]:
-        """What was returned."""
-        return "returned", returned
 
 
 @register("span_iou", at="k")
@@ -203,28 +174,11 @@ class SpanIoUAtK(SpanMetric):
     text but no span covers all of its text. Returning nothing scores 0.
     """
 
+    divide_by: ClassVar[Denominator] = "either"
     metadata = declare(
         reference="Jaccard 1901; Smith & Troynikov 2024, there with repeated characters counted",
         examples=("span_iou@3",),
     )
-
-    def score(self, batch: Batch) -> Scores:
-        """Common over either."""
-        counts = self.overlap(batch)
-        either = counts.gold + counts.returned - counts.common
-        return counts.outcomes.with_values(counts.common / np.maximum(either, 1.0))
-
-    def plain(self, gold: set[Character], returned: set[Character]) -> float:
-        """The plain definition."""
-        return len(gold & returned) / len(gold | returned)
-
-    def divisor(self, gold: int, returned: int, common: int) -> tuple[str, int]:
-        """Either."""
-        return "in either", gold + returned - common
-
-
-def _span_rows(pieces: Iterable[ParentSpan]) -> list[tuple[Cell, ...]]:
-    return [(parent, start, end) for parent, start, end in pieces]
 
 
 def _count_overlap(batch: Batch, min_relevance: int, cut: int) -> SpanOverlap:

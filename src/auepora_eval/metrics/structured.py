@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, quote_text
+from ..core.derivation import add_division, add_outcome, add_step, add_table, is_recording, quote_text
 from ..core.metrics_base import SampleMetric, declare
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score
@@ -115,58 +115,6 @@ def _check_references(
         _check_references(inner, resolver.in_subresource(inner), as_part, check, visited)
 
 
-# --- derivations of structured answers: expected and given values, field by field ------------------------------------
-
-
-def to_json(value: Any) -> str:
-    """A value as JSON."""
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def label_steps(field: str, expected: Any, given: Any, response: Response, same: bool) -> Derivation:
-    """Whether the labels are the same."""
-    steps = DerivationBuilder().add_step(f"Expected under {quote_text(field)}: {to_json(expected)}")
-    if response.structured is None:
-        steps.add_step(
-            f"The answer is not structured, so that its whole text is the label: {quote_text(response.text)}"
-        )
-    else:
-        steps.add_step(f"Given under {quote_text(field)}: {to_json(given)}")
-    return steps.finish("They are equal: 1" if same else "They are not equal: 0", float(same))
-
-
-def fields_steps(
-    expected: Mapping[str, Any], given: Any, text: str, same: Callable[[object, object], bool]
-) -> Derivation:
-    """The proportion of expected fields with an equal value."""
-    if not isinstance(given, Mapping):
-        return DerivationBuilder().add_step(f"The answer: {quote_text(text)}").finish("It is no object: 0", 0.0)
-    rows = [
-        (
-            name,
-            to_json(value),
-            to_json(given[name]) if name in given else "not there",
-            "right" if name in given and same(value, given[name]) else "wrong",
-        )
-        for name, value in expected.items()
-    ]
-    right = sum(row[3] == "right" for row in rows)
-    steps = DerivationBuilder().table("Every expected field", ("field", "expected", "given", ""), rows)
-    return steps.finish_with_value(f"Right / expected = {right} / {len(rows)}", right / len(rows))
-
-
-def schema_steps(answer: Any, schema: str, fits: bool) -> Derivation:
-    """Whether the answer satisfies the schema."""
-    steps = (
-        DerivationBuilder()
-        .add_step(f"The schema: {quote_text(schema)}")
-        .add_step(f"The answer, as JSON: {quote_text(to_json(answer))}")
-    )
-    if not isinstance(answer, dict):
-        return steps.finish("It is no object: 0", 0.0)
-    return steps.finish("It satisfies the schema: 1" if fits else "It does not satisfy the schema: 0", float(fits))
-
-
 # --- structured answers: label accuracy, field accuracy, and validity against a JSON schema --------------------------
 
 SLOTS = "slots"
@@ -235,19 +183,14 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
         assert output.response is not None  # outputs without a response are skipped before
         expected, structured = self._expected(sample), output.response.structured
         if structured is None:
-            return Score(_text_equals(output.response.text, expected))
-        given = structured.get(self.field) if isinstance(structured, Mapping) else None
-        return Score(same_value(expected, given))
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The expected and the given label."""
-        assert output.response is not None
-        structured = output.response.structured
-        given = structured.get(self.field) if isinstance(structured, Mapping) else structured
-        same = bool(self.score_one(sample, output).value)
-        return label_steps(self.field, self._expected(sample), given, output.response, same)
+            given, same = output.response.text, _text_equals(output.response.text, expected)
+        else:
+            given = structured.get(self.field) if isinstance(structured, Mapping) else None
+            same = same_value(expected, given)
+        if is_recording():
+            add_step(f"Expected under {quote_text(self.field)}: {_to_json(expected)}")
+            add_step(f"Given{', the whole answer' if structured is None else ''}: {_to_json(given)}")
+        return Score(add_outcome("They are equal" if same else "They are not equal", float(same)))
 
     def signature_options(self) -> dict[str, str]:
         """The field of the label."""
@@ -318,18 +261,22 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
         if given is None:
             given = _parse_json(output.response.text)
         if not isinstance(given, Mapping):
-            return Score(0.0)
-        right = sum(name in given and same_value(value, given[name]) for name, value in expected.items())
-        return Score(right / len(expected))
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The expected and given values, field by field."""
-        assert output.response is not None
-        given = output.response.structured
-        given = _parse_json(output.response.text) if given is None else given
-        return fields_steps(self._expected(sample), given, output.response.text, same_value)
+            return Score(add_outcome("The answer is no object", 0.0))
+        right = [name for name, value in expected.items() if name in given and same_value(value, given[name])]
+        add_table(
+            "Every expected field",
+            ("field", "expected", "given", ""),
+            (
+                (
+                    name,
+                    _to_json(value),
+                    _to_json(given[name]) if name in given else "not there",
+                    "right" if name in right else "wrong",
+                )
+                for name, value in expected.items()
+            ),
+        )
+        return Score(add_division("Right / expected", len(right), len(expected)))
 
     def signature_options(self) -> dict[str, str]:
         """The compared fields."""
@@ -403,9 +350,10 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
         """Whether the answer satisfies the schema."""
         assert output.response is not None  # outputs without a response are skipped before
         try:
-            satisfies = compile_schema(canonical_schema(_own_schema(sample)) if self._text is None else self._text)
+            schema = canonical_schema(_own_schema(sample)) if self._text is None else self._text
         except BadValueError:
             return Score.fail("bad_schema")
+        satisfies = compile_schema(schema)
         if isinstance(satisfies, str):
             return Score.fail("bad_schema")
         try:
@@ -413,23 +361,22 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
         except TypeError:
             return Score.fail("not_json")
         try:
-            return Score(isinstance(answer, dict) and satisfies(answer))
+            fits = isinstance(answer, dict) and satisfies(answer)
         except (RecursionError, ArithmeticError):
             return Score.fail("not_validated")
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The schema, the answer, and whether it is valid."""
-        assert output.response is not None
-        answer = _as_json(output.response)
-        text = canonical_schema(_own_schema(sample)) if self._text is None else self._text
-        fits = bool(self.score_one(sample, output).value)
-        return schema_steps(None if answer is _NOT_JSON else answer, text, fits)
+        if is_recording():
+            add_step(f"The schema: {quote_text(schema)}")
+            add_step(f"The answer: {quote_text(_to_json(output.response.structured or output.response.text))}")
+        return Score(add_outcome("It is an object that fits" if fits else "It is no object that fits", float(fits)))
 
     def signature_options(self) -> dict[str, str]:
         """The schema: ``sample``, or a digest of the given one."""
         return {"schema": "sample" if self._text is None else hashlib.sha256(self._text.encode()).hexdigest()[:12]}
+
+
+def _to_json(value: Any) -> str:
+    """A value as JSON, for a step of a derivation."""
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _quote_name(name: str) -> str:

@@ -13,7 +13,16 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import function_name
-from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
+from ..core.derivation import (
+    NO_CONTEXT,
+    Derivation,
+    DerivationBuilder,
+    ExplainContext,
+    add_outcome,
+    add_step,
+    format_number,
+    quote_text,
+)
 from ..core.family import FamilyKey, sort_by_id, with_family_keys
 from ..core.metrics_base import (
     BatchMetric,
@@ -63,29 +72,16 @@ class GoldHitAtK(HitRateAtK):
         return scores.with_values(values)
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """The plain definition."""
+        """The plain definition: by ids, else by the rank that covers half of a gold span."""
         by_id = super().reference(sample, output)
         if by_id.status is not Status.SCORED or not has_spans(sample):
             return by_id
-        return Score(float(self._hits(sample, output)))
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The derivation by ids, or the rank that completes a gold span."""
-        found = self._rank(sample, output) if has_spans(sample) else None
-        if found is None or found.by == "id":
-            return super().explain(sample, output, around)
-        if found.rank is None:
-            sentence = "No gold id is among those returned, and no gold span is covered by half"
-        else:
-            sentence = f"No gold id is among those returned; at rank {found.rank} half of a gold span is covered"
-        hit = float(self._hits(sample, output))
-        return (
-            DerivationBuilder()
-            .add_step(sentence)
-            .finish(f"So gold is {'' if hit else 'not '}among the first {self.k}: {hit:g}", hit)
-        )
+        found, hit = self._rank(sample, output), float(self._hits(sample, output))
+        if found.by != "id":
+            covered = "nowhere" if found.rank is None else f"at rank {found.rank}"
+            add_step(f"No gold id is among those returned; half of a gold span is covered {covered}")
+            add_outcome(f"So gold is {'' if hit else 'not '}among the first {self.k}", hit)
+        return Score(hit)
 
     def _rank(self, sample: EvaluationSample, output: SystemOutputs | None) -> GoldRank:
         rules = self.active_conventions

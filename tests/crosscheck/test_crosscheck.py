@@ -47,6 +47,16 @@ def test_every_registered_metric_agrees_with_its_definition() -> None:
     assert all(check.cases >= cases for check in checks)
 
 
+def test_one_case_has_every_annotation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first sample of seed 0 draws no reference; without any, metrics that need one refuse the data."""
+    infos = metric_infos()
+    names = ("recall", "token_f1", "counterfactual_consistency")
+    monkeypatch.setattr("auepora_eval.crosscheck.checks.metric_infos", lambda: {name: infos[name] for name in names})
+    for seed in range(3):
+        checks = list(plain_checks(1, seed=seed))
+        assert [check.metric for check in checks if check.agrees] == list(names)
+
+
 @pytest.mark.part("models")
 def test_model_metrics_are_checked_separately_with_a_larger_tolerance() -> None:
     need("torch")

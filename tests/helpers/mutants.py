@@ -44,13 +44,9 @@ NOT_KERNELS = {
     "run_signature_options",
     "required_fields",
     "check_k",
-    "precision_signature_options",
-    "steps",
     "explain",
-    "RankedQuery",
     "RankingMetric",
-    "format_fraction",
-    "divisor",
+    "definition_options",
 }
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {

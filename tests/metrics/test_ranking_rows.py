@@ -20,6 +20,7 @@ from auepora_eval import (
     evaluate_rankings,
     metric,
 )
+from auepora_eval.core.results import Results
 from auepora_eval.errors import BadValueError, DuplicateIdError
 from auepora_eval.metrics.ranking import (
     aqwv_at_k,
@@ -31,6 +32,7 @@ from auepora_eval.metrics.ranking import (
     rbp_residual,
     recall_at_k,
 )
+from auepora_eval.render.tables import results_table
 from helpers.builders import output, sample
 from helpers.requirements import need
 
@@ -226,6 +228,8 @@ def test_residual_of_rbp_is_the_unjudged_weight() -> None:
     (result,) = evaluate_rankings([gold, gold], [ranked, []], [{"rbp": {"p": 0.5}}])
     assert list(result.scores or ()) == [1 / 2, 0.0]
     assert result.details["residual"] == ((1 - known) + 1.0) / 2
+    assert "residual 0.6875 (unjudged)" in results_table(Results([result]))
+    assert "| residual 0.6875 (unjudged) |" in Results([result]).to_markdown()
     failed = metric("rbp", p=0.5)
     assert isinstance(failed, BatchMetric)
     assert failed.compute([sample(["a"])], [output(error="x")]).details["residual"] == 0.0

@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from auepora_eval import BatchMetric, EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate, metric
+from auepora_eval import (
+    BatchMetric,
+    Document,
+    EvaluationSample,
+    Response,
+    RetrievedDocument,
+    Score,
+    SystemOutputs,
+    TargetCategory,
+    evaluate,
+    metric,
+)
 from auepora_eval.core.derivation import Derivation, ExplainContext
 from auepora_eval.core.metrics_base import SampleMetric
 from auepora_eval.core.registry import Spec, use_resources
@@ -113,6 +124,13 @@ ROWS: list[tuple[str, Spec, EvaluationSample, SystemOutputs, str]] = [
         sample(["a"]),
         output("ax"),
         "Precision: hits / min(k, returned) = 1 / 2 = 0.5",
+    ),
+    (
+        "tied scores below the depth of the conventions do not count",
+        {"ndcg": {"ties": "average", "depth": 2}},
+        sample(["a"]),
+        SystemOutputs([RetrievedDocument(Document(one), 1.0, rank) for rank, one in enumerate("axb", start=1)]),
+        f"nDCG: DCG / ideal DCG = 0.815465 / 1 = {(1 / 2 + 1 / 2 / math.log2(3)):.6g}",
     ),
     (
         "average precision by its divisor",

@@ -375,18 +375,21 @@ def coverage(result: MetricResult) -> str:
 
 
 def judged_coverage(result: MetricResult) -> str:
-    """The proportion of retrieved documents that are judged, where the gold has known annotators.
+    """How far the judgements behind a value go: the proportion of retrieved documents that are judged, where the gold
+    has known annotators, and the residual of rank-biased precision.
 
-    ``judged 83 % of top 10; gold by model 120, human 14``
+    ``judged 83 % of top 10; gold by model 120, human 14``, ``residual 0.0512 (unjudged)``
     """
     details = result.details
+    residual = details.get("residual") if registered_name(result) == "rbp" else None
+    shown = "" if residual is None else f"residual {residual:.4f} (unjudged)"
     if "gold_by" not in details:
-        return ""
+        return shown
     depth, share = details.get("judged_depth"), details.get("judged")
     within = "all returned" if depth is None else f"top {depth}"
     seen = f"judged nothing of {within}" if share is None else f"judged {_percent(share)} of {within}"
     whose = ", ".join(f"{by} {count}" for by, count in details["gold_by"].items())
-    return f"{seen}; gold by {whose}" if whose else seen
+    return "; ".join(filter(None, [shown, f"{seen}; gold by {whose}" if whose else seen]))
 
 
 def empty_answers(result: MetricResult) -> str:

@@ -179,6 +179,10 @@ def generate_pairs(count: int, *, seed: int, repeats: bool = True) -> list[tuple
     """
     rng = random.Random(seed)  # noqa: S311 -- test data
     pairs = [_pair(rng, f"case {number}", repeats, graded=2 * number >= count) for number in range(count)]
+    # One sample has every annotation: data in which no sample has a field that a metric needs are refused.
+    complete = pairs[0][0]
+    complete.relevant_docs = complete.relevant_docs or [Document(_IDS[0])]
+    complete.reference_answer = complete.reference_answer or Response(" ".join(_WORDS[:3]))
     # Two of three are variants of the one before them.
     for number, (sample, _) in enumerate(pairs):
         if number % 3:

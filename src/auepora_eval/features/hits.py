@@ -16,7 +16,17 @@ from ..core.batch import Batch
 from ..core.conventions import Conventions
 from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, DuplicateIdError
-from .rankings import VIEW_KEYS, Gold, GoldLists, IdOnlyOutputs, IdOnlySamples, RankingColumns, parse_level, rankings
+from .rankings import (
+    HIGHEST_LEVEL,
+    VIEW_KEYS,
+    Gold,
+    GoldLists,
+    IdOnlyOutputs,
+    IdOnlySamples,
+    RankingColumns,
+    parse_level,
+    rankings,
+)
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -26,6 +36,8 @@ RankingView = Callable[[Batch], RankingColumns]
 
 _EMPTY: frozenset[str] = frozenset()
 _MANY_LOOKUPS = 400
+_ROW_KEY = 2 * HIGHEST_LEVEL + 1
+"""Larger than the difference of two levels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +150,9 @@ def _ideal_ranking(positions: GoldPositions) -> IdealRanking:
     rank = np.arange(len(row)) - (np.cumsum(positions.gold_count) - positions.gold_count)[row]
     if positions.gold_level is None:
         return IdealRanking(row, rank, np.ones_like(row))
-    # Query and level in one integer: sorting integers is much faster than argsort.
-    highest = positions.gold_level.max(initial=0)
-    levels = highest - positions.gold_level.min(initial=0) + 1
-    falling = row * levels + (highest - positions.gold_level)
-    falling.sort()
-    return IdealRanking(row, rank, highest - falling % levels)
+    # Query and level in one integer: sorting integers is faster than argsort. Rows are sorted already.
+    row_keys = row * _ROW_KEY
+    return IdealRanking(row, rank, row_keys - np.sort(row_keys - positions.gold_level))
 
 
 def view_key(batch: Batch, view: RankingView) -> str:

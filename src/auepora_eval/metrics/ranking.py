@@ -28,7 +28,7 @@ from ..core.derivation import (
 from ..core.metrics_base import RunInfo, declare
 from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs
+from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DuplicateIdError
 from ..features.hits import RankingView, gold_positions, has_judgement, hits, reject_duplicates, view_key
 from ..features.rankings import rankings
@@ -305,6 +305,15 @@ def relevance_levels(gold: Gold) -> dict[str, int]:
     return dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
 
 
+def highest_levels(documents: Iterable[tuple[str, Document]]) -> dict[str, int]:
+    """The level of each id; of one that is given several times the highest."""
+    levels: dict[str, int] = {}
+    for doc_id, document in documents:
+        level = document.metadata.get("relevance", 1)
+        levels[doc_id] = max(level, levels.get(doc_id, level))
+    return levels
+
+
 def judged_ids(gold: Gold) -> set[str]:
     """The ids with a judgement."""
     return {doc_id for doc_id, level in relevance_levels(gold).items() if level >= 0}
@@ -486,13 +495,8 @@ class RankingMetric(ConfiguredMetric):
         ranked = [item.doc.doc_id for item in output.retrieved]
         if sample.relevant_docs is None:
             return None, ranked
-        levels = {document.doc_id: 0 for document in sample.candidate_docs or []}
-        for document in sample.relevant_docs:
-            levels.pop(document.doc_id, None)
-        for document in sample.relevant_docs:
-            level = document.metadata.get("relevance", 1)
-            levels[document.doc_id] = max(level, levels.get(document.doc_id, level))
-        return levels, ranked
+        candidates = {document.doc_id: 0 for document in sample.candidate_docs or []}
+        return candidates | highest_levels((one.doc_id, one) for one in sample.relevant_docs), ranked
 
     def score_plain(
         self,

@@ -40,6 +40,7 @@ from .ranking import (
     RankingMetric,
     aqwv_at_k,
     f1_at_k,
+    highest_levels,
     hit_rate_at_k,
     map_at_k,
     mrr_at_k,
@@ -486,11 +487,7 @@ class RecallDocAtK(RecallAtK):
             return list(sample.metadata["expected_doc_ids"]), ranked
         if sample.relevant_docs is None:
             return None, ranked
-        levels: dict[str, int] = {}
-        for document in sample.relevant_docs:
-            level = document.metadata.get("relevance", 1)
-            levels[document.parent] = max(level, levels.get(document.parent, level))
-        return levels, ranked
+        return highest_levels((one.parent, one) for one in sample.relevant_docs), ranked
 
 
 # --- retrieval with costs: AQWV weighs misses against false alarms; empty result rate --------------------------------

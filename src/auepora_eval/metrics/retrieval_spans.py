@@ -19,7 +19,7 @@ from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCatego
 from ..errors import BadTypeError, BadValueError
 from ..features.hits import ParentSpan, covered_characters, reject_duplicates
 from ..features.rankings import rankings
-from .ranking import relevant_ids
+from .ranking import highest_levels, relevant_ids
 
 Floats = npt.NDArray[np.float64]
 Character = tuple[str, int]
@@ -29,17 +29,12 @@ Denominator = Literal["gold", "returned", "either"]
 
 @dataclass(frozen=True, slots=True)
 class SpanOverlap:
-    """Per sample the numbers of gold, returned and common characters, and the outcomes."""
+    """Per sample the numbers of gold, returned and common characters."""
 
     gold: Floats
     returned: Floats
-    common: Floats
-    outcomes: Scores
-
-    @property
-    def either(self) -> Floats:
-        """Per sample the number of characters that are gold, returned or both."""
-        return self.gold + self.returned - self.common
+    common: Scores
+    """The scores of the metrics, before the division."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +79,9 @@ class SpanMetric(ConfiguredMetric):
         """The plain definition, character by character."""
         if sample.relevant_docs is None:
             return Score.skip("no_gold")
-        level: dict[str, int] = {}
-        for document in sample.relevant_docs:
-            own = document.metadata.get("relevance", 1)
-            level[document.doc_id] = max(own, level.get(document.doc_id, own))
-        relevant = [d for d in sample.relevant_docs if level[d.doc_id] >= self.active_conventions.min_relevance]
+        levels = highest_levels((one.doc_id, one) for one in sample.relevant_docs)
+        ids = relevant_ids(levels, self.active_conventions.min_relevance)
+        relevant = [document for document in sample.relevant_docs if document.doc_id in ids]
         if not relevant:
             return Score.skip("empty_gold")
         chunks = [item.doc for item in output.retrieved[: self._cut]]
@@ -109,8 +102,10 @@ class SpanMetric(ConfiguredMetric):
     def score(self, batch: Batch) -> Scores:
         """Common characters over those of the denominator."""
         counts = self.overlap(batch)
-        divisor = {"gold": counts.gold, "returned": counts.returned, "either": counts.either}[self.divide_by]
-        return counts.outcomes.with_values(counts.common / np.maximum(divisor, 1.0))
+        common = counts.common.values
+        either = counts.gold + counts.returned - common
+        divisor = {"gold": counts.gold, "returned": counts.returned, "either": either}[self.divide_by]
+        return counts.common.with_values(common / np.maximum(divisor, 1.0))
 
     def signature_options(self) -> dict[str, str]:
         """The relevance threshold and the depth, if they are not the defaults."""
@@ -182,32 +177,32 @@ class SpanIoUAtK(SpanMetric):
 
 
 def _count_overlap(batch: Batch, min_relevance: int, cut: int) -> SpanOverlap:
-    counts = np.zeros((3, len(batch)))
-    outcomes = []
+    gold_sizes, returned_sizes = np.zeros(len(batch)), np.zeros(len(batch))
+    common = []
     # ``rankings`` has validated levels; a document given twice has its highest level.
     for row, ids in enumerate(rankings(batch).gold):
         sample, output = batch.samples[row], batch.outputs[row]
         if ids is None:
-            outcomes.append(Score.skip("no_gold"))
+            common.append(Score.skip("no_gold"))
             continue
         relevant = relevant_ids(ids, min_relevance)
         if not relevant:
-            outcomes.append(Score.skip("empty_gold"))
+            common.append(Score.skip("empty_gold"))
             continue
-        gold = _pieces((d for d in sample.relevant_docs or () if d.doc_id in relevant), sample.sample_id)
+        gold = _pieces((d for d in sample.relevant_docs or () if d.doc_id in relevant), sample.sample_id) or []
         answered = output is not None and output.error is None  # documents of a failed output are ignored
         chunks = output.retrieved[:cut] if output is not None and answered else []
         returned = _pieces((item.doc for item in chunks), sample.sample_id)
-        size = 0 if gold is None else covered_characters(gold)
-        if gold is None or not size:
-            outcomes.append(Score.skip("no_spans"))
+        gold_sizes[row] = covered_characters(gold)
+        if not gold_sizes[row]:
+            common.append(Score.skip("no_spans"))
         elif returned is None:
-            outcomes.append(Score.skip("no_returned_spans"))
+            common.append(Score.skip("no_returned_spans"))
         else:
-            length = covered_characters(returned)
-            counts[:, row] = size, length, size + length - covered_characters(gold + returned)
-            outcomes.append(Score(0.0))
-    return SpanOverlap(counts[0], counts[1], counts[2], Scores.from_list(outcomes))
+            returned_sizes[row] = covered_characters(returned)
+            both = gold_sizes[row] + returned_sizes[row] - covered_characters(gold + returned)
+            common.append(Score(float(both)))
+    return SpanOverlap(gold_sizes, returned_sizes, Scores.from_list(common))
 
 
 def _characters(documents: Sequence[Document]) -> set[Character] | None:

@@ -183,7 +183,8 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
         assert output.response is not None  # outputs without a response are skipped before
         expected, structured = self._expected(sample), output.response.structured
         if structured is None:
-            given, same = output.response.text, _text_equals(output.response.text, expected)
+            given: Any = output.response.text
+            same = _text_equals(output.response.text, expected)
         else:
             given = structured.get(self.field) if isinstance(structured, Mapping) else None
             same = same_value(expected, given)

@@ -136,9 +136,9 @@ class MetricDefinitionError(AueporaError, TypeError):
 class UnknownMetricError(AueporaError, LookupError, ValueError):
     """No metric of that name is registered."""
 
-    def __init__(self, name: str, known: Iterable[str]) -> None:
+    def __init__(self, name: str, known: Iterable[str], *, hint: str = "") -> None:
         self.name = name
-        hint = did_you_mean(name, known, otherwise="; `auepora metrics` lists them all")
+        hint = hint or did_you_mean(name, known, otherwise="; `auepora metrics` lists them all")
         super().__init__(f"unknown metric '{name}'{hint}")
 
 

@@ -26,11 +26,13 @@ from auepora_eval import (
     metric,
 )
 from auepora_eval.core.metrics_base import REMOVED_HOOKS, declare
-from auepora_eval.core.registry import spec_of
-from auepora_eval.errors import BadValueError, MetricDefinitionError
+from auepora_eval.core.registry import NAMES_IN_OTHER_TOOLS, metric_info, spec_of
+from auepora_eval.errors import BadValueError, MetricDefinitionError, UnknownMetricError, UnknownOptionError
 from auepora_eval.metrics.additional import DistinctN
+from auepora_eval.metrics.bleu_chrf import BleuScore
 from auepora_eval.metrics.retrieval import RecallAtK
 from auepora_eval.metrics.retrieval_metrics import PrecisionAtK
+from helpers.requirements import REPO
 
 SAMPLES = [EvaluationSample(str(place), "Who?") for place in range(2)]
 OUTPUTS = [SystemOutputs([], Response("a b a b")), SystemOutputs([], Response("a b c"))]
@@ -197,3 +199,39 @@ def test_metadata_is_inherited_except_what_belongs_to_one_name() -> None:
     assert Inherited.metadata.binary
     assert Inherited.metadata.output_skips >= {"own", "more", "no_response"}
     assert (Base.metadata.examples, Inherited.metadata.examples, Inherited.metadata.aliases) == (("base",), (), {})
+
+
+def test_a_name_of_another_tool_is_an_error_with_the_closest_metric() -> None:
+    """The page has every name with the metric of the table, and no other row."""
+    page = (REPO / "docs" / "other-tools.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\w+) \| `(\w+)` \| `([\w@]+)` \|", page, flags=re.MULTILINE)
+    table = [(tool, *pair) for tool, names in NAMES_IN_OTHER_TOOLS.items() for pair in names.items()]
+    assert sorted(rows) == sorted(table)
+    for tool, theirs, ours in table:
+        assert metric_info(ours.removesuffix("@k")).pattern.startswith(ours)
+        with pytest.raises(UnknownMetricError, match=f"; that of {tool} is closest to '{ours}' here"):
+            metric_info(theirs)
+
+
+SAME_OPTION: list[tuple[str, Callable[[], Metric], Callable[[], Metric]]] = [
+    ("in Python, of BLEU", lambda: BleuScore(tokenizer="char"), lambda: BleuScore(tokenize="char")),  # type: ignore[call-arg]
+    ("by name, of BLEU", lambda: metric("bleu", tokenizer="char"), lambda: metric("bleu", tokenize="char")),
+    (
+        "in a plan, of ROUGE",
+        lambda: metric({"rougeL_answer": {"tokenize": "unicode"}}),
+        lambda: metric({"rougeL_answer": {"tokenizer": "unicode"}}),
+    ),
+]
+
+
+@pytest.mark.parametrize(("other", "own"), [row[1:] for row in SAME_OPTION], ids=[row[0] for row in SAME_OPTION])
+def test_tokenize_and_tokenizer_are_one_option(other: Callable[[], Metric], own: Callable[[], Metric]) -> None:
+    assert other() == own()
+    assert spec_of(other()) == spec_of(own())
+
+
+def test_tokenize_and_tokenizer_are_not_given_together() -> None:
+    with pytest.raises(BadValueError, match="'tokenizer' and 'tokenize' are the same option; give one of them"):
+        metric("bleu", tokenizer="char", tokenize="13a")
+    with pytest.raises(UnknownOptionError, match="no option 'tokenizer'"):
+        metric("token_f1", tokenizer="char")

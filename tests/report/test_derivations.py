@@ -18,7 +18,7 @@ from auepora_eval import (
     evaluate,
     metric,
 )
-from auepora_eval.core.derivation import Derivation, ExplainContext
+from auepora_eval.core.derivation import Derivation, ExplainContext, add_division, add_table
 from auepora_eval.core.metrics_base import SampleMetric
 from auepora_eval.core.registry import Spec, use_resources
 from auepora_eval.judge.metric import JudgedMetric
@@ -243,3 +243,23 @@ def test_custom_metric_shows_inputs_and_score() -> None:
     assert (derivation.value, derivation.general) == (0.2, True)
     assert "The question: “how?”" in [step.text for step in derivation.steps]
     assert derivation.steps[-1].text.endswith("Vowels gives 0.2")
+
+
+class VowelProportion(SampleMetric):
+    """Records its steps while it computes."""
+
+    target = TargetCategory.GENERATION_RELEVANCE
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        assert output.response is not None
+        text = output.response.text
+        add_table("Every letter", ("letter", "vowel"), ((one, one in "aeiou") for one in text))
+        return Score(add_division("Vowels / letters", sum(one in "aeiou" for one in text), len(text)))
+
+
+def test_custom_metric_may_record_its_steps() -> None:
+    out = SystemOutputs([], Response("aha"))
+    derivation = VowelProportion().explain(sample(), out)
+    assert [step.text for step in derivation.steps] == ["Every letter", "Vowels / letters = 2 / 3 = 0.666667"]
+    assert (derivation.value, derivation.general) == (2 / 3, False)
+    assert VowelProportion().compute([sample()], [out]).value == 2 / 3  # nobody records: the same number, no steps

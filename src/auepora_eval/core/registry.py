@@ -93,6 +93,68 @@ def _alias_tables() -> tuple[dict[str, str], dict[str, tuple[str, Mapping[str, A
     )
 
 
+NAMES_IN_OTHER_TOOLS: dict[str, dict[str, str]] = {
+    "ragas": {
+        "faithfulness": "claim_faithfulness",
+        "answer_relevancy": "reverse_question_relevance",
+        "response_relevancy": "reverse_question_relevance",
+        "context_precision": "judged_context_precision",
+        "context_utilization": "judged_context_precision",
+        "llm_context_precision_with_reference": "judged_context_precision",
+        "llm_context_precision_without_reference": "judged_context_precision",
+        "context_recall": "claim_context_recall",
+        "llm_context_recall": "claim_context_recall",
+        "context_relevancy": "judged_context_relevance",
+        "nv_context_relevance": "judged_context_relevance",
+        "nv_response_groundedness": "llm_faithfulness",
+        "response_groundedness": "llm_faithfulness",
+        "id_based_context_precision": "precision@k",
+        "id_based_context_recall": "recall@k",
+        "answer_correctness": "claim_f1",
+        "factual_correctness": "claim_f1",
+        "answer_similarity": "embedding_similarity",
+        "semantic_similarity": "embedding_similarity",
+        "bleu_score": "bleu",
+        "chrf_score": "chrf",
+        "rouge_score": "rougeL_answer",
+        "string_present": "containment",
+    },
+    "deepeval": {
+        "FaithfulnessMetric": "claim_faithfulness",
+        "AnswerRelevancyMetric": "llm_answer_quality",
+        "ContextualPrecisionMetric": "judged_context_precision",
+        "ContextualRecallMetric": "claim_context_recall",
+        "ContextualRelevancyMetric": "judged_context_relevance",
+        "HallucinationMetric": "claim_hallucination",
+        "GEval": "llm_answer_quality",
+        "ExactMatchMetric": "exact_match",
+        "JsonCorrectnessMetric": "structured_validity",
+    },
+    "TruLens": {
+        "Groundedness": "claim_faithfulness",
+        "groundedness_measure_with_cot_reasons": "claim_faithfulness",
+        "context_relevance": "judged_context_relevance",
+        "context_relevance_with_cot_reasons": "judged_context_relevance",
+        "qs_relevance": "judged_context_relevance",
+        "relevance": "llm_answer_quality",
+        "relevance_with_cot_reasons": "llm_answer_quality",
+    },
+}
+"""Names of metrics in other tools for RAG, and the closest metric here; ``docs/other-tools.md`` says what differs.
+
+Not aliases: the definitions differ, so a name must be chosen.
+"""
+
+
+def _closest_to_other_tool(name: str) -> str:
+    """A clause with the metric that is closest to one of another tool; empty for a name that no tool has."""
+    for tool, names in NAMES_IN_OTHER_TOOLS.items():
+        ours = {_plain_name(theirs): metric for theirs, metric in names.items()}.get(_plain_name(name))
+        if ours is not None:
+            return f"; that of {tool} is closest to '{ours}' here"
+    return ""
+
+
 # --- resources of a plan, such as a judge or an embedder, and references to them in options of metrics ---------------
 
 _RESOURCES: ContextVar[Mapping[str, Any] | None] = ContextVar("auepora_resources", default=None)
@@ -235,17 +297,33 @@ def register(name: str, *, at: str | None = None, keys: tuple[str, ...] = ()) ->
 
 
 def _accept_name_option(cls: type[Metric]) -> None:
-    """Make the constructor accept ``name=``, unless it has an option of that name."""
+    """Make the constructor accept ``name=``, unless it has an option of that name, and other names of options."""
     if "name" in inspect.signature(cls).parameters:
         return
     construct = cls.__init__
 
     @functools.wraps(construct)
     def construct_with_name(self: Metric, *args: Any, name: str = "", **options: Any) -> None:
-        construct(self, *args, **options)
+        construct(self, *args, **_own_option_names(cls, options))
         set_name(self, name)
 
     cls.__init__ = construct_with_name  # type: ignore[method-assign, assignment]
+
+
+_OPTION_SYNONYMS = {"tokenize": "tokenizer", "tokenizer": "tokenize"}
+"""Names that sacrebleu and rouge-score have for the same option; a metric takes both."""
+
+
+def _own_option_names(cls: type[Metric], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a metric under the names that its constructor has."""
+    named = dict(options)
+    for theirs in _OPTION_SYNONYMS.keys() & options.keys():
+        ours = _OPTION_SYNONYMS[theirs]
+        if theirs not in _parameters(cls) and ours in _parameters(cls):
+            if ours in options:
+                raise BadValueError(f"'{theirs}' and '{ours}' are the same option; give one of them")
+            named[ours] = named.pop(theirs)
+    return named
 
 
 def _built_in_modules() -> Mapping[str, str]:
@@ -297,7 +375,7 @@ def metric_info(name: str) -> MetricInfo:
         return _import_metric(base)
     _load_metric(base)
     if base not in _METRICS:
-        raise UnknownMetricError(base, {**_built_in_modules(), **_METRICS})
+        raise UnknownMetricError(base, {**_built_in_modules(), **_METRICS}, hint=_closest_to_other_tool(base))
     return _METRICS[base]
 
 
@@ -441,7 +519,7 @@ def _parse_like(default: object, text: str, spec: str) -> object:
 
 
 def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
-    remaining = dict(options)
+    remaining = _own_option_names(info.cls, options)
     alias = remaining.pop("as", None)
     parameters = info.parameters
     if alias is None and "name" not in parameters:

@@ -281,7 +281,7 @@ def test_unknown_names_are_suggested(store: RunStore, run: RunRecord) -> None:
 
 
 def test_model_output_is_escaped(store: RunStore) -> None:
-    nasty = "# not a heading\n| cell | \x1b[2J <script>alert(1)</script> \u202e " + "x" * 5000
+    nasty = "::error::x\n##[error]x\n# not a heading\n| cell | \x1b[2J <script>alert(1)</script> \u202e " + "x" * 5000
     rows = [sample(["a|b"], sample_id="q|1", answer=nasty, query=nasty)]
     record = put_run(store, "one", rows, [output(["a|b", nasty], answer=nasty)])
     rescore(store, record, ["recall@5", "token_f1", "support_density", "exact_match"])
@@ -292,7 +292,9 @@ def test_model_output_is_escaped(store: RunStore) -> None:
         assert "\x1b" not in page
         assert not [line for line in page.splitlines() if line.startswith("# not")]
         assert max(map(len, page.splitlines())) < 12000
-        assert "\n| cell" not in explanation_text(explanation)
+        lines = explanation_text(explanation).splitlines()
+        assert not [line for line in lines if line.lstrip().startswith(("| cell", "::", "##["))]
+        assert not {"\x1b", "\u202e"} & set("".join(lines))
         json.dumps(explanation.to_dict(), allow_nan=False)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +20,6 @@ from ..core.derivation import (
     DerivationStep,
     ExplainContext,
     SampleJudgement,
-    StepTable,
     format_number,
 )
 from ..core.metrics_base import BatchMetric, Metric, sample_outcome
@@ -30,13 +29,26 @@ from ..core.scores import Scores
 from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
 from ..errors import AueporaError, BadValueError, UnknownMetricError, did_you_mean
 from ..judge.metric import judged_parts
-from ..render.markdown import escape_markdown, markdown_table
-from ..render.tables import format_value, table
-from ..render.terminal import escape_line_breaks
+from ..render.blocks import (
+    Block,
+    Bullets,
+    Code,
+    DefinitionList,
+    Prose,
+    Report,
+    ReportSection,
+    ReportVerdict,
+    TableColumn,
+    simple_table,
+    without_empty_columns,
+)
+from ..render.markdown import report_markdown
+from ..render.tables import format_value
+from ..render.terminal import report_text
 from ..store.records import RunRecord, run_info
 from ..store.rows import StoredJudgement
 from ..store.runs import RunStore
-from .cards import Card, ReasonCount, card, describe_reason, describe_reducer, hint_for_reason
+from .cards import Card, card, describe_reason, describe_reducer, hint_for_reason
 
 # --- data types: reduction, derivation of a query, recomputation check -----------------------------------------------
 
@@ -442,54 +454,54 @@ def _influences(scores: Scores, ids: list[str]) -> tuple[tuple[Influence, ...], 
     return tuple(map(influence, order[:count])), tuple(map(influence, best[:count])) if len(order) > count else ()
 
 
-# --- rendering for a terminal and as Markdown ------------------------------------------------------------------------
+# --- the explanation as a report, for a terminal and as Markdown -----------------------------------------------------
 
 MAX_ROWS = 50
 """The number of table rows shown."""
 MAX_WIDTH = 600
-"""The number of characters of a cell or sentence shown; JSON has all."""
+"""The number of characters of a cell shown, and a quarter of those of a sentence; JSON has all."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Style:
-    """Formats the parts for a terminal or as Markdown."""
+def explanation_text(explanation: Explanation) -> str:
+    """For a terminal."""
+    return report_text(explanation_report(explanation))
 
-    markdown: bool
 
-    def heading(self, text: str) -> str:
-        """A heading."""
-        return (
-            f"## {escape_markdown(text)}"
-            if self.markdown
-            else f"{escape_line_breaks(text)}\n{'-' * len(escape_line_breaks(text))}"
-        )
+def explanation_markdown(explanation: Explanation) -> str:
+    """As a Markdown page."""
+    return report_markdown(explanation_report(explanation)).rstrip("\n")
 
-    def text(self, text: str) -> str:
-        """A sentence."""
-        cut = text if len(text) <= 4 * MAX_WIDTH else f"{text[: 4 * MAX_WIDTH]}…"
-        return escape_markdown(cut) if self.markdown else escape_line_breaks(cut)
 
-    def item(self, text: str) -> str:
-        """A list item."""
-        return f"- {self.text(text)}" if self.markdown else f"  {self.text(text)}"
+def explanation_report(explanation: Explanation) -> Report:
+    """The explanation as a report: the card and the reduction, or the derivation of one query."""
+    card, query = explanation.card, explanation.query
+    formula = [Code(card.formula)] if card.formula else []
+    if query is None:
+        introduction: list[Block] = [_prose(card.summary), *formula, *map(_prose, card.text)]
+        sections = [_section("", introduction), *_card_sections(card)]
+        sections += [] if explanation.reduction is None else _reduction_sections(explanation.reduction)
+    else:
+        choices = [f"{one.key} {one.value}: {one.words}" for one in card.choices]
+        introduction = [_prose(card.summary), *formula, *([Bullets(choices)] if choices else [])]
+        sections = [_section("", introduction), *_query_sections(query)]
+    title = f"{card.title} of {explanation.run} ({explanation.run_id})"
+    return Report(title, "", ReportVerdict("", points=explanation.notes), sections)
 
-    def grid(self, headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-        """A table, truncated to the first rows."""
-        right = [i for i in range(len(headers)) if rows and all(_is_number(row[i]) for row in rows)]
-        shown = [[_cell(cell) for cell in row] for row in rows[:MAX_ROWS]]
-        if self.markdown:
-            safe = [
-                [
-                    escape_markdown(text) if isinstance(cell, str) else text
-                    for text, cell in zip(cells, row, strict=True)
-                ]
-                for cells, row in zip(shown, rows, strict=False)
-            ]
-            text = markdown_table(list(map(escape_markdown, headers)), safe, right=right)
-        else:
-            text = "\n".join(f"  {line}" for line in table(shown, headers=headers, right=right).splitlines())
-        more = len(rows) - len(shown)
-        return f"{text}\n\n{self.text(f'... and {more} more rows; --json has all')}" if more > 0 else text
+
+def _section(title: str, blocks: Sequence[Block]) -> ReportSection:
+    return ReportSection("", title, blocks)
+
+
+def _prose(text: str) -> Prose:
+    return Prose(text if len(text) <= 4 * MAX_WIDTH else f"{text[: 4 * MAX_WIDTH]}…")
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str = "") -> list[Block]:
+    """A table, truncated to the first rows."""
+    columns = [TableColumn(name, number=all(_is_number(row[at]) for row in rows)) for at, name in enumerate(headers)]
+    more = len(rows) - MAX_ROWS
+    shown = simple_table(columns, [list(map(_cell, row)) for row in rows[:MAX_ROWS]], caption=caption)
+    return [shown, *([Prose(f"... and {more} more rows; --json has all")] if more > 0 else [])]
 
 
 def _is_number(cell: Cell) -> bool:
@@ -506,36 +518,8 @@ def _cell(cell: Cell) -> str:
     return cell if len(cell) <= MAX_WIDTH else f"{cell[:MAX_WIDTH]}…"
 
 
-def explanation_text(explanation: Explanation) -> str:
-    """For a terminal."""
-    return _explanation(explanation, _Style(markdown=False))
-
-
-def explanation_markdown(explanation: Explanation) -> str:
-    """As a Markdown page."""
-    return _explanation(explanation, _Style(markdown=True))
-
-
-def _explanation(explanation: Explanation, style: _Style) -> str:
-    title = f"{explanation.card.title} of {explanation.run} ({explanation.run_id})"
-    parts = [f"# {escape_markdown(title)}" if style.markdown else escape_line_breaks(title)]
-    parts += ["\n".join(map(style.item, explanation.notes))] if explanation.notes else []
-    if explanation.query is None:
-        parts += card_lines(explanation.card, style)
-        parts += [] if explanation.reduction is None else _reduction_lines(explanation.reduction, style)
-    else:
-        parts += _short_card(explanation.card, style)
-        parts += _query(explanation.query, style)
-    return "\n\n".join(parts)
-
-
-def card_lines(card: Card, style: _Style | None = None) -> list[str]:
-    """The parts of a card: summary, facts, options and samples."""
-    style = style or _Style(markdown=False)
-    parts = [style.text(card.summary)]
-    if card.formula:
-        parts.append(f"    {escape_line_breaks(card.formula)}")
-    parts += [style.text(paragraph) for paragraph in card.text]
+def _card_sections(card: Card) -> list[ReportSection]:
+    """The parts of a card: facts, options and samples."""
     facts = [
         ("value", "none" if card.value is None else f"{format_value(card.value)}  ({card.value!r})"),
         ("95 % interval", _interval(card)),
@@ -549,19 +533,13 @@ def card_lines(card: Card, style: _Style | None = None) -> list[str]:
         ("signature", card.signature or "none"),
         ("reference", card.reference),
     ]
-    rows = [fact for fact in facts if fact[1]]
-    parts += [style.heading("The number"), style.grid(("", ""), rows) if style.markdown else _facts(rows)]
-    if card.choices:
-        listed = [(one.key, one.value, one.words) for one in card.choices]
-        parts += [style.heading("Its choices"), style.grid(("choice", "value", "which means"), listed)]
-    parts += _samples(card, style)
-    parts += [style.text(note) for note in card.notes]
-    return parts
-
-
-def _facts(rows: Sequence[tuple[str, str]]) -> str:
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"  {name.ljust(width)}  {escape_line_breaks(text)}" for name, text in rows)
+    choices = [(one.key, one.value, one.words) for one in card.choices]
+    return [
+        _section("The number", [DefinitionList([fact for fact in facts if fact[1]])]),
+        _section("Its choices", _table(("choice", "value", "which means"), choices) if choices else []),
+        _section("The samples it stands on", _sample_blocks(card)),
+        _section("", list(map(_prose, card.notes))),
+    ]
 
 
 def _interval(card: Card) -> str:
@@ -572,11 +550,10 @@ def _interval(card: Card) -> str:
     return f"{format_value(one.low)} to {format_value(one.high)}, by {one.words}{doubts}"
 
 
-def _samples(card: Card, style: _Style) -> list[str]:
+def _sample_blocks(card: Card) -> list[Block]:
     one = card.samples
     if one is None:
         return []
-    parts = [style.heading("The samples it stands on")]
     left = f"{one.counted} of {one.total} are in the value: {one.scored} scored"
     if one.system_failed:
         how = "left out" if one.failed_counts_as is None else f"counted as {format_number(one.failed_counts_as)}"
@@ -585,42 +562,27 @@ def _samples(card: Card, style: _Style) -> list[str]:
         left += f"; {one.measure_failed} could not be measured"
     if one.skipped:
         left += f"; {one.skipped} are skipped, since the question does not apply"
-    parts.append(style.text(left))
-    rows = [(kind, r.reason, r.count, _reason_text(r)) for kind, members in _reason_groups(card) for r in members]
-    if rows:
-        parts.append(style.grid(("", "reason", "samples", "which means"), rows))
-    return parts
+    rows = [
+        (kind, each.reason, each.count, each.words + (f"; to have a score: {each.needed}" if each.needed else ""))
+        for kind, reasons in (("skipped", one.skips), ("failed", one.failures))
+        for each in reasons
+    ]
+    return [Prose(left), *(_table(("", "reason", "samples", "which means"), rows) if rows else [])]
 
 
-def _reason_groups(card: Card) -> list[tuple[str, tuple[ReasonCount, ...]]]:
-    assert card.samples is not None
-    return [("skipped", card.samples.skips), ("failed", card.samples.failures)]
-
-
-def _reason_text(one: ReasonCount) -> str:
-    return one.words if one.needed is None else f"{one.words}; to have a score: {one.needed}"
-
-
-def _reduction_lines(one: Reduction, style: _Style) -> list[str]:
-    parts = [style.heading("From scores to the value"), style.text(f"{one.words[:1].upper()}{one.words[1:]}.")]
+def _reduction_sections(one: Reduction) -> list[ReportSection]:
+    lines = [f"{one.words[:1].upper()}{one.words[1:]}."]
     if one.total is not None and one.n:
-        parts.append(
-            style.text(
-                f"sum of scores {format_number(one.total)} / {one.n} samples = {format_number(one.total / one.n)}"
-            )
-        )
-    parts.append(style.text(_check_text(one.check, "value")))
-    for what, members in (("Lowest scores", one.lowest), ("Highest scores", one.highest)):
-        if members:
-            parts.append(style.heading(what))
-            has_failures = any(influence.outcome != "scored" for influence in members)
-            headers = ("query", "score", "outcome")[: 3 if has_failures else 2]
-            parts.append(style.grid(headers, [_influence_row(influence)[: len(headers)] for influence in members]))
-    return parts
-
-
-def _influence_row(one: Influence) -> tuple[Cell, ...]:
-    return one.sample_id, one.score, "" if one.outcome == "scored" else one.outcome
+        mean = format_number(one.total / one.n)
+        lines.append(f"sum of scores {format_number(one.total)} / {one.n} samples = {mean}")
+    lines.append(_check_text(one.check, "value"))
+    sections = [_section("From scores to the value", list(map(_prose, lines)))]
+    for title, members in (("Lowest scores", one.lowest), ("Highest scores", one.highest)):
+        rows = [(each.sample_id, each.score, "" if each.outcome == "scored" else each.outcome) for each in members]
+        columns = ["query", TableColumn("score", number=True), "outcome"]
+        shown = simple_table(columns, [list(map(_cell, row)) for row in rows])
+        sections.append(_section(title, [without_empty_columns(shown)] if rows else []))
+    return sections
 
 
 def _check_text(check: RecomputationCheck, what: str) -> str:
@@ -637,33 +599,23 @@ def _check_text(check: RecomputationCheck, what: str) -> str:
     }[check.verdict]
 
 
-def _short_card(card: Card, style: _Style) -> list[str]:
-    parts = [style.text(card.summary)]
-    if card.formula:
-        parts.append(f"    {escape_line_breaks(card.formula)}")
-    if card.choices:
-        parts.append("\n".join(style.item(f"{one.key} {one.value}: {one.words}") for one in card.choices))
-    return parts
-
-
-def _query(one: QueryExplanation, style: _Style) -> list[str]:
-    parts = [style.heading(f"Query {one.sample_id}"), style.text(one.query)]
+def _query_sections(one: QueryExplanation) -> list[ReportSection]:
+    sections = [_section(f"Query {one.sample_id}", [_prose(one.query)])]
     for answer in one.answers:
-        if len(one.answers) > 1:
-            parts.append(style.heading(f"Answer {answer.repeat + 1}"))
-        parts += _answer(answer, style)
-    if len(one.answers) > 1:
-        values = [answer.counts_as for answer in one.answers if answer.counts_as is not None]
-        shown = " + ".join(map(format_number, values))
-        if values:
-            parts.append(style.text(f"The mean over its answers: ({shown}) / {len(values)}"))
-    parts.append(style.text(_check_text(one.check, "score")))
-    return parts
+        title = f"Answer {answer.repeat + 1}" if len(one.answers) > 1 else ""
+        sections.append(_section(title, _answer_blocks(answer)))
+    values = [answer.counts_as for answer in one.answers if answer.counts_as is not None]
+    lines = [_check_text(one.check, "score")]
+    if len(one.answers) > 1 and values:
+        lines.insert(0, f"The mean over its answers: ({' + '.join(map(format_number, values))}) / {len(values)}")
+    return [*sections, _section("", list(map(_prose, lines)))]
 
 
-def _answer(one: RepeatExplanation, style: _Style) -> list[str]:
+def _answer_blocks(one: RepeatExplanation) -> list[Block]:
     if one.derivation is not None:
-        return [_step(place, step, style) for place, step in enumerate(one.derivation.steps, start=1)]
+        return [
+            block for place, step in enumerate(one.derivation.steps, start=1) for block in _step_blocks(place, step)
+        ]
     counts = "it leaves the value" if one.counts_as is None else f"it counts as {format_number(one.counts_as)}"
     status, _, reason = one.outcome.partition(":")
     message = {
@@ -671,17 +623,11 @@ def _answer(one: RepeatExplanation, style: _Style) -> list[str]:
         "system_failed": f"The system failed ({reason}): {one.words}; {counts}.",
         "measure_failed": f"It could not be measured ({reason}): {one.words}; {counts}.",
     }.get(status, f"{one.outcome}; {counts}.")
-    parts = [style.text(message)]
-    if one.needed is not None:
-        parts.append(style.text(f"To have a score: {one.needed}."))
-    return parts
+    return [_prose(message), *([] if one.needed is None else [_prose(f"To have a score: {one.needed}.")])]
 
 
-def _step(place: int, step: DerivationStep, style: _Style) -> str:
-    text = f"{place}. {style.text(step.text)}"
-    return text if step.table is None else f"{text}\n{_step_table(step.table, style)}"
-
-
-def _step_table(one: StepTable, style: _Style) -> str:
-    show: Callable[[str], str] = (lambda text: f"\n{text}") if style.markdown else (lambda text: text)
-    return show(style.grid(one.headers, one.rows)) if one.rows else style.item("none")
+def _step_blocks(place: int, step: DerivationStep) -> list[Block]:
+    text = f"{place}. {step.text}"
+    if step.table is None:
+        return [_prose(text)]
+    return _table(step.table.headers, step.table.rows, text if step.table.rows else f"{text}: none")

@@ -20,8 +20,8 @@ KERNELS: dict[str, set[str]] = {
     "metrics/retrieval_spans.py": set(),
     "features/hits.py": {
         "GoldPositions", "Hits", "IdealRanking", "gold_positions", "gold_positions_key", "hits", "early_hits",
-        "hits_within", "ideal_ranking", "_ideal_ranking", "view_key", "_filter_relevant", "capped_gold",
-        "sum_by_query", "has_judgement", "_has_judgement", "reject_duplicates", "_reject_duplicates",
+        "hits_within", "ideal_ranking", "view_key", "_filter_relevant", "capped_gold",
+        "sum_by_query", "has_judgement", "reject_duplicates",
         "_find_positions", "_lookup_ids", "_resize_set", "_ints", "_raise_non_string_id", "_levels", "_log_table",
         "log_discounts",
     },

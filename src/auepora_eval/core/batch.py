@@ -8,7 +8,8 @@ import threading
 import warnings
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from ..errors import AlignmentError, AueporaWarning, BadTypeError
 from .types import EvaluationSample, Response, SystemOutputs
 
 T = TypeVar("T")
+P = ParamSpec("P")
 _SNAKE = re.compile(r"[a-z_]+")
 
 
@@ -113,6 +115,20 @@ class Batch:
         add_note(self.notes, message, sample_id)
 
 
+def batch_feature(build: Callable[Concatenate[Batch, P], T]) -> Callable[Concatenate[Batch, P], T]:
+    """Make a function of a batch a feature: computed once per batch and further arguments.
+
+    An argument with a name, such as a tokenizer, is identified by it, so that a batch can be pickled.
+    """
+
+    @wraps(build)
+    def feature(batch: Batch, /, *args: P.args, **options: P.kwargs) -> T:
+        named = [getattr(one, "name", one) for one in (*args, *options.items())]
+        return batch.feature((build.__name__, *named), lambda b: build(b, *args, **options))
+
+    return feature
+
+
 def _failures(batch: Batch) -> list[str | None]:
     return [
         None if output is None or output.error is None else failure_reason(output.error)
@@ -130,12 +146,9 @@ def failure_reason(error: str) -> str:
     return head if _SNAKE.fullmatch(head) else "error"
 
 
+@batch_feature
 def checked_outputs(batch: Batch) -> Sequence[SystemOutputs | None]:
     """The outputs; raises unless each is a ``SystemOutputs`` or ``None``."""
-    return batch.feature("checked_outputs", _check_outputs)
-
-
-def _check_outputs(batch: Batch) -> Sequence[SystemOutputs | None]:
     if _all_expected_types([output for output in batch.outputs if output is not None]):
         return batch.outputs
     for sample, output in zip(batch.samples, batch.outputs, strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValueError
-from .batch import Batch
+from .batch import Batch, batch_feature
 from .metrics_base import BatchMetric, declare
 from .reduce import Clusters
 from .scores import Scores
@@ -54,9 +54,10 @@ def is_variant(sample: EvaluationSample, scenarios: Sequence[str]) -> bool:
     return sample.labels.get("variant_of") is not None and not set(scenarios).isdisjoint(sample.scenarios)
 
 
+@batch_feature
 def family_keys(batch: Batch) -> list[FamilyKey]:
     """The key of every sample of a batch."""
-    return batch.feature("family_keys", lambda b: list(map(_key, b.samples, b.outputs)))
+    return list(map(_key, batch.samples, batch.outputs))
 
 
 def _key(sample: EvaluationSample, output: SystemOutputs | None) -> FamilyKey:

@@ -108,9 +108,11 @@ class Reducer(ABC):
 
     name: str
 
-    @abstractmethod
     def value(self, scores: Scores) -> float:
-        """The number; NaN where no sample counts."""
+        """The number; NaN where no sample counts. A reducer implements this, or ``fold``."""
+        fold = self.fold()
+        fold.add(scores)
+        return fold.value()
 
     def fold(self) -> Fold:
         """A new fold. The default keeps all scores; a reducer with constant memory overrides it."""
@@ -216,12 +218,6 @@ class SumsReducer(Reducer):
     @abstractmethod
     def from_sums(self, sums: Sequence[float]) -> float:
         """The number from the sum of each statistic; NaN where they give none."""
-
-    def value(self, scores: Scores) -> float:
-        """The number; NaN of nothing."""
-        fold = self.fold()
-        fold.add(scores)
-        return fold.value()
 
     def fold(self) -> Fold:
         """A sum per statistic."""

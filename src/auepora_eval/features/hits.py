@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..core.batch import Batch
+from ..core.batch import Batch, batch_feature
 from ..core.conventions import Conventions
 from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, DuplicateIdError
@@ -140,12 +140,10 @@ def hits_within(batch: Batch, conventions: Conventions, k: int | None, view: Ran
     return batch.feature(key, count)
 
 
+@batch_feature
 def ideal_ranking(batch: Batch) -> IdealRanking:
     """The ideal ranking of each query in a batch."""
-    return batch.feature("best_ranking", lambda b: _ideal_ranking(gold_positions(b)))
-
-
-def _ideal_ranking(positions: GoldPositions) -> IdealRanking:
+    positions = gold_positions(batch)
     row = positions.gold_rows()
     rank = np.arange(len(row)) - (np.cumsum(positions.gold_count) - positions.gold_count)[row]
     if positions.gold_level is None:
@@ -188,12 +186,9 @@ def sum_by_query(row: Ints, weights: Floats, queries: int) -> Floats:
     return np.asarray(np.bincount(row, weights, minlength=queries), dtype=np.float64)
 
 
+@batch_feature
 def has_judgement(batch: Batch) -> Bools:
     """Per query whether it has any judgement: a level of at least 0, or a candidate document."""
-    return batch.feature("has_judgement", _has_judgement)
-
-
-def _has_judgement(batch: Batch) -> Bools:
     positions = gold_positions(batch)
     if positions.gold_level is None:
         judged = positions.gold_count > 0
@@ -204,15 +199,12 @@ def _has_judgement(batch: Batch) -> Bools:
     return judged
 
 
+@batch_feature
 def reject_duplicates(batch: Batch) -> None:
     """Raise where a ranking contains an id twice, for conventions under which that is an error."""
-    batch.feature("no_duplicates", _reject_duplicates)
-
-
-def _reject_duplicates(batch: Batch) -> bool:
     columns = rankings(batch)
     if columns.known_distinct:
-        return True
+        return
     for query, ids in enumerate(columns.ranked):
         if len(set(ids)) != len(ids) and columns.gold[query] is not None:
             seen: set[str] = set()
@@ -221,7 +213,6 @@ def _reject_duplicates(batch: Batch) -> bool:
                 f"query '{columns.ids[query]}': '{twice}' was returned twice, which the conventions forbid; "
                 'remove the repetition, or count its first position: duplicates "first" (--duplicates first)'
             )
-    return True
 
 
 def _find_positions(columns: RankingColumns) -> GoldPositions:

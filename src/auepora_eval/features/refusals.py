@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ..core.batch import Batch, checked_outputs
+from ..core.batch import Batch, batch_feature, checked_outputs
 from ..core.conventions import function_name
 from ..core.types import EvaluationSample, SystemOutputs
 from ..text.refusal import built_in_patterns, contains_phrase, is_refusal
@@ -82,12 +82,9 @@ class Refusals:
         return np.array([isinstance(verdict, bool) for verdict in self.verdicts], dtype=np.bool_)
 
 
+@batch_feature
 def refusals(batch: Batch, detector: RefusalDetector) -> Refusals:
     """The refusals of a batch by this detector, computed once for all metrics that share it."""
-    return batch.feature(("refused", detector), lambda b: _refusals(b, detector))
-
-
-def _refusals(batch: Batch, detector: RefusalDetector) -> Refusals:
     verdicts: list[bool | str | None] = []
     failed = []
     for sample, output in zip(batch.samples, checked_outputs(batch), strict=True):
@@ -125,12 +122,9 @@ def is_unanswerable(sample: EvaluationSample) -> bool | None:
     return not mark if isinstance(mark, (bool, np.bool_)) else None
 
 
+@batch_feature
 def unanswerable(batch: Batch) -> tuple[Mask, Mask]:
     """Masks of the questions without an answer, and of those with an invalid label."""
-    return batch.feature("unanswerable", _unanswerable)
-
-
-def _unanswerable(batch: Batch) -> tuple[Mask, Mask]:
     marks = [is_unanswerable(sample) for sample in batch.samples]
     return (
         np.array([mark is True for mark in marks], dtype=np.bool_),

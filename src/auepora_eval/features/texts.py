@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..core.batch import Batch, checked_outputs
+from ..core.batch import Batch, batch_feature, checked_outputs
 from ..core.types import Response
 from ..errors import BadTypeError
 from ..text.ngrams import NgramSupport, count_shared_ngrams, iter_shared_ngrams, lcs_lengths
@@ -54,29 +54,25 @@ class EvidenceTexts:
     """Rows without annotated documents."""
 
 
+@batch_feature
 def answers(batch: Batch) -> list[str]:
     """The answer of each row; empty where there is none, and for failed outputs."""
-    return batch.feature("answers", _answers)
-
-
-def _answers(batch: Batch) -> list[str]:
     return [
         "" if output is None or output.error is not None or output.response is None else output.response.text
         for output in checked_outputs(batch)
     ]
 
 
+@batch_feature
 def no_response(batch: Batch) -> Mask:
     """Rows with an output without an answer, because none was requested."""
-    return batch.feature(
-        "no_response",
-        lambda b: np.array([o is not None and o.response is None for o in b.outputs], np.bool_),
-    )
+    return np.array([output is not None and output.response is None for output in batch.outputs], np.bool_)
 
 
+@batch_feature
 def reference_texts(batch: Batch, role: Role) -> ReferenceTexts:
     """The texts that answers are compared with: all reference answers, or the query."""
-    return batch.feature(("reference_texts", role), _references if role == "reference" else _queries)
+    return _references(batch) if role == "reference" else _queries(batch)
 
 
 def _references(batch: Batch) -> ReferenceTexts:
@@ -122,14 +118,12 @@ def _texts(batch: Batch, role: Role) -> list[str]:
     return answers(batch) if role == "answers" else reference_texts(batch, role).texts
 
 
+@batch_feature
 def token_ids(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> TokenIds:
     """The token ids of the texts in a role. Ids of one tokenizer are the same for all roles."""
     if isinstance(tokenizer, CharacterTokenizer):
-        return batch.feature(("token_ids", tokenizer.name, role), lambda b: character_ids(_texts(b, role), tokenizer))
-    return batch.feature(
-        ("token_ids", tokenizer.name, role),
-        lambda b: _token_filter(b, tokenizer).transform(_raw_token_ids(b, tokenizer, role)),
-    )
+        return character_ids(_texts(batch, role), tokenizer)
+    return _token_filter(batch, tokenizer).transform(_raw_token_ids(batch, tokenizer, role))
 
 
 def _vocabulary(batch: Batch, tokenizer: Tokenizer) -> Vocabulary:
@@ -184,26 +178,20 @@ class TokenPairs:
     """The row of each pair, in ascending order."""
 
 
+@batch_feature
 def token_pairs(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> TokenPairs:
     """Pairs of answers and the texts they are compared with."""
-    return batch.feature(("pairs", tokenizer.name, role), lambda b: _token_pairs(b, tokenizer, role))
-
-
-def _token_pairs(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> TokenPairs:
     answer_ids, texts = token_ids(batch, tokenizer, "answers"), reference_texts(batch, role)
     if not _one_each(texts.owners, len(batch)):
         answer_ids = answer_ids.take(texts.owners)
     return TokenPairs(answer_ids, token_ids(batch, tokenizer, role), texts.owners)
 
 
+@batch_feature
 def shared_ngrams(batch: Batch, tokenizer: AnyTokenizer, role: Role, n: int) -> Integers:
     """Per pair the number of n-grams its two texts share; for one or two short orders."""
-
-    def build(batch: Batch) -> Integers:
-        pairs = token_pairs(batch, tokenizer, role)
-        return count_shared_ngrams(pairs.answers, pairs.references, n)
-
-    return batch.feature(("shared", tokenizer.name, role, n), build)
+    pairs = token_pairs(batch, tokenizer, role)
+    return count_shared_ngrams(pairs.answers, pairs.references, n)
 
 
 class SharedNgrams:
@@ -219,52 +207,37 @@ class SharedNgrams:
         return self._known[n - 1]
 
 
+@batch_feature
 def shared_ngram_orders(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> SharedNgrams:
     """Per pair the n-grams its two texts share, for many orders: ``shared_ngram_orders(...)[4]``."""
-
-    def build(batch: Batch) -> SharedNgrams:
-        pairs = token_pairs(batch, tokenizer, role)
-        return SharedNgrams(pairs.answers, pairs.references)
-
-    return batch.feature(("shared_orders", tokenizer.name, role), build)
+    pairs = token_pairs(batch, tokenizer, role)
+    return SharedNgrams(pairs.answers, pairs.references)
 
 
+@batch_feature
 def shared_with_references(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> SharedNgrams:
     """Per row the n-grams an answer shares with its references, clipped to the highest count in one of them."""
-
-    def build(batch: Batch) -> SharedNgrams:
-        return SharedNgrams(
-            token_ids(batch, tokenizer, "answers"),
-            token_ids(batch, tokenizer, role),
-            reference_texts(batch, role).owners,
-        )
-
-    return batch.feature(("shared_with_all", tokenizer.name, role), build)
+    given, texts = token_ids(batch, tokenizer, "answers"), token_ids(batch, tokenizer, role)
+    return SharedNgrams(given, texts, reference_texts(batch, role).owners)
 
 
+@batch_feature
 def longest_common_subsequence(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> Integers:
     """Per pair the length of the longest common subsequence of tokens."""
-
-    def build(batch: Batch) -> Integers:
-        pairs = token_pairs(batch, tokenizer, role)
-        return lcs_lengths(pairs.answers, pairs.references)
-
-    return batch.feature(("lcs", tokenizer.name, role), build)
+    pairs = token_pairs(batch, tokenizer, role)
+    return lcs_lengths(pairs.answers, pairs.references)
 
 
+@batch_feature
 def stop_word_mask(batch: Batch) -> Mask:
     """A mask over token ids of the default tokenizer that are stop words."""
-
-    def build(batch: Batch) -> Mask:
-        tokenizer = word_tokenizer()
-        token_ids(batch, tokenizer, "answers")
-        vocabulary = _vocabulary(batch, tokenizer)
-        cached = vocabulary.encode([" ".join(sorted(STOP_WORDS))]).ids
-        mask = np.zeros(vocabulary.count, np.bool_)
-        mask[cached] = True
-        return mask
-
-    return batch.feature("stop_words", build)
+    tokenizer = word_tokenizer()
+    token_ids(batch, tokenizer, "answers")
+    vocabulary = _vocabulary(batch, tokenizer)
+    cached = vocabulary.encode([" ".join(sorted(STOP_WORDS))]).ids
+    mask = np.zeros(vocabulary.count, np.bool_)
+    mask[cached] = True
+    return mask
 
 
 def _one_each(owners: Integers, rows: int) -> bool:
@@ -288,12 +261,9 @@ def select_pairs(values: npt.NDArray[np.float64], pairs: Integers) -> npt.NDArra
     return np.where(pairs >= 0, values[pairs], 0.0) if len(values) else np.zeros(len(pairs))
 
 
+@batch_feature
 def evidence_texts(batch: Batch, source: Source, k: int | None) -> EvidenceTexts:
     """The first ``k`` documents the system returned, or the relevant ones."""
-    return batch.feature(("evidence", source, k), lambda b: _evidence_texts(b, source, k))
-
-
-def _evidence_texts(batch: Batch, source: Source, k: int | None) -> EvidenceTexts:
     every, per_row = _retrieved_texts(batch, k) if source == "retrieved" else _relevant_texts(batch)
     counts = np.array(per_row, dtype=np.int64)
     rows = np.repeat(np.arange(len(batch)), np.maximum(counts, 0))
@@ -336,16 +306,13 @@ def _relevant_texts(batch: Batch) -> tuple[list[str], list[int]]:
     return texts, [-1 if documents is None else len(documents) for documents in relevant]
 
 
+@batch_feature
 def ngram_support(batch: Batch, tokenizer: Tokenizer, source: Source, k: int | None) -> NgramSupport:
     """Which n-grams of each answer occur in its evidence, within one document.
 
     The tokenizer must have no transformation.
     """
     assert tokenizer.transform is None
-    return batch.feature(("support", tokenizer.name, source, k), lambda b: _ngram_support(b, tokenizer, source, k))
-
-
-def _ngram_support(batch: Batch, tokenizer: Tokenizer, source: Source, k: int | None) -> NgramSupport:
     evidence = evidence_texts(batch, source, k)
     answer_ids = token_ids(batch, tokenizer, "answers")
     documents, numbers = _token_cache(batch, tokenizer).encode(evidence.texts)

@@ -87,12 +87,6 @@ class DistinctShare(Reducer):
         self.n = n
         self.name = f"distinct[{n}]"
 
-    def value(self, scores: Scores) -> float:
-        """The proportion; NaN without n-grams."""
-        fold = self.fold()
-        fold.add(scores)
-        return fold.value()
-
     def fold(self) -> Fold:
         """Its size grows with the distinct n-grams, not with the texts."""
         return _DistinctFold(self.n)

@@ -194,12 +194,6 @@ class ClockRate(Reducer):
 
     name = "clock_rate"
 
-    def value(self, scores: Scores) -> float:
-        """Answers per second; NaN if no time passed."""
-        fold = self.fold()
-        fold.add(scores)
-        return fold.value()
-
     def fold(self) -> Fold:
         """Keeps a count, the first start and the last end."""
         return _ClockFold()

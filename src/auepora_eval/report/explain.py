@@ -38,6 +38,7 @@ from ..render.blocks import (
     Report,
     ReportSection,
     ReportVerdict,
+    Row,
     TableColumn,
     simple_table,
     without_empty_columns,
@@ -578,9 +579,11 @@ def _reduction_sections(one: Reduction) -> list[ReportSection]:
     lines.append(_check_text(one.check, "value"))
     sections = [_section("From scores to the value", list(map(_prose, lines)))]
     for title, members in (("Lowest scores", one.lowest), ("Highest scores", one.highest)):
-        rows = [(each.sample_id, each.score, "" if each.outcome == "scored" else each.outcome) for each in members]
-        columns = ["query", TableColumn("score", number=True), "outcome"]
-        shown = simple_table(columns, [list(map(_cell, row)) for row in rows])
+        rows: list[Row] = [
+            [_cell(each.sample_id), _cell(each.score), "" if each.outcome == "scored" else each.outcome]
+            for each in members
+        ]
+        shown = simple_table(["query", TableColumn("score", number=True), "outcome"], rows)
         sections.append(_section(title, [without_empty_columns(shown)] if rows else []))
     return sections
 

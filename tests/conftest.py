@@ -49,7 +49,6 @@ LONGEST = (
     "test_docs",
     "test_shards",
     "test_timeouts",
-    "test_label_form",
     "test_report_page",
     "test_sharded",
     "test_metric_comparisons",

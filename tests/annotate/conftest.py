@@ -1,6 +1,8 @@
 """A stored run to label: hostile answers, wide characters, long evidence, two scenarios, one failure."""
 
-from collections.abc import Iterator
+import io
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,6 @@ from auepora_eval.stats.agreement import alpha_report, kappa_report, kendall_rep
 from auepora_eval.stats.calibration import auroc_report
 from auepora_eval.store.runs import RunStore
 from helpers import stored_runs
-from helpers.tmux_screen import Tmux, tmux_shell
 
 
 def answer(number: int) -> SystemOutputs | Exception:
@@ -43,7 +44,10 @@ def labelled_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def shell(tmp_path: Path, labelled_run: str) -> Iterator[Tmux]:
-    """A shell in a real terminal, beside that run."""
-    with tmux_shell(tmp_path) as made:
-        yield made
+def type_lines(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Make these lines the standard input."""
+
+    def type_lines(*lines: str) -> None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+
+    return type_lines

@@ -1,8 +1,6 @@
-"""``auepora label`` without a terminal: rejected options, agreement and adjudication."""
+"""``auepora label``: rejected options, sessions, agreement and adjudication."""
 
-import io
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,13 +14,7 @@ from auepora_eval.store.runs import RunStore
 from helpers import stored_runs
 
 Command = Callable[..., tuple[int, str, str]]
-
-
-def test_missing_terminal(auepora: Command, labelled_run: str) -> None:
-    code, out, err = auepora("label", "latest")
-    assert (code, out) == (2, "")
-    assert err.startswith("Error: labelling needs a terminal, and stdin and stdout are none; run the command in one")
-    assert not Path("labels.draw.json").exists()
+TypeLines = Callable[..., None]
 
 
 REFUSED = [  # arguments, message, why
@@ -34,11 +26,11 @@ REFUSED = [  # arguments, message, why
     (["label", "latest", "--scale", "5-1"], "a scale goes from one digit to a higher one", "a scale backwards"),
     (["label", "latest", "--json"], "--json goes with --agreement", "JSON of a form"),
     (["label", "latest", "--n", "0"], "0", "nobody"),
-    (["label", "latest", "--plain", "--stratify", "labels.nope"], "no sample has 'labels.nope'", "no such label"),
-    (["label", "latest", "--plain", "--stratify", "scenario"], "cannot slice by 'scenario'", "no path"),
-    (["label", "latest", "--plain", "--n", "1", "--stratify", "labels.scenario"], "fewer than the 2 groups", "too few"),
+    (["label", "latest", "--stratify", "labels.nope"], "no sample has 'labels.nope'", "no such label"),
+    (["label", "latest", "--stratify", "scenario"], "cannot slice by 'scenario'", "no path"),
+    (["label", "latest", "--n", "1", "--stratify", "labels.scenario"], "fewer than the 2 groups", "too few"),
     (["label", "latest", "--labels", "runs.sqlite"], "--labels runs.sqlite is the input", "the store as labels"),
-    (["label", "latest", "--plain", "--labels", "bad.jsonl"], "bad.jsonl:1: unknown field 'lable'", "a broken file"),
+    (["label", "latest", "--labels", "bad.jsonl"], "bad.jsonl:1: unknown field 'lable'", "a broken file"),
     (["label", "latest", "--provenance", "model"], "name the model that labels with --annotator", "an unnamed model"),
     (
         ["label", "latest", "--adjudicate", "a.jsonl", "--provenance", "model", "--annotator", "m"],
@@ -60,22 +52,20 @@ def test_invalid_options(auepora: Command, labelled_run: str, arguments: list[st
     assert message in err
 
 
-def typing(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
-
-
-def test_line_by_line(auepora: Command, labelled_run: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = ("label", "latest", "--plain", "--n", "4", "--annotator", "ann")
-    typing(monkeypatch, "r", "c not  quite", "w", "", "right", "?", "a", "s")
+def test_line_by_line(auepora: Command, labelled_run: str, type_lines: TypeLines) -> None:
+    command = ("label", "latest", "--n", "4", "--annotator", "ann")
+    type_lines("r", "c not  quite", "w", "", "correct", "r r", "?", "a", "s")
     code, out, err = auepora(*command)
     assert code == 0
     assert "--- 1 of 4, 0 labelled, ann, nightly" in out
     assert "answer" in out
     assert "\x1b" not in out
-    assert "comment: not quite" in out
-    assert "type one key and Enter" in out
-    assert "the next document" in out
-    assert "Reference\n  yes" in out
+    assert "> comment for the next label: not quite\n> saved: wrong, with the comment: not quite\n" in out
+    assert out.count("--- 3 of 4, 2 labelled") == 3  # shown, after an empty line, and with the reference
+    assert "'correct' was not understood; type r for right or w for wrong, or ? for help" in out
+    assert "'r r' was not understood" in out
+    assert "skip: nothing is saved" in out
+    assert "Reference\n  | yes" in out
     assert "--- 4 of 4, 2 labelled, 1 skipped" in out
     assert out.endswith("labels.jsonl: 2 of 4 labelled by ann: 1 right, 1 wrong\n")
     assert "the same command continues with the others" in err
@@ -85,18 +75,19 @@ def test_line_by_line(auepora: Command, labelled_run: str, monkeypatch: pytest.M
         ("wrong", "not quite", labelled_run),
     ]
 
-    typing(monkeypatch, "u", "r", "r", "w", "x", "q", "r")
+    type_lines("u", "r", "r", "w", "x", "q", "r")
     code, out, err = auepora(*command)
     assert code == 0
     assert "--- 3 of 4, 2 labelled" in out
     assert "4 labelled: 3 right, 1 wrong." in out
+    assert "'x' was not understood; type q to quit or u to undo" in out
     assert [one.label for one in read_labels("labels.jsonl")] == ["right", "right", "right", "wrong"]
     assert "the same command" not in err
 
 
-def test_labels_from_the_form_calibrate(auepora: Command, labelled_run: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    typing(monkeypatch, "r", "w", "r", "r", "w", "r")
-    command = ("--plain", "--n", "6", "--stratify", "labels.scenario", "--annotator", "ann")
+def test_labels_from_the_form_calibrate(auepora: Command, labelled_run: str, type_lines: TypeLines) -> None:
+    type_lines("r", "w", "r", "r", "w", "r")
+    command = ("--n", "6", "--stratify", "labels.scenario", "--annotator", "ann")
     assert auepora("label", "latest", *command)[0] == 0
     code, out, err = auepora("judge", "calibrate", "latest", "--labels", "labels.jsonl", "-m", "mrr")
     assert code == 0, err
@@ -104,10 +95,10 @@ def test_labels_from_the_form_calibrate(auepora: Command, labelled_run: str, mon
 
 
 def test_labels_of_a_model_are_marked_and_calibrate_nothing(
-    auepora: Command, labelled_run: str, monkeypatch: pytest.MonkeyPatch
+    auepora: Command, labelled_run: str, type_lines: TypeLines
 ) -> None:
-    command = ("label", "latest", "--plain", "--n", "6", "--labels", "model.jsonl", "--annotator", "small-model")
-    typing(monkeypatch, "r", "w", "r", "r", "w", "r")
+    command = ("label", "latest", "--n", "6", "--labels", "model.jsonl", "--annotator", "small-model")
+    type_lines("r", "w", "r", "r", "w", "r")
     code, out, _ = auepora(*command, "--provenance", "model")
     assert code == 0
     assert "--- 1 of 6, 0 labelled, small-model (a model), nightly" in out
@@ -122,8 +113,8 @@ def test_labels_of_a_model_are_marked_and_calibrate_nothing(
     assert (code, out) == (2, "")
     assert "by_model 6; labels by a model do not calibrate a judge: some answers need human labels" in err
 
-    typing(monkeypatch, "r", "w", "r", "r", "w", "w")
-    assert auepora("label", "latest", "--plain", "--n", "6", "--annotator", "ann")[0] == 0
+    type_lines("r", "w", "r", "r", "w", "w")
+    assert auepora("label", "latest", "--n", "6", "--annotator", "ann")[0] == 0
     assert {one.provenance for one in read_labels("labels.jsonl")} == {"human"}
     code, out, err = auepora(*calibrate, "--labels", "labels.jsonl")
     assert code == 0, err
@@ -135,14 +126,14 @@ def test_labels_of_a_model_are_marked_and_calibrate_nothing(
     assert json.loads(auepora(*agreement, "--json")[1])["models"] == ["small-model"]
 
 
-def test_another_seed_needs_another_file(auepora: Command, labelled_run: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    typing(monkeypatch, "r")
-    assert auepora("label", "latest", "--plain", "--annotator", "ann")[0] == 0
-    code, _, err = auepora("label", "latest", "--plain", "--annotator", "ann", "--seed", "1")
+def test_another_seed_needs_another_file(auepora: Command, labelled_run: str, type_lines: TypeLines) -> None:
+    type_lines("r")
+    assert auepora("label", "latest", "--annotator", "ann")[0] == 0
+    code, _, err = auepora("label", "latest", "--annotator", "ann", "--seed", "1")
     assert code == 2
     assert "the samples were drawn with --seed 0 without --stratify" in err
-    typing(monkeypatch, "1")
-    code, _, err = auepora("label", "latest", "--plain", "--annotator", "ann", "--scale", "1-5")
+    type_lines("1")
+    code, _, err = auepora("label", "latest", "--annotator", "ann", "--scale", "1-5")
     assert code == 2
     assert "this session expects numbers from 1 to 5" in err
 
@@ -228,9 +219,9 @@ def test_nothing_to_adjudicate(auepora: Command, labelled_run: str) -> None:
     write_labels("ann.jsonl", [Label("q00001", "right", "ann", labelled_run)])
     write_labels("bob.jsonl", [Label("q00001", "right", "bob", labelled_run)])
     write_labels("eve.jsonl", [Label("q00001", "wrong", "eve", "another run")])
-    code, out, _ = auepora("label", "latest", "--plain", "--adjudicate", "ann.jsonl", "bob.jsonl", "eve.jsonl")
+    code, out, _ = auepora("label", "latest", "--adjudicate", "ann.jsonl", "bob.jsonl", "eve.jsonl")
     assert (code, out) == (0, "the annotators agree on every answer that two of them labelled\n")
-    code, _, err = auepora("label", "latest", "--plain", "--adjudicate", "ann.jsonl", "eve.jsonl")
+    code, _, err = auepora("label", "latest", "--adjudicate", "ann.jsonl", "eve.jsonl")
     assert code == 2
     assert f"answers of {labelled_run} were labelled by 'ann'; adjudication needs two annotators" in err
 
@@ -238,7 +229,7 @@ def test_nothing_to_adjudicate(auepora: Command, labelled_run: str) -> None:
 def test_labels_of_unknown_samples(auepora: Command, labelled_run: str) -> None:
     write_labels("ann.jsonl", [Label("elsewhere", "right", "ann")])
     write_labels("bob.jsonl", [Label("elsewhere", "wrong", "bob")])
-    code, _, err = auepora("label", "latest", "--plain", "--adjudicate", "ann.jsonl", "bob.jsonl")
+    code, _, err = auepora("label", "latest", "--adjudicate", "ann.jsonl", "bob.jsonl")
     assert code == 2
     assert "has no answer to sample 'elsewhere'" in err
 

@@ -2,7 +2,7 @@
 
 * ``draws``: random draws of samples for labelling
 * ``session``: a labelling session: items, the form as a state machine, the label file
-* ``terminal``: the form on a terminal, and line by line for screen readers
+* ``terminal``: the form: prints an answer as plain lines, reads a line, saves the label
 * ``agreement``: which labels count, and agreement between annotators
 * ``pool``: the union of the top documents of several runs, and human grades
 * ``relevance``: grading of pooled documents by a judge

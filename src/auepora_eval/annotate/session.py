@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ..core.slices import parse_slices, require_slice_values
 from ..errors import BadValueError, DataFileError
@@ -142,15 +142,14 @@ def build_item(
     )
 
 
-# --- the form as a state machine: a key gives a new state and a label to write ---------------------------------------
+# --- the form as a state machine: a line of input gives a new state and a label to write -----------------------------
 
-Mode = Literal["form", "comment", "help", "over"]
-_LABELS = {"r": RIGHT, "w": WRONG}
+_LABELS = {"r": RIGHT, RIGHT: RIGHT, "w": WRONG, WRONG: WRONG}
 
 
 @dataclass(frozen=True, slots=True)
 class LabelScale:
-    """The range of integer labels, each of which is one key."""
+    """The range of integer labels, each of one digit."""
 
     low: int
     high: int
@@ -173,6 +172,10 @@ class LabelScale:
     def __contains__(self, value: object) -> bool:
         return isinstance(value, int | float) and value == int(value) and self.low <= value <= self.high
 
+    def grade(self, text: str) -> int | None:
+        """The grade that a text names; ``None`` if it names none of this scale."""
+        return int(text) if text.isdecimal() and int(text) in self else None
+
 
 @dataclass(frozen=True, slots=True)
 class GivenLabel:
@@ -180,6 +183,9 @@ class GivenLabel:
 
     label: str | int
     comment: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.label}, with the comment: {self.comment}" if self.comment else str(self.label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,34 +220,17 @@ class FormState:
     steps: tuple[UndoStep, ...] = ()
     comment: str = ""
     """The comment to write with the label of this item."""
-    draft: str = ""
-    """The comment being typed."""
-    mode: Mode = "form"
     reference_shown: bool = False
     blind: bool = False
-    scroll: int = 0
-    page: int = 10
-    last_scroll: int = 0
-    anchors: tuple[int, ...] = ()
-    """Line numbers at which documents begin."""
+    is_over: bool = False
+    """Whether the annotator has left."""
     message: str = ""
+    """The effect of the last line."""
 
     @property
     def item(self) -> LabelItem | None:
         """The shown item; ``None`` at the end."""
         return self.items[self.position] if self.position < len(self.items) else None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the annotator has left."""
-        return self.mode == "over"
-
-
-def new_form(
-    items: Sequence[LabelItem], *, scale: LabelScale | None = None, blind: bool = False, reference_shown: bool = False
-) -> FormState:
-    """A new session without labels."""
-    return FormState(tuple(items), scale, blind=blind, reference_shown=reference_shown and not blind)
 
 
 def restore_labels(state: FormState, labels: Mapping[str, GivenLabel]) -> FormState:
@@ -251,53 +240,31 @@ def restore_labels(state: FormState, labels: Mapping[str, GivenLabel]) -> FormSt
         if sample_id in positions:
             current = replace(state, position=positions[sample_id], comment=given.comment)
             state = _advance(_add_label(current, given), current, given)
-    return replace(state, message="")
+    return state
 
 
-def with_layout(state: FormState, *, scroll: int, page: int, last_scroll: int, anchors: tuple[int, ...]) -> FormState:
-    """The state with the layout of the screen it was shown on, which limits scrolling."""
-    return replace(state, scroll=scroll, page=max(1, page), last_scroll=last_scroll, anchors=anchors)
-
-
-def press(state: FormState, key: str) -> tuple[FormState, LabelChange | None]:
-    """Handle a key: the new state, and the change to write."""
-    if state.mode == "comment":
-        return _type_comment(state, key), None
-    if state.mode == "help":
-        moved = _scroll(state, key)
-        return (moved if moved.scroll != state.scroll else replace(state, mode="form", scroll=0)), None
-    state = replace(state, message="")
-    if key in ("q", "ctrl-d"):
-        return replace(state, mode="over"), None
-    if key in ("?", "h", "f1"):
-        return replace(state, mode="help", scroll=0), None
-    if key in ("u", "backspace"):
-        return _undo(state)
-    if state.item is None:
-        return _press_at_end(state, key), None
-    if key in _LABELS or (len(key) == 1 and key in "0123456789"):
-        return _label(state, key)
-    if key == "s":
-        skipped = replace(state, skipped=state.skipped | {state.position})
-        return _advance(skipped, state, None), None
-    if key == "c":
-        return replace(state, mode="comment", draft=state.comment), None
-    if key == "a":
-        return _toggle_reference(state), None
-    return _scroll(state, key), None
-
-
-def set_comment(state: FormState, text: str) -> FormState:
-    """The state with a complete comment; an empty one removes it."""
-    comment = " ".join(text.split())
-    return replace(state, comment=comment, message=f"comment: {comment}" if comment else "no comment")
-
-
-def paste(state: FormState, text: str) -> FormState:
-    """Handle pasted text: it can extend a comment, and is never treated as keys."""
-    if state.mode == "comment":
-        return replace(state, draft=state.draft + " ".join(text.split()))
-    return replace(state, message="pasted text was ignored; c opens a comment")
+def handle_line(state: FormState, line: str) -> tuple[FormState, LabelChange | None]:
+    """Handle a line of input: the new state with a message, and the change to write."""
+    command, _, text = line.strip().partition(" ")
+    if command == "c" and state.item is not None:
+        return _set_comment(state, text), None
+    if not text:
+        if command == "q":
+            return replace(state, is_over=True, message=""), None
+        if command == "u":
+            return _undo(state)
+        if command == "s":
+            return _skip(state), None
+        if state.item is not None:
+            if command == "a":
+                return _toggle_reference(state), None
+            label = _LABELS.get(command) if state.scale is None else state.scale.grade(command)
+            if label is not None:
+                return _label(state, label)
+    scale = state.scale
+    labels = "r for right or w for wrong" if scale is None else f"a grade from {scale.low} to {scale.high}"
+    expected = "q to quit or u to undo" if state.item is None else labels
+    return replace(state, message=f"{line.strip()!r} was not understood; type {expected}, or ? for help"), None
 
 
 def count_labels(given: Iterable[GivenLabel]) -> dict[str, int]:
@@ -306,21 +273,27 @@ def count_labels(given: Iterable[GivenLabel]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _label(state: FormState, key: str) -> tuple[FormState, LabelChange | None]:
+def _set_comment(state: FormState, text: str) -> FormState:
+    comment = " ".join(text.split())
+    message = f"comment for the next label: {comment}" if comment else "no comment for the next label"
+    return replace(state, comment=comment, message=message)
+
+
+def _label(state: FormState, label: str | int) -> tuple[FormState, LabelChange | None]:
     assert state.item is not None
-    label = _label_for_key(state.scale, key)
-    if label is None:
-        scale = state.scale
-        wanted = "r for right or w for wrong" if scale is None else f"a number from {scale.low} to {scale.high}"
-        return replace(state, message=f"press {wanted}"), None
     given = GivenLabel(label, state.comment)
-    return _advance(_add_label(state, given), state, given), LabelChange(state.item.sample_id, given)
+    after = replace(_advance(_add_label(state, given), state, given), message=f"saved: {given}")
+    return after, LabelChange(state.item.sample_id, given)
 
 
-def _label_for_key(scale: LabelScale | None, key: str) -> str | int | None:
-    if scale is None:
-        return _LABELS.get(key)
-    return int(key) if key.isdecimal() and int(key) in scale else None
+def _skip(state: FormState) -> FormState:
+    """Skip the item; at the end, show the skipped items again."""
+    if state.item is not None:
+        skipped = replace(state, skipped=state.skipped | {state.position}, message="skipped, nothing saved")
+        return _advance(skipped, state, None)
+    if not state.skipped:
+        return replace(state, message="no answer was skipped")
+    return _advance(replace(state, skipped=frozenset(), message="the skipped answers again"), state, None)
 
 
 def _add_label(state: FormState, given: GivenLabel) -> FormState:
@@ -330,11 +303,7 @@ def _add_label(state: FormState, given: GivenLabel) -> FormState:
 def _advance(state: FormState, before: FormState, given: GivenLabel | None) -> FormState:
     """The state at the next item, with an undo step back to ``before``."""
     step = UndoStep(before.position, before.comment, before.skipped, given)
-    return _move_to(replace(state, steps=(*state.steps, step)), _next(state))
-
-
-def _move_to(state: FormState, position: int, *, comment: str = "") -> FormState:
-    return replace(state, position=position, comment=comment, draft="", scroll=0)
+    return replace(state, steps=(*state.steps, step), position=_next(state), comment="")
 
 
 def _next(state: FormState) -> int:
@@ -353,21 +322,18 @@ def _undo(state: FormState) -> tuple[FormState, LabelChange | None]:
     labels = {
         position: one for position, one in state.labels.items() if position != step.position or step.given is None
     }
-    previous = replace(state, labels=labels, skipped=step.skipped, steps=state.steps[:-1])
+    undone = replace(
+        state,
+        labels=labels,
+        skipped=step.skipped,
+        steps=state.steps[:-1],
+        position=step.position,
+        comment=step.comment,
+        message=f"removed: {step.given}" if step.given else "the skip is undone",
+    )
     if step.given is None:
-        return _move_to(
-            replace(previous, message="back to what was skipped"), step.position, comment=step.comment
-        ), None
-    sample_id = state.items[step.position].sample_id
-    undone = replace(previous, message=f"taken back: {step.given.label}")
-    return _move_to(undone, step.position, comment=step.comment), LabelChange(sample_id, step.given, is_removal=True)
-
-
-def _press_at_end(state: FormState, key: str) -> FormState:
-    if key == "s" and state.skipped:
-        again = replace(state, skipped=frozenset())
-        return _advance(again, state, None)
-    return state
+        return undone, None
+    return undone, LabelChange(state.items[step.position].sample_id, step.given, is_removal=True)
 
 
 def _toggle_reference(state: FormState) -> FormState:
@@ -376,48 +342,8 @@ def _toggle_reference(state: FormState) -> FormState:
     assert state.item is not None
     if not state.item.references:
         return replace(state, message="this sample has no reference answer")
-    return replace(state, reference_shown=not state.reference_shown)
-
-
-def _type_comment(state: FormState, key: str) -> FormState:
-    """Handle a key while a comment is typed."""
-    if key == "enter":
-        return replace(state, mode="form", comment=state.draft.strip(), draft="")
-    if key == "escape":
-        return replace(state, mode="form", draft="")
-    if key == "backspace":
-        return replace(state, draft=state.draft[:-1])
-    if key == "ctrl-u":
-        return replace(state, draft="")
-    if key == "ctrl-w":
-        return replace(state, draft=" ".join(state.draft.split()[:-1]))
-    return replace(state, draft=state.draft + key) if len(key) == 1 and key.isprintable() else state
-
-
-def _scroll(state: FormState, key: str) -> FormState:
-    moves = {
-        "down": 1,
-        "j": 1,
-        "enter": 1,
-        "up": -1,
-        "k": -1,
-        "pagedown": state.page,
-        " ": state.page,
-        "f": state.page,
-        "pageup": -state.page,
-        "b": -state.page,
-        "home": -state.scroll,
-        "g": -state.scroll,
-        "end": state.last_scroll,
-        "G": state.last_scroll,
-    }
-    if key == "tab":
-        following = [line for line in state.anchors if line > state.scroll]
-        wanted = following[0] if following and state.scroll < state.last_scroll else 0
-        return replace(state, scroll=min(wanted, state.last_scroll))
-    if key not in moves:
-        return replace(state, message=f"{key} does nothing here; ? tells what does") if len(key) == 1 else state
-    return replace(state, scroll=max(0, min(state.last_scroll, state.scroll + moves[key])))
+    message = "reference hidden" if state.reference_shown else "reference shown"
+    return replace(state, reference_shown=not state.reference_shown, message=message)
 
 
 # --- the label file of a session: the labels of one annotator for one run, always up to date on disk -----------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -54,7 +53,7 @@ MAX_SHOWN = 20
     help="Whether a person or a model labels; labels of a model are marked, and calibration refuses them.",
 )
 @click.option(
-    "--plain", is_flag=True, help="Use line mode instead of a full screen: the same keys, each followed by Enter."
+    "--plain", is_flag=True, expose_value=False, help="No effect: the form always prints and reads plain lines."
 )
 @click.option("--agreement", is_flag=True, help="Report the agreement between the annotators of FILES; without RUN.")
 @click.option("--adjudicate", is_flag=True, help="Label the answers on which the annotators of FILES disagree.")
@@ -76,21 +75,21 @@ def command(
     blind: bool,
     tuning: bool,
     provenance: Literal["human", "model"],
-    plain: bool,
     agreement: bool,
     adjudicate: bool,
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Label answers of the stored RUN in the terminal, with one key per answer. The same command resumes.
+    """Label answers of the stored RUN, with one line of input per answer. The same command resumes.
 
-    Shows question, answer and evidence. Press r (right), w (wrong) or a number; ? lists the other keys. Each label is
-    written to disk before the next answer is shown. A second file records how the samples were drawn.
+    Prints evidence, question and answer. Type r (right), w (wrong) or a grade, then Enter; ? lists what else can be
+    typed. Each label is written to disk before the next answer is shown. A second file records how the samples were
+    drawn.
 
     \b
     auepora label latest --n 100 --stratify labels.scenario --annotator ann
     auepora label latest --annotator bob --labels bob.jsonl --scale 1-5
-    auepora label latest --plain --provenance model --annotator my-model --labels model.jsonl < replies.txt
+    auepora label latest --provenance model --annotator my-model --labels model.jsonl < replies.txt
     auepora label --agreement ann.jsonl bob.jsonl
     auepora label latest --adjudicate ann.jsonl bob.jsonl --labels settled.jsonl
     """
@@ -118,7 +117,6 @@ def command(
         raise click.UsageError("--adjudicate is for a person: a model cannot resolve disagreements between people")
 
     from ..annotate.session import LabelFile, LabelScale
-    from ..annotate.terminal import require_terminal
     from ..store.connect import default_store
     from .options import refuse_input_as_output
 
@@ -126,8 +124,6 @@ def command(
     refuse_input_as_output(labels, [default_store(store)], option="--labels")
     with open_store(store) as found:
         record = found.find(run)
-        if not plain:
-            require_terminal()
         sheet = LabelFile(Path(labels), annotator or _login(), record.run_id, metric, adjudicate, tuning, provenance)
         state = (
             _adjudication_session(found, record, sheet, files, scale=label_scale, blind=blind)
@@ -135,9 +131,7 @@ def command(
             else _draw_session(found, record, sheet, n=n, stratify=stratify, seed=seed, scale=label_scale, blind=blind)
         )
     if state is not None:
-        _run_session(
-            state, sheet, plain=plain, title=sheet.display_name if blind else f"{sheet.display_name}, {record.name}"
-        )
+        _run_session(state, sheet, title=sheet.display_name if blind else f"{sheet.display_name}, {record.name}")
 
 
 def _is_given(context: click.Context, name: str) -> bool:
@@ -164,7 +158,7 @@ def _draw_session(
 ) -> FormState:
     """A session over a random draw, with the labels that exist already."""
     from ..annotate.draws import draw_samples, record_draw
-    from ..annotate.session import load_population, new_form, read_items, restore_labels
+    from ..annotate.session import FormState, load_population, read_items, restore_labels
 
     population = load_population(store, record.run_id, stratify)
     draw = draw_samples(
@@ -172,9 +166,8 @@ def _draw_session(
     )
     existing = sheet.labels_by_sample(scale)
     record_draw(sheet.path, draw)
-    return restore_labels(
-        new_form(read_items(store, record.run_id, draw.sample_ids), scale=scale, blind=blind), existing
-    )
+    items = read_items(store, record.run_id, draw.sample_ids)
+    return restore_labels(FormState(items, scale, blind=blind), existing)
 
 
 def _adjudication_session(
@@ -188,7 +181,7 @@ def _adjudication_session(
 ) -> FormState | None:
     """A session over the disagreements between annotators; ``None`` if there are none."""
     from ..annotate.agreement import find_disagreements, group_by_annotator, previous_labels, read_annotations
-    from ..annotate.session import new_form, read_items, restore_labels
+    from ..annotate.session import FormState, read_items, restore_labels
     from ..errors import BadValueError
 
     run_id = record.run_id
@@ -209,18 +202,14 @@ def _adjudication_session(
         missing = next(one for one in previous if one not in {item.sample_id for item in items})
         raise BadValueError(f"{run_id} has no answer to sample '{missing}', which the labels are about")
     before = sheet.labels_by_sample(scale)
-    return restore_labels(new_form(items, scale=scale, blind=blind), before)
+    return restore_labels(FormState(items, scale, blind=blind), before)
 
 
-def _run_session(state: FormState, sheet: LabelFile, *, plain: bool, title: str) -> None:
+def _run_session(state: FormState, sheet: LabelFile, *, title: str) -> None:
     from ..annotate.session import count_labels
-    from ..annotate.terminal import run_form, run_line_form
+    from ..annotate.terminal import read_input_lines, run_form
 
-    if plain:
-        lines = iter(()) if sys.stdin is None else iter(sys.stdin.readline, "")
-        end = run_line_form(state, sheet, lines=lines, echo=click.echo, title=title)
-    else:
-        end = run_form(state, sheet, title=title)
+    end = run_form(state, sheet, lines=read_input_lines(), title=title)
     counts = ", ".join(f"{count} {label}" for label, count in count_labels(end.labels.values()).items())
     click.echo(
         f"{sheet.path}: {len(end.labels)} of {len(end.items)} labelled by {sheet.display_name}"

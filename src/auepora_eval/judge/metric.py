@@ -32,11 +32,15 @@ class JudgedMetric(PerSampleMetric):
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
         """One outcome per sample, all requested at once; the session limits concurrency."""
+        return Scores.from_list(await self.outcomes(batch, judge))
+
+    async def outcomes(self, batch: Batch, judge: JudgeClient) -> list[Score]:
+        """One outcome per sample, all requested at once."""
         waiting = [
             self._ascore_checked(batch, sample, output, judge, answered=answered)
             for sample, output, answered in self.rows(batch)
         ]
-        return Scores.from_list(await asyncio.gather(*waiting))
+        return await asyncio.gather(*waiting)
 
     @abstractmethod
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:

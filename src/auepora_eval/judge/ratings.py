@@ -235,24 +235,11 @@ class Rating:
     """Counts that accompany the scores, such as the number of claims."""
 
 
-@dataclass(frozen=True, slots=True)
-class RatingSet:
-    """The successful ratings of one sample."""
-
-    ratings: tuple[Rating, ...]
-    num_requested: int
-
-
-async def request_ratings(judge: JudgeClient, critic: Critic, question: RatingPrompt) -> RatingSet:
-    """Ask once per repeat of the session; ``JudgeError`` if every repeat failed."""
-
-    async def once(repeat: int) -> Rating:
-        requests = question.requests(critic, repeat)
-        answers = await gather_all(judge.ask(critic, request) for _, request in requests)
-        return parse_rating(requests, answers, question.scale)
-
-    ratings, num_requested = await run_repeats(judge, once)
-    return RatingSet(tuple(ratings), num_requested)
+async def request_rating(judge: JudgeClient, critic: Critic, question: RatingPrompt, repeat: int) -> Rating:
+    """One rating; ``JudgeError`` if a request failed."""
+    requests = question.requests(critic, repeat)
+    answers = await gather_all(judge.ask(critic, request) for _, request in requests)
+    return parse_rating(requests, answers, question.scale)
 
 
 def parse_rating(

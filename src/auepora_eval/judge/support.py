@@ -248,8 +248,12 @@ def resolve_verifier(option: Any, *, what: str = "verifier") -> Critic | Entailm
     raise BadValueError(f"there is no verifier for statements: {what} is {verifier!r:.80}")
 
 
+def bound_verifier(option: Any) -> Any:
+    """The verifier of an option, where it is known; ``{use: NAME}`` until it is bound to a resource."""
+    return parse_verifier(option.thing) if isinstance(option, Use) and option.thing is not None else option
+
+
 def verifier_name(option: Any) -> str:
     """A verifier as a signature shows it."""
-    if isinstance(option, Use):
-        return f"resource {option.name}" if option.thing is None else verifier_name(parse_verifier(option.thing))
+    option = bound_verifier(option)
     return option.identity if isinstance(option, (EntailmentFunction, NliModel)) else critic_signature(option)

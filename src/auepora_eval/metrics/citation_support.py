@@ -20,10 +20,10 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import AueporaError, BadTypeError
 from ..judge.critic import JudgeClient
 from ..judge.nuggets import Nugget, sample_nuggets
-from ..judge.ratings import gather_all
+from ..judge.ratings import Rating, gather_all
 from ..options import PositiveInt
 from ..text.sentences import Citation, CitedSentence, Style, cited_sentences
-from .judged_base import Source, VerdictMetric, VerdictResult, Verify, document_sources
+from .judged_base import Source, StatementEvaluation, VerdictMetric, document_sources, merge_sources
 
 # --- measures over verdicts on citations and nuggets, as plain functions ---------------------------------------------
 
@@ -119,7 +119,7 @@ class CitationSupportMetric(VerdictMetric):
         },
     )
 
-    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | VerdictResult | None:
+    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Rating | None:
         """Skips, and answers in which no sentence cites a retrieved document."""
         if output.refused:
             return Score.skip("refused")
@@ -137,7 +137,7 @@ class CitationSupportMetric(VerdictMetric):
         if any(not (output.retrieved[one.place].doc.text or "").strip() for one in judged if one.place is not None):
             return Score.skip("no_text")
         if all(one.place is None for one in judged):
-            return VerdictResult(0.0, _citation_counts(sentences))
+            return Rating((0.0,), counts=_citation_counts(sentences))
         return None
 
     def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:
@@ -148,15 +148,22 @@ class CitationSupportMetric(VerdictMetric):
             return f"response.sentences: {error}"
         return ""
 
-    async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> VerdictResult:
+    async def value(self, evaluation: StatementEvaluation) -> Rating:
         """The value from the verdicts on all sentences."""
-        sentences = self._sentences(output) or ()
-        return VerdictResult(
-            await self.value(sentences, document_sources(output.retrieved), verify), _citation_counts(sentences)
-        )
+        sentences = self._sentences(evaluation.output) or ()
+        documents = document_sources(evaluation.output.retrieved)
+        value = await self.score_sentences(sentences, documents, evaluation)
+        return Rating((value,), counts=_citation_counts(sentences))
 
-    def add_input_steps(self, steps: DerivationBuilder, sample: EvaluationSample, output: SystemOutputs) -> None:
-        """The sentences and their citations."""
+    def add_input_steps(
+        self,
+        steps: DerivationBuilder,
+        sample: EvaluationSample,
+        output: SystemOutputs,
+        evaluations: Sequence[StatementEvaluation],
+    ) -> None:
+        """The answer, its sentences and their citations."""
+        super().add_input_steps(steps, sample, output, evaluations)
         ids = [item.doc.doc_id for item in output.retrieved]
         rows = [
             (
@@ -178,7 +185,9 @@ class CitationSupportMetric(VerdictMetric):
         """The citations of a sentence that a judge checks; none if the verdict is known."""
 
     @abstractmethod
-    async def value(self, sentences: Sequence[CitedSentence], documents: Sequence[Source], verify: Verify) -> float:
+    async def score_sentences(
+        self, sentences: Sequence[CitedSentence], documents: Sequence[Source], evaluation: StatementEvaluation
+    ) -> float:
         """The value of one answer with these retrieved documents."""
 
     def signature_options(self) -> dict[str, str]:
@@ -214,22 +223,26 @@ class AlceMetric(CitationSupportMetric):
             return ()
         return sentence.citations[: self.at_most_citations]
 
-    async def value(self, sentences: Sequence[CitedSentence], documents: Sequence[Source], verify: Verify) -> float:
+    async def score_sentences(
+        self, sentences: Sequence[CitedSentence], documents: Sequence[Source], evaluation: StatementEvaluation
+    ) -> float:
         """The value from the support of each sentence."""
-        return self.aggregate(await gather_all(self._supported(one, documents, verify) for one in sentences))
+        return self.aggregate(await gather_all(self._supported(one, documents, evaluation) for one in sentences))
 
     @abstractmethod
     def aggregate(self, sentences: Sequence[SentenceSupport]) -> float:
         """The value from the support of each sentence."""
 
-    async def _supported(self, sentence: CitedSentence, documents: Sequence[Source], verify: Verify) -> SentenceSupport:
+    async def _supported(
+        self, sentence: CitedSentence, documents: Sequence[Source], evaluation: StatementEvaluation
+    ) -> SentenceSupport:
         places = [one.place for one in self.judged_citations(sentence)]
         cited = [documents[place] for place in places if place is not None]
         if not cited:
             return SentenceSupport(len(sentence.citations[: self.at_most_citations]))
 
         async def is_supported(evidence: Sequence[Source]) -> bool:
-            (verdict,) = await verify(evidence, [sentence.text])
+            (verdict,) = await evaluation.verify([sentence.text], merge_sources(evidence))
             return verdict.supported
 
         async def is_redundant(place: int) -> bool:
@@ -341,13 +354,15 @@ class TrecMetric(CitationSupportMetric):
         """The first one, or all."""
         return sentence.citations[:1] if self.judged == "first" else sentence.citations
 
-    async def value(self, sentences: Sequence[CitedSentence], documents: Sequence[Source], verify: Verify) -> float:
+    async def score_sentences(
+        self, sentences: Sequence[CitedSentence], documents: Sequence[Source], evaluation: StatementEvaluation
+    ) -> float:
         """The value from the weights of the citations."""
 
         async def weight(sentence: CitedSentence, citation: Citation) -> float:
             if citation.place is None:
                 return 0.0
-            (verdict,) = await verify([documents[citation.place]], [sentence.text])
+            (verdict,) = await evaluation.verify([sentence.text], documents[citation.place])
             return float(verdict.level)
 
         async def weights(sentence: CitedSentence) -> list[float]:
@@ -463,7 +478,7 @@ class NuggetRecall(VerdictMetric):
         """Whether there are nuggets."""
         return bool(_nuggets(sample))
 
-    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | VerdictResult | None:
+    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Rating | None:
         """Unreadable nuggets, and empty answers."""
         nuggets = _nuggets(sample)
         if nuggets is None:
@@ -479,20 +494,28 @@ class NuggetRecall(VerdictMetric):
             return f"metadata.{error}"
         return ""
 
-    async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> VerdictResult:
+    async def value(self, evaluation: StatementEvaluation) -> Rating:
         """Every variant from the verdicts on all nuggets."""
-        nuggets, answer = _nuggets(sample) or [], output.response.text if output.response is not None else ""
+        nuggets = _nuggets(evaluation.sample) or []
         batches = [nuggets[start : start + self.at_a_time] for start in range(0, len(nuggets), self.at_a_time)]
-        evidence = [Source("the answer", (answer,))]
-        verdicts = await gather_all(verify(evidence, [one.text for one in batch]) for batch in batches)
+        verdicts = await gather_all(
+            evaluation.verify([one.text for one in batch], evaluation.answer) for batch in batches
+        )
         levels = [float(verdict.level) for batch in verdicts for verdict in batch]
         scores = nugget_scores([(one.importance, level) for one, level in zip(nuggets, levels, strict=True)])
         value = scores[self.variant]
         assert value is not None  # else the sample is skipped
-        return VerdictResult(value, _nugget_counts(nuggets, scores))
+        return Rating((value,), counts=_nugget_counts(nuggets, scores))
 
-    def add_input_steps(self, steps: DerivationBuilder, sample: EvaluationSample, output: SystemOutputs) -> None:
-        """The nuggets and their importance."""
+    def add_input_steps(
+        self,
+        steps: DerivationBuilder,
+        sample: EvaluationSample,
+        output: SystemOutputs,
+        evaluations: Sequence[StatementEvaluation],
+    ) -> None:
+        """The answer, the nuggets and their importance."""
+        super().add_input_steps(steps, sample, output, evaluations)
         rows = [(one.text, one.importance) for one in _nuggets(sample) or ()]
         steps.table("The nuggets of the question", ("nugget", "importance"), rows)
 
@@ -535,9 +558,10 @@ def _nuggets(sample: EvaluationSample) -> list[Nugget] | None:
         return None
 
 
-def _no_nuggets_found(nuggets: Sequence[Nugget]) -> VerdictResult:
+def _no_nuggets_found(nuggets: Sequence[Nugget]) -> Rating:
     """The result of an answer without any of the nuggets."""
-    return VerdictResult(0.0, _nugget_counts(nuggets, nugget_scores([(one.importance, 0.0) for one in nuggets])))
+    scores = nugget_scores([(one.importance, 0.0) for one in nuggets])
+    return Rating((0.0,), counts=_nugget_counts(nuggets, scores))
 
 
 def _nugget_counts(nuggets: Sequence[Nugget], scores: dict[str, float | None]) -> tuple[float, ...]:

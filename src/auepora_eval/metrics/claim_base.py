@@ -3,58 +3,43 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ..core.conventions import RankCutOff
-from ..core.derivation import (
-    NO_CONTEXT,
-    Cell,
-    Derivation,
-    DerivationBuilder,
-    ExplainContext,
-    format_number,
-    join_items,
-    quote_text,
-)
+from ..core.derivation import Cell, DerivationBuilder, format_number, join_items, quote_text
 from ..core.metrics_base import declare
-from ..core.registry import parse_use
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs
 from ..judge.critic import Critic, JudgeClient
 from ..judge.extraction import extract_claims, require_extractor
 from ..judge.nli import EntailmentFunction, NliModel
 from ..judge.prompting import Prompt, resolve_prompt
-from ..judge.ratings import (
-    Rating,
-    RatingSet,
-    critic_signature,
-    gather_all,
-    question_frames,
-    require_critic,
-    resolve_critic,
-    run_repeats,
-)
-from ..judge.support import check_support, parse_verifier, resolve_verifier, verifier_name
+from ..judge.ratings import Rating, critic_signature, gather_all, question_frames
+from ..judge.support import bound_verifier, parse_verifier, resolve_verifier, verifier_name
 from ..text.sentences import split_sentences
 from .judged_base import (
     CheckedStatements,
-    SharedJudgementMixin,
     Source,
-    add_mean_step,
+    StatementEvaluation,
+    StatementMetric,
+    capitalise,
     document_sources,
-    make_replay_critic,
     merge_sources,
-    replay_repeats,
     supported_by_any,
 )
 
-if TYPE_CHECKING:
-    from ..judge.critic import JudgeClient
-
 # --- evaluation of the claims of one sample: extraction, verification and the counted proportions --------------------
+
+
+class SampleSkippedError(Exception):
+    """Ends the evaluation of a sample that a metric does not apply to."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,38 +52,20 @@ class CountedProportion:
     """Label, such as ``claims of the answer that the documents support, over all of them``."""
 
 
-class ClaimEvaluation:
+class ClaimEvaluation(StatementEvaluation):
     """The claims of one sample in one repeat of the judgement: extracts, verifies and counts them."""
 
     def __init__(
-        self,
-        metric: ClaimMetric,
-        judge: JudgeClient,
-        sample: EvaluationSample,
-        output: SystemOutputs,
-        repeat: int,
-        *,
-        extractor: Critic | None = None,
-        checker: Critic | EntailmentFunction | NliModel | None = None,
+        self, metric: ClaimMetric, judge: JudgeClient, sample: EvaluationSample, output: SystemOutputs, repeat: int
     ) -> None:
-        """``extractor`` and ``checker`` replace those of the metric, which then need not be available."""
-        self.sample, self.output = sample, output
-        self.scored_claims: list[str] = []
-        """The claims that the score is about."""
-        self.truncated = 0
+        super().__init__(metric, judge, sample, output, repeat)
+        self._metric = metric
+        self.num_scored = 0
+        """The number of claims that the score is about."""
         self.decomposed: list[tuple[Source, list[str]]] = []
         """The decomposed texts with their claims."""
-        self.checked: list[CheckedStatements] = []
-        """The verified statements, in the order of requests."""
         self.proportions: list[CountedProportion] = []
         """The proportions that make up the score."""
-        self._metric, self._judge, self._extractor, self._checker = metric, judge, extractor, checker
-        self._request_options: dict[str, Any] = {"metric": metric.name, "sample_id": sample.sample_id, "repeat": repeat}
-
-    @property
-    def answer(self) -> Source:
-        """The answer of the system."""
-        return Source("the answer", ("" if self.output.response is None else self.output.response.text,))
 
     @property
     def reference(self) -> Source:
@@ -110,11 +77,6 @@ class ClaimEvaluation:
     def documents(self) -> list[Source]:
         """The documents that count as evidence."""
         return document_sources(self.output.retrieved[: getattr(self._metric, "k", None)])
-
-    @property
-    def documents_lack_text(self) -> bool:
-        """Whether there are documents, but none has text."""
-        return bool(self.documents) and not any(one.has_text for one in self.documents)
 
     async def extract_claims(self, of: Source) -> list[str]:
         """The claims of a text."""
@@ -128,20 +90,21 @@ class ClaimEvaluation:
             return list(dict.fromkeys(split_sentences(text)))
         return await extract_claims(
             self._judge,
-            self._extractor or self._metric.extractor(),
+            self._metric.judging_critic(),
             text,
             question=question_frames(self.sample),
-            prompt=self._metric.prompt_used("claims"),
+            prompt=self._metric.extraction_prompt,
             source_name=name,
             **self._request_options,
         )
 
-    async def extract_scored_claims(self, of: Source) -> list[str] | Score:
-        """The claims that the score is about; a skip if there are none, or no text to compare them with."""
-        if self.documents_lack_text:
-            return Score.skip("no_text")
-        self.scored_claims = await self.extract_claims(of)
-        return self.scored_claims or Score.skip("no_reference_claims" if of == self.reference else "no_claims")
+    async def extract_scored_claims(self, of: Source) -> list[str]:
+        """The claims that the score is about; the sample is skipped if there are none."""
+        claims = await self.extract_claims(of)
+        self.num_scored = len(claims)
+        if not claims:
+            raise SampleSkippedError("no_reference_claims" if of == self.reference else "no_claims")
+        return claims
 
     async def extract_both(self) -> tuple[list[str], list[str]]:
         """The claims of the answer and those of the reference."""
@@ -152,14 +115,7 @@ class ClaimEvaluation:
 
     async def check_support(self, claims: Sequence[str], by: Source) -> list[bool]:
         """Which claims a source supports, all its texts together."""
-        statements = CheckedStatements(claims, by)
-        self.checked.append(statements)
-        prompt, verifier = self._metric.prompt_used("support"), self._checker or self._metric.checker()
-        statements.verdicts = await check_support(
-            self._judge, verifier, by.texts, claims, prompt=prompt, source_name=by.name, **self._request_options
-        )
-        self.truncated += sum(one.cut for one in statements.verdicts)
-        return [one.supported for one in statements.verdicts]
+        return [one.supported for one in await self.verify(claims, by)]
 
     async def check_by_document(self, claims: Sequence[str]) -> list[list[bool]]:
         """Which claims each document supports by itself."""
@@ -177,97 +133,14 @@ class ClaimEvaluation:
         return float(value)
 
 
-# --- derivations of metrics over claims: claims, verdicts, proportions and the mean ----------------------------------
-
-Evaluations = Sequence[tuple[int, ClaimEvaluation, tuple[float, ...]]]
-
-
-def claim_steps(
-    metric: ClaimMetric, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext
-) -> Derivation | None:
-    """The steps from the stored judgements to the score; ``None`` if these do not match the present requests."""
-    uses_nli = isinstance(metric.known_verifier, (EntailmentFunction, NliModel))
-    if uses_nli and not around.may_call_models:
-        return None
-    checker = None if uses_nli else make_replay_critic(around.judgements, metric.prompt_used("support").id)
-    extractor = make_replay_critic(around.judgements, metric.prompt_used("claims").id)
-
-    async def once(judge: JudgeClient, repeat: int) -> tuple[ClaimEvaluation, Score | tuple[float, ...]]:
-        evaluation = ClaimEvaluation(metric, judge, sample, output, repeat, extractor=extractor, checker=checker)
-        return evaluation, await metric.value(evaluation)
-
-    repeats = replay_repeats(around.judgements, once)
-    evaluations = [
-        (repeat, evaluation, value) for repeat, (evaluation, value) in repeats or () if not isinstance(value, Score)
-    ]
-    return _steps(metric, sample, evaluations) if evaluations else None
-
-
-def _steps(metric: ClaimMetric, sample: EvaluationSample, evaluations: Evaluations) -> Derivation:
-    steps = DerivationBuilder().add_step(f"The question: {quote_text(sample.query)}")
-    shown: dict[str, Source] = {}
-    for _, evaluation, _ in evaluations:
-        shown |= {
-            one.name: one
-            for one in (
-                *(of for of, _ in evaluation.decomposed),
-                *(statements.against for statements in evaluation.checked),
-            )
-        }
-    add_source_steps(steps, shown.values())
-    for repeat, evaluation, values in evaluations:
-        if len(evaluations) > 1:
-            steps.add_step(f"Judged for the {repeat + 1}. time:")
-        _add_claim_steps(steps, evaluation)
-        if metric.dimension_names:
-            parts = ", ".join(
-                f"{name} = {format_number(one)}" for name, one in zip(metric.dimension_names, values, strict=True)
-            )
-            steps.add_step(f"{metric.combination_formula()}: {parts}")
-    return add_mean_step(steps, metric.name, [metric.combine(values) for _, _, values in evaluations])
-
-
-def _add_claim_steps(steps: DerivationBuilder, evaluation: ClaimEvaluation) -> None:
-    for of, claims in evaluation.decomposed:
-        checked = [one for one in evaluation.checked if one.statements is claims and one.verdicts]
-        if not checked:
-            steps.table(f"The claims of {of.name}: {len(claims)}", ("claim",), [(claim,) for claim in claims])
-            continue
-        headers = ("claim", *(one.against.name for one in checked), *(("why",) if len(checked) == 1 else ()))
-        rows = [_row(claim, place, checked) for place, claim in enumerate(claims)]
-        steps.table(f"The claims of {of.name}, and how far they are supported", headers, rows)
-    for one in evaluation.proportions:
-        value = one.count / one.of
-        steps.add_step(f"{_capitalise(one.label)}: {one.count} / {one.of} = {format_number(value)}", value)
-
-
-def _row(claim: str, place: int, checked: Sequence[CheckedStatements]) -> tuple[Cell, ...]:
-    verdicts = [one.verdicts[place] for one in checked]
-    why = (verdicts[0].rationale,) if len(checked) == 1 else ()
-    return (claim, *(one.level.label for one in verdicts), *why)
-
-
-def add_source_steps(steps: DerivationBuilder, sources: Iterable[Source]) -> None:
-    """Add the texts with their names."""
-    for one in sources:
-        known = one.name.startswith("the ")
-        steps.add_step(
-            f"{_capitalise(one.name) if known else f'Document {one.name}'}: {join_items(map(quote_text, one.texts))}"
-        )
-
-
-def _capitalise(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 # --- base classes of metrics over claims: who extracts claims, who verifies them, and their scores -------------------
 
 
 @dataclass(frozen=True)
-class ClaimMetric(SharedJudgementMixin):
+class ClaimMetric(StatementMetric):
     """A metric over the claims of an answer or of its reference, and whether they are supported."""
 
-    # Critics and functions need not be hashable; metrics are compared by equality.
+    # Critics need not be hashable; metrics are compared by equality.
     critic: Any = field(default=None, hash=False)
     """Extracts the claims, and verifies them unless there is a ``verifier``: a critic, or ``{use: NAME}`` in a plan."""
     claims: Literal["extracted", "sentences"] = field(default="extracted", kw_only=True)
@@ -278,120 +151,144 @@ class ClaimMetric(SharedJudgementMixin):
     """A custom prompt for extracting claims: the path of a file, or a ``Prompt``."""
     support_prompt: Any = field(default=None, kw_only=True)
     """A custom prompt for verifying them."""
-    own_prompts: tuple[tuple[str, Prompt], ...] = field(init=False, repr=False, default=())
-    """The custom prompts by name."""
+    prompts_used: tuple[Prompt, Prompt] = field(init=False, repr=False)
+    """The prompts for extracting and for verifying claims, loaded."""
 
     metadata = declare(
-        reads=frozenset({"response"}),
         output_skips=frozenset({"no_claims"}),
-        python_options=frozenset({"critic"}),  # on the command line --judge-model names it
         skip_reasons={
             "no_response": "no answer was asked for",
             "no_claims": "the answer claims nothing: it is empty, or it declines",
         },
         prompt_names=("claims", "support"),
     )
+    own_count_names: ClassVar[tuple[str, ...]] = ("num_claims",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "critic", parse_use(self.critic))
-        require_critic(self.critic)
         object.__setattr__(self, "verifier", parse_verifier(self.verifier))
-        custom = {"claims": self.claims_prompt, "support": self.support_prompt}
-        prompts = [(name, resolve_prompt(one, otherwise=name)) for name, one in custom.items() if one is not None]
-        object.__setattr__(self, "own_prompts", tuple(prompts))
+        extraction = resolve_prompt(self.claims_prompt, otherwise="claims")
+        verification = resolve_prompt(self.support_prompt, otherwise="support")
+        object.__setattr__(self, "prompts_used", (extraction, verification))
         # Sentences need no extraction before they are verified.
         object.__setattr__(self, "asks_follow_ups", self.claims == "extracted")
         super().__post_init__()
 
-    @property
-    def count_names(self) -> tuple[str, ...]:
-        """The number of claims; with an NLI model also the number of truncated texts."""
-        return ("num_claims", "num_truncated") if isinstance(self.known_verifier, NliModel) else ("num_claims",)
+    def required_fields(self) -> list[str]:
+        """A reference answer, if samples without one are skipped."""
+        return ["reference_answer"] if "no_reference" in self.metadata.skip_reasons else []
 
     @property
     def known_verifier(self) -> Any:
         """The verifier, as far as it is resolved."""
-        thing = getattr(self.verifier, "thing", None)
-        return self.verifier if thing is None else parse_verifier(thing)
+        return bound_verifier(self.verifier)
 
-    def prompt_used(self, name: str) -> Prompt:
-        """The prompt for extracting claims, or for verifying them."""
-        return dict(self.own_prompts).get(name) or resolve_prompt(None, otherwise=name)
+    @property
+    def extraction_prompt(self) -> Prompt:
+        """The prompt that asks for claims."""
+        return self.prompts_used[0]
 
-    def extractor(self) -> Critic:
+    @property
+    def verification_prompt(self) -> Prompt:
+        """The prompt that asks for verdicts."""
+        return self.prompts_used[1]
+
+    @property
+    def needs_judge(self) -> bool:
+        """Whether a judge is called, to extract claims or to verify them."""
+        return self.claims == "extracted" or super().needs_judge
+
+    def judging_critic(self) -> Critic:
         """The critic that extracts claims."""
-        critic = resolve_critic(self.critic, self.name)
+        critic = super().judging_critic()
         require_extractor(critic, self.name)
         return critic
 
     def checker(self) -> Critic | EntailmentFunction | NliModel:
         """The critic or model that verifies claims."""
         if self.verifier is None:
-            return resolve_critic(self.critic, self.name)
+            return super().judging_critic()
         return resolve_verifier(self.verifier, what=f"the verifier of metric '{self.name}'")
-
-    def require_ready(self) -> None:
-        """Raise unless the judges are configured and a verifier model can be loaded."""
-        self.require_judges()
-        ready = getattr(self.checker(), "require_ready", None)
-        if ready is not None:
-            ready()
-        super().require_ready()
 
     def require_judges(self) -> None:
         """Raise unless there is a critic that extracts claims and a verifier."""
         if self.claims == "extracted":
-            self.extractor()
-        self.checker()
+            self.judging_critic()
+        super().require_judges()
 
     @abstractmethod
-    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
-        """The values of one judgement, or an outcome without values."""
+    async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
+        """The values of one judgement."""
 
-    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
-        """The mean over the judgements of one sample."""
-
-        async def once(repeat: int) -> Rating | Score:
-            evaluation = ClaimEvaluation(self, judge, sample, output, repeat)
+    async def evaluate(
+        self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient, repeat: int
+    ) -> tuple[ClaimEvaluation, Rating | Score]:
+        """One judgement of a sample: its claims, and the values with the number of claims, or a skip."""
+        evaluation = ClaimEvaluation(self, judge, sample, output, repeat)
+        try:
             values = await self.value(evaluation)
-            if isinstance(values, Score):
-                return values
-            counts = (len(evaluation.scored_claims), evaluation.truncated)[: len(self.count_names)]
-            return Rating(tuple(map(float, values)), counts=tuple(map(float, counts)))
-
-        if self.claims == "sentences" and isinstance(self.checker(), (EntailmentFunction, NliModel)):
-            results, requested = [await once(0)], 1  # no judge is called, and a function is deterministic
-        else:
-            results, requested = await run_repeats(judge, once)
-        ratings = tuple(one for one in results if isinstance(one, Rating))
-        skips = [one for one in results if isinstance(one, Score)]
-        # If only some repeats find claims, the score is the mean over those.
-        return self.score_ratings(RatingSet(ratings, requested - len(skips))) if ratings else skips[0]
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The claims, their verdicts and the counts, from the stored judgements."""
-        derivation = claim_steps(self, sample, output, around)
-        return super().explain(sample, output, around) if derivation is None else derivation
+        except SampleSkippedError as skipped:
+            return evaluation, Score.skip(skipped.reason)
+        return evaluation, Rating(tuple(map(float, values)), counts=(float(evaluation.num_scored),))
 
     def combination_formula(self) -> str:
         """The formula that combines the parts (``dimension_names``)."""
         return ""
 
+    def add_input_steps(
+        self,
+        steps: DerivationBuilder,
+        sample: EvaluationSample,
+        output: SystemOutputs,
+        evaluations: Sequence[ClaimEvaluation],
+    ) -> None:
+        """Add the texts that claims were extracted from or compared with."""
+        shown: dict[str, Source] = {}
+        for one in evaluations:
+            sources = (*(of for of, _ in one.decomposed), *(checked.against for checked in one.checked))
+            shown |= {source.name: source for source in sources}
+        for source in shown.values():
+            known = source.name.startswith("the ")
+            name = capitalise(source.name) if known else f"Document {source.name}"
+            steps.add_step(f"{name}: {join_items(map(quote_text, source.texts))}")
+
+    def add_result_steps(self, steps: DerivationBuilder, evaluation: ClaimEvaluation, rating: Rating) -> None:
+        """Add the claims with their verdicts, the proportions and their combination."""
+        for of, claims in evaluation.decomposed:
+            checked = [one for one in evaluation.checked if one.statements is claims and one.verdicts]
+            if checked:
+                headers = ("claim", *(one.against.name for one in checked), *(("why",) if len(checked) == 1 else ()))
+                rows = [_row(claim, place, checked) for place, claim in enumerate(claims)]
+                steps.table(f"The claims of {of.name}, and how far they are supported", headers, rows)
+            else:
+                steps.table(f"The claims of {of.name}: {len(claims)}", ("claim",), [(claim,) for claim in claims])
+        for one in evaluation.proportions:
+            value = one.count / one.of
+            steps.add_step(f"{capitalise(one.label)}: {one.count} / {one.of} = {format_number(value)}", value)
+        if self.dimension_names:
+            parts = zip(self.dimension_names, map(format_number, rating.values), strict=True)
+            shown = ", ".join(f"{name} = {value}" for name, value in parts)
+            steps.add_step(f"{self.combination_formula()}: {shown}")
+
+    def judging_prompts(self) -> dict[str, Prompt]:
+        """The prompts that the critic and the verifier answer."""
+        verifier = {} if self.uses_nli else {"verifier": self.verification_prompt}
+        return {"critic": self.extraction_prompt, **verifier}
+
     def signature_options(self) -> dict[str, str]:
         """The critic, the verifier and their prompts."""
-        extracted, judged = (
-            self.claims == "extracted",
-            not isinstance(self.known_verifier, (EntailmentFunction, NliModel)),
-        )
-        asks = extracted or self.verifier is None
+        extracted = self.claims == "extracted"
         return {
-            **({"critic": critic_signature(self.critic)} if asks else {}),
-            "claims": self.prompt_used("claims").id if extracted else "sentences",
+            **({"critic": critic_signature(self.critic)} if extracted or self.verifier is None else {}),
+            "claims": self.extraction_prompt.id if extracted else "sentences",
             **({} if self.verifier is None else {"verifier": verifier_name(self.verifier)}),
-            **({"support": self.prompt_used("support").id} if judged else {}),
+            **({} if self.uses_nli else {"support": self.verification_prompt.id}),
         }
+
+
+def _row(claim: str, place: int, checked: Sequence[CheckedStatements]) -> tuple[Cell, ...]:
+    verdicts = [one.verdicts[place] for one in checked]
+    why = (verdicts[0].rationale,) if len(checked) == 1 else ()
+    return (claim, *(one.level.label for one in verdicts), *why)
 
 
 @dataclass(frozen=True)
@@ -408,6 +305,11 @@ class ContextClaimMetric(ClaimMetric):
             "no_text": "the documents have no text",
         },
     )
+
+    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """Skips documents of which none has text."""
+        texts = [item.doc.text or "" for item in output.retrieved[: self.k]]
+        return Score.skip("no_text") if texts and not any(map(str.strip, texts)) else None
 
     def signature_options(self) -> dict[str, str]:
         """The judges, and ``k`` unless the name contains it."""

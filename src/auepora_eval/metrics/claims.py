@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -9,11 +10,10 @@ from typing import ClassVar, Literal
 
 from ..core.metrics_base import RunInfo, declare
 from ..core.registry import register, signature_number
-from ..core.scores import Score
 from ..core.types import TargetCategory
 from ..judge.ratings import gather_all
 from ..options import PositiveFloat
-from .claim_base import ClaimEvaluation, ClaimMetric, ContextClaimMetric, EvidenceClaimMetric
+from .claim_base import ClaimEvaluation, ClaimMetric, ContextClaimMetric, EvidenceClaimMetric, SampleSkippedError
 from .judged_base import (
     claim_f_beta,
     context_utilisation,
@@ -44,17 +44,11 @@ class ClaimFaithfulness(EvidenceClaimMetric):
         reference="Es et al. 2023 (RAGAS); Ru et al. 2024 (RAGChecker)",
     )
 
-    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+    async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
         """The proportion of supported claims."""
         claims = await evaluation.extract_scored_claims(evaluation.answer)
-        if isinstance(claims, Score):
-            return claims
-        found = proportion(await evaluation.check_in_context(claims))
-        return (
-            evaluation.add_proportion(
-                found, len(claims), "claims of the answer that the documents support, over all of them"
-            ),
-        )
+        label = "claims of the answer that the documents support, over all of them"
+        return (evaluation.add_proportion(proportion(await evaluation.check_in_context(claims)), len(claims), label),)
 
 
 @dataclass(frozen=True)
@@ -71,15 +65,9 @@ class _ReferencedGrounding(EvidenceClaimMetric):
     )
     counts_correct: ClassVar[bool]
 
-    def required_fields(self) -> list[str]:
-        """A reference answer."""
-        return ["reference_answer"]
-
-    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+    async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
         """The proportion of claims without support by documents that the reference supports, or does not."""
         claims = await evaluation.extract_scored_claims(evaluation.answer)
-        if isinstance(claims, Score):
-            return claims
         correct, in_documents = await gather_all(
             [evaluation.check_support(claims, evaluation.reference), evaluation.check_in_context(claims)]
         )
@@ -156,10 +144,6 @@ class NoiseSensitivity(ContextClaimMetric):
         higher_is_better=False,
     )
 
-    def required_fields(self) -> list[str]:
-        """A reference answer."""
-        return ["reference_answer"]
-
     @property
     def dimension_names(self) -> tuple[str, ...]:
         """The parts of the score."""
@@ -170,16 +154,12 @@ class NoiseSensitivity(ContextClaimMetric):
         relevant, irrelevant = map(exact_fraction, values)
         return float({"relevant": relevant, "irrelevant": irrelevant}.get(self.noise, relevant + irrelevant))
 
-    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+    async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
         """The proportions of wrong claims from relevant and from irrelevant documents."""
-        if evaluation.documents_lack_text:
-            return Score.skip("no_text")
         answer_claims, reference_claims = await evaluation.extract_both()
-        evaluation.scored_claims = answer_claims
-        if not answer_claims:
-            return Score.skip("no_claims")
-        if not reference_claims:
-            return Score.skip("no_reference_claims")
+        evaluation.num_scored = len(answer_claims)
+        if not answer_claims or not reference_claims:
+            raise SampleSkippedError("no_reference_claims" if answer_claims else "no_claims")
         # Each result has one row per text; the reference is one text.
         rows = await gather_all(
             [
@@ -232,10 +212,6 @@ class ReferenceClaimMetric(ClaimMetric):
         },
     )
 
-    def required_fields(self) -> list[str]:
-        """A reference answer."""
-        return ["reference_answer"]
-
 
 @register("claim_precision")
 @dataclass(frozen=True)
@@ -256,11 +232,9 @@ class ClaimPrecision(ReferenceClaimMetric):
         reference="Ru et al. 2024 (RAGChecker)",
     )
 
-    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+    async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
         """The proportion of the answer's claims."""
-        claims = evaluation.scored_claims = await evaluation.extract_claims(evaluation.answer)
-        if not claims:
-            return Score.skip("no_claims")
+        claims = await evaluation.extract_scored_claims(evaluation.answer)
         in_reference = await evaluation.check_support(claims, evaluation.reference)
         return (evaluation.add_proportion(proportion(in_reference), len(claims), _PRECISION_LABEL),)
 
@@ -287,11 +261,9 @@ class ClaimRecall(ReferenceClaimMetric):
         reference="Ru et al. 2024 (RAGChecker)",
     )
 
-    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+    async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
         """The proportion of the reference's claims."""
-        claims = evaluation.scored_claims = await evaluation.extract_claims(evaluation.reference)
-        if not claims:
-            return Score.skip("no_reference_claims")
+        claims = await evaluation.extract_scored_claims(evaluation.reference)
         in_answer = await evaluation.check_support(claims, evaluation.answer)
         return (evaluation.add_proportion(proportion(in_answer), len(claims), _RECALL_LABEL),)
 
@@ -332,12 +304,12 @@ class ClaimF1(ReferenceClaimMetric):
         precision, recall = map(exact_fraction, values)
         return float(claim_f_beta(precision, recall, Fraction(self.beta)))
 
-    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+    async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
         """Precision and recall."""
         answer_claims, reference_claims = await evaluation.extract_both()
-        evaluation.scored_claims = [*answer_claims, *reference_claims]
+        evaluation.num_scored = len(answer_claims) + len(reference_claims)
         if not reference_claims:
-            return Score.skip("no_reference_claims")
+            raise SampleSkippedError("no_reference_claims")
         if not answer_claims:
             return 0.0, 0.0
         in_reference, in_answer = await gather_all(
@@ -379,14 +351,9 @@ class _ReferenceContextMetric(ContextClaimMetric):
         reference="Ru et al. 2024 (RAGChecker)",
     )
 
-    def required_fields(self) -> list[str]:
-        """A reference answer."""
-        return ["reference_answer"]
-
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """The requested ``top_k``, if this metric reads more documents."""
-        deep = self.k is None or (run.top_k is not None and run.top_k < self.k)
-        return {"top_k": str(run.top_k)} if run.top_k is not None and deep else {}
+        return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < (self.k or math.inf) else {}
 
 
 @register("claim_context_recall", at="k")
@@ -402,17 +369,11 @@ class ClaimContextRecall(_ReferenceContextMetric, EvidenceClaimMetric):
     to call. Nothing retrieved scores 0.
     """
 
-    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+    async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
         """The proportion of the reference's claims."""
         claims = await evaluation.extract_scored_claims(evaluation.reference)
-        if isinstance(claims, Score):
-            return claims
-        found = proportion(await evaluation.check_in_context(claims))
-        return (
-            evaluation.add_proportion(
-                found, len(claims), "claims of the reference that the documents support, over all of them"
-            ),
-        )
+        label = "claims of the reference that the documents support, over all of them"
+        return (evaluation.add_proportion(proportion(await evaluation.check_in_context(claims)), len(claims), label),)
 
 
 @register("claim_context_precision", at="k")
@@ -427,11 +388,9 @@ class ClaimContextPrecision(_ReferenceContextMetric):
     without text supports nothing. Nothing retrieved scores 0.
     """
 
-    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+    async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
         """The proportion of documents."""
         claims = await evaluation.extract_scored_claims(evaluation.reference)
-        if isinstance(claims, Score):
-            return claims
         useful = relevant_documents(await evaluation.check_by_document(claims))
         words = "documents that support a claim of the reference, over all of them"
         return (evaluation.add_proportion(proportion(useful), len(useful), words) if useful else 0.0,)
@@ -462,20 +421,14 @@ class ContextUtilisation(EvidenceClaimMetric):
         reference="Ru et al. 2024 (RAGChecker)",
     )
 
-    def required_fields(self) -> list[str]:
-        """A reference answer."""
-        return ["reference_answer"]
-
-    async def value(self, evaluation: ClaimEvaluation) -> Score | tuple[float, ...]:
+    async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
         """The proportion of the claims that could be used."""
         claims = await evaluation.extract_scored_claims(evaluation.reference)
-        if isinstance(claims, Score):
-            return claims
         in_documents, in_answer = await gather_all(
             [evaluation.check_in_context(claims), evaluation.check_support(claims, evaluation.answer)]
         )
         found = context_utilisation(in_documents, in_answer)
         if found is None:
-            return Score.skip("nothing_to_use")
+            raise SampleSkippedError("nothing_to_use")
         words = "claims of the reference that documents and answer support, over those that the documents support"
         return (evaluation.add_proportion(found, sum(in_documents), words),)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
@@ -12,7 +11,7 @@ from typing import Any, Literal
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff
 from ..core.metrics_base import RunInfo, declare, set_metadata
-from ..core.registry import parse_use, register
+from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
@@ -25,80 +24,37 @@ from ..judge.extraction import (
     judge_usefulness,
     require_structured_critic,
 )
-from ..judge.prompting import Prompt, resolve_prompt
 from ..judge.ratings import (
     Rating,
-    RatingSet,
-    critic_signature,
     gather_all,
     question_frames,
-    require_critic,
-    resolve_critic,
     run_repeats,
 )
-from ..judge.session import SharedJudgeClient
 from ..models.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
 from ..models.loading import find_installed_model
 from ..options import PositiveInt
 from ..text.sentences import split_sentences
-from .judged_base import RepeatedJudgementMetric, SharedJudgementMixin, average_precision, proportion
-from .semantic import note_truncation
+from .judged_base import SinglePromptMetric, average_precision, proportion
 
 
 @dataclass(frozen=True)
-class _JudgedContext(SharedJudgementMixin):
+class _JudgedContext(SinglePromptMetric):
     """A metric over the first ``k`` retrieved documents, each judged by itself."""
 
-    # Critics need not be hashable; metrics are compared by equality.
-    critic: Any = field(default=None, hash=False)
-    """The judge: a critic, or ``{use: NAME}`` in a plan."""
     k: RankCutOff | None = field(default=None, kw_only=True)
     """How many of the returned documents count; all by default."""
     prompt: Any = field(default=None, kw_only=True)
     """A custom prompt: the path of a file, or a ``Prompt``."""
-    own_prompt: Prompt | None = field(init=False, repr=False, default=None)
-    """The custom prompt, loaded."""
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
     metadata = declare(
         reads=frozenset({"retrieved"}),
-        python_options=frozenset({"critic"}),  # on the command line --judge-model names it
         skip_reasons={"no_text": "the documents have no text"},
     )
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "critic", parse_use(self.critic))
-        require_critic(self.critic)
-        if self.prompt is not None:
-            object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise=self.metadata.prompt_names[0]))
-        super().__post_init__()
-
-    @property
-    def prompt_used(self) -> Prompt:
-        """The prompt in use."""
-        return self.own_prompt or resolve_prompt(None, otherwise=self.metadata.prompt_names[0])
-
-    def judging_critic(self) -> Critic:
-        """The resolved critic."""
-        return resolve_critic(self.critic, self.name)
-
-    def require_ready(self) -> None:
-        """Raise unless a judge is configured."""
-        self.judging_critic()
-        super().require_ready()
-
-    def signature_options(self) -> dict[str, str]:
-        """The judge and the prompt."""
-        return {"critic": critic_signature(self.critic), "prompt": self.prompt_used.id}
-
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """The requested ``top_k``, if this metric reads more documents."""
-        deep = self.k is None or (run.top_k is not None and run.top_k < self.k)
-        return {"top_k": str(run.top_k)} if run.top_k is not None and deep else {}
-
-    def require_judges(self) -> None:
-        """Raise unless a judge is configured."""
-        self.judging_critic()
+        return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < (self.k or math.inf) else {}
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         """The mean over the judgements of one sample."""
@@ -114,8 +70,7 @@ class _JudgedContext(SharedJudgementMixin):
         async def once(repeat: int) -> Rating:
             return Rating((await self.value(texts, sample, output, judge, repeat),))
 
-        ratings, requested = await run_repeats(judge, once)
-        return self.score_ratings(RatingSet(tuple(ratings), requested))
+        return self.score_ratings(*await run_repeats(judge, once))
 
     def skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
         """The skip reason if the documents cannot be judged."""
@@ -286,7 +241,7 @@ class _GuessedQuestions(Score):
 
 @register("reverse_question_relevance")
 @dataclass(frozen=True)
-class ReverseQuestionRelevance(RepeatedJudgementMetric):
+class ReverseQuestionRelevance(SinglePromptMetric):
     r"""Mean cosine of the query's vector with those of questions that a judge generates from the answer.
 
     .. math:: \frac{1}{n} \cdot \sum_i \text{cos}(v(\text{query}), v(q_i))
@@ -312,13 +267,9 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
     """The treatment of noncommittal answers."""
     prompt: Any = field(default=None, kw_only=True)
     """A custom prompt: the path of a file, or a ``Prompt``."""
-    own_prompt: Prompt | None = field(init=False, repr=False, default=None)
-    """The custom prompt, loaded."""
 
     metadata = declare(
-        reads=frozenset({"response"}),
         output_skips=frozenset({"noncommittal"}),
-        python_options=frozenset({"critic"}),  # on the command line --judge-model names it
         skip_reasons={
             "empty_query": "the query has no text",
             "no_response": "no answer was asked for",
@@ -331,18 +282,9 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
     target = TargetCategory.GENERATION_RELEVANCE
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "critic", parse_use(self.critic))
-        require_critic(self.critic)
         if self.embed_fn is not None:
             object.__setattr__(self, "embed_fn", parse_embedder(self.embed_fn))
-        if self.prompt is not None:
-            object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise=self.metadata.prompt_names[0]))
         super().__post_init__()
-
-    @property
-    def prompt_used(self) -> Prompt:
-        """The prompt in use."""
-        return self.own_prompt or resolve_prompt(None, otherwise=self.metadata.prompt_names[0])
 
     @property
     def count_names(self) -> tuple[str, ...]:
@@ -363,9 +305,8 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
 
     def require_ready(self) -> None:
         """Raise unless a judge and an embedder are available."""
-        self._question_critic()
-        require_embedder(self._require_embedder())
         super().require_ready()
+        require_embedder(self._require_embedder())
 
     def _require_embedder(self) -> Any:
         found = self.embedder()
@@ -376,8 +317,9 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
             )
         return found
 
-    def _question_critic(self) -> Critic:
-        critic = resolve_critic(self.critic, self.name)
+    def judging_critic(self) -> Critic:
+        """The resolved critic, which must return lists."""
+        critic = super().judging_critic()
         require_structured_critic(critic, self.name, "questions")
         return critic
 
@@ -389,28 +331,19 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
         """The judge, the number of questions, the embedder, and the treatment of noncommittal answers."""
         embedder = self.embedder()
         return {
-            "critic": critic_signature(self.critic),
-            "prompt": self.prompt_used.id,
+            **super().signature_options(),
             "embed": "none" if embedder is None else embedder_name(embedder),
             "n": str(self.n),
             **({} if self.noncommittal == "zero" else {"noncommittal": self.noncommittal}),
         }
 
-    # --- run on the event loop of the judges
-    # ------------------------------------------------------------------------------
+    # --- run on the event loop of the judges -----------------------------------------------------------------
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
         """Outcomes without cosines, and the generated questions."""
-        self._question_critic()  # raise once, not for every sample
-        shared = SharedJudgeClient(batch, judge, self.name)
-        outcomes = await asyncio.gather(
-            *(
-                self._ascore_checked(batch, sample, output, shared, answered=answered)
-                for sample, output, answered in self.rows(batch)
-            )
-        )
+        outcomes = await self.outcomes(batch, judge)
         batch.feature(self._key, lambda _: outcomes)
-        return Scores.from_list(list(outcomes))
+        return Scores.from_list(outcomes)
 
     @property
     def _key(self) -> Hashable:
@@ -419,7 +352,7 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         """The questions generated from one answer."""
         assert output.response is not None  # outputs without a response are skipped before
-        answer, critic = output.response.text, self._question_critic()
+        answer, critic = output.response.text, self.judging_critic()
         if not answer.strip():
             return Score(0.0)
 
@@ -447,9 +380,7 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
             self._score_guesses(sample.query, outcome, vectors) if isinstance(outcome, _GuessedQuestions) else outcome
             for sample, outcome in zip(batch.samples, outcomes, strict=True)
         ]
-        scores = self.to_scores(outcomes_with_cosines)
-        note_truncation(batch, self.name, self.count_column(scores, "num_truncated"))
-        return scores
+        return self.to_scores(batch, outcomes_with_cosines)
 
     def _texts(self, query: str, guessed: _GuessedQuestions) -> list[str]:
         """The texts to embed; questions from noncommittal answers only if they are scored."""
@@ -472,4 +403,4 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
             ratings.append(Rating((mean,), counts=(float(guess.noncommittal), float(cut))))
         if not ratings:
             return Score.skip("noncommittal")
-        return self.score_ratings(RatingSet(tuple(ratings), guessed.requested - len(guessed.guesses) + len(ratings)))
+        return self.score_ratings(ratings, guessed.requested - len(guessed.guesses) + len(ratings))

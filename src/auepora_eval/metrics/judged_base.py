@@ -1,8 +1,7 @@
-"""Base classes of judged metrics: verdicts on statements, ratings, repeats, shared requests, and derivations."""
+"""Base classes of judged metrics: repeats, shared requests, verdicts on statements, ratings, and derivations."""
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import math
 from abc import abstractmethod
@@ -26,7 +25,7 @@ from ..core.derivation import (
     quote_text,
 )
 from ..core.metrics_base import add_judgements, declare
-from ..core.registry import ConfiguredMetric, Use, parse_use, resolve
+from ..core.registry import ConfiguredMetric, parse_use, resolve
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs
 from ..errors import BadValueError, JudgeError
@@ -38,22 +37,24 @@ from ..judge.prompting import Prompt, resolve_prompt
 from ..judge.ratings import (
     Rating,
     RatingPrompt,
-    RatingSet,
     Scale,
     critic_signature,
-    parse_rating,
-    request_ratings,
+    request_rating,
     require_critic,
     resolve_critic,
     run_repeats,
 )
 from ..judge.session import SharedJudgeClient
-from ..judge.support import SupportVerdict, check_support, parse_verifier, resolve_verifier, verifier_name
+from ..judge.support import (
+    SupportVerdict,
+    bound_verifier,
+    check_support,
+    parse_verifier,
+    resolve_verifier,
+    verifier_name,
+)
 from ..runtime.loop_thread import LoopThread
 from .semantic import note_truncation
-
-if TYPE_CHECKING:
-    from ..judge.critic import JudgeClient
 
 # --- measures over verdicts on claims: exact, plain functions of one answer ------------------------------------------
 # A verdict is true where the evidence supports all of a claim. A table has a row per document and a column per claim.
@@ -132,6 +133,7 @@ def average_precision(useful: Verdicts) -> Fraction:
 
 _COLUMNS = ("asked", "came", "squares", "weighted", "unweighted", "masses", "mass")
 """Statistics of each sample, before the means of its dimensions and its counts."""
+MetricT = TypeVar("MetricT", bound="RepeatedJudgementMetric")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +147,29 @@ class _JudgedScore(Score):
 class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
     """A metric whose score of a sample is the mean over its judgements."""
 
+    # Critics need not be hashable; metrics are compared by equality.
+    critic: Any = field(default=None, hash=False)
+    """The judge: a critic, or ``{use: NAME}`` in a plan."""
+
     metadata = declare(
+        reads=frozenset({"response"}),
         needs_all=True,  # for the spread of the judge; the memory is small
+        python_options=frozenset({"critic"}),  # on the command line --judge-model names it
+        skip_reasons={"no_response": "no answer was asked for"},
     )
+    shares_requests: ClassVar[bool] = True
+    """Whether a request that another metric of the batch made is not repeated."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "critic", self.parse_critic(self.critic))
+        super().__post_init__()
+
+    @staticmethod
+    def parse_critic(option: Any) -> Any:
+        """The critic that an option describes; ``None`` and ``{use: NAME}`` are possible."""
+        critic = parse_use(option)
+        require_critic(critic)
+        return critic
 
     @property
     def dimension_names(self) -> tuple[str, ...]:
@@ -164,67 +186,68 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         (value,) = values
         return value
 
+    def judging_critic(self) -> Critic:
+        """The resolved critic."""
+        return resolve_critic(self.critic, self.name)
+
+    def require_judges(self) -> None:
+        """Raise unless the judges are configured."""
+        self.judging_critic()
+
+    def require_ready(self) -> None:
+        """Raise unless the judges are configured."""
+        self.require_judges()
+        super().require_ready()
+
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
         """One outcome per sample, judged concurrently."""
-        outcomes = await asyncio.gather(
-            *(
-                self._ascore_checked(batch, sample, output, judge, answered=answered)
-                for sample, output, answered in self.rows(batch)
-            )
-        )
-        return self.to_scores(outcomes)
+        return self.to_scores(batch, await self.outcomes(batch, judge))
 
-    def to_scores(self, outcomes: Sequence[Score]) -> Scores:
-        """The scores of all samples, with the statistics of their judgements."""
+    async def outcomes(self, batch: Batch, judge: JudgeClient) -> list[Score]:
+        """One outcome per sample, judged concurrently, with the statistics of its judgements."""
+        self.require_judges()  # raise once, not for every sample
+        client = SharedJudgeClient(batch, judge, self.name) if self.shares_requests else judge
+        return await super().outcomes(batch, client)
+
+    def to_scores(self, batch: Batch, outcomes: Sequence[Score]) -> Scores:
+        """The scores of all samples, with the statistics of their judgements; truncated texts are noted."""
         empty = [0.0] * (len(_COLUMNS) + len(self.dimension_names) + len(self.count_names))
         stats = [outcome.stats if isinstance(outcome, _JudgedScore) else empty for outcome in outcomes]
         table = np.array(stats, dtype=np.float64).reshape(len(outcomes), len(empty))
-        return replace(Scores.from_list(list(outcomes)), stats=table)
+        scores = replace(Scores.from_list(list(outcomes)), stats=table)
+        if "num_truncated" in self.count_names:
+            note_truncation(batch, self.name, self.count_column(scores, "num_truncated"))
+        return scores
 
-    def score_ratings(self, ratings: RatingSet) -> Score:
-        """The mean over the judgements of one sample."""
-        ratings_list = ratings.ratings
-        values = [self.combine(rating.values) for rating in ratings_list]
+    def score_ratings(self, ratings: Sequence[Rating], requested: int) -> Score:
+        """The mean over the judgements of one sample, of which ``requested`` were asked for."""
+        values = [self.combine(rating.values) for rating in ratings]
         mean = math.fsum(values) / len(values)
-        squares = math.fsum((value - mean) ** 2 for value in values)
-        masses = [mass for rating in ratings_list for mass in rating.masses]
-        weighted, unweighted = (
-            sum(one.num_weighted for one in ratings_list),
-            sum(one.num_unweighted for one in ratings_list),
-        )
-        statistics = [
-            ratings.num_requested,
-            len(ratings_list),
-            squares,
-            weighted,
-            unweighted,
+        masses = [mass for rating in ratings for mass in rating.masses]
+        statistics = (
+            requested,
+            len(ratings),
+            math.fsum((value - mean) ** 2 for value in values),
+            sum(one.num_weighted for one in ratings),
+            sum(one.num_unweighted for one in ratings),
             len(masses),
             math.fsum(masses),
-        ]
-        dimensions = [rating.values if self.dimension_names else () for rating in ratings_list]
-        columns = [
-            (*values_by_dimension, *rating.counts)
-            for values_by_dimension, rating in zip(dimensions, ratings_list, strict=True)
-        ]
-        means = [math.fsum(column) / len(ratings_list) for column in zip(*columns, strict=True)]
+        )
+        means = [math.fsum(column) / len(ratings) for column in zip(*map(self._columns, ratings), strict=True)]
         return _JudgedScore(mean, stats=(*statistics, *means))
 
     def score_without_judge(self, rating: Rating) -> Score:
         """A score that needs no judge."""
-        dimensions = rating.values if self.dimension_names else ()
-        return _JudgedScore(self.combine(rating.values), stats=(*[0.0] * len(_COLUMNS), *dimensions, *rating.counts))
+        return _JudgedScore(self.combine(rating.values), stats=(*[0.0] * len(_COLUMNS), *self._columns(rating)))
+
+    def _columns(self, rating: Rating) -> tuple[float, ...]:
+        return (*(rating.values if self.dimension_names else ()), *rating.counts)
 
     def count_column(self, scores: Scores, name: str) -> npt.NDArray[np.float64]:
         """The counts with this name, per sample; 0 if nothing was judged."""
         assert scores.stats is not None
         place = len(_COLUMNS) + len(self.dimension_names) + self.count_names.index(name)
         column: npt.NDArray[np.float64] = scores.stats[:, place]
-        return column
-
-    def judgements_requested(self, scores: Scores) -> npt.NDArray[np.float64]:
-        """The number of requested judgements of each sample; 0 if no judge was needed."""
-        assert scores.stats is not None
-        column: npt.NDArray[np.float64] = scores.stats[:, _COLUMNS.index("asked")]
         return column
 
     @property
@@ -250,6 +273,52 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
             details[name] = int(total) if total.is_integer() else total
         judge = _judge_summary(scores.values[scores.counted], stats)
         return {**details, "judge": judge} if judge else details
+
+    def explain(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
+        """The steps from the stored judgements to the score; the judgements alone if they do not lead to it."""
+        derivation = self.replay(sample, output, around)
+        return super().explain(sample, output, around) if derivation is None else derivation
+
+    def replay(self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation | None:
+        """The steps from the stored judgements to the score; ``None`` if these do not match the present requests."""
+        return None
+
+    def judging_prompts(self) -> dict[str, Prompt]:
+        """By the option with a critic, the prompt that this critic answers."""
+        return {}
+
+    def with_replay_critics(self: MetricT, judgements: Sequence[SampleJudgement]) -> MetricT:
+        """A copy with critics of the kind that made these judgements: requests depend on it."""
+        twin = copy.copy(self)
+        for option, prompt in self.judging_prompts().items():
+            object.__setattr__(twin, option, make_replay_critic(judgements, prompt.id))
+        return twin
+
+
+@dataclass(frozen=True)
+class SinglePromptMetric(RepeatedJudgementMetric):
+    """A metric with one prompt, which can be replaced by the option ``prompt``."""
+
+    if TYPE_CHECKING:
+        # Not a field: each family declares it, in the order of its options.
+        prompt: Any = field(default=None, kw_only=True)
+    prompt_used: Prompt = field(init=False, repr=False)
+    """The custom prompt, loaded, or the built-in one."""
+
+    def __post_init__(self) -> None:
+        (built_in,) = self.metadata.prompt_names
+        object.__setattr__(self, "prompt_used", resolve_prompt(self.prompt, otherwise=built_in))
+        super().__post_init__()
+
+    def judging_prompts(self) -> dict[str, Prompt]:
+        """The prompt that the critic answers."""
+        return {"critic": self.prompt_used}
+
+    def signature_options(self) -> dict[str, str]:
+        """The judge and the prompt."""
+        return {"critic": critic_signature(self.critic), "prompt": self.prompt_used.id}
 
 
 def _judge_summary(values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64]) -> dict[str, Any]:
@@ -310,26 +379,6 @@ def _spread(
     }
 
 
-# --- mixin for metrics that share judge requests within a batch ------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SharedJudgementMixin(RepeatedJudgementMetric):
-    """A metric that shares its judge requests with other metrics of the batch."""
-
-    @abstractmethod
-    def require_judges(self) -> None:
-        """Raise unless the judges are configured."""
-
-    async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
-        """One outcome per sample; a request that another metric of the batch made is not repeated."""
-        self.require_judges()  # raise once, not for every sample
-        scores = await super().ascore(batch, SharedJudgeClient(batch, judge, self.name))
-        if "num_truncated" in self.count_names:
-            note_truncation(batch, self.name, self.count_column(scores, "num_truncated"))
-        return scores
-
-
 # --- texts that statements are extracted from or compared with, each with a display name -----------------------------
 
 
@@ -340,11 +389,6 @@ class Source:
     name: str
     """Such as ``the answer``, or the id of a document."""
     texts: tuple[str, ...]
-
-    @property
-    def has_text(self) -> bool:
-        """Whether any text is not blank."""
-        return any(text.strip() for text in self.texts)
 
 
 @dataclass(slots=True)
@@ -431,60 +475,8 @@ def replay_repeats(
         return loop.run(run_all())
 
 
-# --- derivations of metrics over verdicts on statements: input, verdicts and counts ----------------------------------
-
-
-def verdict_steps(
-    metric: VerdictMetric, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext
-) -> Derivation | None:
-    """The steps from the stored judgements to the score; ``None`` if these do not match the present requests."""
-    steps = DerivationBuilder().add_step(f"The question: {quote_text(sample.query)}")
-    if output.response is not None:
-        steps.add_step(f"The answer: {quote_text(output.response.text)}")
-    metric.add_input_steps(steps, sample, output)
-    known = metric.known_outcome(sample, output)
-    if known is not None:
-        return (
-            None
-            if known.value is None
-            else steps.finish(f"Nobody had to be asked: {format_number(known.value)}", known.value)
-        )
-    uses_nli = isinstance(metric.known_critic, (EntailmentFunction, NliModel))
-    if uses_nli and not around.may_call_models:
-        return None
-    verifier = metric.checker() if uses_nli else make_replay_critic(around.judgements, metric.prompt_used.id)
-
-    async def once(judge: JudgeClient, repeat: int) -> tuple[VerdictResult, list[CheckedStatements]]:
-        return await metric.judge_once(sample, output, judge, verifier, repeat)
-
-    repeats = replay_repeats(around.judgements, once)
-    if repeats is None:
-        return None
-    for repeat, (result, checked) in repeats:
-        suffix = f", judged for the {repeat + 1}. time" if len(repeats) > 1 else ""
-        _add_verdict_table(steps, checked, suffix)
-        counts = zip(metric.own_count_names, result.counts, strict=True)
-        if metric.own_count_names:
-            steps.table("What was counted", ("what", "number"), [(name, value) for name, value in counts])
-        fraction, value = str(exact_fraction(result.value)), format_number(result.value)
-        shown = fraction if fraction == value else f"{fraction} = {value}"
-        steps.add_step(f"{metric.formula_text[0].upper()}{metric.formula_text[1:]}: {shown}", result.value)
-    return add_mean_step(steps, metric.name, [result.value for _, (result, _) in repeats])
-
-
-def _add_verdict_table(steps: DerivationBuilder, checked: Sequence[CheckedStatements], suffix: str) -> None:
-    rows = [
-        (statement, one.against.name, verdict.level.label, verdict.rationale)
-        for one in checked
-        for statement, verdict in zip(one.statements, one.verdicts, strict=True)
-    ]
-    steps.table(f"How far each is supported{suffix}", ("statement", "by", "verdict", "why"), rows)
-
-
-def add_mean_step(steps: DerivationBuilder, name: str, values: Sequence[float]) -> Derivation:
-    """Add the last step: the only value, or the mean over the repeats."""
-    if len(values) == 1:
-        return steps.finish_with_value(name, values[0])
+def add_mean_step(steps: DerivationBuilder, values: Sequence[float]) -> Derivation:
+    """Add the last step: the mean over the repeats."""
     shown = " + ".join(map(format_number, values))
     return steps.finish_with_value(
         f"The mean of {len(values)}: ({shown}) / {len(values)}", math.fsum(values) / len(values)
@@ -493,22 +485,164 @@ def add_mean_step(steps: DerivationBuilder, name: str, values: Sequence[float]) 
 
 # --- base class of metrics over verdicts on statements, by a critic or an NLI function -------------------------------
 
-Verify = Callable[[Sequence[Source], Sequence[str]], Awaitable[list[SupportVerdict]]]
-"""Takes evidence (all together) and statements; returns a verdict per statement."""
 
+class StatementEvaluation:
+    """One judgement of a sample: verifies statements, and records the verdicts in the order of requests."""
 
-@dataclass(frozen=True, slots=True)
-class VerdictResult:
-    """The value and counts of one judgement of a sample."""
+    def __init__(
+        self, metric: StatementMetric, judge: JudgeClient, sample: EvaluationSample, output: SystemOutputs, repeat: int
+    ) -> None:
+        self.sample, self.output = sample, output
+        self.checked: list[CheckedStatements] = []
+        self._judge, self._verifier, self._prompt = judge, metric.checker(), metric.verification_prompt
+        self._request_options: dict[str, Any] = {"metric": metric.name, "sample_id": sample.sample_id, "repeat": repeat}
 
-    value: float
-    counts: tuple[float, ...] = ()
-    """The counts, in the order of ``own_count_names``."""
+    @property
+    def answer(self) -> Source:
+        """The answer of the system."""
+        return Source("the answer", ("" if self.output.response is None else self.output.response.text,))
+
+    @property
+    def truncated(self) -> int:
+        """The number of verdicts on truncated texts."""
+        return sum(verdict.cut for one in self.checked for verdict in one.verdicts)
+
+    async def verify(self, statements: Sequence[str], by: Source) -> list[SupportVerdict]:
+        """A verdict per statement, from all texts of the source together."""
+        checked = CheckedStatements(statements, by)
+        self.checked.append(checked)
+        checked.verdicts = await check_support(
+            self._judge,
+            self._verifier,
+            by.texts,
+            statements,
+            prompt=self._prompt,
+            source_name=by.name,
+            **self._request_options,
+        )
+        return checked.verdicts
 
 
 @dataclass(frozen=True)
-class VerdictMetric(SharedJudgementMixin):
+class StatementMetric(RepeatedJudgementMetric):
     """A metric over verdicts whether texts support statements."""
+
+    own_count_names: ClassVar[tuple[str, ...]] = ()
+    """The names of the metric's own counts."""
+
+    @property
+    def count_names(self) -> tuple[str, ...]:
+        """The names of the counts; with an NLI model also ``num_truncated``."""
+        truncated = ("num_truncated",) if isinstance(self.known_verifier, NliModel) else ()
+        return (*self.own_count_names, *truncated)
+
+    @property
+    @abstractmethod
+    def known_verifier(self) -> Any:
+        """The verifier, as far as it is resolved."""
+
+    @property
+    @abstractmethod
+    def verification_prompt(self) -> Prompt:
+        """The prompt that asks for verdicts."""
+
+    @property
+    def uses_nli(self) -> bool:
+        """Whether an NLI function or model verifies the statements, not a critic."""
+        return isinstance(self.known_verifier, (EntailmentFunction, NliModel))
+
+    @property
+    def needs_judge(self) -> bool:
+        """Whether a judge is called; NLI functions and models are deterministic and need no repeats."""
+        return not isinstance(self.checker(), (EntailmentFunction, NliModel))
+
+    @abstractmethod
+    def checker(self) -> Critic | EntailmentFunction | NliModel:
+        """The resolved verifier."""
+
+    def require_judges(self) -> None:
+        """Raise unless a verifier is configured."""
+        self.checker()
+
+    def require_ready(self) -> None:
+        """Raise unless the judges are configured and a verifier model can be loaded."""
+        super().require_ready()
+        verifier = self.checker()
+        if isinstance(verifier, NliModel):
+            verifier.require_ready()
+
+    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Rating | None:
+        """The outcome that needs no judge; ``None`` if a judge is needed."""
+        return None
+
+    @abstractmethod
+    async def evaluate(
+        self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient, repeat: int
+    ) -> tuple[Any, Rating | Score]:
+        """One judgement of a sample: its evaluation and the values with counts, or an outcome without values."""
+
+    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
+        """The mean over the judgements of one sample."""
+        known = self.known_outcome(sample, output)
+        if known is not None:
+            return known if isinstance(known, Score) else self.score_without_judge(self._counted(known, 0))
+
+        async def once(repeat: int) -> Rating | Score:
+            evaluation, outcome = await self.evaluate(sample, output, judge, repeat)
+            return outcome if isinstance(outcome, Score) else self._counted(outcome, evaluation.truncated)
+
+        results, requested = await run_repeats(judge, once) if self.needs_judge else ([await once(0)], 1)
+        ratings = [one for one in results if isinstance(one, Rating)]
+        skips = [one for one in results if isinstance(one, Score)]
+        # If only some repeats find claims, the score is the mean over those.
+        return self.score_ratings(ratings, requested - len(skips)) if ratings else skips[0]
+
+    def _counted(self, rating: Rating, truncated: int) -> Rating:
+        return replace(rating, counts=(*rating.counts, float(truncated))[: len(self.count_names)])
+
+    def replay(self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation | None:
+        """The input, the verdicts and the counts, from the stored judgements."""
+        steps = DerivationBuilder().add_step(f"The question: {quote_text(sample.query)}")
+        known = self.known_outcome(sample, output)
+        if isinstance(known, Rating):
+            self.add_input_steps(steps, sample, output, ())
+            (value,) = known.values
+            return steps.finish(f"Nobody had to be asked: {format_number(value)}", value)
+        if known is not None or (self.uses_nli and not around.may_call_models):
+            return None
+        metric = self.with_replay_critics(around.judgements)
+        repeats = replay_repeats(
+            around.judgements, lambda judge, repeat: metric.evaluate(sample, output, judge, repeat)
+        )
+        judged = [(repeat, one, rating) for repeat, (one, rating) in repeats or () if isinstance(rating, Rating)]
+        if not judged:
+            return None
+        self.add_input_steps(steps, sample, output, [evaluation for _, evaluation, _ in judged])
+        for repeat, evaluation, rating in judged:
+            if len(judged) > 1:
+                steps.add_step(f"Judged for the {repeat + 1}. time:")
+            self.add_result_steps(steps, evaluation, rating)
+        values = [self.combine(rating.values) for _, _, rating in judged]
+        return add_mean_step(steps, values) if len(values) > 1 else steps.finish_with_value(self.name, values[0])
+
+    @abstractmethod
+    def add_input_steps(
+        self,
+        steps: DerivationBuilder,
+        sample: EvaluationSample,
+        output: SystemOutputs,
+        evaluations: Sequence[Any],
+    ) -> None:
+        """Add the judged input of a sample to its derivation."""
+
+    @abstractmethod
+    def add_result_steps(self, steps: DerivationBuilder, evaluation: Any, rating: Rating) -> None:
+        """Add the verdicts of one judgement, and the values that follow from them."""
+
+
+@dataclass(frozen=True)
+class VerdictMetric(SinglePromptMetric, StatementMetric):
+    """A metric over verdicts by its critic on statements that need no extraction."""
 
     # Critics need not be hashable; metrics are compared by equality.
     critic: Any = field(default=None, hash=False)
@@ -516,52 +650,27 @@ class VerdictMetric(SharedJudgementMixin):
     ``{nli: PATH}``."""
     prompt: Any = field(default=None, kw_only=True)
     """A custom prompt: the path of a file, or a ``Prompt``."""
-    own_prompt: Prompt | None = field(init=False, repr=False, default=None)
-    """The custom prompt, loaded."""
 
     metadata = declare(
-        reads=frozenset({"response"}),
-        python_options=frozenset({"critic"}),  # on the command line --judge-model names it
-        skip_reasons={"no_response": "no answer was asked for"},
         prompt_names=("support",),
     )
-    own_count_names: ClassVar[tuple[str, ...]] = ()
-    """The names of the metric's own counts."""
     formula_text: ClassVar[str]
     """The formula of the score, as text."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "critic", parse_verifier(self.critic, what="critic"))
-        if self.prompt is not None:
-            object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise="support"))
-        super().__post_init__()
+    @staticmethod
+    def parse_critic(option: Any) -> Any:
+        """The verifier that an option describes."""
+        return parse_verifier(option, what="critic")
 
     @property
-    def prompt_used(self) -> Prompt:
+    def known_verifier(self) -> Any:
+        """The critic, as far as it is resolved."""
+        return bound_verifier(self.critic)
+
+    @property
+    def verification_prompt(self) -> Prompt:
         """The prompt in use."""
-        return self.own_prompt or resolve_prompt(None, otherwise="support")
-
-    @property
-    def count_names(self) -> tuple[str, ...]:
-        """The names of the counts; with an NLI model also ``num_truncated``."""
-        return (
-            (*self.own_count_names, "num_truncated")
-            if isinstance(self.known_critic, NliModel)
-            else self.own_count_names
-        )
-
-    @property
-    def known_critic(self) -> Any:
-        """The verifier, as far as it is resolved."""
-        return parse_verifier(self.critic.thing) if isinstance(self.critic, Use) else self.critic
-
-    @abstractmethod
-    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | VerdictResult | None:
-        """The outcome that needs no judge; ``None`` if a judge is needed."""
-
-    @abstractmethod
-    async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> VerdictResult:
-        """The result of one judgement of a sample."""
+        return self.prompt_used
 
     def checker(self) -> Critic | EntailmentFunction | NliModel:
         """The resolved verifier."""
@@ -574,16 +683,16 @@ class VerdictMetric(SharedJudgementMixin):
             )
         return resolve_verifier(verifier, what=f"the critic of metric '{self.name}'")
 
-    def require_judges(self) -> None:
-        """Raise unless a verifier is configured."""
-        self.checker()
+    @abstractmethod
+    async def value(self, evaluation: StatementEvaluation) -> Rating:
+        """The value and counts of one judgement."""
 
-    def require_ready(self) -> None:
-        """Raise unless a verifier is configured."""
-        verifier = self.checker()
-        if isinstance(verifier, NliModel):
-            verifier.require_ready()
-        super().require_ready()
+    async def evaluate(
+        self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient, repeat: int
+    ) -> tuple[StatementEvaluation, Rating]:
+        """One judgement of a sample: its verdicts, and the value with counts."""
+        evaluation = StatementEvaluation(self, judge, sample, output, repeat)
+        return evaluation, await self.value(evaluation)
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
         """One outcome per sample; failed measurements are noted."""
@@ -595,140 +704,52 @@ class VerdictMetric(SharedJudgementMixin):
                 batch.note(f"metric '{self.name}': {message}", sample.sample_id)
         return scores
 
-    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
-        """The mean over the judgements of one sample."""
-        outcome = self.known_outcome(sample, output)
-        if isinstance(outcome, Score):
-            return outcome
-        if outcome is not None:
-            return self.score_without_judge(self._rating(outcome, 0))
-        verifier = self.checker()
-
-        async def once(repeat: int) -> Rating:
-            result, checked = await self.judge_once(sample, output, judge, verifier, repeat)
-            return self._rating(result, sum(verdict.cut for one in checked for verdict in one.verdicts))
-
-        if isinstance(verifier, (EntailmentFunction, NliModel)):  # deterministic: no repeats
-            return self.score_ratings(RatingSet((await once(0),), 1))
-        ratings, requested = await run_repeats(judge, once)
-        return self.score_ratings(RatingSet(tuple(ratings), requested))
-
-    async def judge_once(
+    def add_input_steps(
         self,
+        steps: DerivationBuilder,
         sample: EvaluationSample,
         output: SystemOutputs,
-        judge: JudgeClient,
-        verifier: Critic | EntailmentFunction | NliModel,
-        repeat: int,
-    ) -> tuple[VerdictResult, list[CheckedStatements]]:
-        """The result of one judgement of a sample, and its verdicts in the order of requests."""
-        checked: list[CheckedStatements] = []
+        evaluations: Sequence[StatementEvaluation],
+    ) -> None:
+        """Add the answer."""
+        if output.response is not None:
+            steps.add_step(f"The answer: {quote_text(output.response.text)}")
 
-        async def verify(evidence: Sequence[Source], statements: Sequence[str]) -> list[SupportVerdict]:
-            statements_checked = CheckedStatements(statements, merge_sources(evidence))
-            checked.append(statements_checked)
-            statements_checked.verdicts = await check_support(
-                judge,
-                verifier,
-                statements_checked.against.texts,
-                statements,
-                metric=self.name,
-                sample_id=sample.sample_id,
-                repeat=repeat,
-                prompt=self.own_prompt,
-                source_name=statements_checked.against.name,
-            )
-            return statements_checked.verdicts
+    def add_result_steps(self, steps: DerivationBuilder, evaluation: StatementEvaluation, rating: Rating) -> None:
+        """Add the verdicts, the counts and the formula."""
+        rows = [
+            (statement, one.against.name, verdict.level.label, verdict.rationale)
+            for one in evaluation.checked
+            for statement, verdict in zip(one.statements, one.verdicts, strict=True)
+        ]
+        steps.table("How far each is supported", ("statement", "by", "verdict", "why"), rows)
+        if self.own_count_names:
+            counts = zip(self.own_count_names, rating.counts, strict=True)
+            steps.table("What was counted", ("what", "number"), counts)
+        (value,) = rating.values
+        fraction, number = str(exact_fraction(value)), format_number(value)
+        shown = fraction if fraction == number else f"{fraction} = {number}"
+        steps.add_step(f"{capitalise(self.formula_text)}: {shown}", value)
 
-        return await self.count(sample, output, verify), checked
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The input, the verdicts and the counts, from the stored judgements."""
-        derivation = verdict_steps(self, sample, output, around)
-        return super().explain(sample, output, around) if derivation is None else derivation
-
-    @abstractmethod
-    def add_input_steps(self, steps: DerivationBuilder, sample: EvaluationSample, output: SystemOutputs) -> None:
-        """Add the judged input of a sample to its derivation."""
-
-    def _rating(self, result: VerdictResult, cut: int) -> Rating:
-        counts = (*result.counts, float(cut))[: len(self.count_names)]
-        return Rating((result.value,), counts=counts)
+    def judging_prompts(self) -> dict[str, Prompt]:
+        """The prompt that the critic answers, unless it is an NLI function."""
+        return {} if self.uses_nli else super().judging_prompts()
 
     def signature_options(self) -> dict[str, str]:
         """The verifier and the prompt."""
-        uses_nli = isinstance(self.known_critic, (EntailmentFunction, NliModel))
-        return {"critic": verifier_name(self.critic), **({} if uses_nli else {"prompt": self.prompt_used.id})}
+        return {"critic": verifier_name(self.critic), **({} if self.uses_nli else {"prompt": self.prompt_used.id})}
 
 
-# --- derivations of judge ratings: the ratings, rescaled to [0, 1], and their mean -----------------------------------
-
-
-def judgement_steps(
-    question: RatingPrompt | Score,
-    judgements: Iterable[SampleJudgement],
-    combine: Callable[[Sequence[float]], float],
-    *,
-    aggregation: str,
-) -> Derivation | None:
-    """The steps from the stored judgements to the score; ``None`` if these do not match the present requests."""
-    if isinstance(question, Score):
-        assert question.value is not None
-        return DerivationBuilder().finish(f"Nobody had to be asked: {format_number(question.value)}", question.value)
-    ratings: list[tuple[int, Rating]] = []
-    known = list(judgements)
-    for repeat in sorted({one.judge_repeat for one in known}):
-        rating = _rating(question, [one for one in known if one.judge_repeat == repeat], repeat)
-        if isinstance(rating, str):
-            return None
-        if rating is not None:
-            ratings.append((repeat, rating))
-    if not ratings:
-        return None
-    low, high = question.scale.low, question.scale.high
-    steps = DerivationBuilder()
-    for name, text in question.texts.items():
-        if isinstance(text, str):
-            steps.add_step(f"The judge was shown as {name}: {quote_text(text)}")
-        elif not isinstance(text, Mapping):
-            steps.add_step(f"The judge was shown as {name}: {len(text)} texts")
-    add_judgements(steps, known)
-    rows: list[tuple[Cell, ...]] = [(repeat + 1, *one.values, combine(one.values)) for repeat, one in ratings]
-    steps.table(
-        f"Each number x on the scale from {low:g} to {high:g} is (x − {low:g}) / ({high:g} − {low:g})"
-        + (f", put together by {aggregation}" if aggregation else ""),
-        ("time", *question.names, "together"),
-        rows,
-    )
-    values = [combine(one.values) for _, one in ratings]
-    summands = " + ".join(map(format_number, values))
-    return steps.finish_with_value(
-        f"The mean of {len(values)}: ({summands}) / {len(values)}", math.fsum(values) / len(values)
-    )
-
-
-def _rating(question: RatingPrompt, judgements: Sequence[SampleJudgement], repeat: int) -> Rating | str | None:
-    """The rating of one repeat; ``None`` if the judge failed, a string if the requests do not match."""
-    critic = ReplayCritic(judgements[0].one_number, judgements[0].logprobs)
-    requests = question.requests(critic, repeat)
-    by_key = {one.request: one for one in judgements}
-    answers = [by_key.get(request_key(request)) for _, request in requests]
-    if any(one is None for one in answers):
-        return "other questions"
-    found = [one for one in answers if one is not None]
-    if any(one.error is not None for one in found):
-        return None
-    judged = [Judgement(one.answer, weighted=one.weighted) for one in found]
-    return parse_rating(requests, judged, question.scale)
+def capitalise(text: str) -> str:
+    """The text with a capital first letter."""
+    return text[:1].upper() + text[1:]
 
 
 # --- base class of metrics in which a critic rates an answer on a scale ----------------------------------------------
 
 
 @dataclass(frozen=True)
-class CriticMetric(RepeatedJudgementMetric):
+class CriticMetric(SinglePromptMetric):
     """An answer metric from a critic's ratings on a scale."""
 
     # Critics need not be hashable; metrics are compared by equality.
@@ -740,22 +761,12 @@ class CriticMetric(RepeatedJudgementMetric):
     """Whether a structured critic is asked for a rationale before the score."""
     prompt: Any = field(default=None, kw_only=True)
     """A custom prompt: the path of a file, or a ``Prompt``."""
-    own_prompt: Prompt | None = field(init=False, repr=False, default=None)
-    """The custom prompt, loaded."""
 
-    metadata = declare(
-        reads=frozenset({"response"}),
-        python_options=frozenset({"critic"}),  # on the command line --judge-model names it
-        skip_reasons={"no_response": "no answer was asked for"},
-    )
+    shares_requests: ClassVar[bool] = False  # no two metrics ask for the same rating
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "critic", parse_use(self.critic))
-        require_critic(self.critic)
         if self.scale is not None:
             object.__setattr__(self, "scale", str(Scale.parse(self.scale)))
-        if self.prompt is not None:
-            object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise=self.metadata.prompt_names[0]))
         super().__post_init__()
 
     @property
@@ -764,57 +775,53 @@ class CriticMetric(RepeatedJudgementMetric):
         assert self.scale is not None
         return self.scale
 
-    @property
-    def prompt_used(self) -> Prompt:
-        """The prompt in use."""
-        return self.own_prompt or resolve_prompt(None, otherwise=self.metadata.prompt_names[0])
-
-    def require_ready(self) -> None:
-        """Raise unless a judge is configured."""
-        resolve_critic(self.critic, self.name)
-        super().require_ready()
-
     @abstractmethod
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
         """The rating prompt, or an outcome that needs no judge."""
-
-    async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
-        """One outcome per sample, judged concurrently."""
-        resolve_critic(self.critic, self.name)  # raise once, not for every sample
-        return await super().ascore(batch, judge)
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         """The mean over the judgements of one sample."""
         question = self.question(sample, output)
         if isinstance(question, Score):
             return question
-        return self.score_ratings(await request_ratings(judge, resolve_critic(self.critic, self.name), question))
+        critic = self.judging_critic()
+        ratings, requested = await run_repeats(judge, lambda repeat: request_rating(judge, critic, question, repeat))
+        return self.score_ratings(ratings, requested)
 
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
+    def replay(self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation | None:
         """The stored ratings, rescaled to [0, 1], and their mean."""
-        metric = self._with_replay_critic(around.judgements)
+        metric = self.with_replay_critics(around.judgements)
         question = metric.question(sample, output)
-        derivation = judgement_steps(
-            question, around.judgements, metric.combine, aggregation=getattr(self, "aggregation", "")
+        steps = DerivationBuilder()
+        if isinstance(question, Score):
+            assert question.value is not None
+            return steps.finish(f"Nobody had to be asked: {format_number(question.value)}", question.value)
+        ratings = replay_repeats(
+            around.judgements, lambda judge, repeat: request_rating(judge, metric.critic, question, repeat)
         )
-        return super().explain(sample, output, around) if derivation is None else derivation
-
-    def _with_replay_critic(self, judgements: Iterable[SampleJudgement]) -> CriticMetric:
-        """A copy with a critic of the kind that made these judgements: the prompt may depend on it."""
-        first = next(iter(judgements), None)
-        if first is None:
-            return self
-        twin = copy.copy(self)
-        object.__setattr__(twin, "critic", ReplayCritic(first.one_number, first.logprobs))
-        return twin
+        if ratings is None:
+            return None
+        low, high = question.scale.low, question.scale.high
+        for name, text in question.texts.items():
+            if isinstance(text, str):
+                steps.add_step(f"The judge was shown as {name}: {quote_text(text)}")
+            elif not isinstance(text, Mapping):
+                steps.add_step(f"The judge was shown as {name}: {len(text)} texts")
+        add_judgements(steps, around.judgements)
+        aggregation = getattr(self, "aggregation", "")
+        rows: list[tuple[Cell, ...]] = [(n + 1, *one.values, metric.combine(one.values)) for n, one in ratings]
+        steps.table(
+            f"Each number x on the scale from {low:g} to {high:g} is (x − {low:g}) / ({high:g} − {low:g})"
+            + (f", put together by {aggregation}" if aggregation else ""),
+            ("time", *question.names, "together"),
+            rows,
+        )
+        return add_mean_step(steps, [metric.combine(one.values) for _, one in ratings])
 
     def signature_options(self) -> dict[str, str]:
         """The judge, the prompt and the scale."""
         return {
-            "critic": critic_signature(self.critic),
-            "prompt": self.prompt_used.id,
+            **super().signature_options(),
             "scale": self.scale_used,
             **({} if self.rationale else {"rationale": "no"}),
         }

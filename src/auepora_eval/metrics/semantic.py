@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -435,8 +436,7 @@ class _ContextMetric(ConfiguredMetric):
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """The requested ``top_k``, if this metric reads more documents."""
-        deep = self.depth is None or (run.top_k is not None and run.top_k < self.depth)
-        return {"top_k": str(run.top_k)} if run.top_k is not None and deep else {}
+        return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < (self.depth or math.inf) else {}
 
     def vectors(self, batch: Batch, rows: Sequence[Sequence[str]]) -> tuple[TextVectors, np.ndarray[Any, Any]]:
         """The embeddings of the texts of each row, and the number of truncated texts."""

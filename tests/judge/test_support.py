@@ -307,7 +307,7 @@ ODD: list[tuple[Any, type[Exception], str]] = [
     ("a text", BadTypeError, "verifier must be a critic"),
     ({"nil": "x"}, BadTypeError, "verifier must be a critic"),
     (ScriptedCritic, BadTypeError, "verifier must be a critic"),
-    ({"nli": 5}, BadTypeError, "takes the path of a model"),
+    ({"nli": 5}, BadTypeError, "nli takes options, such as"),
     ({"nli": {"threshold": 0.5}}, BadValueError, "needs its option 'model'"),
     ({"nli": {"model": "x", "treshold": 0.5}}, BadValueError, "did you mean 'threshold'"),
 ]

@@ -6,19 +6,19 @@ import asyncio
 import inspect
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from ..core.conventions import function_name
-from ..errors import BadTypeError, BadValueError, JudgeError, did_you_mean
+from ..errors import JudgeError
 from ..features.embeddings import InferenceFailure
 from ..models.embedders import PairModel, entailment_index
-from ..models.loading import Device, Precision
+from ..models.loading import build_with_options, given_options
 from ..net.retry import is_transient
-from ..options import Gt, Le, PositiveInt, check_options
+from ..options import Gt, Le, check_options
 from ..runtime.processes import DaemonThreadPool
 
 # A batch scores all its samples at once: without a limit there would be a thread for each.
@@ -104,7 +104,7 @@ def _check_probability(value: Any) -> EntailmentScore:
 
 
 @dataclass(frozen=True)
-class NliModel:
+class NliModel(PairModel):
     """An NLI model, by the path of its folder or its hub name; nothing is downloaded unless allowed.
 
     With ``evidence="joined"`` all evidence is one premise, which may exceed the model's input length; with ``each`` a
@@ -112,51 +112,20 @@ class NliModel:
     ``{nli: {model: PATH, threshold: 0.7}}``.
     """
 
-    model: str
     threshold: Threshold = field(default=0.5, kw_only=True)
     evidence: Literal["joined", "each"] = field(default="joined", kw_only=True)
     entailment_label: str | None = field(default=None, kw_only=True)
-    device: Device = field(default="auto", kw_only=True)
-    precision: Precision = field(default="float32", kw_only=True)
-    batch_size: PositiveInt | None = field(default=None, kw_only=True, compare=False)
-    revision: str | None = field(default=None, kw_only=True)
-    allow_download: bool = field(default=False, kw_only=True, compare=False)
-
-    def __post_init__(self) -> None:
-        if isinstance(self.model, os.PathLike):
-            object.__setattr__(self, "model", os.fspath(self.model))
-        check_options(self)
-        _ = self.pair_model  # raises for invalid options
 
     @classmethod
-    def of(cls, options: object) -> NliModel:
-        """The model that a plan describes under ``nli:``."""
-        if isinstance(options, (str, os.PathLike)):
-            return cls(os.fspath(options))
-        if not isinstance(options, Mapping):
-            raise BadTypeError(
-                f"nli: takes the path of a model, or options such as {{model: PATH}}, not {options!r:.80}"
-            )
-        known = cls.__dataclass_fields__
-        for name in options:
-            if name not in known:
-                options_hint = f"; its options are {', '.join(known)}"
-                raise BadValueError(
-                    f"nli: has no option {name!r}{did_you_mean(str(name), known, otherwise=options_hint)}"
-                )
-        if "model" not in options:
-            raise BadValueError("nli: needs its option 'model'")
-        return cls(**options)
-
-    @property
-    def pair_model(self) -> PairModel:
-        """The classifier of text pairs."""
-        return PairModel.of(self)
+    def parse(cls, options: object) -> NliModel:
+        """The model that a plan describes under ``nli:``, by its path or its options."""
+        is_path = isinstance(options, (str, os.PathLike))
+        return build_with_options(cls, "nli", {"model": options} if is_path else options)
 
     @property
     def identity(self) -> str:
         """Shown in signatures: the model and the options that are not defaults."""
-        parts = ["nli", *self.pair_model.source.signature_options().values()]
+        parts = ["nli", super().identity]
         parts += [] if self.threshold == 0.5 else [f"from {self.threshold:g}"]
         parts += [] if self.evidence == "joined" else [self.evidence]
         parts += [] if self.entailment_label is None else [f"label={self.entailment_label}"]
@@ -164,13 +133,12 @@ class NliModel:
 
     def spec(self) -> dict[str, Any]:
         """The description in a plan."""
-        fields = type(self).__dataclass_fields__
-        given = {name: getattr(self, name) for name, one in fields.items() if getattr(self, name) != one.default}
+        given = given_options(self)
         return {"nli": self.model if set(given) == {"model"} else given}
 
     def require_ready(self) -> None:
         """Raise unless the packages and the model are available and it has an entailment label."""
-        entailment_index(self.pair_model.loaded(), self.entailment_label)
+        entailment_index(self.loaded(), self.entailment_label)
 
     async def score(self, evidence: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
         """The score of each statement."""
@@ -179,8 +147,8 @@ class NliModel:
 
     def _score(self, premises: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
         pairs = [(premise, statement) for statement in statements for premise in premises]
-        label_index = entailment_index(self.pair_model.loaded(), self.entailment_label)
-        logits = self.pair_model.logits(pairs)
+        label_index = entailment_index(self.loaded(), self.entailment_label)
+        logits = self.logits(pairs)
         probabilities, cut = [], []
         for one in logits:
             if isinstance(one, InferenceFailure):

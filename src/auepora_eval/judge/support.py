@@ -231,7 +231,7 @@ def parse_verifier(option: Any, *, what: str = "verifier") -> Any:
     if option is None or isinstance(option, (Use, LLMCritic, StructuredCritic, EntailmentFunction, NliModel)):
         return option
     if isinstance(option, Mapping) and set(option) == {"nli"}:
-        return NliModel.of(option["nli"])
+        return NliModel.parse(option["nli"])
     if callable(option) and not isinstance(option, type):
         return EntailmentFunction(option)
     raise BadTypeError(

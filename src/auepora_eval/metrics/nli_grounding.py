@@ -105,7 +105,7 @@ class NliGrounding(AnswerMetric):
             more["k"] = str(self.k)
         if self.entailment_label is not None:
             more["label"] = self.entailment_label.replace("|", "/")
-        return {**self.pair_model.source.signature_options(), **more}
+        return {**self.pair_model.signature_options(), **more}
 
     def score(self, batch: Batch) -> Scores:
         """The proportion of each answer's sentences."""

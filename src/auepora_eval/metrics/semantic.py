@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff
-from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number
+from ..core.derivation import add_outcome, add_result, add_table
 from ..core.metrics_base import RunInfo, declare, set_metadata
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
@@ -162,40 +162,20 @@ class TextPairMetric(SemanticMetricBase):
             return (0.0 if non_empty else self.both_empty), []
         return (None, [(text, answer) for text in non_empty]) if non_empty else (0.0, [])
 
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The compared texts, and the model's score of each pair."""
-        answer = "" if output.response is None else output.response.text
-        known, pairs = self._decide_empty(answer, self.compared_texts(sample))
-        if known is not None:
-            return DerivationBuilder().finish(
-                f"One of the texts is empty, so that no model is asked: {format_number(known)}", known
-            )
-        pair_scores = self.score_pairs(Batch([sample], [output]), [pairs]) if around.may_call_models else None
-        rows: list[tuple[Cell, ...]] = [
-            (text, answer_text, None if pair_scores is None else float(pair_scores.values[row]))
-            for row, (text, answer_text) in enumerate(pairs)
-        ]
-        steps = DerivationBuilder().table("The texts compared", (self.role, "answer", "the model says"), rows)
-        if pair_scores is None:
-            stored = "" if around.stored_score is None else f"; stored is {format_number(around.stored_score)}"
-            return steps.finish(f"The model is not asked again{stored}", around.stored_score, general=True)
-        best = float(pair_scores.values.max())
-        return steps.finish_with_value("The best pair" if len(pairs) > 1 else "Its number", best)
-
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The best pair, each scored by itself."""
         known, pairs = self._decide_empty(answer, self.compared_texts(sample))
         if known is not None:
-            return Score(known)
+            return Score(add_outcome("One of the texts is empty, so that no model is asked", known))
         outcomes = []
         for pair in pairs:
             pair_scores = self.score_pairs(Batch([sample], [output]), [[pair]])
             if pair_scores.problems[0] is not None:
                 return Score.fail(pair_scores.problems[0])
             outcomes.append(float(pair_scores.values[0]))
-        return Score(max(outcomes))
+        rows = ((*pair, value) for pair, value in zip(pairs, outcomes, strict=True))
+        add_table("The texts compared", (self.role, "answer", "the model says"), rows)
+        return Score(add_result("The best pair" if len(pairs) > 1 else "Its number", max(outcomes)))
 
 
 # --- semantic similarity of answer and reference, or query: embeddings and cross-encoders ----------------------------
@@ -267,16 +247,6 @@ class _ModelMetric(TextPairMetric):
             object.__setattr__(self, "model", os.fspath(self.model))
         super().__post_init__()
 
-    @property
-    def _model_options(self) -> dict[str, Any]:
-        return {
-            "device": self.device,
-            "precision": self.precision,
-            "batch_size": self.batch_size,
-            "revision": self.revision,
-            "allow_download": self.allow_download,
-        }
-
 
 @register("sbert_similarity")
 @dataclass(frozen=True)
@@ -304,7 +274,7 @@ class SbertSimilarity(_ModelMetric):
     @property
     def embedder(self) -> SentenceTransformerEmbedder:
         """The embedder."""
-        return SentenceTransformerEmbedder(self.model, cache=self.cache, **self._model_options)
+        return SentenceTransformerEmbedder.of(self)
 
     def require_ready(self) -> None:
         """Raise unless the packages and the model are available."""
@@ -312,7 +282,7 @@ class SbertSimilarity(_ModelMetric):
 
     def signature_options(self) -> dict[str, str]:
         """The model, its precision, and the text compared with."""
-        return {**self.embedder.source.signature_options(), **super().signature_options()}
+        return {**self.embedder.signature_options(), **super().signature_options()}
 
     def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """The cosines."""
@@ -344,14 +314,14 @@ class CrossEncoderSimilarity(_ModelMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        activation = activation_name(self.pair_model.source)
+        activation = activation_name(self.pair_model)
         if activation is not None:
             set_metadata(self, range=ACTIVATIONS[activation][1])
 
     @property
     def pair_model(self) -> PairModel:
         """The cross-encoder."""
-        return PairModel(self.model, **self._model_options)
+        return PairModel.of(self)
 
     @property
     def both_empty(self) -> float | None:
@@ -369,7 +339,7 @@ class CrossEncoderSimilarity(_ModelMetric):
 
     def signature_options(self) -> dict[str, str]:
         """The model, its precision, and the text compared with."""
-        return {**self.pair_model.source.signature_options(), **super().signature_options()}
+        return {**self.pair_model.signature_options(), **super().signature_options()}
 
     def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """The activated logit of each pair."""
@@ -379,7 +349,7 @@ class CrossEncoderSimilarity(_ModelMetric):
         self.require_ready()
         known = pair_logits(batch, self.pair_model, rows)
         found = [known[pair] for pair in flat]
-        activate = ACTIVATIONS[activation_name(self.pair_model.source) or "sigmoid"][0]
+        activate = ACTIVATIONS[activation_name(self.pair_model) or "sigmoid"][0]
         numbers = np.array([0.0 if isinstance(one, InferenceFailure) else one[0][0] for one in found])
         problems = [one.reason if isinstance(one, InferenceFailure) else None for one in found]
         return TextPairScores(
@@ -512,27 +482,15 @@ class EmbeddingContextRelevance(_ContextMetric):
         """The plain definition, document by document."""
         if not sample.query.strip():
             return Score.skip("empty_query")
-        texts = [item.doc.text for item in output.retrieved[: self.depth]]
-        own = [text for text in texts if text and text.strip()]
+        documents = [item.doc for item in output.retrieved[: self.depth]]
+        own = [one for one in documents if one.text and one.text.strip()]
         if not own:
-            return Score.skip("no_text") if texts else Score(0.0)
-        vectors, _ = self.vectors(Batch([sample], [output]), [[sample.query, *own]])
-        return _plain_mean(text_cosines(vectors, [(sample.query, text) for text in own]))
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The cosine of the query with every document."""
-        own = [item.doc for item in output.retrieved[: self.depth] if item.doc.text.strip()]
-        if not around.may_call_models or not own:
-            return super().explain(sample, output, around)
+            return Score.skip("no_text") if documents else Score(0.0)
         vectors, _ = self.vectors(Batch([sample], [output]), [[sample.query, *(one.text for one in own)]])
         found = text_cosines(vectors, [(sample.query, one.text) for one in own])
-        rows: list[tuple[Cell, ...]] = [
-            (one.doc_id, cosine) for one, cosine in zip(own, found.values.tolist(), strict=True)
-        ]
-        steps = DerivationBuilder().table("The cosine of the query with each document", ("document", "cosine"), rows)
-        return steps.finish_with_value(f"Their mean over {len(rows)}", float(found.values.mean()))
+        rows = ((one.doc_id, cosine) for one, cosine in zip(own, found.values.tolist(), strict=True))
+        add_table("The cosine of the query with each document", ("document", "cosine"), rows)
+        return _plain_mean(found)
 
 
 @register("embedding_context_redundancy", at="k")
@@ -578,39 +536,22 @@ class EmbeddingContextRedundancy(_ContextMetric):
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The plain definition, document by document."""
-        texts = [item.doc.text for item in output.retrieved[: self.depth]]
-        own = [text for text in texts if text and text.strip()]
+        own = [item.doc for item in output.retrieved[: self.depth] if item.doc.text and item.doc.text.strip()]
         if len(own) < 2:
             return Score.skip("too_few_documents")
-        vectors, _ = self.vectors(Batch([sample], [output]), [own])
-        highest = []
+        vectors, _ = self.vectors(Batch([sample], [output]), [[one.text for one in own]])
+        rows = []
         for place in range(1, len(own)):
-            found = text_cosines(vectors, [(own[place], earlier) for earlier in own[:place]])
+            found = text_cosines(vectors, [(own[place].text, earlier.text) for earlier in own[:place]])
             if any(found.problems):
                 return _plain_mean(found)
-            highest.append(float(found.values.max()))
-        return Score(sum(highest) / len(highest))
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The highest cosine of every document with one before it."""
-        own = [item.doc for item in output.retrieved[: self.depth] if item.doc.text.strip()]
-        if not around.may_call_models:
-            return super().explain(sample, output, around)
-        vectors, _ = self.vectors(Batch([sample], [output]), [[one.text for one in own]])
-        pairs = [(own[j].text, own[i].text) for i in range(1, len(own)) for j in range(i)]
-        cosines = text_cosines(vectors, pairs).values
-        rows: list[tuple[Cell, ...]] = []
-        for at, one in enumerate(own[1:], start=1):
-            earlier = cosines[at * (at - 1) // 2 : at * (at + 1) // 2]
-            rows.append((one.doc_id, own[int(earlier.argmax())].doc_id, float(earlier.max())))
-        steps = DerivationBuilder().table(
+            rows.append((own[place].doc_id, own[int(found.values.argmax())].doc_id, float(found.values.max())))
+        add_table(
             "Each document after the first, and the one before it that it is most like",
             ("document", "most like", "cosine"),
             rows,
         )
-        return steps.finish_with_value(f"Their mean over {len(rows)}", _mean_highest_cosine(cosines, len(own)))
+        return Score(add_result(f"Their mean over {len(rows)}", sum(highest for _, _, highest in rows) / len(rows)))
 
 
 def _mean_highest_cosine(cosines: np.ndarray[Any, np.dtype[np.float64]], documents: int) -> float:
@@ -623,4 +564,6 @@ def _mean_highest_cosine(cosines: np.ndarray[Any, np.dtype[np.float64]], documen
 
 def _plain_mean(found: PairCosines) -> Score:
     problem = next(filter(None, found.problems), None)
-    return Score(float(found.values.mean())) if problem is None else Score.fail(problem)
+    if problem is not None:
+        return Score.fail(problem)
+    return Score(add_result(f"Their mean over {len(found.values)}", float(found.values.mean())))

@@ -64,7 +64,7 @@ def load_encoder(source: ModelSource, layers: int | None) -> TokenEncoder:
     if layer is None:
         loaded = load_layers(source, None, purpose="bertscore")
         raise BadValueError(
-            f"there is no default layer for '{source.identity}'; set num_layers, at most the model's "
+            f"there is no default layer for '{source.model_name}'; set num_layers, at most the model's "
             f"{layer_count(loaded.model)}"
         )
     loaded = load_layers(source, layer, purpose="bertscore")

@@ -18,18 +18,17 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.conventions import function_name
 from ..core.registry import Use, parse_use, resolve
-from ..errors import BadTypeError, BadValueError, did_you_mean
+from ..errors import BadTypeError, BadValueError
 from ..features.embeddings import EmbeddingBatch, EmbedFunction, InferenceFailure, cached_inference
-from ..options import PositiveInt, check_options
 from ..runtime.imports import import_object
 from .encoding import encodable, pad_batch, run_in_batches, token_budget, tokenise
 from .endpoint import OpenAIEmbedder, encode_with_cache
 from .loading import (
-    Device,
     LoadedModel,
     ModelSource,
-    Precision,
+    build_with_options,
     fingerprint,
+    given_options,
     load_classifier,
     load_sentence_transformer,
 )
@@ -38,7 +37,7 @@ from .loading import (
 
 
 @dataclass(frozen=True)
-class SentenceTransformerEmbedder:
+class SentenceTransformerEmbedder(ModelSource):
     """Embeds texts with a sentence-transformers model, loaded with the first text.
 
     ``model`` is the path of its folder or a hub name. Nothing is downloaded without ``allow_download``. The batch size
@@ -46,53 +45,25 @@ class SentenceTransformerEmbedder:
     with the same model are equal: metrics that use either share their vectors.
     """
 
-    model: str
-    device: Device = field(default="auto", kw_only=True)
-    precision: Precision = field(default="float32", kw_only=True)
-    batch_size: PositiveInt | None = field(default=None, kw_only=True, compare=False)
-    revision: str | None = field(default=None, kw_only=True)
-    allow_download: bool = field(default=False, kw_only=True, compare=False)
     cache: str | None = field(default=None, kw_only=True, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "model", self.source.model)
-        check_options(self)
-
-    @property
-    def source(self) -> ModelSource:
-        """The model with its device."""
-        return ModelSource(
-            self.model,
-            device=self.device,
-            precision=self.precision,
-            revision=self.revision,
-            allow_download=self.allow_download,
-        )
-
-    @property
-    def identity(self) -> str:
-        """Identifies its vectors in signatures and caches."""
-        return " ".join(self.source.signature_options().values())
 
     def spec(self) -> dict[str, Any]:
         """The description in a plan."""
-        fields = type(self).__dataclass_fields__
-        given = {name: getattr(self, name) for name, one in fields.items() if getattr(self, name) != one.default}
-        return {"sentence_transformers": given}
+        return {"sentence_transformers": given_options(self)}
 
     def require_ready(self) -> None:
         """Raise unless the packages and the model are available; loads the model."""
         self._loaded()
 
     def _loaded(self) -> LoadedModel:
-        return load_sentence_transformer(self.source, purpose="embedding texts with a model")
+        return load_sentence_transformer(self, purpose="embedding texts with a model")
 
     def embed_batch(self, texts: list[str]) -> EmbeddingBatch:
         """The vectors of some texts, and which of them were truncated."""
         if self.cache is None:
             return encode_texts(self._loaded(), texts, self.batch_size)
         # By fingerprint: a model of the same name may change.
-        cache_key = f"{fingerprint(self.source.folder())} {self.precision}"
+        cache_key = f"{fingerprint(self.folder())} {self.precision}"
         return encode_with_cache(
             self.cache, cache_key, texts, lambda fresh: encode_texts(self._loaded(), fresh, self.batch_size)
         )
@@ -248,26 +219,12 @@ EMBEDDER_KINDS: dict[str, Callable[..., Any]] = {
 """Kinds of embedders that a plan can name."""
 
 
-def build_embedder(kind: str, options: Mapping[str, Any] | None) -> Any:
+def build_embedder(kind: str, options: object) -> Any:
     """The embedder of a kind, from its options; nothing is loaded and no call is made yet."""
     make = EMBEDDER_KINDS.get(kind)
     if make is None:
         raise BadValueError(f"there is no kind of embedder '{kind}'; there are {', '.join(EMBEDDER_KINDS)}")
-    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
-        raise BadTypeError(f"{kind} takes options, such as {{model: ...}}, not {options!r:.80}")
-    known = inspect.signature(make).parameters
-    for name in options:
-        if name not in known:
-            raise BadValueError(
-                f"{kind} has no option '{name}'{did_you_mean(name, known, otherwise=_options_hint(known))}"
-            )
-    if "model" not in options:
-        raise BadValueError(f"{kind} needs its option 'model'")
-    return make(**options)
-
-
-def _options_hint(names: Mapping[str, object]) -> str:
-    return f"; its options are: {', '.join(names)}"
+    return build_with_options(make, kind, options)
 
 
 def parse_embedder(option: Any, *, what: str = "embed_fn") -> Any:
@@ -342,41 +299,12 @@ PairLogits = Mapping[Pair, tuple[Floats, bool] | InferenceFailure]
 
 
 @dataclass(frozen=True)
-class PairModel:
+class PairModel(ModelSource):
     """A sequence classifier for text pairs, with a logit for each label."""
-
-    model: str
-    device: Device = field(default="auto", kw_only=True)
-    precision: Precision = field(default="float32", kw_only=True)
-    batch_size: PositiveInt | None = field(default=None, kw_only=True, compare=False)
-    revision: str | None = field(default=None, kw_only=True)
-    allow_download: bool = field(default=False, kw_only=True, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "model", self.source.model)
-        check_options(self)
-
-    @classmethod
-    def of(cls, options: Any) -> PairModel:
-        """The model described by an object with options of these names."""
-        return cls(
-            options.model, **{name: getattr(options, name) for name in cls.__dataclass_fields__ if name != "model"}
-        )
-
-    @property
-    def source(self) -> ModelSource:
-        """The model with its device."""
-        return ModelSource(
-            self.model,
-            device=self.device,
-            precision=self.precision,
-            revision=self.revision,
-            allow_download=self.allow_download,
-        )
 
     def loaded(self) -> LoadedModel:
         """The model in memory."""
-        return load_classifier(self.source, purpose="scoring pairs of texts with a model")
+        return load_classifier(self, purpose="scoring pairs of texts with a model")
 
     def logits(self, pairs: list[Pair]) -> list[tuple[Floats, bool] | InferenceFailure]:
         """The logits of each pair, and whether a text was truncated."""

@@ -23,6 +23,7 @@ from ..options import NonEmpty, NonNegativeInt, PositiveFloat, PositiveInt, chec
 from ..runtime.loop_thread import shared_loop
 from ..runtime.secrets import Secrets, looks_like_secret
 from .encoding import encodable
+from .loading import given_options
 
 # --- the cache of vectors, in a SQLite file that several processes may share -----------------------------------------
 
@@ -158,9 +159,7 @@ class OpenAIEmbedder:
 
     def spec(self) -> dict[str, Any]:
         """The description in a plan."""
-        fields = type(self).__dataclass_fields__
-        given = {name: getattr(self, name) for name, one in fields.items() if getattr(self, name) != one.default}
-        return {"openai_embeddings": given}
+        return {"openai_embeddings": given_options(self)}
 
     def require_ready(self) -> None:
         """Raise unless the key is available; no call is made."""

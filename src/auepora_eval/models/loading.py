@@ -7,15 +7,16 @@ import os
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from ..errors import AueporaError, BadValueError, MissingDependencyError
-from ..options import NonEmpty, check_options
+from ..errors import AueporaError, BadTypeError, BadValueError, MissingDependencyError, did_you_mean
+from ..options import NonEmpty, PositiveInt, check_options
 
 # --- device and precision --------------------------------------------------------------------------------------------
 
@@ -126,13 +127,19 @@ class ModelSource:
     model: Annotated[str, NonEmpty()]
     device: Device = field(default="auto", kw_only=True)
     precision: Precision = field(default="float32", kw_only=True)
+    batch_size: PositiveInt | None = field(default=None, kw_only=True, compare=False)
     revision: str | None = field(default=None, kw_only=True)
-    allow_download: bool = field(default=False, kw_only=True)
+    allow_download: bool = field(default=False, kw_only=True, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.model, os.PathLike):
             object.__setattr__(self, "model", os.fspath(self.model))
         check_options(self)
+
+    @classmethod
+    def of(cls, options: Any) -> Self:
+        """The model described by an object with options of these names."""
+        return cls(**{name: getattr(options, name) for name in cls.__dataclass_fields__})
 
     @property
     def is_local(self) -> bool:
@@ -171,7 +178,7 @@ class ModelSource:
         return Path(found)
 
     @property
-    def identity(self) -> str:
+    def model_name(self) -> str:
         """The model as a signature shows it: a hub name, or the folder's name with a fingerprint of its files.
 
         A missing folder is shown by its name alone.
@@ -184,8 +191,33 @@ class ModelSource:
 
     def signature_options(self) -> dict[str, str]:
         """Shown in a signature: the model, and the precision if it is not float32."""
-        shown = {"model": self.identity}
+        shown = {"model": self.model_name}
         return shown if self.precision == "float32" else {**shown, "precision": self.precision}
+
+    @property
+    def identity(self) -> str:
+        """Identifies what the model computes, in signatures and caches."""
+        return " ".join(self.signature_options().values())
+
+
+def given_options(described: Any) -> dict[str, Any]:
+    """The options of a dataclass object that are not defaults, as a plan describes them."""
+    fields = type(described).__dataclass_fields__
+    return {name: value for name, one in fields.items() if (value := getattr(described, name)) != one.default}
+
+
+def build_with_options(make: Callable[..., T], kind: str, options: object) -> T:
+    """The model or embedder of a kind, from the options that a plan gives; nothing is loaded yet."""
+    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+        raise BadTypeError(f"{kind} takes options, such as {{model: ...}}, not {options!r:.80}")
+    known = signature(make).parameters
+    for name in options:
+        if name not in known:
+            hint = did_you_mean(name, known, otherwise=f"; its options are: {', '.join(known)}")
+            raise BadValueError(f"{kind} has no option '{name}'{hint}")
+    if "model" not in options:
+        raise BadValueError(f"{kind} needs its option 'model'")
+    return make(**options)
 
 
 def _plain(text: str) -> str:

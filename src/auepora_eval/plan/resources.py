@@ -173,7 +173,7 @@ def build_resource(source: ResourceSource, folder: Path, *, timeout: float) -> A
     if source.kind == "nli":
         from ..judge.nli import NliModel
 
-        return NliModel.of(options)
+        return NliModel.parse(options)
     if source.kind == "recorded":
         from ..judge.cache import RecordedCritic
 

@@ -15,10 +15,9 @@ from ..core.types import EvaluationSample
 from ..errors import JudgeError
 from ..io.grades import Grade, GradeKey, GradeLog, merge_grade, provenance_counts, write_grades
 from ..io.trec import require_trec_id
-from ..judge.cache import JudgementCache
 from ..judge.critic import Critic, JudgeClient, JudgePolicy, JudgeRequest
 from ..judge.limits import model_name
-from ..judge.preview import Preview, PreviewSession
+from ..judge.preview import Preview, run_preview
 from ..judge.prompting import resolve_prompt
 from ..judge.ratings import (
     RatingPrompt,
@@ -29,8 +28,7 @@ from ..judge.ratings import (
     resolve_critic,
     run_repeats,
 )
-from ..judge.session import JudgeSession
-from ..runtime.loop_thread import LoopThread
+from ..judge.session import JudgeSession, run_judging
 from ..runtime.secrets import Secrets
 from .pool import PooledDocument
 
@@ -119,7 +117,6 @@ def judge_relevance(
     grades_by_key = dict(known or {})
     if qrels is not None:
         _require_ids(pool, grades_by_key)
-    session = judging if isinstance(judging, JudgeSession) else JudgeSession(judging or JudgePolicy())
     missing = [one for one in pool if one.key not in grades_by_key]
     failed: Counter[str] = Counter()
 
@@ -128,12 +125,11 @@ def judge_relevance(
         if journal is not None:
             journal.add(grade)
 
-    async def grade_missing() -> None:
-        async with session as judge:
-            await relevance_judge.grade_all(judge, missing, session.policy.concurrency, add_grade, failed)
-
-    with GradeLog(qrels) if qrels is not None else nullcontext() as journal, LoopThread() as loop:
-        loop.run(grade_missing())
+    with GradeLog(qrels) if qrels is not None else nullcontext() as journal:
+        run_judging(
+            judging,
+            lambda judge: relevance_judge.grade_all(judge, missing, judge.policy.concurrency, add_grade, failed),
+        )
     grades = _ordered(pool, grades_by_key)
     if qrels is not None and grades:
         write_grades(qrels, grades)
@@ -175,16 +171,12 @@ def preview_relevance(
         resolve_critic(critic, METRIC), resolve_prompt(prompt, otherwise=METRIC), Secrets()
     )
     missing = [one for one in pool if one.key not in (known or {})]
-    cache = JudgementCache(policy_used.cache) if policy_used.cache is not None and policy_used.cache.exists() else None
-    session = PreviewSession(policy_used, cache)
-    try:
-        with LoopThread() as loop:
-            loop.run(relevance_judge.grade_all(session, missing, policy_used.concurrency, lambda _: None, Counter()))
-    finally:
-        if cache is not None:
-            cache.close()
-    session.preview.lower_bound_metrics = []  # one request per document
-    return session.preview
+    found = run_preview(
+        policy_used,
+        lambda judge: relevance_judge.grade_all(judge, missing, policy_used.concurrency, lambda _: None, Counter()),
+    )
+    found.lower_bound_metrics = []  # one request per document
+    return found
 
 
 def _ordered(pool: Sequence[PooledDocument], grades_by_key: Mapping[GradeKey, Grade]) -> tuple[Grade, ...]:

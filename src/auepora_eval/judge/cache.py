@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadTypeError, DataFileError, JudgeError, StoreError
-from ..net.retry import is_transient
 from ..runtime.files import is_writable, open_sqlite, read_lines, sqlite_error_message
 from ..runtime.processes import process_exists, process_name
 from ..runtime.secrets import Secrets
-from .critic import Critic, Judgement, JudgeRequest, LLMCritic, StructuredCritic, Usage, critic_name
+from .critic import Critic, Judgement, JudgeRequest, LLMCritic, StructuredCritic, Usage, as_judge_error, critic_name
 from .limits import model_name
 from .ratings import returns_number_only, supports_logprobs
 
@@ -390,10 +389,8 @@ class RecordingCritic(StructuredCritic):
             return await self.critic.judge(request)
         try:
             value = await asyncio.to_thread(self.critic.score, prompt=request.prompt, metadata=dict(request.metadata))
-        except JudgeError:
-            raise
         except Exception as error:
-            raise JudgeError("critic_raised", f"{type(error).__name__}: {error}", retry=is_transient(error)) from error
+            raise as_judge_error(error) from error
         return Judgement({"score": value})
 
     def cache_key(self, request: JudgeRequest) -> Mapping[str, Any] | None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..errors import BadValueError
+from ..errors import BadValueError, JudgeError
+from ..net.retry import is_transient, retry_after
 from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, check_options
 
 
@@ -138,6 +139,18 @@ def critic_name(critic: object) -> str:
     """The critic in a signature: its name, or its class if it has none."""
     name = getattr(critic, "name", None)
     return name if isinstance(name, str) and name else f"{type(critic).__module__}.{type(critic).__qualname__}"
+
+
+def as_judge_error(error: BaseException) -> JudgeError:
+    """The error of a critic or a function as a ``JudgeError``."""
+    if isinstance(error, JudgeError):
+        return error
+    return JudgeError(
+        "critic_raised",
+        f"{type(error).__name__}: {error}"[:1000],
+        retry=is_transient(error),
+        retry_after=retry_after(error),
+    )
 
 
 # --- the judge policy: concurrency limit, timeout, retries, cache and budget -----------------------------------------

@@ -6,17 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import BadValueError, JudgeError
-from .critic import Critic, JudgeClient, Judgement, JudgeRequest
+from .critic import Critic, JudgeClient, Judgement
 from .prompting import Frames, Prompt, built_in_prompt
-from .ratings import Scale, gather_all, returns_number_only
+from .ratings import UNIT_SCALE, ReplyForm, gather_all, object_schema, returns_number_only
 
-_FORM = 'Reply with one JSON object and nothing else: {"claims": ["<claim>", ...]}'
-_SCHEMA = {
-    "type": "object",
-    "properties": {"claims": {"type": "array", "items": {"type": "string"}}},
-    "required": ["claims"],
-    "additionalProperties": False,
-}
+_CLAIMS = ReplyForm(
+    'Reply with one JSON object and nothing else: {"claims": ["<claim>", ...]}',
+    object_schema(claims={"type": "array", "items": {"type": "string"}}),
+)
 
 
 def require_extractor(critic: Critic, metric: str) -> None:
@@ -55,17 +52,13 @@ async def extract_claims(
     if not text.strip():
         return []
     require_extractor(critic, metric)
-    prompt_used = prompt or built_in_prompt("claims")
-    system, user_message = prompt_used.render(words={"form": _FORM}, question=question, text=text)
-    request = JudgeRequest(
-        prompt=user_message,
-        system=system,
-        schema=_SCHEMA,
-        prompt_id=prompt_used.id,
-        repeat=repeat,
+    request = _CLAIMS.request(
+        prompt or built_in_prompt("claims"),
+        critic,
+        {"question": question, "text": text},
         metric=metric,
         sample_id=sample_id,
-        metadata={"metric": metric, "sample_id": sample_id},
+        repeat=repeat,
         about={"of": source_name},
     )
     answer = await judge.ask(critic, request)
@@ -106,22 +99,8 @@ async def generate_questions(
         f"...]}}, with {count} question{'s' if count > 1 else ''}."
     )
     questions = {"type": "array", "items": {"type": "string"}, "minItems": count, "maxItems": count}
-    system, text = prompt.render(words={"form": form}, answer=answer)
-    request = JudgeRequest(
-        prompt=text,
-        system=system,
-        schema={
-            "type": "object",
-            "properties": {"noncommittal": {"type": "boolean"}, "questions": questions},
-            "required": ["noncommittal", "questions"],
-            "additionalProperties": False,
-        },
-        prompt_id=prompt.id,
-        repeat=repeat,
-        metric=metric,
-        sample_id=sample_id,
-        metadata={"metric": metric, "sample_id": sample_id},
-    )
+    reply_form = ReplyForm(form, object_schema(noncommittal={"type": "boolean"}, questions=questions))
+    request = reply_form.request(prompt, critic, {"answer": answer}, metric=metric, sample_id=sample_id, repeat=repeat)
     judgement = await judge.ask(critic, request)
     generated, evades = judgement.answer.get("questions"), judgement.answer.get("noncommittal")
     fits = isinstance(generated, (list, tuple)) and all(isinstance(one, str) and one.strip() for one in generated)
@@ -137,21 +116,11 @@ async def generate_questions(
 
 SENTENCES_PER_REQUEST = 60
 """Sentences in one request."""
-_SCALE = Scale(0.0, 1.0)
-_OBJECT_FORM = 'Reply with one JSON object and nothing else: {"why": "<why, in one sentence>", "useful": "yes" or "no"}'
-_OBJECT_SCHEMA = {
-    "type": "object",
-    "properties": {"why": {"type": "string"}, "useful": {"type": "string", "enum": ["yes", "no"]}},
-    "required": ["why", "useful"],
-    "additionalProperties": False,
-}
-_BARE_FORM = "Reply with a number alone: 1 if it is useful, 0 if it is not."
-_BARE_SCHEMA = {
-    "type": "object",
-    "properties": {"score": _SCALE.schema},
-    "required": ["score"],
-    "additionalProperties": False,
-}
+_USEFULNESS = ReplyForm(
+    'Reply with one JSON object and nothing else: {"why": "<why, in one sentence>", "useful": "yes" or "no"}',
+    object_schema(why={"type": "string"}, useful={"type": "string", "enum": ["yes", "no"]}),
+    "Reply with a number alone: 1 if it is useful, 0 if it is not.",
+)
 _SENTENCES_FORM = (
     'Reply with one JSON object and nothing else: {"needed": [<number>, ...]}, with the number of every sentence '
     "that is needed, or an empty list."
@@ -177,23 +146,18 @@ async def judge_usefulness(
     """
     if not document.strip():
         return False
-    bare = returns_number_only(critic)
-    words = {"form": _BARE_FORM if bare else _OBJECT_FORM}
-    system, text = prompt.render(words=words, question=question, answer=answer, document=document)
-    request = JudgeRequest(
-        prompt=f"{system}\n\n{text}" if bare else text,
-        system="" if bare else system,
-        schema=_BARE_SCHEMA if bare else _OBJECT_SCHEMA,
-        prompt_id=prompt.id,
-        repeat=repeat,
+    request = _USEFULNESS.request(
+        prompt,
+        critic,
+        {"question": question, "answer": answer, "document": document},
         metric=metric,
         sample_id=sample_id,
-        metadata={"scale": str(_SCALE), "metric": metric, "sample_id": sample_id},
+        repeat=repeat,
         about={"of": source_name},
     )
     judgement = await judge.ask(critic, request)
-    if bare:
-        value = _SCALE.normalise(judgement.answer.get("score"))
+    if returns_number_only(critic):
+        value = UNIT_SCALE.normalise(judgement.answer.get("score"))
         if value not in (0.0, 1.0):
             raise JudgeError("unparseable", f"the judge gave {value!r} where 1 for yes or 0 for no was asked for")
         return value == 1.0
@@ -220,33 +184,24 @@ async def judge_needed_sentences(
     size = SENTENCES_PER_REQUEST
     parts = [sentences[start : start + size] for start in range(0, len(sentences), size)]
 
-    def request(part: Sequence[str]) -> JudgeRequest:
-        numbered = {f"sentence {number}": one for number, one in enumerate(part, 1)}
-        system, text = prompt.render(words={"form": _SENTENCES_FORM}, question=question, sentences=numbered)
-        return JudgeRequest(
-            prompt=text,
-            system=system,
-            schema=_sentences_schema(len(part)),
-            prompt_id=prompt.id,
-            repeat=repeat,
+    requests = [
+        ReplyForm(_SENTENCES_FORM, _sentences_schema(len(part))).request(
+            prompt,
+            critic,
+            {"question": question, "sentences": {f"sentence {number}": one for number, one in enumerate(part, 1)}},
             metric=metric,
             sample_id=sample_id,
-            metadata={"metric": metric, "sample_id": sample_id},
+            repeat=repeat,
             about={"of": source_name, "sentences": list(part)},
         )
-
-    answers = await gather_all(judge.ask(critic, request(part)) for part in parts)
+        for part in parts
+    ]
+    answers = await gather_all(judge.ask(critic, request) for request in requests)
     return [one for part, judgement in zip(parts, answers, strict=True) for one in _needed_flags(judgement, len(part))]
 
 
 def _sentences_schema(count: int) -> dict[str, object]:
-    numbers = {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": count}}
-    return {
-        "type": "object",
-        "properties": {"needed": numbers},
-        "required": ["needed"],
-        "additionalProperties": False,
-    }
+    return object_schema(needed={"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": count}})
 
 
 def _needed_flags(judgement: Judgement, count: int) -> list[bool]:

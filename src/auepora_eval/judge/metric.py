@@ -82,15 +82,9 @@ def _key(metric: JudgedMetric) -> Hashable:
 
 
 def _score_now(metric: JudgedMetric, batch: Batch) -> Scores:
-    from ..runtime.loop_thread import LoopThread
-    from .session import JudgeSession
+    from .session import run_judging
 
-    async def ask() -> Scores:
-        async with JudgeSession() as judge:
-            return await metric.ascore(batch, judge)
-
-    with LoopThread() as loop:
-        return loop.run(ask())
+    return run_judging(None, lambda judge: metric.ascore(batch, judge))
 
 
 def judged_parts(metric: BatchMetric) -> Iterator[JudgedMetric]:

@@ -17,9 +17,9 @@ from ..errors import JudgeError
 from ..features.embeddings import InferenceFailure
 from ..models.embedders import PairModel, entailment_index
 from ..models.loading import build_with_options, given_options
-from ..net.retry import is_transient
 from ..options import Gt, Le, check_options
 from ..runtime.processes import DaemonThreadPool
+from .critic import as_judge_error
 
 # A batch scores all its samples at once: without a limit there would be a thread for each.
 _FUNCTION_POOL = DaemonThreadPool(16)
@@ -75,19 +75,13 @@ class EntailmentFunction:
         try:
             return await self.function(premise, statement)
         except (Exception, SystemExit) as error:
-            raise _as_judge_error(error) from error
+            raise as_judge_error(error) from error
 
     def _call(self, premise: str, statement: str) -> Any:
         try:
             return self.function(premise, statement)
         except (Exception, SystemExit) as error:  # a SystemExit here would stop the event loop
-            raise _as_judge_error(error) from error
-
-
-def _as_judge_error(error: Exception | SystemExit) -> JudgeError:
-    if isinstance(error, JudgeError):
-        return error
-    return JudgeError("critic_raised", f"{type(error).__name__}: {error}"[:1000], retry=is_transient(error))
+            raise as_judge_error(error) from error
 
 
 def _check_probability(value: Any) -> EntailmentScore:

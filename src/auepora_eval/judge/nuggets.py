@@ -11,11 +11,10 @@ from ..core.batch import Batch, check_samples
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AlignmentError, BadTypeError, BadValueError, JudgeError
 from ..options import PositiveInt, check_options
-from ..runtime.loop_thread import LoopThread
-from .critic import Critic, JudgeClient, Judgement, JudgePolicy, JudgeRequest
+from .critic import Critic, JudgeClient, Judgement, JudgePolicy
 from .prompting import Frames, Prompt, resolve_prompt
-from .ratings import gather_all, question_frames, resolve_critic, returns_number_only
-from .session import JudgeSession
+from .ratings import ReplyForm, gather_all, object_schema, question_frames, resolve_critic, returns_number_only
+from .session import JudgeSession, run_judging
 from .support import Verifier, check_support
 
 Importance = Literal["vital", "okay"]
@@ -217,18 +216,15 @@ def _run_samples(
     judging: JudgeSession | JudgePolicy | None,
 ) -> NuggetReport:
     """Run each row; a failed judgement does not affect the others."""
-    session = judging if isinstance(judging, JudgeSession) else JudgeSession(judging or JudgePolicy())
 
-    async def ask() -> NuggetReport:
-        async with session as judge:
+    async def ask_all(judge: JudgeClient) -> NuggetReport:
+        async def run_one(row: Any) -> NuggetTopic | JudgeError:
+            try:
+                return await one(judge, row)
+            except JudgeError as error:
+                return error
 
-            async def run_one(row: Any) -> NuggetTopic | JudgeError:
-                try:
-                    return await one(judge, row)
-                except JudgeError as error:
-                    return error
-
-            outcomes = await asyncio.gather(*map(run_one, rows))
+        outcomes = await asyncio.gather(*map(run_one, rows))
         return NuggetReport(
             [outcome for outcome in outcomes if isinstance(outcome, NuggetTopic)],
             {
@@ -238,8 +234,7 @@ def _run_samples(
             },
         )
 
-    with LoopThread() as loop:
-        return loop.run(ask())
+    return run_judging(judging, ask_all)
 
 
 def _documents(sample: EvaluationSample, output: SystemOutputs | None) -> list[str]:
@@ -280,14 +275,16 @@ class _NuggetGenerator:
     async def _extract_facts(
         self, judge: JudgeClient, sample: EvaluationSample, known: Sequence[str], documents: Sequence[str]
     ) -> list[str]:
-        words = {"form": _LIST_FORM, "most": str(self.most)}
+        words = {"most": str(self.most)}
         texts: dict[str, Frames] = {"question": question_frames(sample), "documents": documents}
         if known:
             texts["known"] = {f"fact {number}": fact for number, fact in enumerate(known, 1)}
         else:
             words["known"] = _NO_FACTS
         items = {"type": "array", "items": {"type": "string"}, "maxItems": self.most}
-        answer = await self._request(judge, sample, self.prompt, words, texts, {"nuggets": items})
+        answer = await self._ask(
+            judge, sample, self.prompt, ReplyForm(_LIST_FORM, object_schema(nuggets=items)), texts, words
+        )
         facts_reply = answer.answer.get("nuggets")
         if not isinstance(facts_reply, (list, tuple)) or not all(isinstance(one, str) for one in facts_reply):
             raise JudgeError(
@@ -306,17 +303,14 @@ class _NuggetGenerator:
             "question": question_frames(sample),
             "facts": {f"fact {number}": fact for number, fact in enumerate(facts, 1)},
         }
-        one = {
-            "type": "object",
-            "properties": {
-                "number": {"type": "integer", "minimum": 1, "maximum": len(facts)},
-                "importance": {"type": "string", "enum": ["vital", "okay"]},
-            },
-            "required": ["number", "importance"],
-            "additionalProperties": False,
-        }
+        one = object_schema(
+            number={"type": "integer", "minimum": 1, "maximum": len(facts)},
+            importance={"type": "string", "enum": ["vital", "okay"]},
+        )
         items = {"type": "array", "items": one, "minItems": len(facts), "maxItems": len(facts)}
-        answer = await self._request(judge, sample, self.importance, {"form": _GRADE_FORM}, texts, {"grades": items})
+        answer = await self._ask(
+            judge, sample, self.importance, ReplyForm(_GRADE_FORM, object_schema(grades=items)), texts
+        )
         grades_reply = answer.answer.get("grades")
         rows = (
             [row for row in grades_reply if isinstance(row, Mapping)] if isinstance(grades_reply, (list, tuple)) else []
@@ -329,27 +323,16 @@ class _NuggetGenerator:
             raise JudgeError("unparseable", message, raw=answer.raw)
         return [importance_by_number[number] for number in range(1, len(facts) + 1)]
 
-    async def _request(
+    async def _ask(
         self,
         judge: JudgeClient,
         sample: EvaluationSample,
         prompt: Prompt,
-        words: Mapping[str, str],
+        form: ReplyForm,
         texts: Mapping[str, Frames],
-        properties: Mapping[str, Any],
+        words: Mapping[str, str] | None = None,
     ) -> Judgement:
-        system, text = prompt.render(words=words, **texts)
-        request = JudgeRequest(
-            prompt=text,
-            system=system,
-            schema={
-                "type": "object",
-                "properties": dict(properties),
-                "required": list(properties),
-                "additionalProperties": False,
-            },
-            prompt_id=prompt.id,
-            metric=GENERATION_METRIC,
-            sample_id=sample.sample_id,
+        request = form.request(
+            prompt, self.critic, texts, metric=GENERATION_METRIC, sample_id=sample.sample_id, words=words
         )
-        return await judge.ask(self.critic, request)
+        return await judge.ask(self.critic, replace(request, metadata={}))  # only simple critics need metadata

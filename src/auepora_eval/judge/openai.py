@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Annotated, Any, Literal, NoReturn
 
 from ..errors import AueporaWarning, BadTypeError, BadValueError, JudgeError
@@ -302,9 +303,13 @@ def response_format(schema: Mapping[str, Any], mode: SchemaMode) -> dict[str, An
         return None
     if mode == "json_object":
         return {"type": "json_object"}
-    closed = close_schema(schema)
-    json_schema = {"name": "judgement", "schema": closed, "strict": _is_strict(closed)}
-    return {"type": "json_schema", "json_schema": json_schema}
+    return {"type": "json_schema", "json_schema": _json_schema(json.dumps(schema, default=dict))}
+
+
+@lru_cache(maxsize=256)
+def _json_schema(schema: str) -> dict[str, Any]:
+    closed = close_schema(json.loads(schema))
+    return {"name": "judgement", "schema": closed, "strict": _is_strict(closed)}
 
 
 def close_schema(schema: Any) -> Any:

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,21 +16,22 @@ from ..core.batch import Batch, check_samples
 from ..core.metrics_base import sample_clusters
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AlignmentError, JudgeError
-from ..runtime.loop_thread import LoopThread
 from ..stats.intervals import Interval, mean_interval
 from ..stats.permutation import sign_flips
-from .critic import Critic, JudgeClient, JudgePolicy, JudgeRequest
+from .critic import Critic, JudgeClient, JudgePolicy
 from .prompting import Prompt, resolve_prompt
 from .ratings import (
-    Scale,
+    UNIT_SCALE,
+    ReplyForm,
     critic_signature,
+    object_schema,
     question_frames,
     require_critic,
     resolve_critic,
     returns_number_only,
     run_repeats,
 )
-from .session import JudgeSession
+from .session import JudgeSession, run_judging
 
 # --- the report: the verdict on every pair, and their summary --------------------------------------------------------
 
@@ -176,26 +177,12 @@ METRIC = "preference"
 _MAX_PENDING = 256
 """Pairs in flight at least, so that judges are never idle and prompts do not pile up."""
 _VERDICTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
-_SCALE = Scale(0.0, 1.0)
-_OBJECT_FORM = (
+_FORM = ReplyForm(
     'Reply with one JSON object and nothing else: {"rationale": "<why, in one or two sentences>", '
-    '"verdict": "first" or "second" or "tie"}'
+    '"verdict": "first" or "second" or "tie"}',
+    object_schema(rationale={"type": "string"}, verdict={"type": "string", "enum": list(_VERDICTS)}),
+    "Reply with a number alone: 1 if the first answer is better, 0 if the second one is, 0.5 if neither is better.",
 )
-_BARE_FORM = (
-    "Reply with a number alone: 1 if the first answer is better, 0 if the second one is, 0.5 if neither is better."
-)
-_OBJECT_SCHEMA = {
-    "type": "object",
-    "properties": {"rationale": {"type": "string"}, "verdict": {"type": "string", "enum": list(_VERDICTS)}},
-    "required": ["rationale", "verdict"],
-    "additionalProperties": False,
-}
-_BARE_SCHEMA = {
-    "type": "object",
-    "properties": {"score": _SCALE.schema},
-    "required": ["score"],
-    "additionalProperties": False,
-}
 
 
 def prefer(
@@ -221,21 +208,18 @@ def prefer(
     check_samples(samples)
     require_critic(critic)
     pair_judge = _PairJudge(resolve_critic(critic, METRIC), resolve_prompt(prompt, otherwise=METRIC))
-    session = judging if isinstance(judging, JudgeSession) else JudgeSession(judging or JudgePolicy())
     pairs = list(zip(samples, _answers(samples, outputs_a), _answers(samples, outputs_b), strict=True))
 
-    async def ask() -> list[QueryPreference]:
-        slots = asyncio.Semaphore(max(_MAX_PENDING, session.policy.concurrency))
+    async def ask_all(judge: JudgeSession) -> list[QueryPreference]:
+        slots = asyncio.Semaphore(max(_MAX_PENDING, judge.policy.concurrency))
 
         async def one(sample: EvaluationSample, a: _PairAnswer, b: _PairAnswer) -> QueryPreference:
             async with slots:
                 return await pair_judge.compare(judge, sample, a, b)
 
-        async with session as judge:
-            return await asyncio.gather(*(one(*pair) for pair in pairs))
+        return await asyncio.gather(*(one(*pair) for pair in pairs))
 
-    with LoopThread() as loop:
-        queries = loop.run(ask())
+    queries = run_judging(judging, ask_all)
     return _report(samples, queries, pair_judge, names)
 
 
@@ -263,10 +247,6 @@ class _PairJudge:
 
     critic: Critic
     prompt: Prompt
-    bare: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bare", returns_number_only(self.critic))
 
     async def compare(
         self, judge: JudgeClient, sample: EvaluationSample, a: _PairAnswer, b: _PairAnswer
@@ -302,9 +282,18 @@ class _PairJudge:
         """Preference for the first answer, from 0 to 1, over all repeats of this order."""
 
         async def once(repeat: int) -> float:
-            judgement = await judge.ask(self.critic, self._request(sample, first, second, repeat))
-            if self.bare:
-                return _SCALE.normalise(judgement.answer.get("score"))
+            request = _FORM.request(
+                self.prompt,
+                self.critic,
+                {"question": question_frames(sample), "first": first, "second": second},
+                metric=METRIC,
+                sample_id=sample.sample_id,
+                repeat=repeat,
+                metadata={"dimension": METRIC},
+            )
+            judgement = await judge.ask(self.critic, request)
+            if returns_number_only(self.critic):
+                return UNIT_SCALE.normalise(judgement.answer.get("score"))
             verdict = judgement.answer.get("verdict")
             if verdict not in _VERDICTS:
                 raise JudgeError("unparseable", f"the judge's verdict was {verdict!r:.80}")
@@ -312,24 +301,6 @@ class _PairJudge:
 
         values, _ = await run_repeats(judge, once)
         return math.fsum(values) / len(values)
-
-    def _request(self, sample: EvaluationSample, first: str, second: str, repeat: int) -> JudgeRequest:
-        system, text = self.prompt.render(
-            words={"form": _BARE_FORM if self.bare else _OBJECT_FORM},
-            question=question_frames(sample),
-            first=first,
-            second=second,
-        )
-        return JudgeRequest(
-            prompt=f"{system}\n\n{text}" if self.bare else text,
-            system="" if self.bare else system,
-            schema=_BARE_SCHEMA if self.bare else _OBJECT_SCHEMA,
-            prompt_id=self.prompt.id,
-            repeat=repeat,
-            metric=METRIC,
-            sample_id=sample.sample_id,
-            metadata={"scale": str(_SCALE), "metric": METRIC, "sample_id": sample.sample_id, "dimension": METRIC},
-        )
 
 
 _VERDICT_OF = {1: "first", 0: "tie", -1: "second"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -222,16 +222,22 @@ def preview(
 ) -> Preview:
     """Estimate the judge usage for these outputs. No call is made, and nothing is written."""
     judged = [part for one in metrics if isinstance(one, BatchMetric) for part in judged_parts(one)]
+    found = run_preview(policy, lambda session: judge_batch(Batch(samples, outputs), judged, session))
+    multi_step = {one.name for one in judged if one.asks_follow_ups}
+    found.lower_bound_metrics = [name for name in found.lower_bound_metrics if name in multi_step]
+    return found
+
+
+def run_preview(policy: JudgePolicy, work: Callable[[PreviewSession], Coroutine[Any, Any, None]]) -> Preview:
+    """The requests that ``work`` makes, counted and compared with the cache of the policy."""
     cache = JudgementCache(policy.cache) if policy.cache is not None and policy.cache.exists() else None
     session = PreviewSession(policy, cache)
     try:
         with LoopThread() as loop:
-            loop.run(judge_batch(Batch(samples, outputs), judged, session))
+            loop.run(work(session))
     finally:
         if cache is not None:
             cache.close()
-    multi_step = {one.name for one in judged if one.asks_follow_ups}
-    session.preview.lower_bound_metrics = [name for name in session.preview.lower_bound_metrics if name in multi_step]
     return session.preview
 
 

@@ -140,6 +140,61 @@ def critic_signature(critic: object) -> str:
     return name.replace("|", "/")
 
 
+def object_schema(**properties: Any) -> dict[str, Any]:
+    """The JSON schema of an object with exactly these properties."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+UNIT_SCALE = Scale(0.0, 1.0)
+_BARE_SCHEMA = object_schema(score=UNIT_SCALE.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyForm:
+    """The form of a reply: an object or, from a critic that replies with a bare number, a number from 0 to 1."""
+
+    instruction: str
+    schema: Mapping[str, Any]
+    bare_instruction: str = ""
+    """The instruction for a bare number; empty if only objects are possible."""
+
+    def request(
+        self,
+        prompt: Prompt,
+        critic: Critic,
+        frames: Mapping[str, Frames],
+        *,
+        metric: str,
+        sample_id: str,
+        repeat: int = 0,
+        words: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> JudgeRequest:
+        """A request with this prompt; ``words`` are trusted texts, ``frames`` the judged ones."""
+        bare = bool(self.bare_instruction) and returns_number_only(critic)
+        instruction = self.bare_instruction if bare else self.instruction
+        system, text = prompt.render(words={"form": instruction, **(words or {})}, **frames)
+        scale = {"scale": str(UNIT_SCALE)} if self.bare_instruction else {}
+        return JudgeRequest(
+            # An LLMCritic gets a single string: the instructions must be in it.
+            prompt=f"{system}\n\n{text}" if bare else text,
+            system="" if bare else system,
+            schema=_BARE_SCHEMA if bare else self.schema,
+            prompt_id=prompt.id,
+            repeat=repeat,
+            metric=metric,
+            sample_id=sample_id,
+            metadata={**scale, "metric": metric, "sample_id": sample_id, **(metadata or {})},
+            about=about or {},
+        )
+
+
 def question_frames(sample: EvaluationSample) -> Frames:
     """The query of a sample, preceded by the conversation so far if there is one."""
     if not sample.history:
@@ -211,13 +266,7 @@ class RatingPrompt:
 
     def _schema(self, fields: Sequence[str], *, rationale: bool) -> dict[str, Any]:
         properties: dict[str, Any] = {"rationale": {"type": "string"}} if rationale else {}
-        properties |= dict.fromkeys(fields, self.scale.schema)
-        return {
-            "type": "object",
-            "properties": properties,
-            "required": list(properties),
-            "additionalProperties": False,
-        }
+        return object_schema(**properties, **dict.fromkeys(fields, self.scale.schema))
 
 
 @dataclass(frozen=True, slots=True)

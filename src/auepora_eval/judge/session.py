@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 from ..core.batch import Batch
 from ..errors import AueporaWarning, BadValueError, JudgeError, StoreError
 from ..features.embeddings import model_key
-from ..net.retry import Backoff, call_with_retries, http_status, is_transient, retry_after
+from ..net.retry import Backoff, call_with_retries, http_status
+from ..runtime.loop_thread import LoopThread
 from ..runtime.processes import DaemonThreadPool
 from ..runtime.secrets import Secrets
 from .cache import JudgementCache, critic_cache_key, request_digest, request_key
@@ -31,6 +32,7 @@ from .critic import (
     LLMCritic,
     StructuredCritic,
     Usage,
+    as_judge_error,
     critic_name,
 )
 from .limits import AdaptiveLimiter, Budget, CircuitBreaker, JudgementRecord, Reservation, UsageLog, model_name
@@ -62,7 +64,7 @@ async def call_critic(critic: Critic, request: JudgeRequest, *, timeout: float, 
         raise JudgeError("timeout", f"no answer within {timeout:g} s", retry=True)
     outcome = work.result()
     if isinstance(outcome, BaseException):
-        raise _as_judge_error(outcome) from outcome
+        raise as_judge_error(outcome) from outcome
     return outcome
 
 
@@ -102,17 +104,6 @@ def _call_simple(critic: LLMCritic, request: JudgeRequest) -> Judgement | BaseEx
         return Judgement({_number_name(request.schema): _number(value, _number_schema(request.schema))})
     except BaseException as error:
         return error
-
-
-def _as_judge_error(error: BaseException) -> JudgeError:
-    if isinstance(error, JudgeError):
-        return error
-    return JudgeError(
-        "critic_raised",
-        f"{type(error).__name__}: {error}"[:1000],
-        retry=is_transient(error),
-        retry_after=retry_after(error),
-    )
 
 
 def _check_judgement(judgement: Any, schema: Mapping[str, Any]) -> Judgement:
@@ -376,6 +367,8 @@ def copy_error(error: JudgeError) -> JudgeError:
 
 # --- the session: cache, budget, queues and records for all critics --------------------------------------------------
 
+T = TypeVar("T")
+
 _FLUSH_INTERVAL_S = 0.2
 """Longest delay before a judgement is written to the cache file."""
 _MAX_RAW_CHARS = 2000
@@ -574,9 +567,19 @@ class JudgeSession:
         self._warnings[f"judgements are not cached: {error}"] = None
 
 
-# --- shared requests: identical requests of several metrics about a sample are sent once -----------------------------
+def run_judging(judging: JudgeSession | JudgePolicy | None, work: Callable[[JudgeSession], Awaitable[T]]) -> T:
+    """The result of ``work`` with a judge session, on a loop of its own: a given session, or one with this policy."""
+    session = judging if isinstance(judging, JudgeSession) else JudgeSession(judging or JudgePolicy())
 
-T = TypeVar("T")
+    async def run() -> T:
+        async with session as judge:
+            return await work(judge)
+
+    with LoopThread() as loop:
+        return loop.run(run())
+
+
+# --- shared requests: identical requests of several metrics about a sample are sent once -----------------------------
 
 
 class SharedJudgeClient:

@@ -9,26 +9,19 @@ from typing import Any
 
 from ..core.registry import Use, parse_use, resolve
 from ..errors import BadTypeError, BadValueError, JudgeError
-from .critic import Critic, JudgeClient, Judgement, JudgeRequest, LLMCritic, StructuredCritic
+from .critic import Critic, JudgeClient, Judgement, LLMCritic, StructuredCritic
 from .nli import EntailmentFunction, NliModel
 from .prompting import Prompt, built_in_prompt
-from .ratings import Scale, critic_signature, gather_all, returns_number_only
+from .ratings import UNIT_SCALE, ReplyForm, critic_signature, gather_all, object_schema, returns_number_only
 
 STATEMENTS_PER_REQUEST = 20
 """Statements per request: judges lose count in longer lists."""
-_SCALE = Scale(0.0, 1.0)
 _OBJECT_FORM = (
     'Reply with one JSON object and nothing else: {"verdicts": [{"number": 1, "why": "<why, in a few words>", '
     '"verdict": "full" or "partial" or "none"}, ...]}, one verdict for each statement, in their order and with their '
     "numbers."
 )
 _BARE_FORM = "Reply with a number alone: 1 for full, 0.5 for partial, 0 for none."
-_BARE_SCHEMA = {
-    "type": "object",
-    "properties": {"score": _SCALE.schema},
-    "required": ["score"],
-    "additionalProperties": False,
-}
 
 Verifier = Critic | EntailmentFunction | NliModel | Callable[[str, str], Any]
 """Anything that checks whether evidence supports a statement."""
@@ -92,12 +85,24 @@ async def check_support(
     if isinstance(verifier, (EntailmentFunction, NliModel)):
         verdicts = await _verdicts_by_nli(judge, verifier, texts, distinct)
     else:
-        size = 1 if returns_number_only(verifier) else STATEMENTS_PER_REQUEST
+        bare = returns_number_only(verifier)
+        size = 1 if bare else STATEMENTS_PER_REQUEST
         parts = [distinct[start : start + size] for start in range(0, len(distinct), size)]
-        support_judge = _SupportJudge(
-            verifier, prompt or built_in_prompt("support"), metric, sample_id, repeat, source_name
-        )
-        verdicts = await _verdicts_by_judge(judge, support_judge, texts, parts)
+        requests = [
+            ReplyForm(_OBJECT_FORM, _object_schema(len(part)), _BARE_FORM).request(
+                prompt or built_in_prompt("support"),
+                verifier,
+                {"evidence": texts, "statements": {f"statement {number}": one for number, one in enumerate(part, 1)}},
+                metric=metric,
+                sample_id=sample_id,
+                repeat=repeat,
+                about={"of": source_name, "statements": part},
+            )
+            for part in parts
+        ]
+        answers = await gather_all(judge.ask(verifier, request) for request in requests)
+        parse = _bare_verdicts if bare else _object_verdicts
+        verdicts = [one for part, answer in zip(parts, answers, strict=True) for one in parse(answer, len(part))]
     by_statement = dict(zip(distinct, verdicts, strict=True))
     return [by_statement[statement] for statement in statements]
 
@@ -105,67 +110,17 @@ async def check_support(
 # --- by a judge ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _SupportJudge:
-    """A critic and a prompt that check support, for one metric and sample."""
-
-    critic: Critic
-    prompt: Prompt
-    metric: str
-    sample_id: str
-    repeat: int
-    source_name: str
-
-    def request(self, evidence: Sequence[str], statements: Sequence[str]) -> JudgeRequest:
-        bare = returns_number_only(self.critic)
-        system, text = self.prompt.render(
-            words={"form": _BARE_FORM if bare else _OBJECT_FORM},
-            evidence=evidence,
-            statements={f"statement {number}": one for number, one in enumerate(statements, 1)},
-        )
-        return JudgeRequest(
-            prompt=f"{system}\n\n{text}" if bare else text,
-            system="" if bare else system,
-            schema=_BARE_SCHEMA if bare else _object_schema(len(statements)),
-            prompt_id=self.prompt.id,
-            repeat=self.repeat,
-            metric=self.metric,
-            sample_id=self.sample_id,
-            metadata={"scale": str(_SCALE), "metric": self.metric, "sample_id": self.sample_id},
-            about={"of": self.source_name, "statements": list(statements)},
-        )
-
-
 def _object_schema(count: int) -> dict[str, Any]:
-    one = {
-        "type": "object",
-        "properties": {
-            "number": {"type": "integer", "minimum": 1, "maximum": count},
-            "why": {"type": "string"},
-            "verdict": {"type": "string", "enum": [level.label for level in SupportLevel]},
-        },
-        "required": ["number", "why", "verdict"],
-        "additionalProperties": False,
-    }
-    return {
-        "type": "object",
-        "properties": {"verdicts": {"type": "array", "items": one, "minItems": count, "maxItems": count}},
-        "required": ["verdicts"],
-        "additionalProperties": False,
-    }
-
-
-async def _verdicts_by_judge(
-    judge: JudgeClient, support_judge: _SupportJudge, evidence: Sequence[str], parts: Sequence[Sequence[str]]
-) -> list[SupportVerdict]:
-    requests = [support_judge.request(evidence, part) for part in parts]
-    answers = await gather_all(judge.ask(support_judge.critic, request) for request in requests)
-    parse = _bare_verdicts if returns_number_only(support_judge.critic) else _object_verdicts
-    return [verdict for part, answer in zip(parts, answers, strict=True) for verdict in parse(answer, len(part))]
+    verdict = object_schema(
+        number={"type": "integer", "minimum": 1, "maximum": count},
+        why={"type": "string"},
+        verdict={"type": "string", "enum": [level.label for level in SupportLevel]},
+    )
+    return object_schema(verdicts={"type": "array", "items": verdict, "minItems": count, "maxItems": count})
 
 
 def _bare_verdicts(answer: Judgement, count: int) -> list[SupportVerdict]:
-    value = _SCALE.normalise(answer.answer.get("score"))
+    value = UNIT_SCALE.normalise(answer.answer.get("score"))
     # Half way between two levels the lower one counts.
     return [SupportVerdict(min(SupportLevel, key=lambda level: (abs(level - value), level)))]
 

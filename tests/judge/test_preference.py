@@ -133,7 +133,8 @@ def test_a_judge_that_fails_leaves_the_pair_out_and_gives_bounds() -> None:
     assert report.win_rate == 2 / 3
     assert report.bounds == (2 / 4, 3 / 4)
     assert report.counts["judge_failed"] == 1
-    assert "so the win rate lies in [0.5000, 0.7500]" in report.to_markdown()
+    assert "so the win rate lies in [0.5000, 0.7500]" in report.to_text()
+    assert r"so the win rate lies in \[0.5000, 0.7500\]" in report.to_markdown()
 
 
 def test_an_unknown_verdict_fails() -> None:
@@ -208,3 +209,12 @@ def test_bad_input_is_refused() -> None:
 def test_nothing_to_compare() -> None:
     report = prefer([], [], [], judge_of(longer))
     assert (report.win_rate, report.interval, report.verdict) == (None, None, "inconclusive")
+
+
+def test_hostile_names_are_escaped() -> None:
+    names = ("::error::x\n# a|b", "<script>[a](b)\x1b[2J")
+    report = compared(judge_of(longer), ["x"], ["yy"], names=names)
+    for text in (report.to_text(), report.to_markdown()):
+        assert "\x1b" not in text
+        assert not any(line.startswith(("::", "# a")) for line in text.splitlines())
+    assert "<script>" not in report.to_markdown()

@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ..render.markdown import escape_markdown, markdown_table
-from ..render.tables import format_value, table
+from ..render.blocks import Block, Details, Prose, Row, TableColumn, simple_table, without_empty_columns
+from ..render.markdown import blocks_markdown
+from ..render.tables import format_value
+from ..render.terminal import blocks_text
 from ..stats.agreement import RatersReport
 from ..stats.calibration import Bin, Confusion, CorrectedMean
 from ..stats.intervals import Estimate, Interval
@@ -250,11 +252,11 @@ class CalibrationReport:
 
     def to_text(self, *, shown: int = 20) -> str:
         """The report for a terminal, with up to ``shown`` disagreements."""
-        return render_report(self, shown=shown, markdown=False)
+        return blocks_text(report_blocks(self, shown=shown))
 
     def to_markdown(self, *, shown: int = 20) -> str:
         """The report as Markdown, with model output escaped."""
-        return render_report(self, shown=shown, markdown=True)
+        return blocks_markdown(report_blocks(self, shown=shown), level=2) + "\n"
 
 
 def _corrected_dict(one: CorrectedMean) -> dict[str, Any]:
@@ -275,7 +277,7 @@ def _interval_list(interval: Interval | None) -> list[float] | None:
     return None if interval is None else [interval.low, interval.high]
 
 
-# --- rendering as tables, for a terminal or as Markdown --------------------------------------------------------------
+# --- the report as blocks, for a terminal or as Markdown -------------------------------------------------------------
 
 _MAX_TEXT_CHARS = 100
 """Maximum length of a question, an answer or a rationale."""
@@ -299,66 +301,51 @@ _CORRELATIONS = {
 }
 
 
-def render_report(report: CalibrationReport, *, shown: int, markdown: bool) -> str:
-    """The whole report."""
-    page = _Page(markdown)
-    parts: list[str] = []
+def report_blocks(report: CalibrationReport, *, shown: int) -> list[Block]:
+    """The whole report, with up to ``shown`` disagreements of each judge."""
+    parts: list[Block] = []
     if report.people is not None:
-        parts += [page.heading("People with each other"), *_people(report.people, page)]
+        parts.append(Details("People with each other", _people(report.people), is_open=True))
     for one in report.judged:
-        parts += [page.heading(f"{one.conclusion.name} against people"), *_judge(one, page)]
-        parts += _disagreements(one, page, shown)
-    parts.append(page.heading("What people would say of all answers"))
-    parts += _corrected_table(report, page)
-    text = "\n\n".join(parts)
+        blocks = [*_judge(one), *_disagreements(one, shown)]
+        parts.append(Details(f"{one.conclusion.name} against people", blocks, is_open=True))
+    parts.append(Details("What people would say of all answers", _corrected_table(report), is_open=True))
     if any(one.flags for one in _intervals(report)):
-        text += f"\n\n{_UNCERTAIN} few or skewed samples: the interval may be too narrow"
-    return f"{text}\n\n{page.text(report.conclusion.sentence)}" + ("\n" if markdown else "")
+        parts.append(Prose(f"{_UNCERTAIN} few or skewed samples: the interval may be too narrow"))
+    return [*parts, Prose(report.conclusion.sentence)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
-    markdown: bool
-
-    def heading(self, text: str) -> str:
-        return f"## {escape_markdown(text)}" if self.markdown else f"{text}\n{'=' * len(text)}"
-
-    def text(self, text: str) -> str:
-        return escape_markdown(text) if self.markdown else text
-
-    def table(
-        self, headers: Sequence[str], rows: Sequence[Sequence[str]], *, texts: Sequence[int], right: Sequence[int] = ()
-    ) -> str:
-        """``texts`` are the columns with untrusted text; the others are numbers."""
-        if not self.markdown:
-            return table(rows, headers=headers, right=right)
-        cells = [[escape_markdown(cell) if at in texts else cell for at, cell in enumerate(row)] for row in rows]
-        return markdown_table(headers, cells, right=right)
+def _number(title: str) -> TableColumn:
+    return TableColumn(title, number=True)
 
 
-def _people(people: RatersReport, page: _Page) -> list[str]:
-    rows = [
+def _people(people: RatersReport) -> list[Block]:
+    rows: list[Row] = [
         [f"{one.first} and {one.second}", str(one.agreement.units), *_cells(one.agreement), *_cells(one.kappa)]
         for one in people.pairs
     ]
     kappa = "kappa" if people.level == "nominal" else "kappa (quadratic)"
-    headers = ["annotators", "answers", "agreement", "95 % interval", kappa, "95 % interval"]
-    parts = [page.table(headers, rows, texts=(0,), right=(1, 2, 4))] if rows else []
+    columns: list[TableColumn | str] = [
+        "annotators",
+        _number("answers"),
+        _number("agreement"),
+        "95 % interval",
+        _number(kappa),
+        "95 % interval",
+    ]
     alpha = _line(f"Krippendorff's alpha of all {len(people.rated)} annotators ({people.level})", people.alpha)
-    return [*parts, page.text(alpha)]
+    return [*([simple_table(columns, rows)] if rows else []), Prose(alpha)]
 
 
-def _judge(one: JudgeCalibration, page: _Page) -> list[str]:
+def _judge(one: JudgeCalibration) -> list[Block]:
     side = "from" if one.higher_is_better else "up to"
     how = "as given" if one.threshold_given else "half way between worst and best; --threshold sets another"
     counts = one.confusion
-    parts = [
-        page.text(
-            f"{one.labelled} labelled answers. Right means a score {side} {format_value(one.threshold)} ({how}). "
-            f"Both say right {counts.true_positives}, both wrong {counts.true_negatives}, "
-            f"only people say right {counts.false_negatives}, only the judge {counts.false_positives}."
-        )
-    ]
+    verdicts = Prose(
+        f"{one.labelled} labelled answers. Right means a score {side} {format_value(one.threshold)} ({how}). "
+        f"Both say right {counts.true_positives}, both wrong {counts.true_negatives}, "
+        f"only people say right {counts.false_negatives}, only the judge {counts.false_positives}."
+    )
     named = [
         ("agreement", one.agreement, "share of equal verdicts"),
         ("kappa", one.kappa, "beyond chance (Cohen)"),
@@ -372,55 +359,75 @@ def _judge(one: JudgeCalibration, page: _Page) -> list[str]:
         ("", one.calibration_error_equal_mass, "the same, bins of equal mass"),
         ("Brier score", one.brier, "squared distance of score and label"),
     ]
-    rows = [[name, *_cells(value), value.why_undefined or what] for name, value, what in named]
-    parts.append(page.table(["measure", "value", "95 % interval", "what it is"], rows, texts=(), right=(1,)))
+    rows: list[Row] = [[name, *_cells(value), value.why_undefined or what] for name, value, what in named]
     left_out = [f"{count} {_LEFT_OUT[reason]}" for reason, count in one.left_out.items()]
-    if left_out:
-        parts.append(page.text(f"Labels left out: {', '.join(left_out)}."))
-    return [*parts, *(page.text(f"Note: {note}.") for note in one.notes)]
+    return [
+        verdicts,
+        simple_table(["measure", _number("value"), "95 % interval", "what it is"], rows),
+        *([Prose(f"Labels left out: {', '.join(left_out)}.")] if left_out else []),
+        *(Prose(f"Note: {note}.") for note in one.notes),
+    ]
 
 
-def _disagreements(one: JudgeCalibration, page: _Page, shown: int) -> list[str]:
+def _disagreements(one: JudgeCalibration, shown: int) -> list[Block]:
     if not one.disagreements:
-        return [page.text("The judge and people give the same verdict on every labelled answer.")]
-    columns = [("question", "question"), ("answer", "answer"), ("why the judge said so", "rationale")]
-    kept = [(title, name) for title, name in columns if any(getattr(row, name) for row in one.disagreements)]
-    rows = [
-        [row.sample_id, _label(row.label), format_value(row.score), *(_shorten(getattr(row, name)) for _, name in kept)]
+        return [Prose("The judge and people give the same verdict on every labelled answer.")]
+    rows: list[Row] = [
+        [
+            row.sample_id,
+            _label(row.label),
+            format_value(row.score),
+            *map(_shorten, (row.question, row.answer, row.rationale)),
+        ]
         for row in one.disagreements[:shown]
     ]
-    headers = ["sample", "people", "score", *(title for title, _ in kept)]
+    columns: list[TableColumn | str] = [
+        "sample",
+        "people",
+        _number("score"),
+        "question",
+        "answer",
+        "why the judge said so",
+    ]
     n = len(one.disagreements)
-    parts = [page.text(f"{count_of(n, 'answer')} that the judge and people see differently:")]
-    parts.append(page.table(headers, rows, texts=(0, *range(3, len(headers))), right=(2,)))
-    if len(one.disagreements) > shown:
-        parts.append(page.text(f"... and {len(one.disagreements) - shown} more; --json has all"))
-    return parts
+    return [
+        Prose(f"{count_of(n, 'answer')} that the judge and people see differently:"),
+        without_empty_columns(simple_table(columns, rows)),
+        *([Prose(f"... and {n - shown} more; --json has all")] if n > shown else []),
+    ]
 
 
-def _corrected_table(report: CalibrationReport, page: _Page) -> list[str]:
+def _corrected_table(report: CalibrationReport) -> list[Block]:
     rows = [_mean_row(one.name, one.corrected) for one in report.judged]
-    headers = ["mean of", "judge alone", "labels alone", "95 % interval", "corrected", "95 % interval", "labels used"]
+    columns: list[TableColumn | str] = [
+        "mean of",
+        _number("judge alone"),
+        _number("labels alone"),
+        "95 % interval",
+        _number("corrected"),
+        "95 % interval",
+        "labels used",
+    ]
+    first, second = report.judged[0].name, report.judged[-1].name
     if report.difference is not None:
-        first, second = (one.name for one in report.judged)
         rows.append(_mean_row(f"{second} - {first}", report.difference))
-    parts = [page.table(headers, rows, texts=(0,), right=(1, 2, 4))]
     about = "these answers and no others" if report.finite else "answers to such questions"
-    parts.append(page.text(f"Intervals are about {about}, and suppose that the labelled ones were drawn at random."))
     chance = [one.conclusion.p_chance >= CHANCE_P_VALUE for one in report.judged]
     every = [(one.corrected, alike) for one, alike in zip(report.judged, chance, strict=True)]
     shown = [(report.difference, any(chance))] if report.difference else every
-    parts += [page.text(_worth(one, like_chance=alike)) for one, alike in shown]
-    if report.verdict is not None:
-        first, second = (one.name for one in report.judged)
-        sentence = f"By people, {second} is {report.verdict} than {first}."
-        if report.verdict == "inconclusive":
-            sentence = f"Inconclusive: by people, {second} may be better than {first} or worse."
-        parts.append(page.text(sentence))
+    parts: list[Block] = [
+        simple_table(columns, rows),
+        Prose(f"Intervals are about {about}, and suppose that the labelled ones were drawn at random."),
+        *(Prose(_worth(one, like_chance=alike)) for one, alike in shown),
+    ]
+    if report.verdict == "inconclusive":
+        parts.append(Prose(f"Inconclusive: by people, {second} may be better than {first} or worse."))
+    elif report.verdict is not None:
+        parts.append(Prose(f"By people, {second} is {report.verdict} than {first}."))
     return parts
 
 
-def _mean_row(name: str, one: CorrectedMean) -> list[str]:
+def _mean_row(name: str, one: CorrectedMean) -> Row:
     used = f"{one.labelled} of {one.samples}"
     alone = [format_value(one.scores_mean), format_value(one.labels_mean), _interval_text(one.labels_interval)]
     return [name, *alone, format_value(one.value), _interval_text(one.interval), used]
@@ -451,9 +458,8 @@ def _cells(value: Estimate) -> tuple[str, str]:
 def _interval_text(interval: Interval | None) -> str:
     if interval is None:
         return ""
-    return f"{format_value(interval.low)} – {format_value(interval.high)}" + (
-        f" {_UNCERTAIN}" if interval.flags else ""
-    )
+    ends = f"{format_value(interval.low)} – {format_value(interval.high)}"
+    return f"{ends} {_UNCERTAIN}" if interval.flags else ends
 
 
 def _label(value: float) -> str:

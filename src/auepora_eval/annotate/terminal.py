@@ -14,7 +14,7 @@ from dataclasses import replace
 import click
 
 from ..errors import AueporaError
-from ..render.terminal import escape_control_characters
+from ..render.terminal import printable
 from .session import FormState, LabelFile, LabelItem, LabelScale, ShownDocument, count_labels, handle_line
 
 _HELP = """\
@@ -144,7 +144,7 @@ def _document_heading(document: ShownDocument, retrieved: int, blind: bool) -> s
 
 def _section(head: str, text: str) -> Iterator[str]:
     yield one_line(head)
-    for line in printable(text).split("\n"):
+    for line in _lines(text):
         yield f"  | {line}".rstrip()
 
 
@@ -157,12 +157,11 @@ def _end(state: FormState) -> Iterable[str]:
     yield "Every label is saved. u undoes the last one, q quits."
 
 
-def printable(text: str) -> str:
-    """The text with control characters escaped and lone surrogates replaced; its only line end is ``\\n``."""
-    plain = text.replace("\r\n", "\n").translate(_LINE_ENDS)
-    return escape_control_characters(plain.encode("utf-8", "replace").decode())
-
-
 def one_line(text: str) -> str:
-    """The printable text on one line."""
-    return printable(text).replace("\n", " ")
+    """The text on one line, safe to print."""
+    return " ".join(_lines(text))
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text, safe to print."""
+    return printable(text.replace("\r\n", "\n").translate(_LINE_ENDS)).split("\n")

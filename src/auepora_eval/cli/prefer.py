@@ -71,6 +71,6 @@ def command(
         document = {**report.to_dict(), "judging": session.usage_log.total.to_dict()}
         write_out(json.dumps(document, indent=2, ensure_ascii=False), output)
     else:
-        write_out(report.to_markdown().rstrip("\n"), output)
+        write_out(report.to_text() if output is None else report.to_markdown().rstrip("\n"), output)
     if session.usage_log.total.judgements:
         echo_err(f"judging: {usage_text(session.usage_log.total.to_dict())}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +16,9 @@ from ..core.batch import Batch, check_samples
 from ..core.metrics_base import sample_clusters
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AlignmentError, JudgeError
+from ..render.blocks import Block, Details, Prose, Row, simple_table
+from ..render.markdown import blocks_markdown
+from ..render.terminal import blocks_text
 from ..stats.intervals import Interval, mean_interval
 from ..stats.permutation import sign_flips
 from .critic import Critic, JudgeClient, JudgePolicy
@@ -133,31 +136,37 @@ class PreferenceReport:
 
     def to_markdown(self) -> str:
         """The report as Markdown."""
+        return blocks_markdown([self._details()], level=1) + "\n"
+
+    def to_text(self) -> str:
+        """The report for a terminal."""
+        return blocks_text([self._details()])
+
+    def _details(self) -> Details:
         a, b = self.names
         counts = self.counts
-        rows = [
-            (f"{b} wins", str(counts["b_wins"])),
-            (f"{a} wins", str(counts["a_wins"])),
-            ("ties", f"{counts['ties']}, {counts['inconsistent']} of them because the order changed the verdict"),
-            (f"win rate of {b}", _with_interval(self.win_rate, self.interval)),
-            ("p-value", "n/a" if self.p_value is None else f"{self.p_value:.4f}"),
-            ("first position wins", _with_interval(self.first_rate, self.first_interval)),
+        rows: list[Row] = [
+            [f"{b} wins", str(counts["b_wins"])],
+            [f"{a} wins", str(counts["a_wins"])],
+            ["ties", f"{counts['ties']}, {counts['inconsistent']} of them because the order changed the verdict"],
+            [f"win rate of {b}", _with_interval(self.win_rate, self.interval)],
+            ["p-value", "n/a" if self.p_value is None else f"{self.p_value:.4f}"],
+            ["first position wins", _with_interval(self.first_rate, self.first_interval)],
         ]
         if counts["judge_failed"] and self.bounds is not None:
             low, high = self.bounds
-            rows.append(("judge failed", f"{counts['judge_failed']}, so the win rate lies in [{low:.4f}, {high:.4f}]"))
+            rows.append(["judge failed", f"{counts['judge_failed']}, so the win rate lies in [{low:.4f}, {high:.4f}]"])
         if counts["skipped"]:
-            rows.append(("skipped", f"{counts['skipped']} without an answer to compare"))
-        lines = [f"# {b} against {a}: {self._sentence()}", "", "| | |", "|---|---|"]
-        lines += [f"| {label} | {value} |" for label, value in rows]
+            rows.append(["skipped", f"{counts['skipped']} without an answer to compare"])
+        blocks: list[Block] = [simple_table(["", ""], rows)]
         if self.order_decides:
-            lines += ["", "The judge favours a position. Both orders were asked, so that neither system gains by it."]
-        lines += ["", f"Judged by {self.critic} with the prompt {self.prompt}."]
-        return "\n".join(lines) + "\n"
+            text = "The judge favours a position. Both orders were asked, so that neither system gains by it."
+            blocks.append(Prose(text))
+        blocks.append(Prose(f"Judged by {self.critic} with the prompt {self.prompt}."))
+        return Details(f"{b} against {a}: {_VERDICT_WORDS[self.verdict]}", blocks, is_open=True)
 
-    def _sentence(self) -> str:
-        wording: Mapping[str, str] = {"better": "preferred", "worse": "not preferred", "inconclusive": "inconclusive"}
-        return wording[self.verdict]
+
+_VERDICT_WORDS = {"better": "preferred", "worse": "not preferred", "inconclusive": "inconclusive"}
 
 
 def _ends(interval: Interval | None) -> list[float] | None:

@@ -193,7 +193,8 @@ def test_report_as_json_and_markdown() -> None:
     assert document["prompt"].startswith("preference/1/")
     text = report.to_markdown()
     assert text.startswith("# new against old: inconclusive")
-    assert "| win rate of new | 0.5000" in text
+    assert "- win rate of new: 0.5000" in text
+    assert report.to_text().startswith("new against old: inconclusive\n---")
 
 
 def test_bad_input_is_refused() -> None:

@@ -237,7 +237,9 @@ def test_prefer_compares_two_stored_runs(project: Make, auepora: Cli) -> None:
         assert report["judging"]["calls"] == 8
         asked = len(server.asked)
         code, out, _ = auepora("prefer", "one", "two", *chosen)
-        assert out.startswith("# two against one")
+        assert out.startswith("two against one")
+        auepora("prefer", "one", "two", *chosen, "-o", "preference.md")
+        assert Path("preference.md").read_text().startswith("# two against one")
         assert len(server.asked) == asked
         code, _, err = auepora("prefer", "one", "two", "--judge", "nobody")
         assert (code, "there is no resource 'nobody'" in err) == (2, True)

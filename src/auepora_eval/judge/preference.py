@@ -16,7 +16,7 @@ from ..core.batch import Batch, check_samples
 from ..core.metrics_base import sample_clusters
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AlignmentError, JudgeError
-from ..render.blocks import Block, Details, Prose, Row, simple_table
+from ..render.blocks import Block, DefinitionList, Details, Prose
 from ..render.markdown import blocks_markdown
 from ..render.terminal import blocks_text
 from ..stats.intervals import Interval, mean_interval
@@ -145,20 +145,20 @@ class PreferenceReport:
     def _details(self) -> Details:
         a, b = self.names
         counts = self.counts
-        rows: list[Row] = [
-            [f"{b} wins", str(counts["b_wins"])],
-            [f"{a} wins", str(counts["a_wins"])],
-            ["ties", f"{counts['ties']}, {counts['inconsistent']} of them because the order changed the verdict"],
-            [f"win rate of {b}", _with_interval(self.win_rate, self.interval)],
-            ["p-value", "n/a" if self.p_value is None else f"{self.p_value:.4f}"],
-            ["first position wins", _with_interval(self.first_rate, self.first_interval)],
+        rows = [
+            (f"{b} wins", str(counts["b_wins"])),
+            (f"{a} wins", str(counts["a_wins"])),
+            ("ties", f"{counts['ties']}, {counts['inconsistent']} of them because the order changed the verdict"),
+            (f"win rate of {b}", _with_interval(self.win_rate, self.interval)),
+            ("p-value", "n/a" if self.p_value is None else f"{self.p_value:.4f}"),
+            ("first position wins", _with_interval(self.first_rate, self.first_interval)),
         ]
         if counts["judge_failed"] and self.bounds is not None:
             low, high = self.bounds
-            rows.append(["judge failed", f"{counts['judge_failed']}, so the win rate lies in [{low:.4f}, {high:.4f}]"])
+            rows.append(("judge failed", f"{counts['judge_failed']}, so the win rate lies in [{low:.4f}, {high:.4f}]"))
         if counts["skipped"]:
-            rows.append(["skipped", f"{counts['skipped']} without an answer to compare"])
-        blocks: list[Block] = [simple_table(["", ""], rows)]
+            rows.append(("skipped", f"{counts['skipped']} without an answer to compare"))
+        blocks: list[Block] = [DefinitionList(rows)]
         if self.order_decides:
             text = "The judge favours a position. Both orders were asked, so that neither system gains by it."
             blocks.append(Prose(text))

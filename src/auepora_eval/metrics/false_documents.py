@@ -17,9 +17,12 @@ from ..core.derivation import (
     Derivation,
     DerivationBuilder,
     ExplainContext,
+    add_outcome,
+    add_step,
+    add_table,
     format_number,
+    is_recording,
     quote_text,
-    record_steps,
 )
 from ..core.family import BASE_SKIPS, FamilyMetric, find_parents, with_family_keys
 from ..core.metrics_base import BatchMetric, SampleMetric, declare, with_conventions
@@ -31,7 +34,7 @@ from ..features.refusals import RefusalJudge
 from ..text.refusal import normalize_text
 from ..text.tokenizers import squad_words
 from .abstention import require_judge
-from .overlap import contains_all, contains_any
+from .overlap import contains_all
 from .wrappers import (
     ComputedReducer,
     WrapperMetric,
@@ -149,28 +152,22 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
         assert output.response is not None  # outputs without a response are skipped before
         if has_false_documents(sample) is None:
             return Score.fail("bad_wrong_answer")
+        answer = output.response.text
+        if is_recording():
+            add_step(f"False answers its documents give: {', '.join(wrong_answers(sample) or ()) or 'marked'}")
+            add_step(f"The answer: {quote_text(answer)}")
         if self.judge is not None:
-            verdict = self.judge(sample, output)
-            return Score(verdict) if isinstance(verdict, (bool, np.bool_)) else Score.fail("judge_unparseable")
-        answer = normalize_text(output.response.text)
-        return Score(any(normalize_text(cue) in answer for cue in self.cues))
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """Which cues occur in the answer."""
-        text = "" if output.response is None else output.response.text
-        answer, found = normalize_text(text), bool(self.score_one(sample, output).value)
-        steps = DerivationBuilder().add_step(
-            f"False answers its documents give: {', '.join(wrong_answers(sample) or ()) or 'marked'}"
-        )
-        steps.add_step(f"The answer: {quote_text(text)}")
-        if self.judge is None:
-            rows = [(cue, "yes" if normalize_text(cue) in answer else "no") for cue in self.cues]
-            steps.table("Phrases by which an answer says that documents are wrong", ("phrase", "in the answer"), rows)
+            add_step(f"The judge {function_name(self.judge, module=False)} was asked whether it says so")
+            found = self.judge(sample, output)
+            if not isinstance(found, (bool, np.bool_)):
+                return Score.fail("judge_unparseable")
         else:
-            steps.add_step(f"The judge {function_name(self.judge, module=False)} was asked whether it says so")
-        return steps.finish(f"The answer {'says' if found else 'does not say'} so: {int(found)}", float(found))
+            normalized = normalize_text(answer)
+            in_answer = [normalize_text(cue) in normalized for cue in self.cues]
+            rows = ((cue, "yes" if one else "no") for cue, one in zip(self.cues, in_answer, strict=True))
+            add_table("Phrases by which an answer says that documents are wrong", ("phrase", "in the answer"), rows)
+            found = any(in_answer)
+        return Score(add_outcome("The answer says so" if found else "The answer does not say so", float(found)))
 
 
 def _check_cues(given: object) -> tuple[str, ...]:
@@ -507,14 +504,5 @@ class MistakeReappearanceRate(ConfiguredMetric, SampleMetric):
         wrong = wrong_answers(sample)
         if wrong is None:
             return Score.fail("bad_wrong_answer")
-        return Score(contains_any(output.response.text, wrong, squad_words))
-
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """Which false answer occurs in the answer."""
-        answer = "" if output.response is None else output.response.text
-        found = bool(self.score_one(sample, output).value)
-        with record_steps() as steps:
-            contains_all(answer, [wrong_answers(sample) or []], squad_words)
-        return steps.finish(f"{'A' if found else 'No'} false answer stands in it: {int(found)}", float(found))
+        found = contains_all(output.response.text, [wrong], squad_words)
+        return Score(add_outcome("A false answer stands in it" if found else "No false answer stands in it", found))

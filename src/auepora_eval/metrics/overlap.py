@@ -194,12 +194,6 @@ def contains_all(answer: str, slots: Sequence[Sequence[str]], words: Tokenize) -
     return found
 
 
-def contains_any(answer: str, alternatives: Iterable[str], words: Tokenize) -> bool:
-    """Whether the normalised answer contains one of the alternatives; empty ones do not count."""
-    text = " ".join(words(answer))
-    return any(phrase in text for phrase in (" ".join(words(one)) for one in alternatives) if phrase)
-
-
 def rouge_n(reference: str, answer: str, n: int, words: Tokenize) -> Overlap:
     """ROUGE-N: common n-grams, each with the smaller of its two counts."""
     reference_ngrams, answer_ngrams = (ngrams(words(text), n) for text in (reference, answer))

@@ -134,6 +134,10 @@ class RunInfo:
     gold: str | None = None
     """The gold that replaced that of the samples, for signatures."""
 
+    def top_k_option(self, depth: int | None) -> dict[str, str]:
+        """The requested ``top_k`` for the signature of a metric that reads more documents, or all."""
+        return {"top_k": str(self.top_k)} if self.top_k is not None and self.top_k < (depth or math.inf) else {}
+
 
 class Metric(ABC):
     """The interface of a metric: a name, a target, ``required_fields`` and ``compute``."""

@@ -28,6 +28,7 @@ from .judged_base import (
     capitalise,
     document_sources,
     merge_sources,
+    proportion,
     supported_by_any,
 )
 
@@ -126,6 +127,18 @@ class ClaimEvaluation(StatementEvaluation):
         if getattr(self._metric, "evidence", "joined") == "joined":
             return await self.check_support(claims, merge_sources(self.documents, "the documents"))
         return supported_by_any(await self.check_by_document(claims), len(claims))
+
+    async def supported_proportion(self, of: Source, by: Source | None = None) -> float:
+        """The proportion of the claims of a text that another one supports, by default the documents."""
+        claims = await self.extract_scored_claims(of)
+        verdicts = await (self.check_in_context(claims) if by is None else self.check_support(claims, by))
+        return self.add_supported(verdicts, of, by)
+
+    def add_supported(self, verdicts: Sequence[bool], of: Source, by: Source | None) -> float:
+        """Record the proportion of the claims of a text that another one supports, or the documents."""
+        condition = "the documents support" if by is None else f"{by.name} supports"
+        label = f"claims of {of.name} that {condition}, over all of them"
+        return self.add_proportion(proportion(verdicts), len(verdicts), label)
 
     def add_proportion(self, value: Fraction, of: int, label: str) -> float:
         """Record a proportion with its label, and return it as a float."""

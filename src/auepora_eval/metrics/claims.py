@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -46,9 +45,7 @@ class ClaimFaithfulness(EvidenceClaimMetric):
 
     async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
         """The proportion of supported claims."""
-        claims = await evaluation.extract_scored_claims(evaluation.answer)
-        label = "claims of the answer that the documents support, over all of them"
-        return (evaluation.add_proportion(proportion(await evaluation.check_in_context(claims)), len(claims), label),)
+        return (await evaluation.supported_proportion(evaluation.answer),)
 
 
 @dataclass(frozen=True)
@@ -195,8 +192,6 @@ async def _reference_row(evaluation: ClaimEvaluation, claims: Sequence[str]) -> 
 
 # --- answer correctness by claims: precision, recall and F1 of the answer's claims against the reference's -----------
 
-_PRECISION_LABEL = "claims of the answer that the reference supports, over all of them"
-_RECALL_LABEL = "claims of the reference that the answer supports, over all of them"
 _NO_REFERENCE_CLAIMS = {"no_reference_claims": "the reference claims nothing"}
 
 
@@ -234,9 +229,7 @@ class ClaimPrecision(ReferenceClaimMetric):
 
     async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
         """The proportion of the answer's claims."""
-        claims = await evaluation.extract_scored_claims(evaluation.answer)
-        in_reference = await evaluation.check_support(claims, evaluation.reference)
-        return (evaluation.add_proportion(proportion(in_reference), len(claims), _PRECISION_LABEL),)
+        return (await evaluation.supported_proportion(evaluation.answer, by=evaluation.reference),)
 
 
 @register("claim_recall")
@@ -263,9 +256,7 @@ class ClaimRecall(ReferenceClaimMetric):
 
     async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
         """The proportion of the reference's claims."""
-        claims = await evaluation.extract_scored_claims(evaluation.reference)
-        in_answer = await evaluation.check_support(claims, evaluation.answer)
-        return (evaluation.add_proportion(proportion(in_answer), len(claims), _RECALL_LABEL),)
+        return (await evaluation.supported_proportion(evaluation.reference, by=evaluation.answer),)
 
 
 @register("claim_f1")
@@ -318,9 +309,8 @@ class ClaimF1(ReferenceClaimMetric):
                 evaluation.check_support(reference_claims, evaluation.answer),
             ]
         )
-        return evaluation.add_proportion(
-            proportion(in_reference), len(answer_claims), _PRECISION_LABEL
-        ), evaluation.add_proportion(proportion(in_answer), len(reference_claims), _RECALL_LABEL)
+        precision = evaluation.add_supported(in_reference, evaluation.answer, by=evaluation.reference)
+        return precision, evaluation.add_supported(in_answer, evaluation.reference, by=evaluation.answer)
 
     def combination_formula(self) -> str:
         """The formula."""
@@ -353,7 +343,7 @@ class _ReferenceContextMetric(ContextClaimMetric):
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """The requested ``top_k``, if this metric reads more documents."""
-        return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < (self.k or math.inf) else {}
+        return run.top_k_option(self.k)
 
 
 @register("claim_context_recall", at="k")
@@ -371,9 +361,7 @@ class ClaimContextRecall(_ReferenceContextMetric, EvidenceClaimMetric):
 
     async def value(self, evaluation: ClaimEvaluation) -> tuple[float, ...]:
         """The proportion of the reference's claims."""
-        claims = await evaluation.extract_scored_claims(evaluation.reference)
-        label = "claims of the reference that the documents support, over all of them"
-        return (evaluation.add_proportion(proportion(await evaluation.check_in_context(claims)), len(claims), label),)
+        return (await evaluation.supported_proportion(evaluation.reference),)
 
 
 @register("claim_context_precision", at="k")

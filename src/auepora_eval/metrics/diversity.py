@@ -292,7 +292,7 @@ class IntraListDiversity(ConfiguredMetric):
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """The requested ``top_k``, if this metric reads more documents."""
-        return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < (self.k or math.inf) else {}
+        return run.top_k_option(self.k)
 
 
 class MeanOfPairs(Mean):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -406,7 +405,7 @@ class _ContextMetric(ConfiguredMetric):
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """The requested ``top_k``, if this metric reads more documents."""
-        return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < (self.depth or math.inf) else {}
+        return run.top_k_option(self.depth)
 
     def vectors(self, batch: Batch, rows: Sequence[Sequence[str]]) -> tuple[TextVectors, np.ndarray[Any, Any]]:
         """The embeddings of the texts of each row, and the number of truncated texts."""

@@ -387,6 +387,22 @@ def test_overlapping_labels_are_thinned() -> None:
     assert "0.005" not in narrow
 
 
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [pytest.param(900, 8, id="one row"), pytest.param(300, 8, id="two rows"), pytest.param(250, 6, id="some left out")],
+)
+def test_labels_of_bars_do_not_overlap(width: float, shown: int) -> None:
+    chart = distribution_chart([share / 7 for share in range(8) for _ in range(3)], "f1")
+    boxes = []
+    for one in parse_svg(chart, width=width).iter("{http://www.w3.org/2000/svg}text"):
+        if one.text and (one.text[:2] == "0." or one.text in "01") and one.get("text-anchor") == "middle":
+            half = measure_width(one.text, 11) / 2
+            boxes.append((float(one.get("y", 0)), float(one.get("x", 0)) - half, float(one.get("x", 0)) + half))
+    assert len(boxes) == shown
+    rows = sorted(boxes)
+    assert all(a[0] != b[0] or a[2] < b[1] for a, b in zip(rows, rows[1:], strict=False))
+
+
 _BACKGROUNDS = {"light": "#ffffff", "dark": "#16181c"}
 
 

@@ -337,6 +337,8 @@ def test_phone_layout(opened: Open, pages: dict[str, Path]) -> None:
             expect(page.locator(".qb-queryid")).to_have_text("capital")
             expect(page.locator(".qb-list")).to_be_hidden()
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+            metrics, document = (page.locator(one).first.bounding_box() for one in (".qb-metrics", ".qb-side .qb-doc"))
+            assert metrics["y"] < document["y"]
 
 
 def test_print_open_query(opened: Open, pages: dict[str, Path]) -> None:

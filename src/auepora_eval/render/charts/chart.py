@@ -223,9 +223,9 @@ def number_channel(
     return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 
-def band_channel(field: str, domain: Sequence[str], *, title: str | None = None, angle: int = 0) -> Json:
-    """A nominal channel with a band scale and axis; labels below a plot may be rotated."""
-    axis: Json = {"title": title, "labelLimit": LABEL_LIMIT, "labelAngle": angle, "grid": False}
+def band_channel(field: str, domain: Sequence[str], *, title: str | None = None) -> Json:
+    """A nominal channel with a band scale and axis."""
+    axis: Json = {"title": title, "labelLimit": LABEL_LIMIT, "labelAngle": 0, "grid": False}
     scale = {"type": "band", "domain": list(domain), "paddingInner": 0.3, "paddingOuter": 0.15}
     return {"field": field, "type": "nominal", "scale": scale, "axis": axis}
 

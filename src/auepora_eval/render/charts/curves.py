@@ -241,9 +241,7 @@ def quality_by_rank(rows: Sequence[Row], name: str, *, title: str | None = None)
     if not valued:
         return Chart(message_spec(heading, "no answer has both a score and a rank"))
     labels = unique_labels(row.get("rank", "") for row in rows[:60])
-    along = band_channel(
-        "rank", labels, title="rank of the first relevant document", angle=-40 if len(labels) > 12 else 0
-    )
+    along = band_channel("rank", labels, title="rank of the first relevant document")
     unit = all(map(has_unit_range, valued))
     ends = [end for row in valued for end in row_values(row)]
     up = number_channel(

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -141,6 +141,25 @@ def _entry_symbol(entry: _LegendEntry, x: float, y: float, paint: Paint) -> str:
 _TITLE_SIZE = 12.0
 _LABEL_PADDING = 8.0
 """Between a label and the plot."""
+_LABEL_GAP = 4.0
+"""Between two labels of one row."""
+_LABEL_LINE = 13.0
+
+
+@dataclass(frozen=True, slots=True)
+class _AxisLabel:
+    """A label of an axis: its text and position along the axis."""
+
+    text: str
+    at: float
+    full: str = ""
+    """The text before it was truncated."""
+    row: int = 0
+
+    @property
+    def width(self) -> float:
+        """Its estimated width."""
+        return measure_width(self.text, TEXT_SIZE)
 
 
 @dataclass(frozen=True)
@@ -187,7 +206,7 @@ class ChartView:
     @property
     def left(self) -> float:
         """The room that the vertical axis needs."""
-        labels = [measure_width(text, TEXT_SIZE) for text, _ in self._labels("y")]
+        labels = [measure_width(one.text, TEXT_SIZE) for one in self._labels("y")]
         axis = max(labels, default=0.0) + (_LABEL_PADDING if labels else 0.0)
         title = TEXT_SIZE + 8 if self._axis("y").get("title") else 0.0
         return max(self._left_text_width + axis + title, self._overhang()[0])
@@ -215,13 +234,7 @@ class ChartView:
     def below(self) -> float:
         """The room that the horizontal axis needs."""
         labels = self._labels("x")
-        axis = TEXT_SIZE + _LABEL_PADDING if labels else 2.0
-        if labels and self._axis("x").get("labelAngle"):
-            axis = (
-                _LABEL_PADDING
-                + TEXT_SIZE
-                + max(measure_width(text, TEXT_SIZE) for text, _ in labels) * math.sin(math.radians(40))
-            )
+        axis = max(one.row for one in labels) * _LABEL_LINE + TEXT_SIZE + _LABEL_PADDING if labels else 2.0
         return axis + (TEXT_SIZE + 6 if self._axis("x").get("title") else 0.0)
 
     def render(self) -> str:
@@ -260,25 +273,24 @@ class ChartView:
         axis: Mapping[str, Any] = {} if channel is None else channel.get("axis") or {}
         return axis
 
-    def _labels(self, name: str) -> list[tuple[str, float]]:
-        """The displayed labels of an axis and their positions."""
+    def _labels(self, name: str) -> list[_AxisLabel]:
+        """The displayed labels of an axis."""
         axis, scale = self._axis(name), self._scale(name)
         if scale is None or not axis or axis.get("labels") is False:
             return []
-        if isinstance(scale, BandScale):
-            limit = axis["labelLimit"]
-            return [(truncate(label, limit, TEXT_SIZE), scale(label)) for label in scale.places]
-        return _thin_labels([(format_tick(value, axis["format"]), scale(value)) for value in axis["values"]], name)
+        if not isinstance(scale, BandScale):
+            labels = [_AxisLabel(format_tick(value, axis["format"]), scale(value)) for value in axis["values"]]
+            return _thin_labels(labels, name)
+        limit = axis["labelLimit"]
+        labels = [_AxisLabel(truncate(label, limit, TEXT_SIZE), scale(label), label) for label in scale.places]
+        return _place_in_rows(labels) if name == "x" else labels
 
     def _overhang(self) -> tuple[float, float]:
         """How far the labels below the plot extend beyond its sides."""
-        left = right = 0.0
-        slanted = bool(self._axis("x").get("labelAngle"))
-        for text, at in self._labels("x"):
-            wide = measure_width(text, TEXT_SIZE)
-            left = max(left, (wide * math.cos(math.radians(40)) if slanted else wide / 2) - at)
-            right = max(right, (0.0 if slanted else wide / 2) + at - self.width)
-        return left, right
+        labels = self._labels("x")
+        left = max((one.width / 2 - one.at for one in labels), default=0.0)
+        right = max((one.width / 2 + one.at - self.width for one in labels), default=0.0)
+        return max(left, 0.0), max(right, 0.0)
 
     def _grid(self, name: str) -> str:
         axis, scale = self._axis(name), self._scale(name)
@@ -297,32 +309,24 @@ class ChartView:
 
     def _render_axis(self, name: str) -> str:
         parts = []
-        slanted = name == "x" and bool(self._axis("x").get("labelAngle"))
-        full = self._full_labels(name)
-        for (text, at), whole in zip(self._labels(name), full, strict=True):
+        for one in self._labels(name):
             x, y = (
-                (at, self.height + _LABEL_PADDING + 0.8 * TEXT_SIZE)
+                (one.at, self.height + _LABEL_PADDING + 0.8 * TEXT_SIZE + one.row * _LABEL_LINE)
                 if name == "x"
-                else (-_LABEL_PADDING - self._left_text_width, at + 0.35 * TEXT_SIZE)
+                else (-_LABEL_PADDING - self._left_text_width, one.at + 0.35 * TEXT_SIZE)
             )
-            anchor = "end" if name == "y" or slanted else "middle"
-            attributes: dict[str, Attribute] = {"x": x, "y": y, "text-anchor": anchor, "font-size": TEXT_SIZE}
-            if slanted:
-                attributes["transform"] = f"rotate(-40 {x:.1f} {y:.1f})"
-            colour = self.paint(TEXT if name == "y" else MUTED)
-            parts.append(
-                element("text", {**attributes, "fill": colour}, escape_text(text), *_full_text_tooltip(text, whole))
-            )
+            attributes: dict[str, Attribute] = {
+                "x": x,
+                "y": y,
+                "text-anchor": "end" if name == "y" else "middle",
+                "font-size": TEXT_SIZE,
+                "fill": self.paint(TEXT if name == "y" else MUTED),
+            }
+            parts.append(element("text", attributes, escape_text(one.text), *_full_text_tooltip(one.text, one.full)))
         title = self._axis(name).get("title")
         if title:
             parts.append(self._axis_title(name, title))
         return element("g", {"class": f"axis axis-{name}"}, *parts) if parts else ""
-
-    def _full_labels(self, name: str) -> list[str]:
-        scale = self._scale(name)
-        if isinstance(scale, BandScale):
-            return list(scale.places) if self._labels(name) else []
-        return [text for text, _ in self._labels(name)]
 
     def _axis_title(self, name: str, whole: str) -> str:
         title = truncate(whole, self.width if name == "x" else self.height, TEXT_SIZE)
@@ -337,19 +341,30 @@ class ChartView:
 
 def _full_text_tooltip(shown_text: str, whole: str) -> list[str]:
     """A tooltip with the full text, where the text was truncated."""
-    return [] if shown_text == whole else [element("title", None, escape_text(whole))]
+    return [] if shown_text == (whole or shown_text) else [element("title", None, escape_text(whole))]
 
 
-def _thin_labels(labels: list[tuple[str, float]], name: str) -> list[tuple[str, float]]:
+def _thin_labels(labels: list[_AxisLabel], name: str) -> list[_AxisLabel]:
     """Drop every other number label while two would overlap."""
     kept = labels
     while len(kept) > 2 and any(
-        abs(after - before)
-        < ((measure_width(one, TEXT_SIZE) + measure_width(other, TEXT_SIZE)) / 2 if name == "x" else TEXT_SIZE)
-        for (one, before), (other, after) in pairwise(kept)
+        abs(other.at - one.at) < ((one.width + other.width) / 2 + _LABEL_GAP if name == "x" else TEXT_SIZE)
+        for one, other in pairwise(kept)
     ):
         kept = kept[::2]
     return kept
+
+
+def _place_in_rows(labels: list[_AxisLabel]) -> list[_AxisLabel]:
+    """Put names below a plot into two rows where they would overlap; names without room are left out."""
+    ends = [-math.inf, -math.inf]
+    placed = []
+    for one in labels:
+        row = next((row for row, end in enumerate(ends) if end + _LABEL_GAP <= one.at - one.width / 2), None)
+        if row is not None:
+            ends[row] = one.at + one.width / 2
+            placed.append(replace(one, row=row))
+    return placed
 
 
 # --- the whole spec as SVG: its title and its stacked views ----------------------------------------------------------

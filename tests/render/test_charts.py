@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -400,7 +401,7 @@ def test_labels_of_bars_do_not_overlap(width: float, shown: int) -> None:
             boxes.append((float(one.get("y", 0)), float(one.get("x", 0)) - half, float(one.get("x", 0)) + half))
     assert len(boxes) == shown
     rows = sorted(boxes)
-    assert all(a[0] != b[0] or a[2] < b[1] for a, b in zip(rows, rows[1:], strict=False))
+    assert all(a[0] != b[0] or a[2] < b[1] for a, b in pairwise(rows))
 
 
 _BACKGROUNDS = {"light": "#ffffff", "dark": "#16181c"}

@@ -235,37 +235,27 @@ def with_field(channel: Json, field: str) -> Json:
     return {**channel, "field": field}
 
 
-def legend() -> Json:
-    """A legend above the plot."""
-    return {"orient": "top", "title": None, "labelLimit": 320}
+def style_channel(field: str, styles: Mapping[str, Any], *, shown: bool = True, kind: str = "nominal") -> Json:
+    """A style per name: a shape, a dash or an opacity; ``shown`` puts it into the legend above the plot."""
+    legend = {"orient": "top", "title": None, "labelLimit": 320} if shown else None
+    scale = {"type": "ordinal", "domain": list(styles), "range": list(styles.values())}
+    return {"field": field, "type": kind, "scale": scale, "legend": legend}
 
 
 def colour_channel(field: str, colours: Mapping[str, str], *, shown: bool = True) -> Json:
     """A colour per name."""
-    channel = _nominal_channel(field, list(colours), list(colours.values()), shown=shown)
+    channel = style_channel(field, colours, shown=shown)
     if shown:
         channel["legend"]["symbolOpacity"] = 1
     return channel
 
 
-def shape_channel(field: str, shapes: Mapping[str, str], *, shown: bool = True) -> Json:
-    """A shape per name."""
-    return _nominal_channel(field, list(shapes), list(shapes.values()), shown=shown)
-
-
-def dash_channel(field: str, dashes: Mapping[str, Sequence[int]], *, shown: bool = True) -> Json:
-    """A dash per name."""
-    return _nominal_channel(field, list(dashes), [list(one) for one in dashes.values()], shown=shown)
-
-
-def opacity_channel(field: str, opacities: Mapping[str, float]) -> Json:
-    """An opacity per name."""
-    return {**_nominal_channel(field, list(opacities), list(opacities.values()), shown=True), "type": "ordinal"}
-
-
-def _nominal_channel(field: str, domain: list[str], values: list[Any], *, shown: bool) -> Json:
-    scale = {"type": "ordinal", "domain": domain, "range": values}
-    return {"field": field, "type": "nominal", "scale": scale, "legend": legend() if shown else None}
+def symbol_channels(field: str, styles: Mapping[str, tuple[str, str]], *, shown: bool = True) -> Json:
+    """The channels of a shape and a colour per name."""
+    return {
+        "color": colour_channel(field, {name: colour for name, (_, colour) in styles.items()}, shown=shown),
+        "shape": style_channel(field, {name: shape for name, (shape, _) in styles.items()}, shown=shown),
+    }
 
 
 def _config() -> Json:

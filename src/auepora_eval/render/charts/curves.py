@@ -20,14 +20,13 @@ from .chart import (
     band_channel,
     build_spec,
     colour_channel,
-    dash_channel,
     describe_row,
     has_unit_range,
     list_first,
     message_spec,
     number_channel,
     row_values,
-    shape_channel,
+    style_channel,
     view,
     with_field,
 )
@@ -177,14 +176,14 @@ def _line_panel(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> J
         "x": along,
         "y": up,
         "color": colour,
-        "strokeDash": dash_channel("line", dashes, shown=legend),
+        "strokeDash": style_channel("line", dashes, shown=legend),
         "detail": parted,
     }
     point: Json = {
         "x": along,
         "y": up,
         "color": colour,
-        "shape": shape_channel("line", shapes, shown=legend),
+        "shape": style_channel("line", shapes, shown=legend),
         "tooltip": TOOLTIP,
     }
     band: Json = {"type": "area", "opacity": 0.13}

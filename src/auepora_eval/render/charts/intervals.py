@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .chart import (
@@ -14,8 +14,6 @@ from .chart import (
     Row,
     band_channel,
     build_spec,
-    colour_channel,
-    dash_channel,
     describe_row,
     group_into_panels,
     has_unit_range,
@@ -24,7 +22,8 @@ from .chart import (
     number_channel,
     omitted_rows_note,
     row_values,
-    shape_channel,
+    style_channel,
+    symbol_channels,
     text_layer,
     view,
     with_field,
@@ -98,6 +97,19 @@ def _verdict(row: Row) -> str:
 
 
 def _forest_panel(rows: Sequence[Row], title: str, present: Mapping[str, tuple[str, str]], *, legend: bool) -> Json:
+    def texts(label: str, row: Row, ends: Sequence[float]) -> Json:
+        verdict = _verdict(row)
+        words = _signed_text(ends[0]) + ("" if verdict == _NOT_TESTED else f" {verdict}")
+        tip = f"{describe_row(label, ends, signed=True)}, {verdict}" + (f", n = {row['n']}" if "n" in row else "")
+        return {"verdict": verdict, "text": words, "tip": tip}
+
+    return _difference_panel(rows, title, symbol_channels("verdict", present, shown=legend), texts)
+
+
+def _difference_panel(
+    rows: Sequence[Row], title: str, symbols: Json, texts: Callable[[str, Row, Sequence[float]], Json]
+) -> Json:
+    """Differences on one axis, around a zero line. ``texts`` gives the label and the tooltip of a row."""
     labels = unique_labels(row.get("name", "") for row in rows)
     span = linear_range([end for row in rows for end in row_values(row, "delta")], zero=True)
     across, along = band_channel("name", labels), number_channel("delta", span)
@@ -108,40 +120,28 @@ def _forest_panel(rows: Sequence[Row], title: str, present: Mapping[str, tuple[s
         if not ends:
             missing.append({"name": label, "text": clean_label(row.get("note") or "not compared", longest=60)})
             continue
-        verdict = _verdict(row)
-        sign = "+" if ends[0] > 0 else ""
-        words = f"{sign}{format_number(ends[0])}" + ("" if verdict == _NOT_TESTED else f" {verdict}")
-        tip = f"{describe_row(label, ends, signed=True)}, {verdict}" + (f", n = {row['n']}" if "n" in row else "")
         low, high = (ends[1], ends[2]) if len(ends) == 3 else (ends[0], ends[0])
-        drawn.append(
-            {"name": label, "delta": ends[0], "low": low, "high": high, "verdict": verdict, "text": words, "tip": tip}
-        )
-    colours = colour_channel("verdict", {name: style[1] for name, style in present.items()}, shown=legend)
-    shapes = shape_channel("verdict", {name: style[0] for name, style in present.items()}, shown=legend)
-    layers = _interval_layers(drawn, along, across, colours, shapes)
-    layers.append(text_layer(drawn, {"value": "width"}, across, colour=TEXT, dx=10))
-    if missing:
-        layers.append(text_layer(missing, {"value": 0}, across, colour=MUTED, dx=4))
-    return view(layers, height=ROW_HEIGHT * len(rows), title=title)
-
-
-def _interval_layers(drawn: Sequence[Json], along: Json, across: Json, colours: Json, shapes: Json) -> list[Json]:
-    """The layers of a zero line, intervals and points."""
+        drawn.append({"name": label, "delta": ends[0], "low": low, "high": high, **texts(label, row, ends)})
     zero = {"type": "rule", "color": MUTED, "strokeWidth": 1}
-    intervals: Json = {
-        "x": with_field(along, "low"),
-        "x2": {"field": "high"},
-        "y": across,
-        "color": colours,
-    }
-    values: Json = {"x": along, "y": across, "color": colours, "shape": shapes, "tooltip": TOOLTIP}
-    lines, points = {"type": "rule", "strokeWidth": 2}, {"type": "point", "filled": True, "opacity": 1, "size": 80}
+    intervals = {"x": with_field(along, "low"), "x2": {"field": "high"}, "y": across, "color": symbols["color"]}
+    points = {"type": "point", "filled": True, "opacity": 1, "size": 80}
     ranged = [row for row in drawn if row["low"] != row["high"]]
-    return [
+    layers: list[Json] = [
         {"data": {"values": [{"delta": 0}]}, "mark": zero, "encoding": {"x": along}},
-        {"data": {"values": ranged}, "mark": lines, "encoding": intervals},
-        {"data": {"values": list(drawn)}, "mark": points, "encoding": values},
+        {"data": {"values": ranged}, "mark": {"type": "rule", "strokeWidth": 2}, "encoding": intervals},
+        {
+            "data": {"values": drawn},
+            "mark": points,
+            "encoding": {"x": along, "y": across, **symbols, "tooltip": TOOLTIP},
+        },
     ]
+    return view([*layers, *_row_texts(drawn, missing, across)], height=ROW_HEIGHT * len(rows), title=title)
+
+
+def _row_texts(drawn: Sequence[Json], missing: Sequence[Json], across: Json) -> list[Json]:
+    """The layers of the texts beside rows, and of notes in rows without a value."""
+    layers = [text_layer(drawn, {"value": "width"}, across, colour=TEXT, dx=10)]
+    return [*layers, text_layer(missing, {"value": 0}, across, colour=MUTED, dx=4)] if missing else layers
 
 
 def split_chart(rows: Sequence[Row], *, title: str = "Where the difference comes from") -> Chart:
@@ -154,52 +154,31 @@ def split_chart(rows: Sequence[Row], *, title: str = "Where the difference comes
     if not kept:
         return Chart(message_spec(heading, "no difference was split"))
     views, descriptions = [], []
-    for index, row in enumerate(kept):
-        parts = {part: _part_values(row.get("delta" if part == "together" else part)) for part in _PARTS}
+    for row in kept:
         label = clean_label(row.get("name", ""), longest=80)
-        views.append(_split_panel(label, parts, legend=index == 0))
-        amounts = [
-            f"{part} {_signed_text(one['value'])}"
-            for part, one in parts.items()
-            if finite_number(one["value"]) is not None
-        ]
+        parts = [_part_row(part, row.get("delta" if part == "together" else part)) for part in _PARTS]
+        views.append(_split_panel(label, parts))
+        amounts = [f"{one['name']} {_signed_text(ends[0])}" for one in parts if (ends := row_values(one, "delta"))]
         descriptions.append(f"{label}: {', '.join(amounts) or 'no value'}")
     more = [f"{len(rows) - len(kept)} more metrics not drawn"] if len(rows) > len(kept) else []
     text = describe([list_first(descriptions, "metric"), *more])
     return Chart(build_spec(views, title=heading, description=text, subtitle=more))
 
 
-def _part_values(part: Any) -> dict[str, Any]:
-    return dict(part) if isinstance(part, Mapping) else {"value": part}
+def _part_row(name: str, part: Any) -> Row:
+    values = part if isinstance(part, Mapping) else {"value": part}
+    return {**values, "name": name, "delta": values.get("value"), "note": _NO_VALUE}
 
 
-def _split_panel(label: str, parts: Mapping[str, Mapping[str, Any]], *, legend: bool) -> Json:
-    rows = [{"name": part, **one} for part, one in parts.items()]
-    span = linear_range([end for row in rows for end in row_values(row)], zero=True)
-    across, along = band_channel("name", list(_PARTS)), number_channel("delta", span)
-    drawn, missing = [], []
-    for row in rows:
-        ends = row_values(row)
-        if not ends:
-            missing.append({"name": row["name"], "text": "no value"})
-            continue
-        low, high = (ends[1], ends[2]) if len(ends) == 3 else (ends[0], ends[0])
-        tip = describe_row(f"{label}, {row['name']}", ends, signed=True)
-        drawn.append(
-            {"name": row["name"], "delta": ends[0], "low": low, "high": high, "text": _signed_text(ends[0]), "tip": tip}
-        )
-    colours = colour_channel("name", {name: style[1] for name, style in _PARTS.items()}, shown=False)
-    shapes = shape_channel("name", {name: style[0] for name, style in _PARTS.items()}, shown=False)
-    layers = _interval_layers(drawn, along, across, colours, shapes)
-    layers.append(text_layer(drawn, {"value": "width"}, across, colour=TEXT, dx=10))
-    if missing:
-        layers.append(text_layer(missing, {"value": 0}, across, colour=MUTED, dx=4))
-    return view(layers, height=ROW_HEIGHT * len(_PARTS), title=label)
+def _split_panel(label: str, parts: Sequence[Row]) -> Json:
+    def texts(part: str, row: Row, ends: Sequence[float]) -> Json:
+        return {"text": _signed_text(ends[0]), "tip": describe_row(f"{label}, {part}", ends, signed=True)}
+
+    return _difference_panel(parts, label, symbol_channels("name", _PARTS, shown=False), texts)
 
 
-def _signed_text(value: Any) -> str:
-    number = finite_number(value)
-    return "no value" if number is None else f"{'+' if number > 0 else ''}{format_number(number)}"
+def _signed_text(number: float) -> str:
+    return f"{'+' if number > 0 else ''}{format_number(number)}"
 
 
 # --- values with their intervals: a dot and a line per metric, metrics of one kind on one axis -----------------------
@@ -219,11 +198,7 @@ def interval_chart(rows: Sequence[Row], *, title: str = "Scores with 95 % interv
     kept = list(rows[:MAX_ROWS])
     if not kept:
         return Chart(message_spec(heading, "there are no results"))
-    unreliable = any(row.get("doubt") and len(row_values(row)) == 3 for row in kept)
-    views = [
-        _interval_panel(members, clean_label(group, longest=80), unreliable=unreliable, legend=index == 0)
-        for index, (group, members) in enumerate(group_into_panels(kept))
-    ]
+    views = _interval_panels(group_into_panels(kept))
     without = sum(not row_values(row) for row in kept)
     missing, more = f"{without} of {len(kept)} have no value" if without else "", omitted_rows_note(rows)
     text = describe([_summary(kept), missing, more])
@@ -241,13 +216,11 @@ def slices_chart(rows: Sequence[Row], name: str, *, whole: float | None = None, 
     if not kept:
         return Chart(message_spec(heading, "there are no slices"))
     overall = finite_number(whole)
+    panels: dict[str, list[Row]] = {}
+    for row in kept:
+        panels.setdefault(str(row.get("slice") or ""), []).append({**row, "name": row.get("group", "")})
     span = _span(kept, extra=[] if overall is None else [overall])
-    unreliable = any(row.get("doubt") and len(row_values(row)) == 3 for row in kept)
-    views: list[Json] = []
-    for one in dict.fromkeys(str(row.get("slice") or "") for row in kept):
-        members = [{**row, "name": row.get("group", "")} for row in kept if str(row.get("slice") or "") == one]
-        name_ = clean_label(one, longest=80)
-        views.append(_interval_panel(members, name_, unreliable=unreliable, legend=not views, span=span, whole=overall))
+    views = _interval_panels(list(panels.items()), span=span, whole=overall)
     subtitle = [] if overall is None else [f"the dashed line is the value over all samples, {format_number(overall)}"]
     subtitle += filter(None, [omitted_rows_note(rows, "group")])
     text = describe([_summary([{**row, "name": f"{row.get('slice')} {row.get('group')}"} for row in kept]), *subtitle])
@@ -261,19 +234,24 @@ def _span(rows: Sequence[Row], extra: Sequence[float] = ()) -> AxisRange:
     return linear_range(ends, zero=True)
 
 
+def _interval_panels(
+    panels: Sequence[tuple[str, list[Row]]], *, span: AxisRange | None = None, whole: float | None = None
+) -> list[Json]:
+    """Panels of rows with their intervals; the first explains dashed intervals, where any panel has them."""
+    unreliable = any(row.get("doubt") and len(row_values(row)) == 3 for _, rows in panels for row in rows)
+    return [
+        _interval_panel(
+            rows, clean_label(title, longest=80), span or _span(rows), whole, unreliable=unreliable, legend=index == 0
+        )
+        for index, (title, rows) in enumerate(panels)
+    ]
+
+
 def _interval_panel(
-    rows: Sequence[Row],
-    title: str,
-    *,
-    unreliable: bool,
-    legend: bool,
-    span: AxisRange | None = None,
-    whole: float | None = None,
+    rows: Sequence[Row], title: str, span: AxisRange, whole: float | None, *, unreliable: bool, legend: bool
 ) -> Json:
-    """Rows on one axis. ``unreliable``: any interval of the chart is; ``legend``: this panel explains it."""
     labels = unique_labels(row.get("name", "") for row in rows)
-    across = band_channel("name", labels)
-    along = number_channel("value", span or _span(rows))
+    across, along = band_channel("name", labels), number_channel("value", span)
     drawn: list[Json] = []
     lines: list[Json] = []
     words: list[Json] = []
@@ -296,15 +274,13 @@ def _interval_panel(
     if lines or (unreliable and legend):
         encoding: Json = {"x": with_field(along, "low"), "x2": {"field": "high"}, "y": across, "tooltip": TOOLTIP}
         if unreliable:
-            encoding["strokeDash"] = dash_channel("sure", {_RELIABLE: [1, 0], _UNRELIABLE: [3, 2]}, shown=legend)
+            encoding["strokeDash"] = style_channel("sure", {_RELIABLE: [1, 0], _UNRELIABLE: [3, 2]}, shown=legend)
         mark = {"type": "rule", "color": SERIES[0], "strokeWidth": 2}
         layers.append({"data": {"values": lines}, "mark": mark, "encoding": encoding})
     points = {"type": "point", "filled": True, "opacity": 1, "size": 60, "color": SERIES[0]}
     encoding = {"x": along, "y": across, "tooltip": TOOLTIP}
     layers.append({"data": {"values": drawn}, "mark": points, "encoding": encoding})
-    layers.append(text_layer(words, {"value": "width"}, across, colour=TEXT, dx=10))
-    if missing:
-        layers.append(text_layer(missing, {"value": 0}, across, colour=MUTED, dx=4))
+    layers += _row_texts(words, missing, across)
     return view(layers, height=ROW_HEIGHT * len(rows), title=title)
 
 

@@ -22,8 +22,8 @@ from .chart import (
     message_spec,
     number_channel,
     omitted_rows_note,
-    opacity_channel,
-    shape_channel,
+    style_channel,
+    symbol_channels,
     text_layer,
     view,
     with_field,
@@ -144,8 +144,7 @@ def _point_layer(
     encoding: Json = {
         "x": along,
         "y": up,
-        "color": colour_channel("side", {name: style[1] for name, style in sides.items()}),
-        "shape": shape_channel("side", {name: style[0] for name, style in sides.items()}),
+        **symbol_channels("side", sides),
         "size": {"field": "size", "type": "quantitative", "scale": None, "legend": None},
         "tooltip": TOOLTIP,
     }
@@ -175,7 +174,7 @@ def _heatmap_layer(values: npt.NDArray[np.float64], span: AxisRange, along: Json
         row = {"a": float(edges[x]), "a2": float(edges[x + 1]), "b": float(edges[y]), "b2": float(edges[y + 1])}
         rows.append({**row, "count": names[level], "tip": f"{int(counts[x, y]):,} queries"})
     levels = _OPACITIES[-len(names) :]
-    opacity = opacity_channel("count", dict(zip(names, levels, strict=True)))
+    opacity = style_channel("count", dict(zip(names, levels, strict=True)), kind="ordinal")
     encoding = {
         "x": along,
         "x2": {"field": "a2"},

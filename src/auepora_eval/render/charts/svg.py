@@ -21,6 +21,7 @@ from .svg_marks import (
     Paint,
     Scale,
     build_scale,
+    dash_attribute,
     element,
     escape_text,
     format_tick,
@@ -118,8 +119,6 @@ def _entry_symbol(entry: _LegendEntry, x: float, y: float, paint: Paint) -> str:
     colour = paint(entry.looks.get("color", entry.looks["plain"]))
     middle, parts = x + _SYMBOL_WIDTH / 2 - 3, []
     if entry.kinds & {"line", "rule"}:
-        dash = entry.looks.get("strokeDash")
-        dashes = None if not dash or list(dash) == [1, 0] else ",".join(map(str, dash))
         line: dict[str, Attribute] = {
             "x1": x,
             "y1": y,
@@ -128,7 +127,7 @@ def _entry_symbol(entry: _LegendEntry, x: float, y: float, paint: Paint) -> str:
             "stroke": colour,
             "stroke-width": 2.0,
         }
-        parts.append(element("line", {**line, "stroke-dasharray": dashes}))
+        parts.append(element("line", {**line, "stroke-dasharray": dash_attribute(entry.looks.get("strokeDash"))}))
     if "point" in entry.kinds:
         parts.append(symbol(entry.looks.get("shape", "circle"), middle, y, 60, {"fill": colour}))
     elif entry.kinds & {"bar", "rect", "area"} and not parts:
@@ -196,7 +195,10 @@ class ChartView:
     def layers(self) -> list[Layer]:
         """Its layers, on their scales."""
         x, y = self._scale("x"), self._scale("y")
-        return [Layer(one, x, y, self.width, self.height, self.paint) for one in self.spec["layer"]]
+        return [
+            Layer(one["mark"], one["encoding"], one["data"]["values"], x, y, self.width, self.height, self.paint)
+            for one in self.spec["layer"]
+        ]
 
     @cached_property
     def legend(self) -> Legend:

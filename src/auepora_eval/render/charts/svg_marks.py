@@ -11,7 +11,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from ...errors import BadValueError
-from .layout import SERIES, TEXT, strip_invalid_xml
+from .layout import SERIES, strip_invalid_xml
 
 # --- SVG elements as escaped text; no style, no script, no external references ---------------------------------------
 
@@ -59,18 +59,15 @@ _CORNERS: dict[str, list[tuple[float, float]]] = {
 }  # fmt: skip
 
 
-def symbol(
-    shape: str, x: float, y: float, size: float, paint: dict[str, Attribute], *inside: str, name: str = ""
-) -> str:
+def symbol(shape: str, x: float, y: float, size: float, paint: dict[str, Attribute], *inside: str) -> str:
     """A point of a shape at a position."""
     half = math.sqrt(size) / 2
-    named: dict[str, Attribute] = {"class": name}
     if shape == "circle":
-        return element("circle", {**named, "cx": x, "cy": y, "r": half, **paint}, *inside)
+        return element("circle", {"cx": x, "cy": y, "r": half, **paint}, *inside)
     if shape not in _CORNERS:
         raise BadValueError(f"unknown shape {shape!r}; supported are circle, {', '.join(_CORNERS)}")
     corners = " ".join(f"{x + half * right:.2f},{y + half * down:.2f}" for right, down in _CORNERS[shape])
-    return element("polygon", {**named, "points": corners, **paint}, *inside)
+    return element("polygon", {"points": corners, **paint}, *inside)
 
 
 # --- scales: the positions of values in a plot -----------------------------------------------------------------------
@@ -227,115 +224,94 @@ def lookup_range(channel: Mapping[str, Any], row: Row) -> Any:
     return scale["range"][scale["domain"].index(row[channel["field"]])]
 
 
+def dash_attribute(dash: Sequence[int] | None) -> str | None:
+    """The SVG attribute of a dash; ``None`` for a solid line."""
+    return None if not dash or list(dash) == [1, 0] else ",".join(map(str, dash))
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer of a view with its scales."""
+    """One layer of a view with its scales. Every mark has a position on both axes, except rules across the plot."""
 
-    spec: Mapping[str, Any]
+    mark: Mapping[str, Any]
+    encoding: Mapping[str, Any]
+    rows: Sequence[Row]
     x: Scale | None
     y: Scale | None
     width: float
     height: float
     paint: Paint
 
-    @property
-    def kind(self) -> str:
-        """The type of its marks."""
-        return str(self._mark["type"])
-
-    @property
-    def rows(self) -> Sequence[Row]:
-        """Its data."""
-        rows: Sequence[Row] = self.spec["data"]["values"]
-        return rows
-
-    @property
-    def _mark(self) -> Mapping[str, Any]:
-        mark: Mapping[str, Any] = self.spec["mark"]
-        return mark
-
-    @property
-    def _encoding(self) -> Mapping[str, Any]:
-        encoding: Mapping[str, Any] = self.spec["encoding"]
-        return encoding
-
     def render(self, number: int) -> str:
         """Its marks as a group; ``number`` is its index in the view."""
-        if self.kind in ("line", "area"):
+        kind = self.mark["type"]
+        if kind in ("line", "area"):
             marks = [self._path(rows) for rows in self._series()]
         else:
             draw = {
                 "point": self._point,
                 "rule": self._rule,
-                "tick": self._tick,
                 "bar": self._rectangle,
                 "rect": self._rectangle,
                 "text": self._text,
-            }.get(self.kind)
+            }.get(kind)
             if draw is None:
-                raise BadValueError(f"unknown mark type {self.kind!r}")
+                raise BadValueError(f"unknown mark type {kind!r}")
             marks = [self._wrap_link(draw(row), row) for row in self.rows]
-        return element("g", {"class": f"marks mark-{self.kind} layer-{number}"}, *marks) if marks else ""
+        return element("g", {"class": f"marks mark-{kind} layer-{number}"}, *marks) if marks else ""
 
     def overhang(self) -> tuple[float, float, float]:
         """How far its texts extend to the left of the plot, to the right, and above."""
         left = right = above = 0.0
-        for row in self.rows if self.kind == "text" else ():
-            size = self._mark.get("fontSize", TEXT_SIZE)
-            wide = measure_width(str(self._value("text", row)), size)
-            at = (self._position("x", row) or 0.0) + self._mark.get("dx", 0)
-            share = {"left": 0.0, "center": 0.5, "right": 1.0}[self._mark.get("align", "center")]
+        for row in self.rows if self.mark["type"] == "text" else ():
+            size = self.mark.get("fontSize", TEXT_SIZE)
+            wide = measure_width(str(row[self.encoding["text"]["field"]]), size)
+            at = self._position("x", row) + self.mark.get("dx", 0)
+            share = {"left": 0.0, "center": 0.5, "right": 1.0}[self.mark["align"]]
             left = max(left, wide * share - at)
             right = max(right, at + wide * (1 - share) - self.width)
-            lowered = _BASELINES[self._mark.get("baseline", "middle")] * size
-            above = max(above, size - lowered - (self._position("y", row) or 0.0) - self._mark.get("dy", 0))
+            lowered = _BASELINES[self.mark["baseline"]] * size
+            above = max(above, size - lowered - self._position("y", row) - self.mark.get("dy", 0))
         return left, right, above
 
     # --- channel values ----------------------------------------------------------------------------------------------
 
-    def _value(self, name: str, row: Row) -> Any:
-        channel = self._encoding[name]
-        return channel["value"] if "value" in channel else row[channel["field"]]
-
-    def _position(self, name: str, row: Row) -> float | None:
+    def _position(self, name: str, row: Row) -> float:
         """The position of a row in a channel: the middle of a band."""
-        channel = self._encoding.get(name)
-        if channel is None:
-            return None
+        channel = self.encoding[name]
         if "value" in channel:
             fixed = channel["value"]
             return {"width": self.width, "height": self.height}[fixed] if isinstance(fixed, str) else float(fixed)
         scale = self.x if name.startswith("x") else self.y
         assert scale is not None
-        return scale(channel["datum"] if "datum" in channel else row[channel["field"]])
+        return scale(row[channel["field"]])
+
+    def _style(self, name: str, row: Row, otherwise: Any = None) -> Any:
+        """The style of a row in a channel, else that of the mark."""
+        channel = self.encoding.get(name)
+        return self.mark.get(name, otherwise) if channel is None else lookup_range(channel, row)
 
     def _colour(self, row: Row) -> str:
-        channel = self._encoding.get("color")
-        if channel is not None:
-            return self.paint(channel["value"] if "value" in channel else lookup_range(channel, row))
-        return self.paint(self._mark.get("color", TEXT if self.kind == "text" else SERIES[0]))
+        return self.paint(self._style("color", row, SERIES[0]))
 
     def _stroke(self, row: Row) -> dict[str, Attribute]:
-        channel = self._encoding.get("strokeDash")
-        dash = self._mark.get("strokeDash") if channel is None else lookup_range(channel, row)
         return {
             "stroke": self._colour(row),
-            "stroke-width": self._mark.get("strokeWidth", 1),
-            "stroke-dasharray": None if not dash or list(dash) == [1, 0] else ",".join(map(str, dash)),
-            "opacity": self._mark.get("opacity"),
+            "stroke-width": self.mark.get("strokeWidth", 1),
+            "stroke-dasharray": dash_attribute(self._style("strokeDash", row)),
+            "opacity": self.mark.get("opacity"),
         }
 
     def _fill(self, row: Row) -> dict[str, Attribute]:
-        channel = self._encoding.get("opacity")
-        opacity = self._mark.get("opacity") if channel is None else lookup_range(channel, row)
+        opacity = self._style("opacity", row)
         return {"fill": self._colour(row), "opacity": None if opacity == 1 else opacity}
 
     def _tooltip(self, row: Row) -> list[str]:
-        channel = self._encoding.get("tooltip")
+        channel = self.encoding.get("tooltip")
         return [] if channel is None else [element("title", None, escape_text(str(row[channel["field"]])))]
 
     def _wrap_link(self, mark: str, row: Row) -> str:
-        channel = self._encoding.get("href")
+        channel = self.encoding.get("href")
         target = "" if channel is None else str(row[channel["field"]] or "")
         # Only links inside the page: anything else could run code.
         return element("a", {"href": target}, mark) if target.startswith("#") else mark
@@ -343,41 +319,23 @@ class Layer:
     # --- marks -------------------------------------------------------------------------------------------------------
 
     def _point(self, row: Row) -> str:
-        channel = self._encoding.get("shape")
-        shape = self._mark.get("shape", "circle") if channel is None else lookup_range(channel, row)
-        size_channel = self._encoding.get("size")
-        size = self._mark.get("size", 60) if size_channel is None else row[size_channel["field"]]
-        paint: dict[str, Attribute] = self._fill(row)
-        if not self._mark.get("filled", True):
-            paint = {"fill": "none", **self._stroke(row)}
+        channel = self.encoding.get("size")
+        size = self.mark.get("size", 60) if channel is None else row[channel["field"]]
         x, y = self._position("x", row), self._position("y", row)
-        assert x is not None
-        assert y is not None
-        return symbol(shape, x, y, size, paint, *self._tooltip(row))
+        return symbol(self._style("shape", row, "circle"), x, y, size, self._fill(row), *self._tooltip(row))
 
     def _rule(self, row: Row) -> str:
-        x, y, x2, y2 = (self._position(name, row) for name in ("x", "y", "x2", "y2"))
-        if x is None:
-            x, x2 = 0.0, self.width
-        if y is None:
-            y, y2 = 0.0, self.height
-        ends: dict[str, Attribute] = {"x1": x, "y1": y, "x2": x if x2 is None else x2, "y2": y if y2 is None else y2}
+        x1, x2 = self._rule_ends("x", row, self.width)
+        y1, y2 = self._rule_ends("y", row, self.height)
+        ends: dict[str, Attribute] = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
         return element("line", {**ends, **self._stroke(row)}, *self._tooltip(row))
 
-    def _tick(self, row: Row) -> str:
-        x, y = self._position("x", row), self._position("y", row)
-        assert x is not None
-        assert y is not None
-        half = self._mark.get("size", 12) / 2
-        # It is perpendicular to the numeric axis.
-        across = isinstance(self.y, BandScale)
-        ends: dict[str, Attribute] = (
-            {"x1": x, "y1": y - half, "x2": x, "y2": y + half}
-            if across
-            else {"x1": x - half, "y1": y, "x2": x + half, "y2": y}
-        )
-        stroke = {**self._stroke(row), "stroke-width": self._mark.get("thickness", 1)}
-        return element("line", {**ends, **stroke}, *self._tooltip(row))
+    def _rule_ends(self, name: str, row: Row, length: float) -> tuple[float, float]:
+        """The ends of a rule along an axis; without a channel it crosses the plot."""
+        if name not in self.encoding:
+            return 0.0, length
+        start = self._position(name, row)
+        return start, self._position(f"{name}2", row) if f"{name}2" in self.encoding else start
 
     def _rectangle(self, row: Row) -> str:
         (left, right), (top, bottom) = self._extent("x", row), self._extent("y", row)
@@ -388,47 +346,33 @@ class Layer:
         """The start and end of a rectangle: its band, or between two values."""
         scale = self.x if name == "x" else self.y
         if isinstance(scale, BandScale):
-            start = scale.left(row[self._encoding[name]["field"]])
+            start = scale.left(row[self.encoding[name]["field"]])
             return start, start + scale.width
-        one, other = self._position(name, row), self._position(f"{name}2", row)
-        assert one is not None
-        assert other is not None
-        return min(one, other), max(one, other)
+        one, other = sorted([self._position(name, row), self._position(f"{name}2", row)])
+        return one, other
 
     def _text(self, row: Row) -> str:
-        size = self._mark.get("fontSize", TEXT_SIZE)
-        lowered = _BASELINES[self._mark.get("baseline", "middle")] * size
-        x, y = self._position("x", row), self._position("y", row)
-        x = self.width / 2 if x is None else x
-        y = self.height / 2 if y is None else y
+        size = self.mark.get("fontSize", TEXT_SIZE)
         attributes: dict[str, Attribute] = {
-            "x": x + self._mark.get("dx", 0),
-            "y": y + self._mark.get("dy", 0) + lowered,
-            "text-anchor": _ANCHORS[self._mark.get("align", "center")],
+            "x": self._position("x", row) + self.mark.get("dx", 0),
+            "y": self._position("y", row) + self.mark.get("dy", 0) + _BASELINES[self.mark["baseline"]] * size,
+            "text-anchor": _ANCHORS[self.mark["align"]],
             "font-size": size,
-            "font-weight": self._mark.get("fontWeight"),
         }
-        return element(
-            "text", {**attributes, **self._fill(row)}, escape_text(str(self._value("text", row))), *self._tooltip(row)
-        )
+        text = escape_text(str(row[self.encoding["text"]["field"]]))
+        return element("text", {**attributes, **self._fill(row)}, text, *self._tooltip(row))
 
     def _series(self) -> list[list[Row]]:
         """The rows of each line or area, grouped by style."""
-        fields = [
-            channel["field"]
-            for name in ("color", "strokeDash", "detail")
-            if (channel := self._encoding.get(name)) is not None and "field" in channel
-        ]
+        fields = [self.encoding[name]["field"] for name in ("color", "strokeDash", "detail") if name in self.encoding]
         series: dict[tuple[Any, ...], list[Row]] = {}
         for row in self.rows:
             series.setdefault(tuple(row[field] for field in fields), []).append(row)
         return list(series.values())
 
     def _path(self, rows: list[Row]) -> str:
-        upper = [(self._position("x", row) or 0.0, self._position("y", row) or 0.0) for row in rows]
-        if self.kind == "line":
-            return element(
-                "path", {"d": path_data(upper), "fill": "none", **self._stroke(rows[0])}, *self._tooltip(rows[0])
-            )
-        lower = [(self._position("x", row) or 0.0, self._position("y2", row) or 0.0) for row in reversed(rows)]
-        return element("path", {"d": f"{path_data([*upper, *lower])}Z", **self._fill(rows[0])}, *self._tooltip(rows[0]))
+        upper = [(self._position("x", row), self._position("y", row)) for row in rows]
+        if self.mark["type"] == "line":
+            return element("path", {"d": path_data(upper), "fill": "none", **self._stroke(rows[0])})
+        lower = [(self._position("x", row), self._position("y2", row)) for row in reversed(rows)]
+        return element("path", {"d": f"{path_data([*upper, *lower])}Z", **self._fill(rows[0])})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
@@ -285,6 +285,10 @@ def quality_by_rank(rows: Sequence[Row], name: str, *, title: str | None = None)
 Floats = npt.NDArray[np.float64]
 Values = Sequence[float | None] | Mapping[str, Sequence[float | None]]
 """Values of one run, or of several by name."""
+_Markers = Sequence[tuple[float, str]]
+"""Values marked by a line, with their labels."""
+_Drawer = Callable[[str, _Markers], Json]
+"""Draws the histogram of one run, given its name."""
 BINS = 20
 _MAX_BARS = 8
 """Up to this number of distinct values, each has a bar instead of bins."""
@@ -307,29 +311,22 @@ def distribution_chart(
 
     ``bounds`` is the range of the metric. Samples without a score are counted, not drawn.
     """
-    heading = clean_label(title or f"{name}: distribution over samples")
-    runs, missing = _values_by_run(values)
-    every = np.concatenate(list(runs.values())) if runs else np.zeros(0)
-    if not len(every):
-        return Chart(message_spec(heading, _empty_message(missing)))
-    distinct = np.unique(every)
-    if len(distinct) <= _MAX_BARS:
-        draw = _bar_drawer(distinct, runs, clean_label(name))
-    else:
-        value_range = None if bounds is None else tuple(map(finite_number, bounds))
-        unit = value_range == (0.0, 1.0) if value_range is not None else bool(distinct[0] >= 0 and distinct[-1] <= 1)
+
+    def drawer(runs: Mapping[str, Floats], every: Floats) -> _Drawer:
+        distinct = np.unique(every)
+        if len(distinct) <= _MAX_BARS:
+            return _bar_drawer(distinct, runs, clean_label(name))
         inside = bool(distinct[0] >= 0 and distinct[-1] <= 1)
-        span = linear_range((), within=(0.0, 1.0)) if unit and inside else linear_range(distinct[[0, -1]].tolist())
-        draw = _histogram_drawer(span, runs, clean_label(name))
-    views, parts = [], []
-    for run, scores in runs.items():
-        mean, median = float(scores.mean()), quantile_of(scores, 0.5)
-        about = f"{pluralize(len(scores), 'sample')}, mean {format_number(mean)}, median {format_number(median)}"
-        without = f", {missing[run]:,} without a score" if missing[run] else ""
-        parts.append(f"{run}: {about}{without}" if run else f"{about}{without}")
-        marks = [(mean, f"mean {format_number(mean)}")]
-        views.append(draw(scores, run, marks))
-    return Chart(build_spec(views, title=heading, description=describe(parts), subtitle=parts))
+        unit = inside and (bounds is None or tuple(map(finite_number, bounds)) == (0.0, 1.0))
+        span = linear_range((), within=(0.0, 1.0)) if unit else linear_range(distinct[[0, -1]].tolist())
+        return _histogram_drawer(span, runs, clean_label(name))
+
+    def summary(scores: Floats) -> tuple[str, _Markers]:
+        mean, median = format_number(float(scores.mean())), format_number(quantile_of(scores, 0.5))
+        text = f"{pluralize(len(scores), 'sample')}, mean {mean}, median {median}"
+        return text, [(float(scores.mean()), f"mean {mean}")]
+
+    return _histograms(values, title or f"{name}: distribution over samples", "score", drawer, summary)
 
 
 def latency_chart(
@@ -341,23 +338,42 @@ def latency_chart(
     title: str | None = None,
 ) -> Chart:
     """The distribution of latencies with quantile lines; on a log scale where the range is wide."""
-    heading = clean_label(title or f"{name}: how long answers took")
-    runs, missing = _values_by_run(seconds)
-    every = np.concatenate(list(runs.values())) if runs else np.zeros(0)
-    if not len(every):
-        return Chart(message_spec(heading, _empty_message(missing, what="timing")))
-    low, high = float(every.min()), float(every.max())
-    logarithms = low > 0 and high / low > _LOG_SCALE_RATIO and len(every) > 1
-    span = log_range([low, high]) if logarithms else linear_range([low, high], zero=low >= 0)
-    draw = _histogram_drawer(span, runs, f"{clean_label(name)} ({unit})")
+
+    def drawer(runs: Mapping[str, Floats], every: Floats) -> _Drawer:
+        low, high = float(every.min()), float(every.max())
+        logarithms = low > 0 and high / low > _LOG_SCALE_RATIO
+        span = log_range([low, high]) if logarithms else linear_range([low, high], zero=low >= 0)
+        return _histogram_drawer(span, runs, f"{clean_label(name)} ({unit})")
+
+    def summary(times: Floats) -> tuple[str, _Markers]:
+        markers = [(quantile_of(times, q), f"p{q * 100:g}") for q in quantiles]
+        texts = [pluralize(len(times), "answer"), *(f"{text} {format_number(at)} {unit}" for at, text in markers)]
+        return ", ".join(texts), markers
+
+    return _histograms(seconds, title or f"{name}: how long answers took", "timing", drawer, summary)
+
+
+def _histograms(
+    values: Values,
+    title: str,
+    what: str,
+    drawer: Callable[[Mapping[str, Floats], Floats], _Drawer],
+    summary: Callable[[Floats], tuple[str, _Markers]],
+) -> Chart:
+    """A histogram per run. ``drawer`` sets up the axes that all runs share; ``summary`` describes the values of one."""
+    heading = clean_label(title)
+    runs, missing = _values_by_run(values)
+    if not runs:
+        count = sum(missing.values())
+        empty = f"none of {pluralize(count, 'sample')} has a {what}" if count else "there are no samples"
+        return Chart(message_spec(heading, empty))
+    draw = drawer(runs, np.concatenate(list(runs.values())))
     views, parts = [], []
-    for run, times in runs.items():
-        marks = [(quantile_of(times, q), f"p{q * 100:g}") for q in quantiles]
-        about = ", ".join(f"{text} {format_number(at)} {unit}" for at, text in marks)
-        about = f"{pluralize(len(times), 'answer')}, {about}"
-        without = f", {missing[run]:,} without a timing" if missing[run] else ""
-        parts.append(f"{run}: {about}{without}" if run else f"{about}{without}")
-        views.append(draw(times, run, marks))
+    for run, numbers in runs.items():
+        text, markers = summary(numbers)
+        without = f", {missing[run]:,} without a {what}" if missing[run] else ""
+        parts.append(f"{run}: {text}{without}" if run else f"{text}{without}")
+        views.append(draw(run, markers))
     return Chart(build_spec(views, title=heading, description=describe(parts), subtitle=parts))
 
 
@@ -375,12 +391,7 @@ def _values_by_run(values: Values) -> tuple[dict[str, Floats], dict[str, int]]:
     return drawable, missing
 
 
-def _empty_message(missing: Mapping[str, int], what: str = "score") -> str:
-    count = sum(missing.values())
-    return f"none of {pluralize(count, 'sample')} has a {what}" if count else "there are no samples"
-
-
-def _histogram_drawer(span: AxisRange, runs: Mapping[str, Floats], axis: str) -> Any:
+def _histogram_drawer(span: AxisRange, runs: Mapping[str, Floats], axis: str) -> _Drawer:
     """A function that draws one run over shared bins."""
     if span.log:
         edges = np.logspace(math.log10(span.low), math.log10(span.high), BINS + 1)
@@ -391,7 +402,7 @@ def _histogram_drawer(span: AxisRange, runs: Mapping[str, Floats], axis: str) ->
     most = count_range(max(int(each.max()) for each in counts.values()))
     along, up = number_channel("low", span, title=axis, grid=False), number_channel("count", most, title="samples")
 
-    def draw(values: Floats, run: str, marks: Sequence[tuple[float, str]]) -> Json:
+    def draw(run: str, markers: _Markers) -> Json:
         rows = [
             {
                 "low": low,
@@ -412,7 +423,7 @@ def _histogram_drawer(span: AxisRange, runs: Mapping[str, Floats], axis: str) ->
         }
         bars = {"type": "rect", "color": SERIES[0], "opacity": 0.75}
         return view(
-            [{"data": {"values": rows}, "mark": bars, "encoding": encoding}, *_marker_layers(marks, along)],
+            [{"data": {"values": rows}, "mark": bars, "encoding": encoding}, *_marker_layers(markers, along)],
             height=_HISTOGRAM_HEIGHT,
             title=run,
         )
@@ -420,7 +431,7 @@ def _histogram_drawer(span: AxisRange, runs: Mapping[str, Floats], axis: str) ->
     return draw
 
 
-def _marker_layers(marks: Sequence[tuple[float, str]], along: Json) -> list[Json]:
+def _marker_layers(marks: _Markers, along: Json) -> list[Json]:
     """Vertical lines at some values, with their labels above."""
     rule = {"type": "rule", "color": TEXT, "strokeDash": [4, 3]}
     layers: list[Json] = [
@@ -445,7 +456,7 @@ def _axis_fraction(value: float, scale: Mapping[str, Any]) -> float:
     return float((value - low) / (high - low))
 
 
-def _bar_drawer(distinct: Floats, runs: Mapping[str, Floats], axis: str) -> Any:
+def _bar_drawer(distinct: Floats, runs: Mapping[str, Floats], axis: str) -> _Drawer:
     """A function that draws one run with a bar per distinct value."""
     labels = {float(value): format_tick(float(value), ".6~g") for value in distinct}
     if len(set(labels.values())) < len(labels):  # equal to six digits
@@ -454,7 +465,7 @@ def _bar_drawer(distinct: Floats, runs: Mapping[str, Floats], axis: str) -> Any:
     most = count_range(max(max(each.values()) for each in counts.values()))
     along, up = band_channel("value", list(labels.values()), title=axis), number_channel("count", most, title="samples")
 
-    def draw(values: Floats, run: str, marks: Sequence[tuple[float, str]]) -> Json:
+    def draw(run: str, markers: _Markers) -> Json:
         rows = [
             {"value": label, "count": counts[run][value], "zero": 0, "tip": f"{label}: {counts[run][value]}"}
             for value, label in labels.items()

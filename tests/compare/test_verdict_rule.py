@@ -16,8 +16,8 @@ from auepora_eval.compare.runs import compare_runs
 from auepora_eval.compare.types import CompareReport, ComparisonInput, MetricComparison, Verdict
 from auepora_eval.core.reduce import Mean
 from auepora_eval.core.scores import Scores
-from auepora_eval.report.figures import StoredRun
 from auepora_eval.report.pages import compare_stored_runs, comparison_verdict
+from auepora_eval.report.stored_run import StoredRun
 from auepora_eval.stats.permutation import joint_level, sign_flips
 from auepora_eval.store.runs import RunStore
 from helpers.requirements import examples

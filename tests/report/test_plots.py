@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, RunStore, noise_curve
@@ -202,13 +203,14 @@ def test_quality_by_rank_follows_the_first_relevant_document(stored: StoredRuns)
 RANKED = [  # ranks, scores, expected, why
     ([1, 1, 2], [1, 0, 1], {"1": (0.5, 2), "2": (1, 1)}, "mean by rank"),
     ([None, float("nan"), 1], [1, 1, None], {}, "what is not known on either side is left out"),
-    ([6, 10, 11, float("inf")], [1, 0, 1, 0], {"6–10": (0.5, 2), "> 10": (1, 1), "none": (0, 1)}, "ranges, and none"),
+    ([6, 10, 11, float("inf")], [1, 0, 1, 0], {"6–10": (0.5, 2), "11–20": (1, 1), "none": (0, 1)}, "ranges, and none"),
 ]
 
 
 @pytest.mark.parametrize(("ranks", "scores", "expected", "why"), RANKED, ids=[one[-1] for one in RANKED])
 def test_scores_by_rank(ranks: Any, scores: Any, expected: Any, why: str) -> None:
-    assert {one["rank"]: (one["value"], one["n"]) for one in quality_rows(ranks, scores)} == expected
+    rows = quality_rows(np.array(ranks, float), np.array(scores, float))
+    assert {one["rank"]: (one["value"], one["n"]) for one in rows} == expected
 
 
 def test_comparison_chart_has_differences_verdicts_and_refusals(stored: StoredRuns) -> None:

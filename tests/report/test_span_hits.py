@@ -13,8 +13,8 @@ from auepora_eval.compare import compare_queries, compute_aggregate
 from auepora_eval.compare.queries import Cause, explain_changes
 from auepora_eval.report.browser.listing import output_json
 from auepora_eval.report.browser.marks import GoldMarks
-from auepora_eval.report.figures import StoredRun
 from auepora_eval.report.score_sections import hits_by_span, retrieval_curves
+from auepora_eval.report.stored_run import StoredRun
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
@@ -87,9 +87,9 @@ def test_curves_and_rank_charts_match_by_span(runs: Runs, tmp_path: Path, auepor
     run = StoredRun(store, a)
     assert hits_by_span(run)
     looked = retrieval_curves(run)
-    assert [(k, value) for k, value, _ in looked.curves["hit_rate"]] == [(1, 1 / 3), (2, 2 / 3)]
+    assert [(one["k"], one["value"]) for one in looked.curves["hit_rate"]] == [(1, 1 / 3), (2, 2 / 3)]
     # 60 of the 100 characters lie in the one chunk.
-    assert [k for k, _, _ in looked.curves["span_recall"]] == [1, 2]
+    assert [one["k"] for one in looked.curves["span_recall"]] == [1, 2]
     assert [value for _, value, _ in looked.curves["span_recall"]] == pytest.approx([0.6 / 3, 1.2 / 3])
     assert looked.first_hit.tolist() == [1.0, 2.0, np.inf]
     store.close()

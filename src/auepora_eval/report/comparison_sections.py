@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
-import numpy as np
-
 from ..compare.leaderboard import Leaderboard
 from ..compare.metrics import main_metric
 from ..compare.queries import Cause, QueryChange, cause_counts, explain_changes
@@ -18,12 +16,15 @@ from ..core.scores import Scores
 from ..core.targets import TARGETS
 from ..engine.evaluate import resolve_metrics
 from ..errors import AueporaError
+from ..render import charts
 from ..render.blocks import (
     Block,
     Bullets,
     Cell,
     Code,
     Details,
+    Figure,
+    Gallery,
     Prose,
     ReportSection,
     Row,
@@ -33,12 +34,14 @@ from ..render.blocks import (
     Tone,
     simple_table,
 )
+from ..render.charts.queries import MAX_POINTS
 from ..render.html import pluralize, shorten, value_text
 from ..render.tables import format_value
 from ..store.records import RunRecord, plan_conventions, run_info
 from ..store.rows import REPLAY_TAG
-from .figures import StoredRun, changes_figure, forest_figure, scatter_figure, score_column, split_figure, wins_figure
-from .run_sections import card_link
+from .plots import plot_comparison, plot_scatter, plot_split, win_rows
+from .run_sections import GALLERY_WIDTH, card_link
+from .stored_run import StoredRun, score_column
 
 _SIGNS = {"better": "▲", "worse": "▼", "equal": "=", "inconclusive": "?"}
 _TONES: dict[str, Tone] = {"better": "good", "worse": "bad", "equal": "", "inconclusive": "open"}
@@ -68,9 +71,10 @@ def comparison_section(a: StoredRun, b: StoredRun, report: CompareReport) -> Rep
     """Every metric that both runs have."""
     blocks: list[Block] = []
     if report.metrics:
-        drawn = forest_figure(report.metrics, (a.label, b.label))
-        if drawn is not None:
-            blocks.append(drawn)
+        chart = plot_comparison(report.metrics, names=(a.label, b.label), title="Differences, B − A")
+        blocks.append(
+            Figure(chart, "B − A with 95 % intervals. The shape tells the verdict, and so does the table below.")
+        )
         blocks.append(_table(report))
         blocks += [Prose(one, tone="muted") for one in _footnotes(report)]
     else:
@@ -174,6 +178,8 @@ _KINDS = (
     (ComparisonKind.LOSS, "Losses: further down in B"),
     (ComparisonKind.WIN, "Wins: found in B only, or further up"),
 )
+_SQUARE = 560
+"""The width of a figure as high as wide."""
 _SPAN_MATCH_NOTE = (
     "The two runs have different chunks, so chunks are matched by where they lie in their document: a query is hit at "
     "the first rank up to which the chunks of the expected document together cover at least half of the expected span. "
@@ -191,19 +197,23 @@ def wins_section(
 ) -> ReportSection | None:
     """Wins and losses by metric, and the main metric query by query."""
     blocks: list[Block] = []
-    drawn = wins_figure(report.metrics, (a.label, b.label))
-    if drawn is not None:
-        blocks.append(drawn)
-    if main is not None:
-        first, second = a.find_result(main.name), b.find_result(main.name)
-        if first is not None and second is not None:
-            index_in_a = {sample_id: index for index, sample_id in enumerate(a.results.sample_ids)}
-            pairs = [(index_in_a[one], at) for at, one in enumerate(b.results.sample_ids) if one in index_in_a]
-            column_a, column_b = score_column(first), score_column(second)
-            if pairs and len(column_a) and len(column_b):
-                in_a, in_b = (np.array(side, dtype=np.intp) for side in zip(*pairs, strict=True))
-                ids = [b.results.sample_ids[at] for at in in_b.tolist()]
-                blocks.append(scatter_figure(a, b, main.name, column_a[in_a], column_b[in_b], ids))
+    names = (a.label, b.label)
+    rows = win_rows(report.metrics)
+    if rows:
+        caption = "On how many queries B does better and worse than A, by each metric."
+        blocks.append(Figure(charts.wins_losses_chart(rows, names=names), caption))
+    results = [] if main is None else [run.find_result(main.name) for run in (a, b)]
+    if main is not None and all(one is not None and len(score_column(one)) for one in results):
+        chart = plot_scatter(
+            a.results,
+            b.results,
+            main.name,
+            names=names,
+            higher_is_better=main.higher_is_better,
+            links=len(b.results.sample_ids) <= MAX_POINTS,
+        )
+        caption = f"{main.name} of every query in both runs. A point leads to its query."
+        blocks.append(Figure(chart, caption, _SQUARE))
     return ReportSection("queries-won", "Wins and losses", blocks) if blocks else None
 
 
@@ -276,9 +286,23 @@ def _cause_blocks(a: StoredRun, b: StoredRun) -> list[Block]:
     blocks: list[Block] = [
         Prose(f"{summary} A cause is the first thing that is seen to differ; that it made the difference is likely.")
     ]
-    figures = changes_figure(cause_counts(worse), cause_counts(better))
-    if figures is not None:
-        blocks.append(figures)
+    figures = [
+        Figure(
+            charts.causes_chart({str(one).replace("_", " "): n for one, n in counts.items()}, title=title),
+            caption,
+            GALLERY_WIDTH,
+        )
+        for counts, title, caption in (
+            (
+                cause_counts(worse),
+                "Queries that got worse",
+                "The first difference that is seen, for each query that got worse.",
+            ),
+            (cause_counts(better), "Queries that got better", "The same for each query that got better."),
+        )
+        if counts
+    ]
+    blocks.append(Gallery(figures))
     blocks.append(_cause_table(worse, better))
     if worse:
         blocks.append(_change_list(f"Queries that got worse ({len(worse):,})", worse))
@@ -374,9 +398,8 @@ def split_section(a: StoredRun, b: StoredRun) -> ReportSection | None:
     blocks: list[Block] = []
     # The whole difference of a retrieval metric comes from retrieval, so it is not drawn.
     of_answers = [one for one in splits if not one.target.startswith("RETRIEVAL")]
-    drawn = split_figure((of_answers or splits)[:MAX_DRAWN])
-    if drawn is not None:
-        blocks.append(drawn)
+    chart = plot_split((of_answers or splits)[:MAX_DRAWN])
+    blocks.append(Figure(chart, "B − A, and what other documents and another generator made of it."))
     blocks.append(simple_table(columns, rows))
     lead = (
         f"In {replay.run_id} B's generator answered from A's documents. B − A is exactly the sum of the two parts, "

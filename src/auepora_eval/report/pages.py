@@ -22,9 +22,12 @@ from ..compare.types import CompareReport, MetricComparison, QueryComparison
 from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError, BadValueError
+from ..render import charts
 from ..render.blocks import (
+    Block,
     Cell,
     Details,
+    Figure,
     Prose,
     Report,
     ReportSection,
@@ -35,7 +38,6 @@ from ..render.blocks import (
     TableColumn,
     Tone,
     simple_table,
-    without_none,
 )
 from ..render.html import (
     describe_result,
@@ -43,6 +45,7 @@ from ..render.html import (
     pluralize,
     render_overview,
     render_page,
+    result_row,
     seconds_text,
     shorten,
     value_text,
@@ -62,7 +65,7 @@ from .comparison_sections import (
     verdict_cell,
     wins_section,
 )
-from .figures import StoredRun, leaderboard_figure, score_column
+from .plots import ANSWERS
 from .run_sections import (
     GateCheck,
     card_link,
@@ -82,15 +85,9 @@ from .score_sections import (
     scores_section,
     slices_section,
 )
+from .stored_run import StoredRun, score_column
 
 # --- one run: the verdict in one sentence, and the sections ----------------------------------------------------------
-
-ANSWERS = (
-    TargetCategory.GENERATION_CORRECTNESS,
-    TargetCategory.GENERATION_RELEVANCE,
-    TargetCategory.GENERATION_FAITHFULNESS,
-)
-
 
 RETRIEVAL = (TargetCategory.RETRIEVAL_RELEVANCE, TargetCategory.RETRIEVAL_ACCURACY)
 
@@ -418,7 +415,13 @@ def leaderboard_sections(runs: Sequence[StoredRun], leaderboard: Leaderboard | s
 def _leaderboard_section(
     runs: Sequence[StoredRun], leaderboard: Leaderboard, main: LeaderboardMetric | None
 ) -> ReportSection:
-    blocks = without_none(None if main is None else leaderboard_figure(runs, main.name))
+    blocks: list[Block] = []
+    results = [] if main is None else [(run, one) for run in runs if (one := run.find_result(main.name)) is not None]
+    if main is not None and results:
+        chart = charts.interval_chart(
+            [{**result_row(one, run.label), "scale": main.name} for run, one in results], title=main.name
+        )
+        blocks.append(Figure(chart, f"{main.name} of each run over all its queries, with 95 % intervals."))
     columns = [
         TableColumn("metric"),
         *(TableColumn(run.label, number=True) for run in runs),

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..compare.queries import QueryChange, cause_counts
 from ..compare.rendering import forest_plot, forest_rows
 from ..compare.runs import DifferencePart, MetricSplit
 from ..compare.types import CompareReport, ComparisonKind, MetricComparison
+from ..core.reduce import Clusters
 from ..core.results import Results, display_name
 from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError, UnknownMetricError
 from ..perturb.documents import ARMS_KIND, Level, level_text
 from ..render.charts.chart import Chart
-from ..render.charts.curves import curve_over_k, distribution_chart, latency_chart, noise_curve, quality_by_rank
+from ..render.charts.curves import Values, curve_over_k, distribution_chart, latency_chart, noise_curve, quality_by_rank
 from ..render.charts.intervals import forest_chart, interval_chart, slices_chart, split_chart
 from ..render.charts.queries import causes_chart, scatter_chart, wins_losses_chart
 from ..render.html import interval_rows, metric_range, result_row
@@ -35,8 +38,19 @@ ResultsByRun = Results | Mapping[str, Results]
 ResultByRun = MetricResult | Mapping[str, MetricResult]
 """A metric of one run, or of several by name."""
 _CUTOFF = re.compile(r"(?P<family>.+?)@(?P<k>\d+)(?P<rest>.*)")
-_RANKS = (1, 2, 3, 4, 5)
-_ANSWERS = (
+_RANK_RANGES = (
+    ("1", 1, 1),
+    ("2", 2, 2),
+    ("3", 3, 3),
+    ("4–5", 4, 5),
+    ("6–10", 6, 10),
+    ("11–20", 11, 20),
+    ("21–50", 21, 50),
+    ("> 50", 51, sys.float_info.max),
+    ("none", math.inf, math.inf),
+)
+Floats = npt.NDArray[np.float64]
+ANSWERS = (
     TargetCategory.GENERATION_CORRECTNESS,
     TargetCategory.GENERATION_RELEVANCE,
     TargetCategory.GENERATION_FAITHFULNESS,
@@ -66,12 +80,13 @@ def _find(results: Results, name: str) -> MetricResult | None:
     return next((one for one in results if one.name == name), None)
 
 
-def _by_run(result: ResultByRun) -> tuple[MetricResult, dict[str, MetricResult]]:
+def _scores_by_run(result: ResultByRun) -> tuple[MetricResult, Values]:
+    """The first result, and the scores of one run or of several by name."""
     if isinstance(result, MetricResult):
-        return result, {"": result}
+        return result, _scores(result)
     if not result:
         raise BadValueError("there is no result to draw; give at least one")
-    return next(iter(result.values())), dict(result)
+    return next(iter(result.values())), {run: _scores(one) for run, one in result.items()}
 
 
 def _scores(result: MetricResult) -> list[float | None]:
@@ -84,35 +99,32 @@ def _scores(result: MetricResult) -> list[float | None]:
 
 def plot_distribution(result: ResultByRun, *, title: str | None = None) -> Chart:
     """The distribution of a metric's scores; several runs are stacked."""
-    first, runs = _by_run(result)
-    values = {run: _scores(one) for run, one in runs.items()}
-    shown = values[""] if list(values) == [""] else values
-    return distribution_chart(shown, display_name(first), bounds=metric_range(first.name, first.signature), title=title)
+    first, values = _scores_by_run(result)
+    bounds = metric_range(first.name, first.signature)
+    return distribution_chart(values, display_name(first), bounds=bounds, title=title)
 
 
 def plot_latency(result: ResultByRun, *, title: str | None = None) -> Chart:
     """The latency distribution, from the scores of a latency metric."""
-    first, runs = _by_run(result)
-    values = {run: _scores(one) for run, one in runs.items()}
-    shown = values[""] if list(values) == [""] else values
-    return latency_chart(shown, name=display_name(first), title=title)
+    first, values = _scores_by_run(result)
+    return latency_chart(values, name=display_name(first), title=title)
 
 
 def plot_slices(result: MetricResult, *, title: str | None = None) -> Chart:
     """A metric in every group of every slice."""
-    rows = [
-        {**result_row(part, group), "slice": name, "group": group, **_range_of(result)}
-        for name, groups in result.slices.items()
-        for group, part in groups.items()
-        if isinstance(part, MetricResult)
-    ]
+    rows = [row for name in result.slices for row in slice_rows(result, name, name)]
     whole = result.value if result.defined else None
     return slices_chart(rows, display_name(result), whole=whole, title=title)
 
 
-def _range_of(result: MetricResult) -> dict[str, Any]:
+def slice_rows(result: MetricResult, name: str, title: str) -> list[dict[str, Any]]:
+    """The rows of ``slices_chart`` for one slice of a metric, under a title."""
     ends = metric_range(result.name, result.signature)
-    return {} if ends is None else {"range": ends}
+    return [
+        {**result_row(part, group), "slice": title, "group": group, **({} if ends is None else {"range": ends})}
+        for group, part in result.slices[name].items()
+        if isinstance(part, MetricResult)
+    ]
 
 
 def plot_curve_over_k(
@@ -149,16 +161,19 @@ def plot_causes(results: Results, *, title: str | None = None) -> Chart:
     for one in results:
         causes = one.details.get("causes")
         if isinstance(causes, Mapping) and causes:
-            rows = {str(name): _cause(part) for name, part in causes.items() if isinstance(part, Mapping)}
-            return causes_chart(rows, title=title or "Why answers were wrong")
+            return causes_chart(cause_rows(causes), title=title or "Why answers were wrong")
     raise BadValueError(
         "there are no causes to draw: compute failure_attribution (`auepora rescore RUN -m failure_attribution@5`)"
     )
 
 
-def _cause(part: Mapping[str, Any]) -> dict[str, Any]:
-    low, high = part.get("interval") or (None, None)
-    return {"count": part.get("count"), "share": part.get("share"), "low": low, "high": high}
+def cause_rows(causes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The rows of ``causes_chart`` for the causes in the details of a result."""
+    return {
+        str(name): {**part, **dict(zip(("low", "high"), part.get("interval") or (), strict=False))}
+        for name, part in causes.items()
+        if isinstance(part, Mapping)
+    }
 
 
 def plot_quality_by_rank(results: Results, metric: str | None = None, *, title: str | None = None) -> Chart:
@@ -167,14 +182,21 @@ def plot_quality_by_rank(results: Results, metric: str | None = None, *, title: 
     if ranked is None:
         raise BadValueError("the rank of the first relevant document is not known: compute mrr as well")
     judged = results.by_name[metric] if metric is not None else answer_metric(results)
-    ranks = [None if one is None else math.inf if one == 0 else 1 / one for one in _scores(ranked)]
-    rows = quality_rows(ranks, _scores(judged), bounds=metric_range(judged.name, judged.signature))
+    reciprocals = _floats(_scores(ranked))
+    with np.errstate(divide="ignore"):
+        rows = quality_rows(
+            1 / reciprocals, _floats(_scores(judged)), bounds=metric_range(judged.name, judged.signature)
+        )
     return quality_by_rank(rows, display_name(judged), title=title)
+
+
+def _floats(scores: Sequence[float | None]) -> Floats:
+    return np.array([math.nan if one is None else one for one in scores])
 
 
 def answer_metric(results: Results) -> MetricResult:
     """The first metric that judges answers per sample; correctness first."""
-    for target in _ANSWERS:
+    for target in ANSWERS:
         for one in results:
             if one.target is target and one.scores is not None:
                 return one
@@ -182,32 +204,21 @@ def answer_metric(results: Results) -> MetricResult:
 
 
 def quality_rows(
-    ranks: Sequence[float | None], scores: Sequence[float | None], *, bounds: tuple[float, float] | None = None
+    ranks: Floats, scores: Floats, *, bounds: tuple[float, float] | None = None, clusters: Clusters | None = None
 ) -> list[dict[str, Any]]:
-    """The rows of ``quality_by_rank``: mean scores by rank. An infinite rank means no hit, ``None`` unknown."""
+    """The rows of ``quality_by_rank``: mean scores by rank. An infinite rank means no hit, NaN that it is unknown."""
     low, high = bounds or (-math.inf, math.inf)
-    groups: dict[str, list[float]] = {name: [] for name in (*map(str, _RANKS), "6–10", "> 10", "none")}
-    for rank, score in zip(ranks, scores, strict=True):
-        if rank is None or score is None or math.isnan(rank) or math.isnan(score):
-            continue
-        position = round(rank) if math.isfinite(rank) else None
-        name = (
-            "none"
-            if position is None
-            else str(position)
-            if position <= _RANKS[-1]
-            else "6–10"
-            if position <= 10
-            else "> 10"
-        )
-        groups[name].append(score)
+    known = ~np.isnan(ranks) & ~np.isnan(scores)
     rows = []
-    for name, members in groups.items():
-        if not members:
+    for name, first, last in _RANK_RANGES:
+        members = known & (ranks.round() >= first) & (ranks.round() <= last)
+        values = scores[members]
+        if not len(values):
             continue
-        values = np.array(members, dtype=np.float64)
-        interval = mean_interval(values, lowest=low, highest=high)
-        row: dict[str, Any] = {"rank": name, "value": float(values.mean()), "n": len(members)}
+        interval = mean_interval(
+            values, clusters=None if clusters is None else clusters[members], lowest=low, highest=high
+        )
+        row: dict[str, Any] = {"rank": name, "value": float(values.mean()), "n": len(values)}
         if interval is not None and math.isfinite(interval.low) and math.isfinite(interval.high):
             row |= {"low": interval.low, "high": interval.high}
         rows.append(row | ({} if bounds is None else {"range": bounds}))
@@ -429,12 +440,17 @@ def plot_wins_losses(report: CompareReport, *, names: tuple[str, str] = _NAMES, 
                 "regressions": kinds.count(ComparisonKind.REGRESSION),
             }
         )
-    rows += [
+    rows += win_rows(report.metrics)
+    return wins_losses_chart(rows, names=names, title=title or "Wins and losses, query by query")
+
+
+def win_rows(metrics: Sequence[MetricComparison]) -> list[dict[str, Any]]:
+    """The rows of ``wins_losses_chart`` for the metrics with compared queries."""
+    return [
         {"name": one.name, "wins": one.wins, "losses": one.losses, "draws": one.draws}
-        for one in report.metrics
+        for one in metrics
         if one.wins or one.losses or one.draws
     ]
-    return wins_losses_chart(rows, names=names, title=title or "Wins and losses, query by query")
 
 
 def plot_scatter(

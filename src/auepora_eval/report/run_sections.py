@@ -14,6 +14,7 @@ from ..errors import AueporaError
 from ..gates.check import check_run
 from ..gates.report import GateReport, GateStatus
 from ..plan.gates import parse_gates
+from ..render import charts
 from ..render.blocks import (
     Block,
     Bullets,
@@ -22,6 +23,7 @@ from ..render.blocks import (
     DefinitionList,
     Details,
     DetailsGrid,
+    Figure,
     Gallery,
     Prose,
     ReportSection,
@@ -36,7 +38,8 @@ from ..render.html import describe_result, format_time, interval_text, percentag
 from ..store.records import RunRecord, conventions_label
 from .cards import Card, ReasonCount, SampleCounts, card
 from .explain import resolve_result_metric
-from .figures import StoredRun, causes_figure
+from .plots import cause_rows
+from .stored_run import StoredRun
 
 CAUSES = {
     "not_returned": "no relevant document was returned at all",
@@ -47,6 +50,13 @@ CAUSES = {
     "system_failed": "the system gave no answer",
 }
 MAX_ERRORS = 12
+GALLERY_WIDTH = 440
+"""The width of figures side by side, one per run."""
+
+
+def one_or_gallery(figures: Sequence[Figure]) -> Figure | Gallery:
+    """The only figure, or all side by side."""
+    return Gallery(figures) if len(figures) > 1 else figures[0]
 
 
 def failures_section(runs: Sequence[StoredRun]) -> ReportSection | None:
@@ -70,7 +80,10 @@ def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
             causes = {} if result is None else _causes(result)
             if not causes:
                 continue
-            figures.append(causes_figure(run, causes))
+            shown = {cause.replace("_", " "): row for cause, row in cause_rows(causes).items()}
+            chart = charts.causes_chart(shown, title=run.label if run.letter else "Why answers are wrong")
+            caption = "Shares of the wrong answers, with 95 % intervals."
+            figures.append(Figure(chart, caption, GALLERY_WIDTH if run.letter else 820))
             rows: list[Row] = [
                 [
                     Cell(str(cause), note=CAUSES.get(str(cause), "")),
@@ -88,7 +101,7 @@ def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
             TableColumn("95 % interval", number=True),
         ]
         blocks.append(Prose(f"Why answers are wrong, by {name}: for each the first link of the chain that broke."))
-        blocks.append(Gallery(figures) if len(figures) > 1 else figures[0])
+        blocks.append(one_or_gallery(figures))
         blocks.append(Table(columns, groups, grouped_by="run"))
     return blocks
 

@@ -18,10 +18,12 @@ from ..core.types import MetricResult, TargetCategory
 from ..engine.evaluate import evaluate_stream
 from ..errors import AueporaError
 from ..features.hits import GoldRank, first_gold_rank, has_spans
+from ..render import charts
 from ..render.blocks import (
     Block,
     Cell,
     Details,
+    Figure,
     Gallery,
     Prose,
     ReportSection,
@@ -34,17 +36,9 @@ from ..render.blocks import (
 from ..render.html import interval_text, pluralize, reason_counts, seconds_text, value_text
 from ..stats.intervals import mean_interval
 from ..store.records import plan_conventions, run_info
-from .figures import (
-    Floats,
-    StoredRun,
-    curve_figure,
-    distribution_figure,
-    latency_figure,
-    quality_figure,
-    score_column,
-    slices_figure,
-)
-from .run_sections import card_link
+from .plots import quality_rows, slice_rows
+from .run_sections import GALLERY_WIDTH, card_link, one_or_gallery
+from .stored_run import Floats, StoredRun, score_column
 
 
 def scores_section(run: StoredRun) -> ReportSection:
@@ -185,9 +179,15 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection
     blocks: list[Block] = []
     for name in names:
         content: list[Block] = []
-        figure = slices_figure(runs, name, main)
-        if figure is not None:
-            content.append(figure)
+        rows = []
+        for run in runs:
+            result = None if main is None else run.find_result(main)
+            if result is not None and name in result.slices:
+                rows += slice_rows(result, name, f"{name}, {run.label}" if run.letter else name)
+        if rows:
+            whole = result.value if result is not None and result.defined and len(runs) == 1 else None
+            drawn = charts.slices_chart(rows, str(main), whole=whole)
+            content.append(Figure(drawn, f"{main} in every group of {name}, with 95 % intervals."))
         for run in runs:
             content += _tables(run, name, main, folded=len(runs) > 1)
         blocks.append(Details(f"By {name}", content, is_open=name == names[0] and len(names) < 4))
@@ -241,6 +241,8 @@ def _cell(whole: MetricResult, part: MetricResult | None) -> Cell:
 # --- distributions: a histogram of each metric's scores --------------------------------------------------------------
 
 LATENCY = TargetCategory.LATENCY  # has a section of its own
+SMALL = 300
+"""The width of a histogram."""
 MAX_SHOWN = 12
 """The number of histograms shown; the rest is collapsed."""
 
@@ -250,13 +252,11 @@ def distributions_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     figures, same = [], []
     for name in dict.fromkeys(one.name for run in runs for one in run.results if one.target is not LATENCY):
         scores_by_run = {run: values for run in runs if len(values := _scores(run, name))}
-        if not scores_by_run:
-            continue
-        every = np.concatenate(list(scores_by_run.values()))
-        if every.min() == every.max():
+        every = np.concatenate([np.zeros(0), *scores_by_run.values()])
+        if len(every) and every.min() == every.max():
             same.append(f"{name} ({every[0]:g})")
-        else:
-            figures.append(distribution_figure(scores_by_run, name))
+        elif len(every):
+            figures.append(_distribution_figure(scores_by_run, name))
     if not figures and not same:
         return None
     blocks: list[Block] = []
@@ -270,6 +270,17 @@ def distributions_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     if len(runs) > 1:
         lead += " Each run over all its queries, on the same scale."
     return ReportSection("distributions", "Distributions", blocks, lead)
+
+
+def _distribution_figure(scores_by_run: Mapping[StoredRun, Floats], name: str) -> Figure:
+    run, values = next(iter(scores_by_run.items()))
+    result = run.find_result(name)
+    assert result is not None
+    title = display_name(result)
+    shown = {one.label: each.tolist() for one, each in scores_by_run.items()} if run.letter else values.tolist()
+    chart = charts.distribution_chart(shown, name, bounds=run.definition(result).range, title=title)
+    counts = [f"{one.letter} {len(each):,}".strip() for one, each in scores_by_run.items()]
+    return Figure(chart, f"{title}: {', '.join(counts)} queries.", SMALL)
 
 
 def _scores(run: StoredRun, name: str) -> Floats:
@@ -302,7 +313,12 @@ def latency_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     ]
     names = list(dict.fromkeys(name for run in runs for name in run.timings))
     shown = "end_to_end" if "end_to_end" in names else names[0]
-    blocks: list[Block] = [latency_figure(runs, shown), Table(columns, groups, grouped_by="run")]
+    times = {run.label: run.timings[shown].tolist() for run in runs if shown in run.timings}
+    chart = charts.latency_chart(
+        times if len(times) > 1 else next(iter(times.values())), name=shown, quantiles=(0.5, 0.95, 0.99)
+    )
+    figure = Figure(chart, f"How long answers took ({shown}), with quantiles.")
+    blocks: list[Block] = [figure, Table(columns, groups, grouped_by="run")]
     return ReportSection(
         "latency", "Latency", blocks, "Of all answers that did not fail. So many percent took no longer."
     )
@@ -318,8 +334,6 @@ def _latency_row(name: str, times: Floats) -> Row:
 
 FAMILIES = ("recall", "precision", "ndcg", "hit_rate", "span_recall", "span_precision", "span_iou")
 _BY_ID, _BY_SPAN = FAMILIES[:4], FAMILIES[4:]
-Point = tuple[int, float, tuple[float, float] | None]
-"""A cut-off, the value there, and its interval."""
 _DEPTHS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
@@ -328,8 +342,8 @@ class RetrievalCurves:
     """Retrieval metrics of one run at several cut-offs, and the rank of each sample's first hit."""
 
     depths: tuple[int, ...] = ()
-    curves: Mapping[str, list[Point]] = field(default_factory=dict)
-    """The points of each metric."""
+    curves: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """The points of each metric, as rows of ``curve_over_k``."""
     first_hit: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     """The rank of each sample's first hit; infinite without a hit, NaN without gold."""
 
@@ -392,17 +406,20 @@ def _first_hits_by_span(run: StoredRun, by_id: npt.NDArray[np.float64]) -> npt.N
     return ranks
 
 
-def _hit_rates(run: StoredRun, first_hits: npt.NDArray[np.float64], depths: tuple[int, ...]) -> list[Point]:
+def _hit_rates(run: StoredRun, first_hits: npt.NDArray[np.float64], depths: tuple[int, ...]) -> list[dict[str, Any]]:
     """The proportion of samples with a hit within each cut-off."""
     known = ~np.isnan(first_hits)
     clusters = None if run.clusters is None else run.clusters[known]
-    points: list[Point] = []
-    for k in depths:
+    points = []
+    for k in depths if known.any() else ():
         hits = (first_hits[known] <= k).astype(np.float64)
-        interval = mean_interval(hits, clusters=clusters, binary=True) if len(hits) else None
-        if len(hits):
-            points.append((k, float(hits.mean()), None if interval is None else (interval.low, interval.high)))
+        interval = mean_interval(hits, clusters=clusters, binary=True)
+        points.append(_point(k, float(hits.mean()), None if interval is None else (interval.low, interval.high)))
     return points
+
+
+def _point(k: int, value: float, ends: tuple[float, float] | None) -> dict[str, Any]:
+    return {"k": k, "value": value, **({} if ends is None else {"low": ends[0], "high": ends[1]})}
 
 
 def _options(run: StoredRun) -> dict[str, dict[str, Any]]:
@@ -418,14 +435,14 @@ def _options(run: StoredRun) -> dict[str, dict[str, Any]]:
     return options_by_family
 
 
-def _curves(results: Results, depths: tuple[int, ...]) -> dict[str, list[Point]]:
+def _curves(results: Results, depths: tuple[int, ...]) -> dict[str, list[dict[str, Any]]]:
     by_name = {one.name: one for one in results}
     curves = {}
     for family in FAMILIES:
-        points = [(k, by_name[f"{family}@{k}"]) for k in depths if f"{family}@{k}" in by_name]
-        kept = [(k, one.value, one.interval) for k, one in points if one.defined]
-        if kept:
-            curves[family] = kept
+        found = [(k, by_name[f"{family}@{k}"]) for k in depths if f"{family}@{k}" in by_name]
+        points = [_point(k, one.value, one.interval) for k, one in found if one.defined]
+        if points:
+            curves[family] = points
     return curves
 
 
@@ -442,7 +459,6 @@ def _first_hits(results: Results) -> npt.NDArray[np.float64]:
 
 # --- retrieval: metrics over k, and answer quality by the rank of the first hit --------------------------------------
 
-_RANGES = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, 20), (21, 50), (51, np.inf))
 _TITLES = {
     "recall": "recall",
     "precision": "precision",
@@ -468,16 +484,12 @@ def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> 
         return None
     if len(run_curves) == 1:
         curves = run_curves[0][1].curves
-        drawn: Block = curve_figure("Retrieval", {f"{_TITLES[one]}@k": curves[one] for one in families}, wide=True)
+        drawn: Block = _curve_figure("Retrieval", {f"{_TITLES[one]}@k": curves[one] for one in families})
     else:
-        drawn = Gallery(
-            [
-                curve_figure(
-                    _TITLES[one], {run.label: each.curves[one] for run, each in run_curves if one in each.curves}
-                )
-                for one in families
-            ]
-        )
+        by_family = {
+            one: {run.label: each.curves[one] for run, each in run_curves if one in each.curves} for one in families
+        }
+        drawn = Gallery([_curve_figure(_TITLES[one], lines, GALLERY_WIDTH) for one, lines in by_family.items()])
     tables: list[Block] = []
     for run, each in run_curves:
         if not each.curves:
@@ -485,7 +497,7 @@ def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> 
         rows: list[Row] = [
             [
                 Cell(f"{_TITLES[family]}@k"),
-                *(_point_cell(point) for point in points),
+                *(Cell(value_text(one["value"]), note=interval_text(_ends(one))) for one in points),
                 *([""] * (len(each.depths) - len(points))),
             ]
             for family, points in each.curves.items()
@@ -501,9 +513,12 @@ def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> 
     return ReportSection("curves", "Retrieval over k", [drawn, Details("The same as a table", tables)], lead)
 
 
-def _point_cell(point: tuple[int, float, tuple[float, float] | None]) -> Cell:
-    _, value, ends = point
-    return Cell(value_text(value), note=interval_text(ends))
+def _curve_figure(title: str, curves: Mapping[str, Sequence[dict[str, Any]]], width: int = 820) -> Figure:
+    return Figure(charts.curve_over_k(curves, title=f"{title} over k"), f"{title} over k with 95 % intervals.", width)
+
+
+def _ends(row: Mapping[str, Any]) -> tuple[float, float] | None:
+    return (row["low"], row["high"]) if "low" in row else None
 
 
 def _quality_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]], name: str | None) -> ReportSection | None:
@@ -516,12 +531,22 @@ def _quality_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]], na
         scores = np.zeros(0) if result is None else score_column(result)
         if result is None or not len(scores) or len(scores) != len(each.first_hit):
             continue
-        bins = _bin_by_rank(run, result, each.first_hit, scores)
+        bounds = run.definition(result).range
+        bins = quality_rows(each.first_hit, scores, bounds=bounds, clusters=run.clusters)
         if not bins:
             continue
-        figures.append(quality_figure(run, name, bins))
+        named = [{**row, "rank": "not returned" if row["rank"] == "none" else row["rank"]} for row in bins]
+        chart = charts.quality_by_rank(named, name, title=run.label if run.letter else name)
+        caption = f"Mean {name}, with 95 % intervals and the number of queries."
+        figures.append(Figure(chart, caption, GALLERY_WIDTH if run.letter else 820))
         rows: list[Row] = [
-            [Cell(title), f"{n:,}", value_text(mean), interval_text(ends)] for title, n, mean, ends in bins
+            [
+                Cell("not returned" if row["rank"] == "none" else f"rank {row['rank']}"),
+                f"{row['n']:,}",
+                value_text(row["value"]),
+                interval_text(_ends(row)),
+            ]
+            for row in bins
         ]
         groups.append(RowGroup(rows, run.label if run.letter else ""))
     if not figures:
@@ -534,34 +559,7 @@ def _quality_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]], na
     ]
     lead = f"How good answers are, by {name}, given the rank at which the first relevant document was returned."
     blocks: list[Block] = [
-        Gallery(figures) if len(figures) > 1 else figures[0],
+        one_or_gallery(figures),
         Table(columns, groups, grouped_by="run"),
     ]
     return ReportSection("quality", "Answers by retrieval rank", blocks, lead)
-
-
-Bin = tuple[str, int, float, tuple[float, float] | None]
-
-
-def _bin_by_rank(run: StoredRun, result: MetricResult, ranks: Floats, scores: Floats) -> list[Bin]:
-    """Mean scores by the rank of the first hit."""
-    lowest, highest = run.definition(result).range
-    there = ~np.isnan(ranks) & ~np.isnan(scores)
-    masks = [(_range_name(low, high), there & (ranks >= low) & (ranks <= high)) for low, high in _RANGES[:-1]]
-    low = _RANGES[-1][0]
-    masks.append((f"rank > {low - 1}", there & (ranks >= low) & np.isfinite(ranks)))
-    masks.append(("not returned", there & np.isinf(ranks)))
-    bins: list[Bin] = []
-    for title, mask in masks:
-        values = scores[mask]
-        if len(values):
-            clusters = None if run.clusters is None else run.clusters[mask]
-            interval = mean_interval(values, clusters=clusters, lowest=lowest, highest=highest)
-            bins.append(
-                (title, len(values), float(values.mean()), None if interval is None else (interval.low, interval.high))
-            )
-    return bins
-
-
-def _range_name(low: float, high: float) -> str:
-    return f"rank {low:g}" if low == high else f"rank {low:g}–{high:g}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ..compare.leaderboard import compare_metrics
 from ..compare.metrics import main_metric
@@ -16,19 +16,21 @@ from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError, UnknownMetricError, did_you_mean
 from ..perturb.retriever import PERTURBATION
 from ..render.charts.chart import Chart
-from ..render.charts.curves import curve_over_k, latency_chart, noise_curve, quality_by_rank
+from ..render.charts.curves import curve_over_k, latency_chart, quality_by_rank
 from ..render.html import metric_range
 from ..store.records import RunRecord
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore
 from .comparison_sections import find_replay, stored_splits
-from .figures import StoredRun, score_column
 from .plots import (
+    Curve,
+    CurvePoint,
     answer_metric,
     plot_causes,
     plot_changes,
     plot_comparison,
     plot_distribution,
+    plot_noise_curve,
     plot_results,
     plot_scatter,
     plot_slices,
@@ -37,7 +39,9 @@ from .plots import (
     quality_rows,
 )
 from .score_sections import hits_by_span, retrieval_curves
+from .stored_run import StoredRun, score_column
 
+T = TypeVar("T")
 _MAX_RUNS = 20
 """The maximum number of runs in one chart."""
 _TOTAL_TIMINGS = ("total", "latency", "end_to_end")
@@ -132,17 +136,18 @@ def plot_runs(kind: str, runs: Sequence[str], *, store: Store = None, metrics: S
 
 
 def _scores(request: _PlotRequest) -> Chart:
-    results = request.results()
-    return plot_results(results if len(results) > 1 else next(iter(results.values())), title=_title("Scores", request))
+    single = len(request.records) == 1
+    title = f"Scores of {request.names[0]}, with 95 % intervals" if single else "Scores of each run"
+    return plot_results(_one_or_all(request.results()), title=title)
 
 
-def _title(what: str, request: _PlotRequest) -> str:
-    return f"{what} of {request.names[0]}, with 95 % intervals" if len(request.records) == 1 else f"{what} of each run"
+def _one_or_all(by_run: Mapping[str, T]) -> T | Mapping[str, T]:
+    """The only value, or all of them by run."""
+    return by_run if len(by_run) > 1 else next(iter(by_run.values()))
 
 
 def _distribution(request: _PlotRequest) -> Chart:
-    found = request.metric_results()
-    return plot_distribution(found if len(found) > 1 else next(iter(found.values())))
+    return plot_distribution(_one_or_all(request.metric_results()))
 
 
 def _latency(request: _PlotRequest) -> Chart:
@@ -158,7 +163,7 @@ def _latency(request: _PlotRequest) -> Chart:
     if metric_name not in known:
         raise BadValueError(f"nothing called '{metric_name}' was timed; there are: {', '.join(known) or 'none'}")
     values = {run: list(each[metric_name]) for run, each in timings.items() if metric_name in each}
-    return latency_chart(values if len(values) > 1 else next(iter(values.values())), name=metric_name)
+    return latency_chart(_one_or_all(values), name=metric_name)
 
 
 def _curve(request: _PlotRequest) -> Chart:
@@ -170,12 +175,8 @@ def _curve(request: _PlotRequest) -> Chart:
         found = retrieval_curves(run, by_span=by_span).curves
         families |= dict.fromkeys(found)
         for family, points in found.items():
-            if request.metrics and family not in request.metrics:
-                continue
-            curves.setdefault(family, {})[name] = [
-                {"k": k, "value": value, **({} if ends is None else {"low": ends[0], "high": ends[1]})}
-                for k, value, ends in points
-            ]
+            if not request.metrics or family in request.metrics:
+                curves.setdefault(family, {})[name] = points
     for metric_name in request.metrics:
         if metric_name not in families:
             raise UnknownMetricError(metric_name, families)
@@ -191,7 +192,7 @@ def _rank(request: _PlotRequest) -> Chart:
     if not len(hits) or not len(scores):
         return quality_by_rank([], display_name(judged))
     ends = metric_range(judged.name, judged.signature)
-    return quality_by_rank(quality_rows(hits.tolist(), scores.tolist(), bounds=ends), display_name(judged))
+    return quality_by_rank(quality_rows(hits, scores, bounds=ends, clusters=run.clusters), display_name(judged))
 
 
 def _causes(request: _PlotRequest) -> Chart:
@@ -257,19 +258,22 @@ def _noise(request: _PlotRequest) -> Chart:
     for metric_name in request.metrics:
         if metric_name not in every:
             raise UnknownMetricError(metric_name, every)
-    names = list(request.metrics) or list(every)
-    lines = {display_name(every[name]): [_point(level, levels[level], name) for level in ordered] for name in names}
-    scaled = [display_name(one) for one in every.values() if one.target is TargetCategory.LATENCY]
-    axis = "arm" if perturbation["kind"] == "arms" else f"{perturbation['kind']} rate"
-    return noise_curve(lines, axis=axis, scaled=scaled, title=f"Metrics over {axis}")
+    curve = Curve(
+        perturbation["kind"],
+        tuple(ordered),
+        base=perturbation["levels"][0],
+        seed=perturbation["seed"],
+        runs=[],
+        metrics={name: [_point(level, levels[level], name) for level in ordered] for name in every},
+        scaled=frozenset(one.name for one in every.values() if one.target is TargetCategory.LATENCY),
+        display_names={name: display_name(one) for name, one in every.items()},
+    )
+    return plot_noise_curve(curve, metrics=request.metrics)
 
 
-def _point(level: Any, results: Results, name: str) -> dict[str, Any]:
-    result = next((one for one in results if one.name == name), None)
-    if result is None or not result.defined:
-        return {"level": level, "value": None}
-    ends = {} if result.interval is None else {"low": result.interval[0], "high": result.interval[1]}
-    return {"level": level, "value": result.value, **ends}
+def _point(level: Any, results: Results, name: str) -> CurvePoint:
+    result = next((one for one in results if one.name == name and one.defined), None)
+    return CurvePoint(level, None) if result is None else CurvePoint(level, result.value, result.interval)
 
 
 KINDS: dict[str, PlotKind] = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
@@ -56,12 +56,6 @@ def legal_names(names: Iterable[str]) -> dict[str, str]:
     return {name: legal for legal, name in taken.items()}
 
 
-def require_prefix(prefix: str) -> None:
-    """Raise for a prefix that trackers do not accept."""
-    if not _PREFIX.fullmatch(prefix):
-        raise BadValueError(f"the prefix {prefix!r} may contain only letters, digits and _ . / -, such as 'dev/'")
-
-
 # --- log entries: defined numbers, signatures, parameters of the run -------------------------------------------------
 
 
@@ -87,7 +81,8 @@ def build_entries(
     loggable: Loggable, *, prefix: str = "", record: RunRecord | None = None, params: Mapping[str, Any] | None = None
 ) -> LogEntries:
     """Build the log entries of results, of a run's outcome or of a client's report."""
-    require_prefix(prefix)
+    if not _PREFIX.fullmatch(prefix):
+        raise BadValueError(f"the prefix {prefix!r} may contain only letters, digits and _ . / -, such as 'dev/'")
     results, own_record = _results_and_record(loggable)
     record = record if record is not None else own_record
     names = {name: f"{prefix}{legal}" for name, legal in legal_names(result.name for result in results).items()}
@@ -172,6 +167,24 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flattened
 
 
+def _require(package: str) -> Any:
+    """Import the package of a tracker."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise MissingDependencyError(package, purpose=f"log_to_{package}()", install=package) from error
+
+
+@contextmanager
+def _open_run(run: Any, start: Callable[[], AbstractContextManager[Any]]) -> Iterator[Any]:
+    """The run to log to; without one, a run is started and ended afterwards."""
+    if run is None:
+        with start() as started:
+            yield started
+    else:
+        yield run
+
+
 # --- MLflow ----------------------------------------------------------------------------------------------------------
 
 # MLflow's limits for one request, and for the length of values (since 2.10).
@@ -200,25 +213,13 @@ def log_to_mlflow(
     A run's dataset and configuration become params, together with ``params``; for results from a store, give the
     ``record``. ``prefix``, such as ``"dev/"``, is put before every key, so that one run can hold several evaluations.
     """
-    try:
-        import mlflow
-    except ImportError as error:
-        raise MissingDependencyError("mlflow", purpose="log_to_mlflow()", install="mlflow") from error
+    mlflow = _require("mlflow")
     entries = build_entries(results, prefix=prefix, record=record, params=params)
-    with _run_id(mlflow, run, entries) as run_id:
+    active = mlflow.active_run() if run is None else run
+    with _open_run(active, lambda: mlflow.start_run(run_name=entries.name)) as opened:
+        run_id: str = opened if isinstance(opened, str) else opened.info.run_id
         _log(mlflow, run_id, entries, prefix=prefix, step=step or 0, tags=tags or {})
     return run_id
-
-
-@contextmanager
-def _run_id(mlflow: Any, run: Any, entries: LogEntries) -> Iterator[str]:
-    """The id of the run to log to; a run that is started here is ended afterwards."""
-    run = mlflow.active_run() if run is None else run
-    if run is None:
-        with mlflow.start_run(run_name=entries.name) as started:
-            yield started.info.run_id
-    else:
-        yield run if isinstance(run, str) else run.info.run_id
 
 
 def _log(mlflow: Any, run_id: str, entries: LogEntries, *, prefix: str, step: int, tags: Mapping[str, str]) -> None:
@@ -246,8 +247,8 @@ def _log(mlflow: Any, run_id: str, entries: LogEntries, *, prefix: str, step: in
         ("tags", run_tags, MAX_TAGS),
         ("metrics", metrics, MAX_METRICS),
     ):
-        for batch in _batches(values, size):
-            client.log_batch(run_id, **{kind: batch})
+        for first in range(0, len(values), size):
+            client.log_batch(run_id, **{kind: values[first : first + size]})
 
 
 def _keys(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -263,12 +264,6 @@ def _keys(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 def _truncate(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def _batches(values: Sequence[Any], size: int) -> Iterator[list[Any]]:
-    remaining = iter(values)
-    while batch := list(islice(remaining, size)):
-        yield batch
 
 
 # --- Weights & Biases ------------------------------------------------------------------------------------------------
@@ -290,12 +285,10 @@ def log_to_wandb(
     afterwards. Numbers are named as in ``log_to_mlflow``. A run's dataset and configuration go into its config, with
     ``params``; so do, under ``auepora``, the names and signatures of the metrics and the list of undefined ones.
     """
-    try:
-        import wandb
-    except ImportError as error:
-        raise MissingDependencyError("wandb", purpose="log_to_wandb()", install="wandb") from error
+    wandb = _require("wandb")
     entries = build_entries(results, prefix=prefix, record=record, params=params)
-    with _open_run(wandb, run, project, entries) as opened:
+    active = wandb.run if run is None else run
+    with _open_run(active, lambda: wandb.init(project=project, name=entries.name)) as opened:
         auepora_config = {
             **entries.facts,
             "names": entries.names,
@@ -307,14 +300,3 @@ def log_to_wandb(
         if entries.metrics:
             opened.log(entries.metrics, step=step)
         return str(opened.id)
-
-
-@contextmanager
-def _open_run(wandb: Any, run: Any, project: str | None, entries: LogEntries) -> Iterator[Any]:
-    """The run to log to; a run that is started here is finished afterwards."""
-    run = wandb.run if run is None else run
-    if run is None:
-        with wandb.init(project=project, name=entries.name) as started:
-            yield started
-    else:
-        yield run

@@ -90,7 +90,7 @@ def test_curves_and_rank_charts_match_by_span(runs: Runs, tmp_path: Path, auepor
     assert [(one["k"], one["value"]) for one in looked.curves["hit_rate"]] == [(1, 1 / 3), (2, 2 / 3)]
     # 60 of the 100 characters lie in the one chunk.
     assert [one["k"] for one in looked.curves["span_recall"]] == [1, 2]
-    assert [value for _, value, _ in looked.curves["span_recall"]] == pytest.approx([0.6 / 3, 1.2 / 3])
+    assert [one["value"] for one in looked.curves["span_recall"]] == pytest.approx([0.6 / 3, 1.2 / 3])
     assert looked.first_hit.tolist() == [1.0, 2.0, np.inf]
     store.close()
     where = ("--store", str(tmp_path / "runs.sqlite"))

@@ -16,7 +16,7 @@ from auepora_eval.compare.runs import compare_runs
 from auepora_eval.compare.types import CompareReport, ComparisonInput, MetricComparison, Verdict
 from auepora_eval.core.reduce import Mean
 from auepora_eval.core.scores import Scores
-from auepora_eval.report.pages import compare_stored_runs, comparison_verdict
+from auepora_eval.report.comparison_sections import compare_stored_runs, comparison_verdict
 from auepora_eval.report.stored_run import StoredRun
 from auepora_eval.stats.permutation import joint_level, sign_flips
 from auepora_eval.store.runs import RunStore
@@ -174,7 +174,7 @@ class TestSentence:
         self, report: CompareReport, store: RunStore
     ) -> None:
         runs = [StoredRun(store, store.find(name), letter) for name, letter in (("first", "A"), ("second", "B"))]
-        verdict = comparison_verdict(compare_stored_runs(*runs))
+        verdict = comparison_verdict(compare_stored_runs(runs))
         assert (verdict.sentence, verdict.tone) == (
             comparison_summary(Leaderboard.of_pair(report, ("first", "second"))).sentence,
             "bad",

@@ -149,7 +149,7 @@ def test_three_runs_make_a_leaderboard(store: RunStore, tmp_path: Path) -> None:
     records = [run_of(store, name, shift, n=60) for name, shift in (("one", 0), ("two", 2), ("three", 4))]
     page = made(store, *records, tmp_path=tmp_path)
     assert page.headings[0] == (1, "3 runs against each other")
-    assert "C: three is first with" in page.text
+    assert "C (three) is first with" in page.text
     assert "Over the 60 queries that all runs have." in page.text
     assert "s/distributions" in page.ids
 
@@ -168,7 +168,7 @@ def test_runs_with_different_chunkers_are_matched_by_span(store: RunStore, tmp_p
     after = put_run(store, "new", queries, [found(chunk("new-7", "doc", (10, 90)))], config={"chunker_version": "c2"})
     page = made(store, before, after, tmp_path=tmp_path)
     assert "have different chunks, so chunks are matched by where they lie" in page.text
-    assert "Of 1 golden query: 1 draw." in page.text
+    assert "Of 1 golden query: 0 wins, 0 losses, 1 draw, 0 regressions." in page.text
 
 
 def test_plan_gates_are_checked(store: RunStore, tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_runs_without_common_query(store: RunStore, tmp_path: Path) -> None:
     other = [EvaluationSample("elsewhere", "what?", relevant_docs=[])]
     first, second = run_of(store, "one"), put_run(store, "two", other, [found("gold")])
     page = made(store, first, second, tmp_path=tmp_path)
-    assert "The two runs cannot be compared" in page.text
+    assert "These runs cannot be compared" in page.text
 
 
 @pytest.mark.parametrize(("css", "script"), [("</style>", ""), ("", "a = '</SCRIPT >'")], ids=["style", "script"])

@@ -1,19 +1,30 @@
-"""Report sections on two runs: differences, queries, and the split into retrieval and generation."""
+"""The comparison of two or more runs in a report: verdict, differences, queries, retrieval or generation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from ..compare.leaderboard import Leaderboard
+from ..compare.leaderboard import Leaderboard, LeaderboardMetric, build_leaderboard
 from ..compare.metrics import main_metric
 from ..compare.queries import Cause, QueryChange, cause_counts, explain_changes
-from ..compare.rendering import alternative_differences, failure_notes, missing_note
-from ..compare.runs import DifferencePart, MetricSplit, split_difference
-from ..compare.types import CompareReport, ComparisonKind, MetricComparison, QueryComparison
+from ..compare.rendering import (
+    comparison_summary,
+    failure_notes,
+    kinds_sentence,
+    matching_note,
+    metrics_table,
+    pairs_table,
+    query_details,
+    refused_details,
+    signed,
+    table_notes,
+)
+from ..compare.runs import DifferencePart, MetricSplit, compare_runs, golden_report, split_difference
+from ..compare.types import CompareReport
 from ..core.metrics_base import BatchMetric
 from ..core.scores import Scores
-from ..core.targets import TARGETS
 from ..engine.evaluate import resolve_metrics
 from ..errors import AueporaError
 from ..render import charts
@@ -27,131 +38,163 @@ from ..render.blocks import (
     Gallery,
     Prose,
     ReportSection,
+    ReportVerdict,
     Row,
-    RowGroup,
     Table,
     TableColumn,
     Tone,
     simple_table,
 )
 from ..render.charts.queries import MAX_POINTS
-from ..render.html import pluralize, shorten, value_text
-from ..render.tables import format_value
+from ..render.html import pluralize, result_row, shorten, value_text
 from ..store.records import RunRecord, plan_conventions, run_info
 from ..store.rows import REPLAY_TAG
 from .plots import plot_comparison, plot_scatter, plot_split, win_rows
-from .run_sections import GALLERY_WIDTH, card_link
+from .run_sections import GALLERY_WIDTH, GateCheck, card_link, check_stored_gates, gates_section, gates_summary
 from .stored_run import StoredRun, score_column
 
-_SIGNS = {"better": "▲", "worse": "▼", "equal": "=", "inconclusive": "?"}
-_TONES: dict[str, Tone] = {"better": "good", "worse": "bad", "equal": "", "inconclusive": "open"}
+
+@dataclass(frozen=True, slots=True)
+class ComparedRuns:
+    """Two or more runs with their comparison, or the reason why there is none."""
+
+    runs: Sequence[StoredRun]
+    board: Leaderboard | None = None
+    error: str = ""
+    """Why the metrics cannot be compared."""
+    report: CompareReport | None = None
+    """The golden queries of two runs."""
+    gates: GateCheck = None
+    """The gates of the second of two runs."""
+
+    @property
+    def main(self) -> LeaderboardMetric | None:
+        """The main metric of the first and the last run, else the first with a value."""
+        first, last = self.runs[0], self.runs[-1]
+        listed = () if self.board is None else self.board.metrics
+        by_name = {one.name: one for one in listed if any(value is not None for value in one.values)}
+        try:
+            name = main_metric(first.record, first.results, last.record, last.results).name
+        except AueporaError:
+            name = ""
+        return by_name.get(name) or next(iter(by_name.values()), None)
 
 
-def signed_text(value: float | None) -> str:
-    """A difference with its sign."""
-    if value is None or value != value:
-        return "n/a"
-    return format_value(0.0) if value == 0 else f"{'+' if value > 0 else '−'}{format_value(abs(value))}"
+def compare_stored_runs(runs: Sequence[StoredRun]) -> ComparedRuns:
+    """Compare runs with each other; runs on different datasets are compared over their common queries."""
+    store, records = runs[0].store, [run.record for run in runs]
+    if len(runs) > 2:
+        try:
+            return ComparedRuns(runs, build_leaderboard(store, records, other_dataset=True))
+        except AueporaError as error:
+            return ComparedRuns(runs, error=str(error))
+    gates = check_stored_gates(runs[1], records[0])
+    a, b = (one.run_id for one in records)
+    try:
+        report = compare_runs(a, b, store=store, other_dataset=True, aggregates=False)
+    except AueporaError as error:
+        return ComparedRuns(runs, None, str(error), _golden_queries(runs), gates)
+    return ComparedRuns(runs, Leaderboard.of_pair(report, [one.name for one in records]), "", report, gates)
 
 
-def p_value_text(value: float | None) -> str:
-    """A p-value as text."""
-    return "" if value is None else "< 0.0001" if value < 0.0001 else f"{value:.4f}"
+def _golden_queries(runs: Sequence[StoredRun]) -> CompareReport | None:
+    """The comparison of golden queries, where no metric can be compared."""
+    try:
+        report = golden_report(runs[0].store, runs[0].record, runs[1].record, aggregates=False)
+    except AueporaError:
+        return None
+    return report if report.per_query else None
 
 
-def verdict_cell(one: MetricComparison) -> Cell:
-    """The verdict as a word, a sign and a colour."""
-    if not one.primary:
-        return Cell("exploratory", tone="muted")
-    note = "negligible" if one.negligible else ""
-    return Cell(one.verdict, tone=_TONES[one.verdict], sign=_SIGNS[one.verdict], note=note)
+def comparison_verdict(compared: ComparedRuns) -> ReportVerdict:
+    """The verdict on the primary metrics in one sentence, and further points."""
+    if compared.board is None:
+        what = "The metrics of these runs" if compared.report is not None else "These runs"
+        return ReportVerdict(f"{what} cannot be compared: {compared.error}", "bad", _points(compared))
+    summary = comparison_summary(compared.board)
+    tones: dict[str, Tone] = {"better": "good", "worse": "bad", "open": "open"}
+    return ReportVerdict(summary.sentence, tones[summary.outcome], _points(compared))
 
 
-def comparison_section(a: StoredRun, b: StoredRun, report: CompareReport) -> ReportSection:
-    """Every metric that both runs have."""
+def _points(compared: ComparedRuns) -> list[str]:
+    points, board, report = [], compared.board, compared.report
+    if board is not None and len(compared.runs) == 2:
+        worse = [one.name for one in board.comparisons if one.primary and one.verdict == "worse"]
+        points += [f"Worse: {', '.join(worse[:6])}{' and others' if len(worse) > 6 else ''}."] if worse else []
+    if report is not None and report.per_query:
+        count = pluralize(len(report.per_query), "golden query", "golden queries")
+        points.append(f"Of {count}: {kinds_sentence(report)}")
+    if board is not None:
+        points += [f"{shorten(note)}." for note in board.notes]
+        points += [f"Not compared: {', '.join(board.refused)} (see below)."] if board.refused else []
+    if len({run.record.fingerprint for run in compared.runs}) > 1:
+        points.append("The runs were made on different datasets; they are compared over the queries that all have.")
+    for run in compared.runs:
+        done, failed = run.counts
+        if failed:
+            points.append(f"{run.label}: {failed:,} of {pluralize(done, 'answer')} failed.")
+        if run.record.status != "finished":
+            points.append(f"{run.label} is {run.record.status.value}.")
+    if compared.gates is not None:
+        points.append(gates_summary(compared.gates, " of B"))
+    return points
+
+
+def comparison_sections(compared: ComparedRuns) -> list[ReportSection | None]:
+    """The sections on the comparison: differences of all runs, and of two runs also their queries."""
+    sections = [gates_section(compared.gates), _differences_section(compared)]
+    if len(compared.runs) == 2:
+        a, b = compared.runs
+        sections.append(_wins_section(compared))
+        if compared.report is not None:
+            sections += [_changed_section(a, b, compared.report), _split_section(a, b)]
+    return sections
+
+
+# --- every metric of all runs ----------------------------------------------------------------------------------------
+
+
+def _differences_section(compared: ComparedRuns) -> ReportSection:
+    """Every metric that the runs have in common."""
+    two, board = len(compared.runs) == 2, compared.board
+    name, title = ("deltas", "Differences") if two else ("league", "Leaderboard")
+    if board is None:
+        return ReportSection(name, title, [Prose(compared.error, tone="bad")])
     blocks: list[Block] = []
-    if report.metrics:
-        chart = plot_comparison(report.metrics, names=(a.label, b.label), title="Differences, B − A")
-        blocks.append(
-            Figure(chart, "B − A with 95 % intervals. The shape tells the verdict, and so does the table below.")
-        )
-        blocks.append(_table(report))
-        blocks += [Prose(one, tone="muted") for one in _footnotes(report)]
+    if board.metrics:
+        table = metrics_table(board, href=card_link)
+        blocks += [_differences_figure(compared), _with_verdict_first(table) if two else table]
+        blocks += [] if two else [Details("Every two runs", [pairs_table(board)])]
     else:
-        blocks.append(Prose("There is no metric that both runs have and that follows the same rules.", tone="open"))
-    if report.refused:
-        rows: list[Row] = [[Cell(name), why] for name, why in report.refused.items()]
-        blocks.append(
-            Details(
-                f"Not compared: {pluralize(len(rows), 'metric')}",
-                [simple_table([TableColumn("metric"), TableColumn("why")], rows)],
-                is_open=not report.metrics,
-            )
-        )
-    failed = [*filter(None, [missing_note(Leaderboard.of_pair(report))]), *failure_notes(report)]
-    if failed:
-        blocks.append(Bullets(failed))
-    return ReportSection("deltas", "Differences", blocks, "B − A, over the queries that both runs have.")
+        blocks.append(Prose("There is no metric that the runs have in common and that follows the same rules.", "open"))
+    blocks += refused_details(board)
+    notes = [*table_notes(board), *([] if compared.report is None else failure_notes(compared.report))]
+    blocks += [Bullets(notes)] if notes else []
+    queries = pluralize(board.samples, "query", "queries")
+    return ReportSection(name, title, blocks, f"Over the {queries} that all runs have.")
 
 
-def _table(report: CompareReport) -> Table:
-    groups = []
-    for target, entry in TARGETS.items():
-        rows: list[Row] = [_row(one) for one in report.metrics if one.target == target.name]
-        if rows:
-            groups.append(RowGroup(rows, entry.title))
-    columns = [
-        TableColumn("metric"),
-        TableColumn("verdict", brief=True),
-        TableColumn("A", number=True),
-        TableColumn("B", number=True),
-        TableColumn("B − A", number=True),
-        TableColumn("95 % interval", number=True),
-        TableColumn("p adjusted", number=True),
-        TableColumn("won / lost", number=True, minor=True),
-        TableColumn("n", number=True, minor=True),
-    ]
-    return Table(columns, groups)
+def _with_verdict_first(table: Table) -> Table:
+    """The table with its last column, the verdict, next to the names, where narrow screens show it."""
+    groups = [replace(one, rows=[[row[0], row[-1], *row[1:-1]] for row in one.rows]) for one in table.groups]
+    name, *numbers, verdict = table.columns
+    return replace(table, columns=[name, verdict, *numbers], groups=groups)
 
 
-def _row(one: MetricComparison) -> Row:
-    mark = " ?" if one.flags and one.interval is not None else ""
-    ends = one.shown_interval
-    interval = "" if ends is None else f"{signed_text(ends[0])} to {signed_text(ends[1])}{mark}"
-    n = f"{one.n:,}" if one.clusters in (0, one.n) else f"{one.n:,} in {one.clusters:,}"
-    notes = [] if one.higher_is_better else ["lower is better"]
-    notes += [text for text in (alternative_differences(one), one.note) if text]
-    if one.n_needed is not None:
-        notes.append(f"{pluralize(one.n_needed, 'sample')} would be needed")
-    p = one.p_adjusted if one.primary else one.p_value
-    return [
-        Cell(one.name, href=card_link(one.name), note="; ".join(notes)),
-        verdict_cell(one),
-        value_text(one.a),
-        value_text(one.b),
-        signed_text(one.delta),
-        interval,
-        Cell(p_value_text(p), note="" if one.primary or p is None else "not adjusted"),
-        f"{one.wins:,} / {one.losses:,}",
-        n,
-    ]
-
-
-def _footnotes(report: CompareReport) -> list[str]:
-    lines = []
-    adjusted = sum(one.primary for one in report.metrics)
-    if adjusted > 1:
-        lines.append(
-            f"p-values and intervals are adjusted for {adjusted} metrics: a verdict needs a p-value below .05 and an "
-            "interval without 0."
-        )
-    if any(not one.primary for one in report.metrics):
-        lines.append("Exploratory: not among the primary metrics; no verdict is given.")
-    if any(one.flags and one.interval is not None for one in report.metrics):
-        lines.append("? few or skewed samples: the interval may be too narrow.")
-    if any(one.clusters not in (0, one.n) for one in report.metrics):
-        lines.append("n in c: so many samples in so many clusters, which belong together.")
-    return lines
+def _differences_figure(compared: ComparedRuns) -> Figure:
+    """The differences of two runs, or the main metric of several."""
+    assert compared.board is not None
+    runs, main = compared.runs, compared.main
+    if len(runs) == 2:
+        names = runs[0].label, runs[1].label
+        chart = plot_comparison(compared.board.comparisons, names=names, title="Differences, B − A")
+        return Figure(chart, "B − A with 95 % intervals. The shape tells the verdict, and so does the table below.")
+    name = compared.board.metrics[0].name if main is None else main.name
+    results = [(run, one) for run in runs if (one := run.find_result(name)) is not None]
+    rows = [{**result_row(one, run.label), "scale": name} for run, one in results]
+    return Figure(
+        charts.interval_chart(rows, title=name), f"{name} of each run over all its queries, with 95 % intervals."
+    )
 
 
 # --- query by query: wins and losses, changed queries and their causes -----------------------------------------------
@@ -173,18 +216,8 @@ CAUSES: Mapping[Cause, str] = {
     Cause.RANKED_HIGHER: "relevant documents stand further up in B",
     Cause.USED: "relevant documents stood as far up in A, and its answer made less of them",
 }
-_KINDS = (
-    (ComparisonKind.REGRESSION, "Regressions: found in A, not in B"),
-    (ComparisonKind.LOSS, "Losses: further down in B"),
-    (ComparisonKind.WIN, "Wins: found in B only, or further up"),
-)
 _SQUARE = 560
 """The width of a figure as high as wide."""
-_SPAN_MATCH_NOTE = (
-    "The two runs have different chunks, so chunks are matched by where they lie in their document: a query is hit at "
-    "the first rank up to which the chunks of the expected document together cover at least half of the expected span. "
-    "Hit rates and ranks of both runs are computed so."
-)
 
 
 def query_link(sample_id: str) -> str:
@@ -192,13 +225,13 @@ def query_link(sample_id: str) -> str:
     return f"#q/{quote(sample_id, safe='', errors='replace')}"
 
 
-def wins_section(
-    a: StoredRun, b: StoredRun, report: CompareReport, main: MetricComparison | None
-) -> ReportSection | None:
-    """Wins and losses by metric, and the main metric query by query."""
+def _wins_section(compared: ComparedRuns) -> ReportSection | None:
+    """Wins and losses of two runs by metric, and the main metric query by query."""
+    a, b = compared.runs
+    main = compared.main
     blocks: list[Block] = []
     names = (a.label, b.label)
-    rows = win_rows(report.metrics)
+    rows = [] if compared.board is None else win_rows(compared.board.comparisons)
     if rows:
         caption = "On how many queries B does better and worse than A, by each metric."
         blocks.append(Figure(charts.wins_losses_chart(rows, names=names), caption))
@@ -217,57 +250,12 @@ def wins_section(
     return ReportSection("queries-won", "Wins and losses", blocks) if blocks else None
 
 
-def changed_section(a: StoredRun, b: StoredRun, report: CompareReport) -> ReportSection | None:
+def _changed_section(a: StoredRun, b: StoredRun, report: CompareReport) -> ReportSection | None:
     """Golden queries that changed, and why queries got worse or better."""
-    blocks: list[Block] = []
-    if report.deltas.get("chunker_version_match") == "fallback_doc_span":
-        blocks.append(Prose(_SPAN_MATCH_NOTE, tone="open"))
-    blocks += _cause_blocks(a, b)
-    for kind, title in _KINDS:
-        listed = [one for one in report.per_query if one.kind is kind]
-        if listed:
-            blocks.append(
-                _golden_query_table(f"{title} ({len(listed):,})", listed, is_open=kind is ComparisonKind.REGRESSION)
-            )
-    left = [
-        f"{count:,} {what}"
-        for key, what in (
-            ("only_in_a", "in A only"),
-            ("only_in_b", "in B only"),
-            ("without_expected_chunk", "without an expected document"),
-            ("without_known_place", "whose expected chunks lie nobody knows where"),
-        )
-        if (count := report.deltas.get(key))
-    ]
-    if left:
-        blocks.append(Prose(f"Golden queries not compared: {', '.join(left)}.", tone="muted"))
+    matching = matching_note(report)
+    blocks: list[Block] = [] if matching is None else [Prose(matching, tone="open")]
+    blocks += [*_cause_blocks(a, b), *query_details(report, limit=MAX_LISTED, href=query_link)]
     return ReportSection("changed", "What changed, query by query", blocks) if blocks else None
-
-
-def _golden_query_table(title: str, listed: list[QueryComparison], *, is_open: bool) -> Details:
-    rows: list[Row] = [
-        [
-            Cell(shorten(one.query_id, 120), href=query_link(one.query_id)),
-            _rank(one.a_hit_rank),
-            _rank(one.b_hit_rank),
-            shorten(one.note or ""),
-        ]
-        for one in listed[:MAX_LISTED]
-    ]
-    columns = [
-        TableColumn("query"),
-        TableColumn("rank in A", number=True),
-        TableColumn("rank in B", number=True),
-        TableColumn("note"),
-    ]
-    blocks: list[Block] = [simple_table(columns, rows)]
-    if len(listed) > MAX_LISTED:
-        blocks.append(Prose(f"And {len(listed) - MAX_LISTED:,} more.", tone="muted"))
-    return Details(title, blocks, is_open=is_open and len(listed) <= 10)
-
-
-def _rank(rank: int | None) -> str:
-    return "–" if rank is None else str(rank)
 
 
 def _cause_blocks(a: StoredRun, b: StoredRun) -> list[Block]:
@@ -364,7 +352,7 @@ MAX_DRAWN = 8
 """The number of metrics drawn; the table has all."""
 
 
-def split_section(a: StoredRun, b: StoredRun) -> ReportSection | None:
+def _split_section(a: StoredRun, b: StoredRun) -> ReportSection | None:
     """The two parts of the differences, or the command that produces them."""
     replay = find_replay(a, b)
     splits = [] if replay is None else stored_splits(a, b, replay)
@@ -452,5 +440,5 @@ def _scores(run: StoredRun) -> dict[tuple[str, str | None], Scores]:
 
 
 def _part_cell(part: DifferencePart) -> Cell:
-    ends = "" if part.interval is None else f"{signed_text(part.interval[0])} to {signed_text(part.interval[1])}"
-    return Cell(signed_text(part.value), note=ends)
+    ends = "" if part.interval is None else f"{signed(part.interval[0])} to {signed(part.interval[1])}"
+    return Cell(signed(part.value), note=ends)

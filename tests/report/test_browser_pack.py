@@ -223,10 +223,10 @@ def test_packed_data_of_two_runs(tmp_path: Path) -> None:
             store, "a", samples, [given, given, None], [runs.scored("recall@5", [1.0, Score.fail("not_a_number"), 0.5])]
         )
         b = runs.put(store, "b", samples[:2], [given, given], [runs.scored("recall@5", [1.0, Score.skip("no_gold")])])
-        fragment = browser_of(store, [a, b], base=b)
+        fragment = browser_of(store, [b, a])
     found = parts_of(fragment)
     listed = found["qb-list"]
-    assert [run["name"] for run in listed["runs"]] == ["b", "a"], "the base comes first"
+    assert [run["name"] for run in listed["runs"]] == ["b", "a"]
     assert listed["ids"] == ["q0", "q1", "q2"]
     assert len(listed["starts"][0]) == 200
     assert found["qb-documents-0"] == ["gold text", "other"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -109,10 +109,7 @@ class StoredRun:
 
 def score_column(result: MetricResult) -> Floats:
     """The scores of a result per sample; NaN for samples without a score, empty where no scores are stored."""
-    if isinstance(result.scores, Scores):
-        return result.scores.values
-    scores: Sequence[float | None] = result.scores or ()
-    return np.array([np.nan if one is None else float(one) for one in scores])
+    return result.scores.values if isinstance(result.scores, Scores) else np.zeros(0)
 
 
 def _is_number(value: Any) -> bool:

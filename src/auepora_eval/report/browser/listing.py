@@ -30,7 +30,6 @@ from .marks import GoldMarks, relevance, word_support
 MIME = "application/octet-stream;base64"
 """The type of a script element that a browser neither runs nor shows."""
 _LEVEL = 4  # 3 % larger than the default 6, in two thirds of its time
-_MAX_CACHED_CHARACTERS = 64_000_000
 _GZIP = 31  # zlib's code for a 32 KiB window with a gzip header; it has no timestamp, so equal data gives equal text
 
 
@@ -105,26 +104,15 @@ class DocumentTexts:
     def __init__(self, blocks: BlockWriter) -> None:
         self._blocks = blocks
         self._numbers: dict[bytes, int] = {}
-        self._recent: dict[str, int] = {}
-        self._characters = 0
 
     def __call__(self, text: str) -> int:
         """The number of a text; -1 for the empty one."""
         if not text:
             return -1
-        known = self._recent.get(text)
-        if known is not None:
-            return known
         key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = self._blocks.add(json_bytes(text))
-        # Documents repeat, and a dictionary lookup is faster than hashing; the cache is bounded.
-        self._characters += len(text)
-        if self._characters > _MAX_CACHED_CHARACTERS:
-            self._recent, self._characters = {}, len(text)
-        self._recent[text] = number
-        return number
+        if key not in self._numbers:
+            self._numbers[key] = self._blocks.add(json_bytes(text))
+        return self._numbers[key]
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -530,20 +518,16 @@ def _scores(result: MetricResult, run: ListedRun, count: int, columns: ColumnBuf
 
 
 def score_columns(result: MetricResult) -> tuple[Floats, Bytes, npt.NDArray[Any], Sequence[str]]:
-    """Values, statuses and reasons of a result, from its columns or from its outcome strings."""
+    """Values, statuses and reasons of a stored result; a user's metric may have outcomes of its own."""
     scores, outcomes = result.scores, result.outcomes
-    assert scores is not None
-    if isinstance(scores, Scores) and (outcomes is None or isinstance(outcomes, Outcomes)):
+    assert isinstance(scores, Scores)
+    if outcomes is None or isinstance(outcomes, Outcomes):
         return scores.values, scores.status, scores.reason_codes, scores.reason_names
-    values = np.array([np.nan if one is None else one for one in scores], np.float64)
-    if outcomes is None or len(outcomes) != len(values):
-        missing = np.isnan(values)
-        return values, np.where(missing, Status.SKIPPED, 0).astype(np.uint8), np.zeros(len(values), np.int16), ("",)
     names = {"": 0}
-    status, codes = np.zeros(len(values), np.uint8), np.zeros(len(values), np.uint16)
+    status, codes = np.zeros(len(scores), np.uint8), np.zeros(len(scores), np.uint16)
     for index, text in enumerate(outcomes):
         word, _, reason = text.partition(":")
         known = Status.__members__.get(word.upper())
         status[index] = Status.MEASURE_FAILED if known is None else known
         codes[index] = names.setdefault(reason if known is not None else text, len(names))
-    return values, status, codes, tuple(names)
+    return scores.values, status, codes, tuple(names)

@@ -55,7 +55,6 @@ def build_browser(
     store: RunStore,
     records: Sequence[RunRecord],
     *,
-    base: RunRecord | None = None,
     all_queries: bool = False,
     linked: Collection[str] = (),
     main: str | None = None,
@@ -63,10 +62,10 @@ def build_browser(
 ) -> PageFragment:
     """The browser of the queries of one or several stored runs.
 
-    Several runs are compared with ``base``, by default the first. Queries are matched by id: runs over different
+    Several runs are compared with the first. Queries are matched by id: runs over different
     datasets are shown together, each with its own gold. Of more than 20,000 queries a part is listed, unless
     ``all_queries`` is set: ``linked`` ids, failures, queries that changed by the ``main`` metric, and others.
-    ``compared`` has the queries of runs that were compared with ``base`` before, by run id. The data is read from the
+    ``compared`` has the queries of runs that were compared with the first before, by run id. The data is read from the
     store while it is written.
     """
     from markupsafe import Markup
@@ -75,9 +74,7 @@ def build_browser(
         '<noscript><p class="qb-note">The list of queries needs JavaScript; the page loads nothing from anywhere.</p>'
         "</noscript>"
     )
-    # The base is A, whatever the order of the others.
-    ordered = sorted(records, key=lambda one: base is not None and one.run_id != base.run_id)
-    listing = QueryListing(store, ordered, compared or {})
+    listing = QueryListing(store, records, compared or {})
     if not all_queries and listing.count > MAX_QUERIES:
         html = Markup('<p class="qb-note">{}</p>').format(listing.choose(SAMPLE_SIZE, linked, main)) + html
     return PageFragment(html, _asset("browser.css"), _script(), listing.data_blocks())

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compare.queries import QueryChange, cause_counts
-from ..compare.rendering import forest_plot, forest_rows
+from ..compare.rendering import forest_plot, forest_rows, p_text
 from ..compare.runs import DifferencePart, MetricSplit
 from ..compare.types import CompareReport, ComparisonKind, MetricComparison
 from ..core.reduce import Clusters
@@ -21,14 +21,15 @@ from ..core.results import Results, display_name
 from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError, UnknownMetricError
 from ..perturb.documents import ARMS_KIND, Level, level_text
+from ..render.blocks import Block, Bullets, Row, RowGroup, Table, TableColumn
 from ..render.charts.chart import Chart
 from ..render.charts.curves import Values, curve_over_k, distribution_chart, latency_chart, noise_curve, quality_by_rank
 from ..render.charts.intervals import forest_chart, interval_chart, slices_chart, split_chart
 from ..render.charts.queries import causes_chart, scatter_chart, wins_losses_chart
-from ..render.html import interval_rows, metric_range, result_row
-from ..render.markdown import escape_markdown, markdown_table
-from ..render.tables import format_value, results_table, table
-from ..render.terminal import escape_line_breaks
+from ..render.html import interval_rows, metric_range, result_row, value_text
+from ..render.markdown import blocks_markdown
+from ..render.tables import UNRELIABLE_NOTE, format_value, results_blocks
+from ..render.terminal import blocks_text
 from ..stats.intervals import mean_interval
 
 # --- results: values with intervals, distributions, slices, curves over k, causes, answers by rank -------------------
@@ -229,7 +230,6 @@ def quality_rows(
 
 DRAWING_WIDTH = 25
 """The width of a drawing in characters."""
-_UNRELIABLE_MARK = "?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,65 +308,51 @@ class Curve:
 
 def curve_text(curve: Curve) -> str:
     """A table with a row per metric and level: value, interval, a drawing of both, the change from the base."""
-    rows = []
-    for name, points in curve.metrics.items():
-        low, high = _scale(points, own=name in curve.scaled)
-        for index, one in enumerate(points):
-            display_name = curve.display_names.get(name, name) if index == 0 else ""
-            rows.append([display_name, *_cells(one), _draw_interval(one, low, high), *_change_cells(one)])
-    headers = [
-        "metric",
-        curve.column,
-        "value",
-        "95 % interval",
-        "",
-        f"from {level_text(curve.base)}",
-        "95 % interval",
-        "p",
-        "",
-    ]
-    text = table(rows, headers=headers, right=(2, 5, 7))
-    return "\n\n".join(filter(None, [text, "\n".join(_footnotes(curve)), _joint_results_text(curve, markdown=False)]))
+    return blocks_text(_curve_blocks(curve, drawn=True))
 
 
 def curve_markdown(curve: Curve) -> str:
     """The same as a Markdown table, without drawings."""
-    rows = [
-        [escape_markdown(curve.display_names.get(name, name)), *_cells(one), *_change_cells(one)]
-        for name, points in curve.metrics.items()
-        for one in points
+    return blocks_markdown(_curve_blocks(curve, drawn=False))
+
+
+def _curve_blocks(curve: Curve, *, drawn: bool) -> list[Block]:
+    columns = [
+        TableColumn(curve.column),
+        TableColumn("value", number=True),
+        TableColumn("95 % interval"),
+        *([TableColumn("")] if drawn else []),
+        TableColumn(f"from {level_text(curve.base)}", number=True),
+        TableColumn("95 % interval"),
+        TableColumn("p", number=True),
+        TableColumn(""),
     ]
-    headers = [
-        "Metric",
-        curve.column,
-        "Value",
-        "95 % interval",
-        f"From {level_text(curve.base)}",
-        "95 % interval",
-        "p",
-        "",
-    ]
-    text = markdown_table(headers, rows, right=(2, 4, 6))
-    footnotes = "\n".join(f"- {escape_markdown(one)}" for one in _footnotes(curve, drawn=False))
-    return "\n\n".join(filter(None, [text, footnotes, _joint_results_text(curve, markdown=True)]))
+    groups = []
+    for name, points in curve.metrics.items():
+        low, high = _scale(points, own=name in curve.scaled)
+        rows = [
+            [*_cells(one), *([_draw_interval(one, low, high)] if drawn else []), *_change_cells(one)] for one in points
+        ]
+        groups.append(RowGroup(rows, curve.display_names.get(name, name)))
+    scale = ["drawn from 0 to 1, or as far as the values go"] if drawn and groups else []
+    flagged = any(one.flags for points in curve.metrics.values() for one in points)
+    refused = [f"not compared with {level_text(curve.base)}: {name} ({why})" for name, why in curve.refused.items()]
+    notes = [*scale, *([UNRELIABLE_NOTE] if flagged else []), *refused, *curve.notes]
+    blocks: list[Block] = [Table(columns, groups, grouped_by="metric"), *([Bullets(notes)] if notes else [])]
+    return blocks if curve.together is None else [*blocks, *results_blocks(curve.together)]
 
 
-def _cells(one: CurvePoint) -> list[str]:
-    ends = (
-        ""
-        if one.interval is None
-        else " – ".join(map(format_value, one.interval)) + (f" {_UNRELIABLE_MARK}" if one.flags else "")
-    )
-    return [level_text(one.level), "n/a" if one.value is None else format_value(one.value), ends]
+def _cells(one: CurvePoint) -> Row:
+    ends = "" if one.interval is None else " – ".join(map(format_value, one.interval)) + (" ?" if one.flags else "")
+    return [level_text(one.level), value_text(one.value), ends]
 
 
-def _change_cells(one: CurvePoint) -> list[str]:
+def _change_cells(one: CurvePoint) -> Row:
     if one.delta is None:
         return ["", "", "", ""]
     ends = "" if one.delta_interval is None else " … ".join(f"{end:+.4f}" for end in one.delta_interval)
     p = one.p_value if one.p_adjusted is None else one.p_adjusted
-    shown = "" if p is None else f"{p:.4f}" if p >= 0.0001 else "<.0001"
-    return [f"{one.delta:+.4f}", ends, shown, one.verdict or ""]
+    return [f"{one.delta:+.4f}", ends, p_text(p), one.verdict or ""]
 
 
 def _scale(points: Sequence[CurvePoint], *, own: bool) -> tuple[float, float]:
@@ -392,24 +378,6 @@ def _draw_interval(one: CurvePoint, low: float, high: float) -> str:
         cells[first : last + 1] = "─" * (last + 1 - first)
     cells[at(one.value)] = "●"
     return "".join(cells)
-
-
-def _footnotes(curve: Curve, *, drawn: bool = True) -> list[str]:
-    points = [one for several in curve.metrics.values() for one in several]
-    scale = "drawn from 0 to 1, or as far as the values go" if drawn and points else ""
-    reliability = (
-        f"{_UNRELIABLE_MARK} few or skewed samples: the interval may be too narrow"
-        if any(one.flags for one in points)
-        else ""
-    )
-    refused = [f"not compared with {level_text(curve.base)}: {name} ({why})" for name, why in curve.refused.items()]
-    return [escape_line_breaks(one) for one in filter(None, [scale, reliability, *refused, *curve.notes])]
-
-
-def _joint_results_text(curve: Curve, *, markdown: bool) -> str:
-    if curve.together is None:
-        return ""
-    return curve.together.to_markdown() if markdown else results_table(curve.together)
 
 
 # --- comparisons: differences and verdicts, queries side by side, wins and losses, splits, curves --------------------

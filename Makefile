@@ -70,7 +70,7 @@ lock:
 
 docs: $(VENV)/.dev
 	$(BIN)/python tools/metric_index.py
-	$(BIN)/python -m auepora_eval.report.cards docs/metrics
+	$(BIN)/python -m tools.metric_pages
 	$(BIN)/python -m tools.cli_reference
 	$(BIN)/python -m tools.plan_keys
 

@@ -29,10 +29,10 @@ from auepora_eval import RunStore, __version__
 from auepora_eval.cli.main import main
 from auepora_eval.compare import compare_runs
 from auepora_eval.core.results import results_to_markdown
-from auepora_eval.report.cards import reference_pages
 from auepora_eval.report.stored_plots import plot_runs
 from helpers.golden import check_golden, check_golden_text
 from helpers.requirements import need
+from tools.metric_pages import reference_pages
 
 Auepora = Callable[..., tuple[int, str, str]]
 

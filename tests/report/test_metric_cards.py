@@ -3,9 +3,10 @@
 import pytest
 
 from auepora_eval.render.terminal import plain_math
-from auepora_eval.report.cards import MetricCard, metric_cards, reference_pages, write_reference
+from auepora_eval.report.cards import MetricCard, metric_cards
 from helpers.checks import for_each
 from helpers.requirements import REPO
+from tools.metric_pages import reference_pages, write_reference
 
 CARDS = metric_cards()
 

@@ -1,24 +1,25 @@
-"""Metric cards: formula, options, samples and interval; and the reference pages made of them."""
+"""Metric cards: formula, options, samples and interval."""
 
 from __future__ import annotations
 
 import inspect
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from ..core.conventions import Conventions, Signature
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.registry import MetricInfo, metric_info, metric_infos
 from ..core.results import display_name, judged_coverage, to_json_value
-from ..core.scores import Scores
+from ..core.scores import Scores, Status
 from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError
 from ..judge.prompting import built_in_prompt
 from ..options import describe_type, option_types
+from ..render.html import reason_counts
 from ..render.terminal import plain_math
 
 
@@ -75,7 +76,7 @@ class MetricCard:
         for paragraph in self.text:
             lines += ["", paragraph]
         lines += [""]
-        lines += [f"{label}: {value}" for label, value in self._facts()]
+        lines += [f"{label}: {value}" for label, value in self.facts()]
         if self.options:
             types = {name: f"  ({text})" if text else "" for name, text in self.option_types.items()}
             lines += ["", "Options:", *(f"  {name} = {self.options[name]}{text}" for name, text in types.items())]
@@ -85,28 +86,8 @@ class MetricCard:
             lines += ["", f"Prompt {prompt_id}:", *(f"  {line}".rstrip() for line in prompt.splitlines())]
         return "\n".join(lines)
 
-    def to_markdown(self) -> str:
-        """The card as a page of the reference."""
-        lines = [f"# `{self.pattern}`", "", self.summary]
-        if self.formula:
-            lines += ["", "$$", self.formula, "$$"]
-        for paragraph in self.text:
-            lines += ["", paragraph]
-        lines += ["", "| | |", "|---|---|"]
-        lines += [f"| {label} | {_escape_cell(value)} |" for label, value in self._facts()]
-        if self.options:
-            lines += ["", "## Options", "", "| option | type | default |", "|---|---|---|"]
-            lines += [f"| `{name}` | {text} | `{self.options[name]}` |" for name, text in self.option_types.items()]
-        if self.skips:
-            lines += ["", "## Skips", "", "| reason | when |", "|---|---|"]
-            lines += [f"| `{reason}` | {_escape_cell(why)} |" for reason, why in self.skips.items()]
-        if self.prompts:
-            lines += ["", "## Prompt" if len(self.prompts) == 1 else "## Prompts"]
-        for prompt_id, prompt in self.prompts:
-            lines += ["", f"`{prompt_id}`", "", "```text", prompt, "```"]
-        return "\n".join(lines) + "\n"
-
-    def _facts(self) -> list[tuple[str, str]]:
+    def facts(self) -> list[tuple[str, str]]:
+        """Target, range, rule for failures and reference, each with its label."""
         facts = []
         if self.target is not None:
             facts.append(("Target", f"{self.target.name} ({TARGETS[self.target].pair})"))
@@ -116,10 +97,6 @@ class MetricCard:
         if self.reference:
             facts.append(("Reference", self.reference))
         return facts
-
-
-def _escape_cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def metric_cards() -> list[MetricCard]:
@@ -162,11 +139,9 @@ def metric_card(info: MetricInfo) -> MetricCard:
 def _declared_range(info: MetricInfo) -> tuple[float, float] | None:
     """The range with default options; the range may depend on them."""
     required = {n: 5 for n, p in info.options.items() if p.default is inspect.Parameter.empty and n == info.at}
-    try:
-        built = info.cls(**required)
-    except TypeError:
-        built = None
-    return getattr(built if built is not None else info.cls, "range", None)
+    with suppress(TypeError):
+        return getattr(info.cls(**required), "range", None)
+    return getattr(info.cls, "range", None)
 
 
 def _failure_rule(info: MetricInfo) -> str:
@@ -185,49 +160,6 @@ def _parse_docstring(document: str) -> tuple[str, str, tuple[str, ...]]:
     formula = next((p.removeprefix(".. math::").strip() for p in paragraphs if p.startswith(".. math::")), "")
     text = [p for p in paragraphs if not p.startswith(".. math::")]
     return (text[0] if text else ""), formula, tuple(text[1:])
-
-
-def reference_pages() -> dict[str, str]:
-    """The metric reference: file name to content."""
-    cards = metric_cards()
-    pages = {f"{card.name}.md": card.to_markdown() for card in cards}
-    lines = [
-        "# Metric reference",
-        "",
-        "Made from the registry by `make docs`; edit the metric's docstring, not these pages.",
-    ]
-    headings: list[tuple[TargetCategory | None, str, str]] = [
-        (target, entry.title, f"{entry.question} Compares {entry.pair}.") for target, entry in TARGETS.items()
-    ]
-    headings.append((None, "Any target", "Metrics over another metric, whose target they have."))
-    for target, title, question in headings:
-        group = [card for card in cards if card.target is target]
-        if group:
-            lines += ["", f"## {title}", "", question, ""]
-            lines += ["| metric | what it says | range |", "|---|---|---|"]
-            lines += [
-                f"| [`{card.pattern}`]({card.name}.md) | {_escape_cell(card.summary)} |"
-                f" {card.range_text}, {card.direction} |"
-                for card in group
-            ]
-    pages["README.md"] = "\n".join(lines) + "\n"
-    return pages
-
-
-def write_reference(folder: Path) -> None:
-    """Write the reference pages, removing those of metrics that are gone."""
-    folder.mkdir(parents=True, exist_ok=True)
-    pages = reference_pages()
-    for stale in set(folder.glob("*.md")) - {folder / name for name in pages}:
-        stale.unlink()
-    for name, content in pages.items():
-        (folder / name).write_text(content, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    import sys
-
-    write_reference(Path(sys.argv[1]))
 
 
 # --- descriptions of signature options, outcomes, intervals and reducers ---------------------------------------------
@@ -448,17 +380,6 @@ def describe_convention(conventions: Conventions | None) -> str:
     return words + (f", with {', '.join(changes)}" if changes else "")
 
 
-def describe_interval(method: str, units: int | None, per_sample: bool) -> str:
-    """The method of an interval and its number of units."""
-    words = INTERVALS.get(method, method)
-    return words if units is None else f"{words}, over {units} {'samples' if per_sample else 'clusters of samples'}"
-
-
-def describe_flag(flag: str) -> str:
-    """Why an interval may be too narrow."""
-    return FLAGS.get(flag, flag)
-
-
 def describe_reducer(name: str) -> str:
     """How scores are reduced to the value."""
     head, bracket, rest = name.partition("[")
@@ -468,11 +389,7 @@ def describe_reducer(name: str) -> str:
 
 def describe_reason(reason: str, own_help: Mapping[str, str]) -> str:
     """Why a sample has no score, or failed."""
-    if reason in own_help:
-        return own_help[reason]
-    if reason in REASONS:
-        return REASONS[reason]
-    return reason.replace("_", " ")
+    return own_help.get(reason) or REASONS.get(reason) or reason.replace("_", " ")
 
 
 def hint_for_reason(reason: str) -> str | None:
@@ -589,6 +506,7 @@ def card(result: MetricResult, metric: Metric | None = None) -> Card:
     )
     if higher is None and result.details.get("lower_is_better"):
         higher = False
+    bounds = result.details.get("bounds")
     return Card(
         name=result.name,
         title=display_name(result),
@@ -606,14 +524,14 @@ def card(result: MetricResult, metric: Metric | None = None) -> Card:
         ),
         signature=result.signature,
         range=None if value_range is None else tuple(map(to_json_value, value_range)),
-        range_text=_range_text(value_range),
+        range_text="not declared" if value_range is None else "from {} to {}".format(*map(_end_text, value_range)),
         direction={True: "higher is better", False: "lower is better", None: "not declared"}[higher],
         reducer="not known" if built is None else describe_reducer(built.reducer.name),
         failure="" if reference_card is None else reference_card.failures,
         reference="" if reference_card is None else reference_card.reference,
         value=result.value if result.defined else None,
         value_completed=result.details.get("value_completed"),
-        bounds=_pair(result.details.get("bounds")),
+        bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
         interval=_interval(result),
         samples=_samples(result, built),
         notes=_notes(result),
@@ -640,25 +558,20 @@ def _info(result: MetricResult, signature: Signature | None, metric: Metric | No
     return None
 
 
-def _range_text(span: tuple[float, float] | None) -> str:
-    if span is None:
-        return "not declared"
-    low, high = ("−∞" if end == -float("inf") else "∞" if end == float("inf") else f"{end:g}" for end in span)
-    return f"from {low} to {high}"
-
-
-def _pair(ends: Any) -> tuple[float, float] | None:
-    return (float(ends[0]), float(ends[1])) if isinstance(ends, (list, tuple)) and len(ends) == 2 else None
+def _end_text(end: float) -> str:
+    return f"{end:g}".replace("-inf", "−∞").replace("inf", "∞")
 
 
 def _interval(result: MetricResult) -> IntervalInfo | None:
     if result.interval is None or not result.defined:
         return None
-    stored_interval = result.details.get("interval") or {}
-    method, units = str(stored_interval.get("method", "not known")), stored_interval.get("units")
-    per_sample = units is None or units == result.details.get("num_samples")
-    words = describe_interval(method, units, per_sample)
-    return IntervalInfo(*result.interval, method, words, tuple(map(describe_flag, stored_interval.get("flags", ()))))
+    stored = result.details.get("interval") or {}
+    method, units = str(stored.get("method", "not known")), stored.get("units")
+    words = INTERVALS.get(method, method)
+    if units is not None:
+        words += f", over {units} {'samples' if units == result.details.get('num_samples') else 'clusters of samples'}"
+    flags = tuple(FLAGS.get(flag, flag) for flag in stored.get("flags", ()))
+    return IntervalInfo(*result.interval, method, words, flags)
 
 
 def _samples(result: MetricResult, built: BatchMetric | None) -> SampleCounts | None:
@@ -666,14 +579,9 @@ def _samples(result: MetricResult, built: BatchMetric | None) -> SampleCounts | 
     if "num_scored" not in details:
         return None
     skip_reasons = {} if built is None else built.metadata.skip_reasons
-    skips = _reasons(details, "skipped_", skip_reasons)
-    failures = _reasons(details, "failed_", skip_reasons)
-    counts = None
-    if isinstance(result.scores, Scores) and details.get("num_system_failed"):
-        failed = [
-            score for score, outcome in zip(result.scores, result.scores.outcomes, strict=True) if "system_f" in outcome
-        ]
-        counts = next((score for score in failed if score is not None), None)
+    failed: list[float] = []
+    if isinstance(result.scores, Scores):
+        failed = result.scores.values[result.scores.status == Status.SYSTEM_FAILED].tolist()
     return SampleCounts(
         total=details["num_scored"] + details["num_skipped"] + details["num_failed"],
         counted=details["num_samples"],
@@ -681,18 +589,16 @@ def _samples(result: MetricResult, built: BatchMetric | None) -> SampleCounts | 
         skipped=details["num_skipped"],
         system_failed=details.get("num_system_failed", 0),
         measure_failed=details.get("num_measure_failed", 0),
-        skips=skips,
-        failures=failures,
-        failed_counts_as=counts,
+        skips=_reasons(details, "skipped_", skip_reasons),
+        failures=_reasons(details, "failed_", skip_reasons),
+        failed_counts_as=next((score for score in failed if not math.isnan(score)), None),
     )
 
 
 def _reasons(details: dict[str, Any], prefix: str, skip_reasons: Any) -> tuple[ReasonCount, ...]:
-    counts = {key.removeprefix(prefix): count for key, count in details.items() if key.startswith(prefix) and count}
     return tuple(
-        ReasonCount(reason, int(count), describe_reason(reason, skip_reasons), hint_for_reason(reason))
-        for reason, count in counts.items()
-        if isinstance(count, int)
+        ReasonCount(reason, count, describe_reason(reason, skip_reasons), REASON_HINTS.get(reason))
+        for reason, count in reason_counts(details, prefix).items()
     )
 
 

@@ -117,7 +117,7 @@ def _secondary_points(run: StoredRun, best: MetricResult) -> list[str]:
     """The first metric of retrieval, where the main one judges answers; and how long answers took."""
     points = []
     if best.target not in RETRIEVAL:
-        found = sorted((one for one in run.results if one.target in RETRIEVAL and one.defined), key=_retrieval_order)
+        found = [one for target in RETRIEVAL for one in run.results if one.target is target and one.defined]
         points += [f"Retrieval: {describe_result(one)}." for one in found[:1]]
     times = run.timings.get("end_to_end")
     if times is not None:
@@ -126,10 +126,6 @@ def _secondary_points(run: StoredRun, best: MetricResult) -> list[str]:
             f"Latency: half of the answers took up to {seconds_text(middle)}, 95 % up to {seconds_text(slow)}."
         )
     return points
-
-
-def _retrieval_order(result: MetricResult) -> int:
-    return RETRIEVAL.index(result.target)
 
 
 def main_result(run: StoredRun) -> MetricResult | None:

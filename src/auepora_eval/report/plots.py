@@ -63,22 +63,20 @@ def plot_results(results: ResultsByRun, *, title: str | None = None) -> Chart:
     if isinstance(results, Mapping):
         names = dict.fromkeys(one.name for each in results.values() for one in each)
         rows = [
-            {**result_row(result, run), "group": display_name(result), **_own_scale(result)}
+            _several_runs_row(result, run)
             for name in names
             for run, each in results.items()
-            if (result := _find(each, name)) is not None
+            for result in each
+            if result.name == name
         ]
         return interval_chart(rows, title=title or "Scores of each run, with 95 % intervals")
     return interval_chart(interval_rows(results), title=title or "Scores with 95 % intervals")
 
 
-def _own_scale(result: MetricResult) -> dict[str, str]:
-    """The ``scale`` key that puts several runs of a metric on one axis."""
-    return {} if metric_range(result.name, result.signature) == (0.0, 1.0) else {"scale": result.name}
-
-
-def _find(results: Results, name: str) -> MetricResult | None:
-    return next((one for one in results if one.name == name), None)
+def _several_runs_row(result: MetricResult, run: str) -> dict[str, Any]:
+    """The row of a run in the group of a metric, whose runs share an axis."""
+    row = {**result_row(result, run), "group": display_name(result)}
+    return row if metric_range(result.name, result.signature) == (0.0, 1.0) else {**row, "scale": result.name}
 
 
 def _scores_by_run(result: ResultByRun) -> tuple[MetricResult, Values]:

@@ -36,7 +36,7 @@ from ..render.blocks import (
 )
 from ..render.html import describe_result, format_time, interval_text, percentage, pluralize, shorten, value_text
 from ..store.records import RunRecord, conventions_label
-from .cards import Card, ReasonCount, SampleCounts, card
+from .cards import Card, ReasonCount, card
 from .explain import resolve_result_metric
 from .plots import cause_rows
 from .stored_run import StoredRun
@@ -89,7 +89,7 @@ def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
                     Cell(str(cause), note=CAUSES.get(str(cause), "")),
                     f"{int(part.get('count', 0)):,}",
                     value_text(part.get("share")),
-                    interval_text(_interval(part)),
+                    interval_text(part.get("interval") or None),
                 ]
                 for cause, part in causes.items()
             ]
@@ -113,32 +113,25 @@ def _causes(result: MetricResult) -> Mapping[str, Mapping[str, Any]]:
     return causes if any(one.get("count") for one in causes.values()) else {}
 
 
-def _interval(part: Mapping[str, Any]) -> tuple[float, float] | None:
-    ends = part.get("interval")
-    return None if not ends else (float(ends[0]), float(ends[1]))
-
-
 def _error_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     """System errors by type."""
     rows: list[Row] = []
     for run in runs:
-        if not run.errors:
-            continue
-        kinds = Counter(shorten(error.partition(":")[0], 80) for error in run.errors)
-        example = {}
-        for error in reversed(run.errors):
-            example[shorten(error.partition(":")[0], 80)] = error
+        by_kind: dict[str, list[str]] = {}
+        for error in run.errors:
+            by_kind.setdefault(shorten(error.partition(":")[0], 80), []).append(error)
+        ordered = sorted(by_kind.items(), key=lambda one: -len(one[1]))
         rows += [
             [
                 Cell(f"{run.letter}: {kind}" if run.letter else kind),
-                f"{count:,}",
-                percentage(count, run.counts[0]),
-                shorten(example[kind]),
+                f"{len(errors):,}",
+                percentage(len(errors), run.counts[0]),
+                shorten(errors[0]),
             ]
-            for kind, count in kinds.most_common(MAX_ERRORS)
+            for kind, errors in ordered[:MAX_ERRORS]
         ]
-        if len(kinds) > MAX_ERRORS:
-            rest = sum(kinds.values()) - sum(count for _, count in kinds.most_common(MAX_ERRORS))
+        rest = sum(len(errors) for _, errors in ordered[MAX_ERRORS:])
+        if rest:
             rows.append([Cell("others", tone="muted"), f"{rest:,}", percentage(rest, run.counts[0]), ""])
     if not rows:
         return []
@@ -153,30 +146,23 @@ def _error_blocks(runs: Sequence[StoredRun]) -> list[Block]:
 
 def _measurement_failure_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     """Measurements that should have worked and did not."""
+    prefix = "measure_failed:"
     rows: list[Row] = []
-    for run in runs:
-        for result in run.results:
-            count = result.details.get("num_measure_failed", 0)
-            if not count:
-                continue
-            rows.append(
-                [
-                    Cell(f"{run.letter}: {result.name}" if run.letter else result.name),
-                    f"{count:,}",
-                    ", ".join(f"{reason} {n:,}" for reason, n in _measure_reasons(result).items()),
-                ]
-            )
+    failed = [(run, one) for run in runs for one in run.results if one.details.get("num_measure_failed")]
+    for run, result in failed:
+        reasons = Counter(one.removeprefix(prefix) for one in result.outcomes or () if one.startswith(prefix))
+        rows.append(
+            [
+                Cell(f"{run.letter}: {result.name}" if run.letter else result.name),
+                f"{result.details['num_measure_failed']:,}",
+                ", ".join(f"{reason} {n:,}" for reason, n in reasons.items()),
+            ]
+        )
     if not rows:
         return []
     columns = [TableColumn("metric"), TableColumn("queries", number=True), TableColumn("why")]
     count_text = pluralize(len(rows), "metric")
     return [Details(f"Measurements that failed: {count_text}", [simple_table(columns, rows)], is_open=True)]
-
-
-def _measure_reasons(result: MetricResult) -> Counter[str]:
-    prefix = "measure_failed:"
-    outcomes = [one for one in result.outcomes or () if one.startswith(prefix)]
-    return Counter(one.removeprefix(prefix) for one in outcomes)
 
 
 # --- judges: calls, tokens, cost and failures ------------------------------------------------------------------------
@@ -196,17 +182,18 @@ _COLUMNS = (
 def judges_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """The judge usage of the runs, over all scorings."""
     groups = []
-    reasons: dict[str, int] = {}
+    reasons: Counter[str] = Counter()
     for run in runs:
         usage = run.record.usage
-        if not usage:
-            continue
-        rows: list[Row] = [_row("all", usage.get("total") or {})]
-        rows += [_row(f"metric {name}" if name else "shared by metrics", one) for name, one in _parts(usage, "metrics")]
-        rows += [_row(f"judge {name}", one) for name, one in _parts(usage, "critics")]
-        groups.append(RowGroup(rows, run.label if run.letter else ""))
-        for reason, count in ((usage.get("total") or {}).get("failed") or {}).items():
-            reasons[str(reason)] = reasons.get(str(reason), 0) + int(count)
+        if usage:
+            total = usage.get("total") or {}
+            rows: list[Row] = [_row("all", total)]
+            rows += [
+                _row(f"metric {name}" if name else "shared by metrics", one) for name, one in _parts(usage, "metrics")
+            ]
+            rows += [_row(f"judge {name}", one) for name, one in _parts(usage, "critics")]
+            groups.append(RowGroup(rows, run.label if run.letter else ""))
+            reasons.update(total.get("failed") or {})
     if not groups:
         return None
     blocks: list[Block] = [Table(_COLUMNS, groups, grouped_by="run")]
@@ -293,9 +280,10 @@ def provenance_section(runs: Sequence[StoredRun]) -> ReportSection:
     blocks: list[Block] = []
     for run in runs:
         name = run.label
+        signatures: list[Row] = [[Cell(one.name), Cell(one.signature or "none", code=True)] for one in run.results]
         folds: list[Block] = [
             Details(f"Plan of {name}", [Code(json.dumps(run.record.plan, indent=2, ensure_ascii=False, default=str))]),
-            Details(f"Signatures of {name}", [_signatures(run)]),
+            Details(f"Signatures of {name}", [simple_table(["metric", "signature"], signatures)]),
         ]
         facts = DefinitionList(_run_facts(run))
         blocks += [facts, *folds] if len(runs) == 1 else [Details(name, [facts, *folds])]
@@ -321,7 +309,9 @@ def _run_facts(run: StoredRun) -> list[tuple[str, str | Cell]]:
         ("made by", f"auepora {record.version}"),
         ("tags", ", ".join(record.tags) or "none"),
     ]
-    facts += [(str(key), shorten(_text(value))) for key, value in record.config.items()]
+    for key, value in record.config.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        facts.append((str(key), shorten(text)))
     return facts
 
 
@@ -330,15 +320,6 @@ def _commit(commit: str | None) -> str:
         return "not in a repository"
     plain, plus, _ = commit.partition("+")
     return f"{plain[:12]}{' with uncommitted changes' if plus else ''}"
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _signatures(run: StoredRun) -> Block:
-    rows: list[Row] = [[Cell(one.name), Cell(one.signature or "none", code=True)] for one in run.results]
-    return simple_table([TableColumn("metric"), TableColumn("signature")], rows)
 
 
 # --- metric cards: formula, conventions and sample counts ------------------------------------------------------------
@@ -381,10 +362,11 @@ def _blocks(run: StoredRun, result: MetricResult) -> list[Block]:
     if card_data.choices:
         rows: list[Row] = [[Cell(one.key), Cell(one.value, code=True), one.words] for one in card_data.choices]
         blocks.append(simple_table([TableColumn("choice"), TableColumn("here"), TableColumn("what it means")], rows))
-    notes = [*(() if card_data.samples is None else _reasons(card_data.samples)), *card_data.notes]
-    if notes:
-        blocks.append(Bullets(notes))
-    return blocks
+    notes = list(card_data.notes)
+    if card_data.samples is not None:
+        skips, failures = card_data.samples.skips, card_data.samples.failures
+        notes = [*(_reason("skipped", one) for one in skips), *(_reason("failed", one) for one in failures), *notes]
+    return [*blocks, Bullets(notes)] if notes else blocks
 
 
 def _card_facts(run: StoredRun, result: MetricResult, card_data: Card) -> list[tuple[str, str | Cell]]:
@@ -396,8 +378,13 @@ def _card_facts(run: StoredRun, result: MetricResult, card_data: Card) -> list[t
         ("a failed answer", card_data.failure),
         ("convention", card_data.convention),
     ]
-    if card_data.samples is not None:
-        facts.append(("samples", _samples(card_data.samples)))
+    counts = card_data.samples
+    if counts is not None:
+        outcomes = (
+            f"{counts.counted:,} of {counts.total:,} are in the value; {counts.scored:,} scored, {counts.skipped:,} "
+            f"skipped, {counts.system_failed:,} failed by the system, {counts.measure_failed:,} not measured"
+        )
+        facts.append(("samples", outcomes))
     if card_data.interval is not None:
         facts.append(("interval", "; ".join([card_data.interval.words, *card_data.interval.doubts])))
     if card_data.value_completed is not None:
@@ -410,17 +397,6 @@ def _card_facts(run: StoredRun, result: MetricResult, card_data: Card) -> list[t
     if card_data.reference:
         facts.append(("reference", card_data.reference))
     return [(name, value) for name, value in facts if value]
-
-
-def _samples(counts: SampleCounts) -> str:
-    return (
-        f"{counts.counted:,} of {counts.total:,} are in the value; {counts.scored:,} scored, {counts.skipped:,} "
-        f"skipped, {counts.system_failed:,} failed by the system, {counts.measure_failed:,} not measured"
-    )
-
-
-def _reasons(counts: SampleCounts) -> list[str]:
-    return [_reason("skipped", one) for one in counts.skips] + [_reason("failed", one) for one in counts.failures]
 
 
 def _reason(outcome: str, one: ReasonCount) -> str:

@@ -80,10 +80,10 @@ def scores_table(run: StoredRun) -> Table:
 
 
 def _score_row(run: StoredRun, result: MetricResult) -> Row:
-    definition = run.definition(result)
+    definition = run.definitions[result.name]
     low, high = definition.range
     scored = result.details.get("num_scored")
-    total = _total(result.details)
+    total = sum(result.details.get(key, 0) for key in ("num_scored", "num_skipped", "num_failed"))
     mark = " ?" if _flags(result) else ""
     return [
         Cell(
@@ -105,10 +105,6 @@ def _score_row(run: StoredRun, result: MetricResult) -> Row:
 def _flags(result: MetricResult) -> Sequence[str]:
     flags = (result.details.get("interval") or {}).get("flags") or ()
     return flags if result.interval is not None and result.defined else ()
-
-
-def _total(details: dict[str, Any]) -> int:
-    return int(sum(details.get(key, 0) for key in ("num_scored", "num_skipped", "num_failed")))
 
 
 def value_bar(result: MetricResult, low: float, high: float) -> tuple[float, float, float] | None:
@@ -278,7 +274,7 @@ def _distribution_figure(scores_by_run: Mapping[StoredRun, Floats], name: str) -
     assert result is not None
     title = display_name(result)
     shown = {one.label: each.tolist() for one, each in scores_by_run.items()} if run.letter else values.tolist()
-    chart = charts.distribution_chart(shown, name, bounds=run.definition(result).range, title=title)
+    chart = charts.distribution_chart(shown, name, bounds=run.definitions[result.name].range, title=title)
     counts = [f"{one.letter} {len(each):,}".strip() for one, each in scores_by_run.items()]
     return Figure(chart, f"{title}: {', '.join(counts)} queries.", SMALL)
 
@@ -531,7 +527,7 @@ def _quality_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]], na
         scores = np.zeros(0) if result is None else score_column(result)
         if result is None or not len(scores) or len(scores) != len(each.first_hit):
             continue
-        bounds = run.definition(result).range
+        bounds = run.definitions[result.name].range
         bins = quality_rows(each.first_hit, scores, bounds=bounds, clusters=run.clusters)
         if not bins:
             continue

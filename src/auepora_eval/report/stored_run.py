@@ -6,7 +6,6 @@ import math
 from array import array
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +30,6 @@ class StoredRun:
         self.store = store
         self.record = record
         self.letter = letter
-        self._definitions: dict[int, MetricMeta] = {}
 
     @property
     def label(self) -> str:
@@ -76,7 +74,8 @@ class StoredRun:
                 errors.append(output.error)
                 continue
             for name, value in output.timings.items():
-                if name != "started" and _is_number(value):
+                number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+                if number and name != "started":
                     seconds.setdefault(name, array("d")).append(float(value))
         return errors, {name: np.array(values) for name, values in seconds.items()}, depth
 
@@ -95,12 +94,10 @@ class StoredRun:
         """The length of the longest ranking."""
         return self._summary[2]
 
-    def definition(self, result: MetricResult) -> MetricMeta:
-        """The metadata of the metric of a result."""
-        key = id(result)
-        if key not in self._definitions:
-            self._definitions[key] = lookup_metric(result, self.record, {})
-        return self._definitions[key]
+    @cached_property
+    def definitions(self) -> dict[str, MetricMeta]:
+        """The metadata of the metric of each result, by name."""
+        return {one.name: lookup_metric(one, self.record, {}) for one in self.results}
 
     def find_result(self, name: str) -> MetricResult | None:
         """The result of that name."""
@@ -110,7 +107,3 @@ class StoredRun:
 def score_column(result: MetricResult) -> Floats:
     """The scores of a result per sample; NaN for samples without a score, empty where no scores are stored."""
     return result.scores.values if isinstance(result.scores, Scores) else np.zeros(0)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -12,7 +12,7 @@ from ..core.results import display_name
 from ..core.types import MetricResult
 from ..errors import AueporaError
 from ..gates.check import check_run
-from ..gates.report import GateReport, GateStatus
+from ..gates.report import GateReport, gates_blocks
 from ..plan.gates import parse_gates
 from ..render import charts
 from ..render.blocks import (
@@ -31,7 +31,6 @@ from ..render.blocks import (
     RowGroup,
     Table,
     TableColumn,
-    Tone,
     simple_table,
 )
 from ..render.html import describe_result, format_time, interval_text, percentage, pluralize, shorten, value_text
@@ -227,9 +226,6 @@ def _row(name: str, used: Mapping[str, Any]) -> Row:
 GateCheck = GateReport | str | None
 """The gate report; or why the gates could not be checked; or ``None`` where there are none."""
 
-_TONES: dict[GateStatus, Tone] = {"passed": "good", "failed": "bad", "inconclusive": "open"}
-_SIGNS: dict[GateStatus, str] = {"passed": "✓", "failed": "✗", "inconclusive": "?"}
-
 
 def check_stored_gates(run: StoredRun, baseline: RunRecord | None = None) -> GateCheck:
     """Check the gates of a run's own plan; returns the report, or why they cannot be checked, or ``None``."""
@@ -256,20 +252,7 @@ def gates_section(report: GateCheck) -> ReportSection | None:
         return ReportSection("gates", "Gates", [Prose(message, tone="open")])
     if report is None or not report.visible_outcomes:
         return None
-    rows: list[Row] = [
-        [
-            Cell(shorten(one.gate)),
-            Cell(one.status, tone=_TONES[one.status], sign=_SIGNS[one.status]),
-            shorten(one.reason),
-        ]
-        for one in report.visible_outcomes
-    ]
-    blocks: list[Block] = [
-        simple_table([TableColumn("gate"), TableColumn("outcome", brief=True), TableColumn("because")], rows)
-    ]
-    blocks += [Prose(one, tone="open") for one in report.warnings]
-    against = f", compared with {report.against}" if report.against is not None else ""
-    return ReportSection("gates", "Gates", blocks, f"{report.headline}{against}.")
+    return ReportSection("gates", "Gates", gates_blocks(report))
 
 
 # --- provenance: plan, versions, commit, dataset, conventions, signatures --------------------------------------------
@@ -378,24 +361,21 @@ def _card_facts(run: StoredRun, result: MetricResult, card_data: Card) -> list[t
         ("a failed answer", card_data.failure),
         ("convention", card_data.convention),
     ]
-    counts = card_data.samples
+    counts, interval, bounds = card_data.samples, card_data.interval, card_data.bounds
     if counts is not None:
         outcomes = (
             f"{counts.counted:,} of {counts.total:,} are in the value; {counts.scored:,} scored, {counts.skipped:,} "
             f"skipped, {counts.system_failed:,} failed by the system, {counts.measure_failed:,} not measured"
         )
         facts.append(("samples", outcomes))
-    if card_data.interval is not None:
-        facts.append(("interval", "; ".join([card_data.interval.words, *card_data.interval.doubts])))
-    if card_data.value_completed is not None:
-        facts.append(("answered only", value_text(card_data.value_completed)))
-    if card_data.bounds is not None:
-        facts.append(
-            ("all measured", f"between {value_text(card_data.bounds[0])} and {value_text(card_data.bounds[1])}")
-        )
-    facts.append(("signature", Cell(card_data.signature or "none", code=True)))
-    if card_data.reference:
-        facts.append(("reference", card_data.reference))
+    completed = card_data.value_completed
+    facts += [
+        ("interval", "" if interval is None else "; ".join([interval.words, *interval.doubts])),
+        ("answered only", "" if completed is None else value_text(completed)),
+        ("all measured", "" if bounds is None else f"between {value_text(bounds[0])} and {value_text(bounds[1])}"),
+        ("signature", Cell(card_data.signature or "none", code=True)),
+        ("reference", card_data.reference),
+    ]
     return [(name, value) for name, value in facts if value]
 
 

@@ -33,7 +33,7 @@ from ..render.blocks import (
     TableColumn,
     simple_table,
 )
-from ..render.html import interval_text, pluralize, reason_counts, seconds_text, value_text
+from ..render.html import interval_text, reason_counts, seconds_text, value_text
 from ..stats.intervals import mean_interval
 from ..store.records import plan_conventions, run_info
 from .plots import quality_rows, slice_rows
@@ -118,27 +118,23 @@ def value_bar(result: MetricResult, low: float, high: float) -> tuple[float, flo
 def coverage_lines(result: MetricResult) -> list[str]:
     """Notes on coverage: skipped, failed and unmeasured samples with reasons, repeats, and judged proportions."""
     details = result.details
-    lines = []
-    if not result.defined and details.get("undefined_because"):
-        lines.append(str(details["undefined_because"]))
-    if details.get("num_skipped"):
-        lines.append(f"{details['num_skipped']:,} skipped{_reasons_text(reason_counts(details, 'skipped_'))}")
-    failed = reason_counts(details, "failed_")
+    failed = _reasons_text(reason_counts(details, "failed_"))
     by_system, by_measure = details.get("num_system_failed", 0), details.get("num_measure_failed", 0)
-    if by_system:
-        worst = details.get("num_samples", 0) > details.get("num_scored", 0)
-        how = "counted at the worst value" if worst else "left out"
-        reasons = _reasons_text(failed) if not by_measure else ""
-        lines.append(f"{by_system:,} failed by the system, {how}{reasons}")
-    if by_measure:
-        lines.append(f"{by_measure:,} not measured{_reasons_text(failed) if not by_system else ''}")
-    if by_system and by_measure:
-        lines.append(f"failures{_reasons_text(failed)}")
-    repeats = details.get("repeats") or {}
-    if isinstance(repeats, dict) and repeats.get("count", 1) > 1 and repeats.get("sd") is not None:
-        lines.append(f"{pluralize(repeats['count'], 'repeat')}, standard deviation {value_text(repeats['sd'])}")
-    lines += filter(None, [judged_coverage(result), empty_answers(result)])
-    return lines
+    own = "" if by_system and by_measure else failed
+    how = "counted at the worst value" if details.get("num_samples", 0) > details.get("num_scored", 0) else "left out"
+    skipped, repeats = details.get("num_skipped", 0), details.get("repeats") or {}
+    several = repeats.get("count", 1) > 1 and repeats.get("sd") is not None
+    lines = {
+        str(details.get("undefined_because") or ""): not result.defined,
+        f"{skipped:,} skipped{_reasons_text(reason_counts(details, 'skipped_'))}": skipped,
+        f"{by_system:,} failed by the system, {how}{own}": by_system,
+        f"{by_measure:,} not measured{own}": by_measure,
+        f"failures{failed}": by_system and by_measure,
+        f"{repeats.get('count', 1):,} repeats, standard deviation {value_text(repeats.get('sd'))}": several,
+        judged_coverage(result): True,
+        empty_answers(result): True,
+    }
+    return [line for line, shown in lines.items() if line and shown]
 
 
 def _reasons_text(reasons: dict[str, int]) -> str:

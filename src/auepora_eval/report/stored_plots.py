@@ -146,10 +146,6 @@ def _one_or_all(by_run: Mapping[str, T]) -> T | Mapping[str, T]:
     return by_run if len(by_run) > 1 else next(iter(by_run.values()))
 
 
-def _distribution(request: _PlotRequest) -> Chart:
-    return plot_distribution(_one_or_all(request.metric_results()))
-
-
 def _latency(request: _PlotRequest) -> Chart:
     metric_name = request.single_metric()
     timings = {
@@ -203,14 +199,8 @@ def _causes(request: _PlotRequest) -> Chart:
     return plot_changes(changes, title=f"What changed where {request.names[1]} got worse")
 
 
-def _slices(request: _PlotRequest) -> Chart:
-    (found,) = request.metric_results().values()
-    return plot_slices(found)
-
-
 def _forest(request: _PlotRequest) -> Chart:
-    first, second = request.records
-    compared = compare_metrics(request.store, first, second, metrics=list(request.metrics) or None)
+    compared = compare_metrics(request.store, *request.records, metrics=list(request.metrics) or None)
     return plot_comparison(compared.metrics, names=request.pair)
 
 
@@ -222,8 +212,8 @@ def _scatter(request: _PlotRequest) -> Chart:
 
 
 def _wins(request: _PlotRequest) -> Chart:
-    first, second = request.records
-    report = compare_runs(first.run_id, second.run_id, store=request.store, metrics=list(request.metrics) or None)
+    a, b = (one.run_id for one in request.records)
+    report = compare_runs(a, b, store=request.store, metrics=list(request.metrics) or None)
     return plot_wins_losses(report, names=request.pair)
 
 
@@ -278,11 +268,17 @@ def _point(level: Any, results: Results, name: str) -> CurvePoint:
 
 KINDS: dict[str, PlotKind] = {
     "scores": PlotKind("every metric with its interval, by target", _scores, max_runs=_MAX_RUNS, metrics="metrics"),
-    "distribution": PlotKind("how a metric's scores are spread over samples", _distribution, max_runs=8),
+    "distribution": PlotKind(
+        "how a metric's scores are spread over samples",
+        lambda request: plot_distribution(_one_or_all(request.metric_results())),
+        max_runs=8,
+    ),
     "latency": PlotKind("how long answers took, with quantiles", _latency, max_runs=8, metrics="what was timed"),
     "curve": PlotKind("retrieval over the cut-off k", _curve, max_runs=4, metrics="recall, precision, ndcg, hit_rate"),
     "rank": PlotKind("how good answers are by the rank of the first hit", _rank),
-    "slices": PlotKind("a metric in every group of every slice", _slices),
+    "slices": PlotKind(
+        "a metric in every group of every slice", lambda request: plot_slices(*request.metric_results().values())
+    ),
     "causes": PlotKind("why answers were wrong; of two runs, why they got worse", _causes, max_runs=2),
     "noise": PlotKind("metrics over noise: a run of `auepora run --perturb`", _noise, metrics="metrics"),
     "forest": PlotKind("differences with intervals and verdicts", _forest, 2, 2, "metrics"),

@@ -115,9 +115,7 @@ class Chart:
         if file_format == "png":
             content = self.to_png(width=width, theme=theme)
         elif file_format == "json":
-            content = json.dumps(
-                self._with_width(_check_width(width)), indent=2, ensure_ascii=False, allow_nan=False
-            ).encode()
+            content = Chart(self._with_width(_check_width(width))).to_json().encode()
         else:
             text = (self.to_svg if file_format == "svg" else self.to_html)(width=width, theme=theme)
             content = text.encode()

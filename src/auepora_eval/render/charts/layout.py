@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from ...errors import BadValueError
 from ..tables import format_value
@@ -137,10 +137,9 @@ def plain_colour(colour: str, theme: Theme) -> str:
 
 def require_theme(theme: str) -> Theme:
     """The theme of that name."""
-    for known in get_args(Theme):
-        if theme == known:
-            return known  # type: ignore[no-any-return]
-    raise BadValueError(f"unknown theme {theme!r}; choose {' and '.join(get_args(Theme))}")
+    if theme not in get_args(Theme):
+        raise BadValueError(f"unknown theme {theme!r}; choose {' and '.join(get_args(Theme))}")
+    return cast(Theme, theme)
 
 
 def apply_theme(spec: Mapping[str, Any], theme: Theme) -> dict[str, Any]:

@@ -417,24 +417,16 @@ def _views(spec: Mapping[str, Any], inner: float | None, paint: Paint) -> list[C
     return [ChartView(one, float(one["width"]) if inner is None else inner, paint) for one in spec["vconcat"]]
 
 
-def _lines(spec: Mapping[str, Any], total: float) -> list[tuple[str, float]]:
-    """The lines of the heading, with their sizes."""
-    title = spec["title"]
-    heading_lines = [(title["text"], _HEADING), *((line, _SUB) for line in title.get("subtitle", ()))]
-    room = {_HEADING: (total - 2 * _EDGE) / BOLD, _SUB: total - 2 * _EDGE}
-    return [(line, size) for text, size in heading_lines for line in wrap_lines(text, room[size], size)]
-
-
 def _heading(spec: Mapping[str, Any], paint: Paint, total: float) -> tuple[list[str], float]:
+    """The lines of the heading, and where the first view begins."""
+    title, room = spec["title"], total - 2 * _EDGE
+    lines = [(line, _HEADING) for line in wrap_lines(title["text"], room / BOLD, _HEADING)]
+    lines += [(line, _SUB) for text in title.get("subtitle", ()) for line in wrap_lines(text, room, _SUB)]
     parts, y = [], _EDGE
-    for text, size in _lines(spec, total):
+    for text, size in lines:
         y += size + 3
-        text_attributes: dict[str, Attribute] = {"x": _EDGE, "y": y, "font-size": size}
-        if size == _HEADING:
-            text_attributes |= {"font-weight": "600", "fill": paint(TEXT)}
-        else:
-            text_attributes["fill"] = paint(MUTED)
-        parts.append(element("text", text_attributes, escape_text(text)))
+        weight = {"font-weight": "600", "fill": paint(TEXT)} if size == _HEADING else {"fill": paint(MUTED)}
+        parts.append(element("text", {"x": _EDGE, "y": y, "font-size": size, **weight}, escape_text(text)))
     return parts, y + 12
 
 

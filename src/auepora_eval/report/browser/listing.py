@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ...compare.pairing import lookup_metric
 from ...compare.types import QueryComparison
-from ...core.results import Results
+from ...core.results import Results, to_json_value
 from ...core.scores import Outcomes, Scores, Status
 from ...core.slices import group_names
 from ...core.targets import TARGETS
@@ -44,21 +44,11 @@ def json_bytes(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value, enc_hook=_plain)
     except (UnicodeEncodeError, TypeError, ValueError):  # lone surrogates, or keys that are not strings
-        return json.dumps(_json_safe(value), default=_plain).encode()
+        return json.dumps(to_json_value(value)).encode()
 
 
 def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
-
-
-def _json_safe(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _json_safe(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json_safe(inner) for inner in value]
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return None
-    return value
 
 
 class BlockWriter:
@@ -204,8 +194,7 @@ def output_json(output: SystemOutputs, gold: GoldMarks, number_of: NumberOf) -> 
         value["citations"] = output.citations
     if response is not None:
         value["answer"] = response.text
-        support = word_support(output)
-        value["support"] = None if support is None else [support.missing, support.words, support.unsupported]
+        value["support"] = word_support(output)
         value |= _drop_empty(
             {
                 "structured": response.structured,
@@ -331,7 +320,8 @@ class RunPacker:
         repeats.append(output_json(output, gold, self._number_of))
         if output.error is None:
             if self.states[index] != ANSWERED:
-                self.first_hits[index] = _first_hit(output, gold)
+                rank = gold.first_rank([item.doc for item in output.retrieved])
+                self.first_hits[index] = np.nan if rank is None else rank
             self.states[index] = ANSWERED
         elif self.states[index] == UNANSWERED:
             self.states[index] = FAILED
@@ -346,11 +336,6 @@ class RunPacker:
             if index is not None:
                 is_old = current.get(one.metric, one.signature) != one.signature
                 self.judgements[index].append(judgement_json(one, is_old=is_old))
-
-
-def _first_hit(output: SystemOutputs, gold: GoldMarks) -> float:
-    rank = gold.first_rank([item.doc for item in output.retrieved])
-    return np.nan if rank is None else float(rank)
 
 
 # --- the list of queries as typed columns: ids, questions, scores and outcomes ---------------------------------------

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ...core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
@@ -35,27 +34,16 @@ def utf16_ranges(text: str, ranges: Iterable[tuple[int, int]]) -> Ranges:
 # --- unsupported words -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class WordSupport:
-    """Which words of an answer occur in no retrieved document."""
-
-    unsupported: Ranges
-    """Their ranges; adjacent words are merged."""
-    words: int
-    """The number of words of the answer."""
-    missing: int
-    """The number of unsupported words."""
-
-
 @lru_cache(maxsize=1 << 16)
 def _word(token: str) -> str:
     """A white-space token as a normalised word; empty where it is only punctuation."""
     return "".join(plain_words(token))
 
 
-def word_support(output: SystemOutputs) -> WordSupport | None:
-    """The words of an answer that occur in no document, as ``support_density`` counts them.
+def word_support(output: SystemOutputs) -> tuple[int, int, Ranges] | None:
+    """How many words of an answer occur in no document, as ``support_density`` counts them, of how many, and where.
 
+    Adjacent words are one range.
     ``None`` where it is unknown: no answer, a failure, documents without text.
     """
     if output.response is None or output.error is not None or isinstance(output.retrieved, UnknownRanking):
@@ -79,7 +67,7 @@ def word_support(output: SystemOutputs) -> WordSupport | None:
         else:
             ranges.append((start, end))
             joined = True
-    return WordSupport(utf16_ranges(answer, ranges), len(tokens), missing)
+    return missing, len(tokens), utf16_ranges(answer, ranges)
 
 
 # --- gold passages and hits ------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import pairwise
+from itertools import cycle, pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -30,7 +30,7 @@ from .chart import (
     view,
     with_field,
 )
-from .intervals import interval_chart
+from .intervals import interval_chart, value_span
 from .layout import (
     DASHES,
     MUTED,
@@ -149,10 +149,7 @@ def _point_text(point: Row) -> str:
 def _line_panel(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> Json:
     every = [one for points in curves.values() for one in points]
     along = _number_axis(every, axis)
-    ends = [end for one in every for end in row_values(one)]
-    unit = all(has_unit_range(one) for one in every if row_values(one))
-    span = linear_range((), within=(0.0, 1.0)) if unit else linear_range(ends, zero=True)
-    up = number_channel("value", span)
+    up = number_channel("value", value_span(every))
     rows, ranged = [], []
     for label, points in curves.items():
         for at, values, part in _ordered_points(points):
@@ -160,9 +157,7 @@ def _line_panel(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> J
             rows.append({**row, "tip": describe_row(f"{label} at {at:g}", values)})
             if len(values) == 3:
                 ranged.append({**row, "low": values[1], "high": values[2]})
-    colours = {label: SERIES[index % len(SERIES)] for index, label in enumerate(curves)}
-    dashes = {label: DASHES[index % len(DASHES)] for index, label in enumerate(curves)}
-    shapes = {label: SHAPES[index % len(SHAPES)] for index, label in enumerate(curves)}
+    colours = dict(zip(curves, cycle(SERIES), strict=False))
     legend = len(curves) > 1
     colour, parted = colour_channel("line", colours, shown=legend), {"field": "part", "type": "nominal"}
     banded: Json = {
@@ -176,24 +171,26 @@ def _line_panel(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> J
         "x": along,
         "y": up,
         "color": colour,
-        "strokeDash": style_channel("line", dashes, shown=legend),
+        "strokeDash": style_channel("line", dict(zip(curves, cycle(DASHES), strict=False)), shown=legend),
         "detail": parted,
     }
     point: Json = {
         "x": along,
         "y": up,
         "color": colour,
-        "shape": style_channel("line", shapes, shown=legend),
+        "shape": style_channel("line", dict(zip(curves, cycle(SHAPES), strict=False)), shown=legend),
         "tooltip": TOOLTIP,
     }
     band: Json = {"type": "area", "opacity": 0.13}
     if len({row["at"] for row in rows}) < 2:  # an area over a single position has no width
         band = {"type": "rule", "strokeWidth": 1.5, "opacity": 0.5}
         del banded["detail"]
-    layers: list[Json] = [{"data": {"values": ranged}, "mark": band, "encoding": banded}] if ranged else []
-    layers.append({"data": {"values": rows}, "mark": {"type": "line", "strokeWidth": 2}, "encoding": line})
     marks = {"type": "point", "filled": True, "opacity": 1, "size": 45}
-    layers.append({"data": {"values": rows}, "mark": marks, "encoding": point})
+    layers: list[Json] = [
+        *([{"data": {"values": ranged}, "mark": band, "encoding": banded}] if ranged else []),
+        {"data": {"values": rows}, "mark": {"type": "line", "strokeWidth": 2}, "encoding": line},
+        {"data": {"values": rows}, "mark": marks, "encoding": point},
+    ]
     alone = next(iter(curves)) if len(curves) == 1 else ""
     return view(layers, height=_CURVE_HEIGHT, title=", ".join(filter(None, [group, alone])))
 
@@ -214,13 +211,9 @@ def _ordered_points(points: Sequence[Row]) -> list[tuple[float, list[float], int
 
 def _number_axis(points: Sequence[Row], axis: str) -> Json:
     positions = sorted({float(one["at"]) for one in points})
-    if len(positions) > 1 and positions[0] > 0 and positions[-1] / positions[0] > _LOG_K_RATIO:
-        return number_channel(
-            "at", _with_ticks(log_range([positions[0], positions[-1]]), positions), title=axis, grid=False
-        )
-    return number_channel(
-        "at", _with_ticks(linear_range([positions[0], positions[-1]]), positions), title=axis, grid=False
-    )
+    wide = len(positions) > 1 and positions[0] > 0 and positions[-1] / positions[0] > _LOG_K_RATIO
+    span = (log_range if wide else linear_range)([positions[0], positions[-1]])
+    return number_channel("at", _with_ticks(span, positions), title=axis, grid=False)
 
 
 def _with_ticks(span: AxisRange, positions: Sequence[float]) -> AxisRange:
@@ -241,11 +234,7 @@ def quality_by_rank(rows: Sequence[Row], name: str, *, title: str | None = None)
         return Chart(message_spec(heading, "no answer has both a score and a rank"))
     labels = unique_labels(row.get("rank", "") for row in rows[:60])
     along = band_channel("rank", labels, title="rank of the first relevant document")
-    unit = all(map(has_unit_range, valued))
-    ends = [end for row in valued for end in row_values(row)]
-    up = number_channel(
-        "value", linear_range((), within=(0.0, 1.0)) if unit else linear_range(ends, zero=True), title=clean_label(name)
-    )
+    up = number_channel("value", value_span(valued), title=clean_label(name))
     drawn, ranged, counts = [], [], []
     for label, row in zip(labels, rows, strict=False):
         values, n = row_values(row), row.get("n")

@@ -219,7 +219,7 @@ def slices_chart(rows: Sequence[Row], name: str, *, whole: float | None = None, 
     panels: dict[str, list[Row]] = {}
     for row in kept:
         panels.setdefault(str(row.get("slice") or ""), []).append({**row, "name": row.get("group", "")})
-    span = _span(kept, extra=[] if overall is None else [overall])
+    span = value_span(kept, extra=[] if overall is None else [overall])
     views = _interval_panels(list(panels.items()), span=span, whole=overall)
     subtitle = [] if overall is None else [f"the dashed line is the value over all samples, {format_number(overall)}"]
     subtitle += filter(None, [omitted_rows_note(rows, "group")])
@@ -227,7 +227,8 @@ def slices_chart(rows: Sequence[Row], name: str, *, whole: float | None = None, 
     return Chart(build_spec(views, title=heading, description=text, subtitle=subtitle))
 
 
-def _span(rows: Sequence[Row], extra: Sequence[float] = ()) -> AxisRange:
+def value_span(rows: Sequence[Row], extra: Sequence[float] = ()) -> AxisRange:
+    """The axis of values: from 0 to 1 where all metrics lie there, else from 0 to a round number."""
     ends = [*(end for row in rows for end in row_values(row)), *extra]
     if all(map(has_unit_range, rows)) and all(0 <= end <= 1 for end in ends):
         return linear_range((), within=(0.0, 1.0))
@@ -241,7 +242,12 @@ def _interval_panels(
     unreliable = any(row.get("doubt") and len(row_values(row)) == 3 for _, rows in panels for row in rows)
     return [
         _interval_panel(
-            rows, clean_label(title, longest=80), span or _span(rows), whole, unreliable=unreliable, legend=index == 0
+            rows,
+            clean_label(title, longest=80),
+            span or value_span(rows),
+            whole,
+            unreliable=unreliable,
+            legend=index == 0,
         )
         for index, (title, rows) in enumerate(panels)
     ]

@@ -9,6 +9,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
 
 from ...core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
 from ...errors import AueporaError
@@ -56,17 +57,11 @@ def word_support(output: SystemOutputs) -> tuple[int, int, Ranges] | None:
     unknown = {word for word, _, _ in tokens}.difference(plain_words("\n".join(texts)))
     ranges: Ranges = []
     missing = 0
-    joined = False
-    for word, start, end in tokens if unknown else ():
-        if word not in unknown:
-            joined = False
-            continue
-        missing += 1
-        if joined:
-            ranges[-1] = (ranges[-1][0], end)
-        else:
-            ranges.append((start, end))
-            joined = True
+    for is_unknown, group in groupby(tokens, key=lambda one: one[0] in unknown):
+        words = list(group)
+        if is_unknown:
+            missing += len(words)
+            ranges.append((words[0][1], words[-1][2]))
     return missing, len(tokens), utf16_ranges(answer, ranges)
 
 
@@ -143,19 +138,12 @@ class GoldMarks:
 
     def passages_in(self, document: Document) -> Ranges:
         """The ranges of gold passages in the text of a document whose span in its parent is known."""
-        if not self._passages:
-            return []
         passages = self._passages.get(document.parent)
-        if not passages or not document.text:
-            return []
-        if document.span is not None:
-            first, last = document.span
-        elif document.parent == document.doc_id:
-            first, last = 0, len(document.text)
-        else:
-            return []
-        if last - first != len(document.text):  # the text does not match its span
-            return []
+        own = (0, len(document.text)) if document.parent == document.doc_id else None
+        span = document.span or own
+        if not passages or not document.text or span is None or span[1] - span[0] != len(document.text):
+            return []  # no gold, an unknown place, or a text that does not match its span
+        first, last = span
         if any(start <= first and last <= end for start, end in passages):
             return []  # the whole document is gold
         cut = sorted((max(start, first) - first, min(end, last) - first) for start, end in passages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -101,9 +102,8 @@ class QueryListing:
             if record.fingerprint not in read:
                 read[record.fingerprint] = store.samples(record.run_id, texts=False)
         first: dict[str, EvaluationSample] = {}
-        for record in records:
-            for sample in read[record.fingerprint]:
-                first.setdefault(sample.sample_id, sample)
+        for sample in chain.from_iterable(read.values()):
+            first.setdefault(sample.sample_id, sample)
         self._samples = list(first.values())
         row_of = {sample_id: row for row, sample_id in enumerate(first)}
         self._runs = []
@@ -114,9 +114,8 @@ class QueryListing:
             self._runs.append(ListedRun(record, results, len(samples), samples, np.arange(len(samples)), rows))
         self._kinds: list[Bytes | None] = [None]
         for record in records[1:]:
-            per_query = compared.get(record.run_id)
-            if per_query is None:
-                per_query = _compare_queries(store, records[0], record)
+            known = compared.get(record.run_id)
+            per_query = _compare_queries(store, records[0], record) if known is None else known
             self._kinds.append(first_hit_kinds(per_query, row_of))
 
     @property

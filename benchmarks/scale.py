@@ -28,12 +28,12 @@ from typing import Any
 
 from auepora_eval import evaluate_files
 from auepora_eval.core.metrics_base import BatchMetric
-from auepora_eval.engine.evaluate import evaluate_sources, resolve_metrics
+from auepora_eval.engine.evaluate import evaluate_sources
 from auepora_eval.engine.executors import Scorable, ScoredBatch, SerialExecutor
 from auepora_eval.judge.critic import Judgement, JudgeRequest, StructuredCritic, Usage
 from auepora_eval.runtime.processes import gc_paused
 from auepora_eval.scale.ray_executor import RayExecutor
-from auepora_eval.scale.sharded import needs_parents, sharded_sources
+from auepora_eval.scale.sharded import sharded_sources
 
 from .processes import PAIRS
 from .scale_data import write_texts
@@ -198,11 +198,10 @@ def _cost(metrics: list[Any], data: str, out: str, parts: Path) -> tuple[float, 
     evaluate_files(data, out, metrics, keep_scores=False, parts=parts)
     from_parts = time.process_time() - own - splitting
     weighed = Weighed()
-    bases = needs_parents(resolve_metrics(metrics))
-    sources = sharded_sources(data, out, bases=bases).sources
-    evaluate_sources(sources, metrics, executor=weighed, keep_scores=False, joined=bases)
+    sources = sharded_sources(data, out).sources
+    evaluate_sources(sources, metrics, executor=weighed, keep_scores=False)
     own = time.process_time()
-    evaluate_sources(sources, metrics, executor=Replayed(weighed.returned), keep_scores=False, joined=bases)
+    evaluate_sources(sources, metrics, executor=Replayed(weighed.returned), keep_scores=False)
     driver_own = time.process_time() - own
     return splitting, reading, whole, driver_own, from_parts, found.bytes / 1e6, moved / 1e6, _bytes(parts) / 1e6
 

@@ -38,15 +38,12 @@ def plan(
         parse_slices(slices),
         conventions=Conventions.of("auepora"),
         input_facts={"fingerprint": "f", "samples": total} | facts,
-        joined=False,
         unit_size=3 * SIZE,
     )
 
 
-def scored_into(
-    folder: Path, others: Executor, log: Path | None = None, *, by_workers: bool = True, keep_scores: bool = True
-) -> Results:
-    executor = CheckpointExecutor(others, folder, open_checkpoint(folder, plan()), by_workers=by_workers)
+def scored_into(folder: Path, others: Executor, log: Path | None = None, *, keep_scores: bool = True) -> Results:
+    executor = CheckpointExecutor(others, folder, open_checkpoint(folder, plan()))
     return evaluate_sources(sources(log), METRICS, slices=["labels.lang"], executor=executor, keep_scores=keep_scores)
 
 

@@ -1,6 +1,5 @@
 """Parts: what was written is read again to the last bit, a folder is gone on with, and another's is refused."""
 
-import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,20 +35,19 @@ from helpers.generated_files import METRICS, Numbered, rows
 requirements.need("pyarrow")
 
 
-@pytest.mark.parametrize("by_workers", [True, False], ids=["written where scored", "written by the driver"])
 @pytest.mark.parametrize("keep_scores", [True, False], ids=["scores kept", "lean"])
-def test_the_same_numbers_as_without_a_folder(tmp_path: Path, by_workers: bool, keep_scores: bool) -> None:
+def test_the_same_numbers_as_without_a_folder(tmp_path: Path, keep_scores: bool) -> None:
     folder = tmp_path / "scores"
     wanted = evaluate_sources(sources(), METRICS, slices=["labels.lang"], keep_scores=keep_scores)
     if keep_scores:
         same(wanted, expected())
-    same(scored_into(folder, SerialExecutor(), by_workers=by_workers, keep_scores=keep_scores), wanted)
+    same(scored_into(folder, SerialExecutor(), keep_scores=keep_scores), wanted)
     log = tmp_path / "read"
-    same(scored_into(folder, SerialExecutor(), log, by_workers=by_workers, keep_scores=keep_scores), wanted)
+    same(scored_into(folder, SerialExecutor(), log, keep_scores=keep_scores), wanted)
     assert not log.exists()  # all of it was there
 
 
-def test_processes_write_their_own_parts(tmp_path: Path) -> None:
+def test_scores_of_processes_are_written(tmp_path: Path) -> None:
     with ProcessExecutor(2) as others:
         same(scored_into(tmp_path / "scores", others), expected())
     assert len(list((tmp_path / "scores").glob("part-*.parquet"))) == 6
@@ -69,35 +67,14 @@ def test_metrics_named_in_another_order_get_their_own_scores(tmp_path: Path) -> 
     scored_into(folder, SerialExecutor())
     (folder / "part-000001.parquet").unlink()
     turned = METRICS[::-1]
-    executor = CheckpointExecutor(SerialExecutor(), folder, open_checkpoint(folder, plan(turned)), by_workers=True)
+    executor = CheckpointExecutor(SerialExecutor(), folder, open_checkpoint(folder, plan(turned)))
     found = evaluate_sources(sources(log), turned, slices=["labels.lang"], executor=executor)
     same(found, evaluate(*rows(range(TOTAL)), turned, slices=["labels.lang"]))
     assert log.read_text().split() == ["30", "40", "50"]
 
 
-class _Elsewhere(SerialExecutor):
-    """As a worker of a cluster, which starts wherever that was started."""
-
-    def __init__(self, place: Path) -> None:
-        self._place = place
-
-    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
-        for batch in batches:
-            with contextlib.chdir(self._place):
-                (scored,) = super().score([batch], metrics)
-            yield scored
-
-
-def test_workers_in_another_folder_write_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "elsewhere" / "scores").mkdir(parents=True)
-    same(scored_into(Path("scores"), _Elsewhere(tmp_path / "elsewhere")), expected())
-    assert len(os.listdir(tmp_path / "scores")) == 7
-    assert not os.listdir(tmp_path / "elsewhere" / "scores")
-
-
 class _Dying(SerialExecutor):
-    """Goes away after some units."""
+    """Goes away after some batches."""
 
     def __init__(self, after: int) -> None:
         self._left = after
@@ -113,10 +90,10 @@ class _Dying(SerialExecutor):
 def test_interrupted_evaluation_resumes(tmp_path: Path) -> None:
     folder, log = tmp_path / "scores", tmp_path / "read"
     with pytest.raises(KeyboardInterrupt):
-        scored_into(folder, _Dying(2))
+        scored_into(folder, _Dying(7))
     assert not json.loads((folder / "manifest.json").read_text())["complete"]
     same(scored_into(folder, SerialExecutor(), log), expected())
-    assert log.read_text().split()[0] == "90"  # the third had been written when the driver went
+    assert log.read_text().split()[0] == "60"  # two units of three batches had been written
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["complete"]
     assert [one["rows"] for one in manifest["units"]] == [30, 30, 30, 30, 30, 7]
@@ -142,12 +119,10 @@ class _GivingUp(SerialExecutor):
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         for batch in batches:
             assert isinstance(batch, SourcedBatch)
-            loaded = batch.load()
-            if f"q{self._poison}" in loaded.members.ids:
-                failed = Scores.of(
-                    np.zeros(loaded.members.size), fail={"worker_died": np.ones(loaded.members.size, dtype=bool)}
-                )
-                yield ScoredBatch(loaded.members.size, [failed for _ in metrics], {}, loaded.members)
+            _, members = batch.load()
+            if f"q{self._poison}" in members.ids:
+                failed = Scores.of(np.zeros(members.size), fail={"worker_died": np.ones(members.size, dtype=bool)})
+                yield ScoredBatch(members.size, [failed for _ in metrics], {}, members)
             else:
                 yield from super().score([batch], metrics)
 
@@ -157,7 +132,7 @@ def test_unit_that_kills_loses_one_batch_and_is_retried(tmp_path: Path) -> None:
     metrics: list[Spec] = ["recall@2", "token_f1"]
 
     def run(others: Executor) -> Results:
-        executor = CheckpointExecutor(others, folder, open_checkpoint(folder, plan(metrics)), by_workers=True)
+        executor = CheckpointExecutor(others, folder, open_checkpoint(folder, plan(metrics)))
         return evaluate_sources(sources(log), metrics, executor=executor)
 
     with pytest.warns(AueporaWarning, match=r"part-000001\.parquet has samples whose workers died"):
@@ -329,19 +304,6 @@ def test_batches_merge_as_if_they_had_been_one() -> None:
     assert replace(found.members, groups={}) == replace(whole.members, groups={})
     for key, rows_ in whole.members.groups.items():
         assert np.array_equal(found.members.groups[key], rows_)
-
-
-class _DyingAfterwards(SerialExecutor):
-    """As an executor does whose workers die when a unit is written down and nobody was told of it yet."""
-
-    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
-        for scored in super().score(batches, metrics):
-            failed = Scores.of(np.zeros(scored.size), fail={"worker_died": np.ones(scored.size, dtype=bool)})
-            yield replace(scored, scores=[failed for _ in metrics])
-
-
-def test_part_of_a_dead_worker_is_used(tmp_path: Path) -> None:
-    same(scored_into(tmp_path / "scores", _DyingAfterwards()), expected())
 
 
 def test_excluded_values_may_be_any_nan(tmp_path: Path) -> None:

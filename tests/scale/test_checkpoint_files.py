@@ -11,11 +11,8 @@ from auepora_eval.core.scores import Scores
 from auepora_eval.core.slices import BatchMembership, parse_slices
 from auepora_eval.engine.evaluate import evaluate_sources, resolve_metrics
 from auepora_eval.engine.executors import ScoredBatch, SerialExecutor, SourcedBatch
-from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
-from auepora_eval.scale.checkpoint import CheckpointExecutor, UnitSource, merge_batches, open_checkpoint, write_part
-from auepora_eval.scale.sharded import sharded_sources
+from auepora_eval.scale.checkpoint import CheckpointExecutor, merge_batches, open_checkpoint, write_part
 from helpers import requirements
-from helpers.builders import output, sample
 from helpers.checkpoints import TOTAL, expected, plan, same, scored_into, sources
 from helpers.generated_files import METRICS
 
@@ -29,20 +26,17 @@ def test_part_of_another_job_is_scored_again(tmp_path: Path, strange: str) -> No
     if strange == "of another unit":
         shutil.copy(folder / "part-000002.parquet", folder / "part-000001.parquet")
     else:
-        executor = CheckpointExecutor(
-            SerialExecutor(), other, open_checkpoint(other, plan(fingerprint="g")), by_workers=True
-        )
+        executor = CheckpointExecutor(SerialExecutor(), other, open_checkpoint(other, plan(fingerprint="g")))
         evaluate_sources(sources(), METRICS, slices=["labels.lang"], executor=executor)
         shutil.copy(other / "part-000001.parquet", folder / "part-000001.parquet")
     same(scored_into(folder, SerialExecutor(), log), expected())
     assert log.read_text().split() == ["30", "40", "50"]
 
 
-@pytest.mark.parametrize("by_workers", [True, False], ids=["written where scored", "written by the driver"])
-def test_parts_contain_sample_positions(tmp_path: Path, by_workers: bool) -> None:
+def test_parts_contain_sample_positions(tmp_path: Path) -> None:
     from pyarrow import parquet
 
-    scored_into(tmp_path, SerialExecutor(), by_workers=by_workers)
+    scored_into(tmp_path, SerialExecutor())
     table = parquet.read_table(sorted(tmp_path.glob("part-*.parquet")))
     assert table.column("position").to_pylist() == list(range(TOTAL))
     assert table.column("sample_id").to_pylist() == [f"q{number}" for number in range(TOTAL)]
@@ -51,22 +45,10 @@ def test_parts_contain_sample_positions(tmp_path: Path, by_workers: bool) -> Non
 def test_lean_results_have_no_ids(tmp_path: Path) -> None:
     metrics = [one for one in resolve_metrics(METRICS) if isinstance(one, BatchMetric)]
     for _ in ("scored", "read"):
-        executor = CheckpointExecutor(SerialExecutor(), tmp_path, open_checkpoint(tmp_path, plan()), by_workers=True)
+        executor = CheckpointExecutor(SerialExecutor(), tmp_path, open_checkpoint(tmp_path, plan()))
         batches = [SourcedBatch(one, tuple(parse_slices("labels.lang")), keep=False) for one in sources()]
         members = [one.members for one in executor.score(batches, metrics)]
         assert [one.ids for one in members if one is not None] == [()] * 6
-
-
-def test_unit_reads_each_base_once_and_none_of_its_own(tmp_path: Path) -> None:
-    samples = [sample(["a"], sample_id=f"q{number}") for number in range(8)]
-    for number, base in ((2, 0), (3, 7), (4, 7), (5, 3)):
-        samples[number].labels = {"scenario": "typo", "variant_of": f"q{base}"}
-    save_jsonl_dataset(samples, tmp_path / "s.jsonl")
-    save_jsonl_outputs([(one.sample_id, output(["a"])) for one in samples], tmp_path / "o.jsonl")
-    sharded = sharded_sources(tmp_path / "s.jsonl", tmp_path / "o.jsonl", batch_size=2, bases=True)
-    unit = UnitSource(tuple(sharded.sources[1:3]))
-    assert [one.sample_id for one in unit.read()[0]] == ["q2", "q3", "q4", "q5"]
-    assert sorted(one.sample_id for one in unit.read_parents()[0]) == ["q0", "q7"]
 
 
 def scored(notes: dict[str, tuple[int, str]], *ids: str) -> ScoredBatch:

@@ -76,19 +76,6 @@ def test_compressed_file_is_decompressed_once(tmp_path: Path, suffix: str, opene
     assert got == evaluate(*rows(TOTAL, missing=False), METRICS)
 
 
-def test_earlier_bases_use_a_second_stream(tmp_path: Path, opened: Counter[str]) -> None:
-    sharded = sharded_sources(*written(tmp_path, ".jsonl.gz", mixed=False), batch_size=1, bases=True)
-    compressed_streams.close_streams()
-    opened.clear()
-    got = evaluate_sources(sharded.sources, METRICS, joined=True)
-    guests = sum(any(True for _ in one.bases) for one in sharded.sources)
-    assert guests > 5
-    # What is read in order is read by a stream of its own; only bases begin anew.
-    assert opened["s.jsonl.gz"] <= 1 + guests
-    compressed_streams.close_streams()
-    assert got == evaluate(*rows(TOTAL, missing=False), METRICS)
-
-
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".parquet"])
 def test_outputs_in_another_order_are_read_batch_by_batch_not_one_by_one(
     tmp_path: Path, suffix: str, opened: Counter[str]

@@ -94,13 +94,12 @@ def test_batch_that_kills_every_actor(ray: RayExecutor, tmp_path: Path) -> None:
     assert rest == evaluate(*rows(range(60)), PLAIN)[:]
 
 
-def test_innocent_batch_is_scored_without_retries(ray_cluster: None, tmp_path: Path) -> None:
+def test_batch_whose_actor_is_killed_is_scored_by_another(ray: RayExecutor, tmp_path: Path) -> None:
     fragile = Fragile(folder=str(tmp_path), slow_at="q0")
     killer = kill_slow_worker(tmp_path)
-    with RayExecutor("local", workers=2, retries=0) as executor:
-        got = evaluate_sources(sources(60, 10), [fragile], executor=executor)
+    got = evaluate_sources(sources(60, 10), [fragile], executor=ray)
     killer.join()
-    assert times(tmp_path, "loaded") == times(tmp_path, "held") == 2  # it was killed with two batches before it
+    assert times(tmp_path, "loaded") == times(tmp_path, "held") == 2
     assert got == evaluate(*rows(range(60)), [fragile])
 
 

@@ -1,7 +1,6 @@
-"""Variants and bases joined where a batch is scored: the outcomes they have when all samples are there."""
+"""Batches of samples and their outputs, joined by id: pairs of variants and bases as among all samples."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auepora_eval import EvaluationSample, SystemOutputs, evaluate, evaluate_stream
-from auepora_eval.core.family import FamilyMetric
-from auepora_eval.core.metrics_base import BatchMetric, SampleMetric
-from auepora_eval.core.registry import Spec, metric_infos
+from auepora_eval.core.metrics_base import SampleMetric
+from auepora_eval.core.registry import Spec
 from auepora_eval.core.scores import Score
 from auepora_eval.core.types import TargetCategory
-from auepora_eval.engine.evaluate import evaluate_sources, resolve_metrics
-from auepora_eval.engine.executors import FamilySource
-from auepora_eval.errors import AueporaWarning, BadTypeError
-from auepora_eval.judge.metric import JudgedMetric
-from auepora_eval.scale.index import bases_per_batch, join_by_id
+from auepora_eval.engine.evaluate import evaluate_sources
+from auepora_eval.errors import AueporaWarning
+from auepora_eval.scale.index import join_by_id
 from auepora_eval.scale.inputs import hash_ids, make_id_hashes
-from auepora_eval.scale.sharded import needs_parents, sharded_sources
+from auepora_eval.scale.sharded import sharded_sources
 from helpers.builders import output, sample
 from helpers.critics import SteadyCritic
 from helpers.generated_shards import WORDS, Rows, rows, write_shards
@@ -43,7 +39,7 @@ OTHERS: list[Spec] = ["token_f1", "distinct_n", "response_diversity", "recall@2"
 
 @dataclass(frozen=True)
 class InMemory:
-    """Rows of a list, and the ancestors of their variants found in the plainest way."""
+    """Rows of a list."""
 
     start: int
     stop: int
@@ -56,17 +52,6 @@ class InMemory:
     def read(self) -> Rows:
         samples, outputs = self.every
         return samples[self.start : self.stop], outputs[self.start : self.stop]
-
-    def read_parents(self) -> Rows:
-        samples, outputs = self.every
-        wanted: set[int] = set()
-        fresh = set(range(self.start, self.stop))
-        while fresh:
-            names = {str(samples[row].labels.get("variant_of")) for row in fresh}
-            fresh = {row for row, one in enumerate(samples) if one.sample_id in names} - wanted
-            wanted |= fresh
-        guests = sorted(wanted - set(range(self.start, self.stop)))
-        return [samples[row] for row in guests], [outputs[row] for row in guests]
 
 
 def in_memory(given: Rows, size: int) -> list[InMemory]:
@@ -102,7 +87,7 @@ def families(draw: st.DrawFn) -> Rows:
 @given(given=families(), size=st.integers(1, 15))
 def test_any_families_are_joined_as_among_all(given: Rows, size: int) -> None:
     want = evaluate(*given, [*FAMILIES, *OTHERS], slices="labels.lang")
-    got = evaluate_sources(in_memory(given, size), [*FAMILIES, *OTHERS], slices="labels.lang", joined=True)
+    got = evaluate_sources(in_memory(given, size), [*FAMILIES, *OTHERS], slices="labels.lang")
     assert got == want
     assert [one.slices for one in got] == [one.slices for one in want]
 
@@ -128,29 +113,22 @@ def test_families_over_files(tmp_path: Path, variants: dict[str, str], size: int
     sharded = sharded_sources(
         *write_shards(tmp_path, (samples, outputs), [5], [7]),
         batch_size=size,
-        bases=needs_parents(metrics_of(FAMILIES)),
     )
-    assert sharded.joined
-    got = evaluate_sources(sharded.sources, FAMILIES, slices="labels.lang", joined=True)
+    got = evaluate_sources(sharded.sources, FAMILIES, slices="labels.lang")
     assert got == evaluate(samples, outputs, FAMILIES, slices="labels.lang")
     assert any(one.details["num_scored"] for one in got)
 
 
-def metrics_of(specs: Sequence[Spec]) -> list[Any]:
-    return resolve_metrics(list(specs))
-
-
 @pytest.mark.parametrize("executor", ["serial", "processes"])
 def test_files_of_everything_lean(tmp_path: Path, executor: Any) -> None:
-    """Without scores: the numbers and details of the serial run, and nothing of the pairs in this process."""
+    """Without scores: the numbers and details of the serial run."""
     given = rows(200)
     specs: list[Spec] = ["counterfactual_consistency", "misleading_rate", "token_f1"]
-    sharded = sharded_sources(*write_shards(tmp_path, given, [60], [90]), batch_size=13, bases=True)
+    sharded = sharded_sources(*write_shards(tmp_path, given, [60], [90]), batch_size=13)
     got = evaluate_sources(
         sharded.sources,
         specs,
         slices="labels.lang",
-        joined=True,
         keep_scores=False,
         executor=executor,
         workers=2 if executor == "processes" else None,
@@ -159,72 +137,29 @@ def test_files_of_everything_lean(tmp_path: Path, executor: Any) -> None:
     for one, whole in zip(got, want, strict=True):
         assert one.scores is None
         assert (one.value, one.defined, one.signature) == (whole.value, whole.defined, whole.signature)
-        assert one.details == {key: value for key, value in whole.details.items() if key != "interval"}
-        # Samples belong to families, and those are not kept: no interval rather than one too narrow.
-        assert one.interval is None
+        # Pairs are kept, other scores are not: no interval rather than one too narrow.
+        left_out = "interval" if one.name == "token_f1" else ""
+        assert one.details == {key: value for key, value in whole.details.items() if key != left_out}
         for name, groups in whole.slices.items():
             for group, part in groups.items():
                 assert one.slices[name][group].value == part.value
     assert got.sample_ids == ()
 
 
-def test_noise_robustness_lean_keeps_pairs_alone(tmp_path: Path) -> None:
+def test_noise_robustness_lean(tmp_path: Path) -> None:
     given = rows(200)
-    sharded = sharded_sources(*write_shards(tmp_path, given, [60], [90]), batch_size=13, bases=True)
-    got = evaluate_sources(sharded.sources, ["noise_robustness"], joined=True, keep_scores=False)
+    sharded = sharded_sources(*write_shards(tmp_path, given, [60], [90]), batch_size=13)
+    got = evaluate_sources(sharded.sources, ["noise_robustness"], keep_scores=False)
     want = evaluate_stream(zip(*given, strict=True), ["noise_robustness"], keep_scores=False)
     assert got == want
     assert got[0].details["scenarios"]["typo"]["interval"] is not None
 
 
-KEPT = {
-    "citation_coverage",
-    "context_noise_accuracy",
-    "failure_attribution",
-    "noise_robustness",  # pairs alone, for the intervals of every scenario
-    "quantile_latency",
-    "response_diversity",
-}
-"""Whose outcomes are all kept though nobody wants the scores; besides those that judges decide."""
-
-
-def test_every_metric_over_families_is_joined_where_it_is_scored() -> None:
-    """Those that look at other samples than ancestors keep what they kept, and here they are by name.
-
-    So does ``bertscore`` with ``idf``, and ``sliced`` where the metric within does.
-    """
-    classes = {name: info.cls for name, info in metric_infos().items() if issubclass(info.cls, BatchMetric)}
-    families = {name for name, cls in classes.items() if issubclass(cls, FamilyMetric)}
-    assert {name for name, cls in classes.items() if cls.metadata.needs_parents_only} == families
-    assert families == {"noise_robustness", "counterfactual_consistency", "misleading_rate"}
-    kept = {
-        name
-        for name, cls in classes.items()
-        if cls.metadata.needs_all and not (cls.metadata.needs_parents_only and not cls.metadata.details_need_all)
-    }
-    judged = {name for name, cls in classes.items() if issubclass(cls, JudgedMetric)}
-    assert kept - judged == KEPT
-
-
 def test_judged_pairs_are_joined_when_all_are_there() -> None:
     given = rows(30)
     judged: Spec = {"noise_robustness": {"base": {"llm_answer_quality": {"critic": SteadyCritic()}}, "as": "judged"}}
-    assert not needs_parents(metrics_of([judged]))
-    got = evaluate_sources(in_memory(given, 7), [judged, "misleading_rate"], joined=True)
+    got = evaluate_sources(in_memory(given, 7), [judged, "misleading_rate"])
     assert got == evaluate(*given, [judged, "misleading_rate"])
-
-
-def test_a_source_without_bases_is_refused() -> None:
-    @dataclass(frozen=True)
-    class Plain:
-        size = 1
-
-        def read(self) -> Rows:
-            return rows(1)
-
-    assert not isinstance(Plain(), FamilySource)
-    with pytest.raises(BadTypeError, match=r"Plain has no read_parents\(\)"):
-        evaluate_sources([Plain()], ["misleading_rate"], joined=True)
 
 
 class Talkative(SampleMetric):
@@ -242,7 +177,7 @@ def test_warnings_of_bases_come_from_their_own_batch() -> None:
     with pytest.warns(AueporaWarning, match=r"raised ValueError: hm \(sample 'q1' and 37 more\)"):
         evaluate(*given, noisy)
     with pytest.warns(AueporaWarning, match=r"raised ValueError: hm \(sample 'q1' and 37 more\)"):
-        evaluate_sources(in_memory(given, 7), noisy, joined=True)
+        evaluate_sources(in_memory(given, 7), noisy)
 
 
 # --- who belongs to whom ---------------------------------------------------------------------------------------------
@@ -254,17 +189,8 @@ def test_pairs_by_id() -> None:
     assert not found.in_order
     assert (found.missing.tolist(), found.unknown.tolist()) == ([2], [1])
     assert [one.tolist() for one in found.of_batches(np.array([0, 2, 4]))] == [[2, 3], [0]]
-    assert found.of_samples(np.array([0, 2, 3])).tolist() == [0, 3]
     assert join_by_id(samples, samples).in_order
     assert not join_by_id(samples, samples, sure=False).in_order
-
-
-def test_bases_of_batches() -> None:
-    """Steps up: a of c, c of e, e of e2 (absent), d of d; batches of two."""
-    read = make_id_hashes(["a", "b", "c", "d", "e", "f"], ["c", None, "e", "d", "e2", "a"])
-    found = bases_per_batch(read, np.array([0, 2, 4, 6]))
-    assert [one.tolist() for one in found] == [[2, 4], [4], [0, 2]]
-    assert [one.tolist() for one in bases_per_batch(replace(read, bases=read.bases[::-1]), np.array([0, 6]))] == [[]]
 
 
 @given(st.lists(st.text(max_size=6)))

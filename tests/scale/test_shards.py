@@ -17,7 +17,7 @@ from auepora_eval import evaluate
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.results import Results
 from auepora_eval.engine.evaluate import evaluate_sources
-from auepora_eval.engine.executors import BatchSource, FamilySource
+from auepora_eval.engine.executors import BatchSource
 from auepora_eval.errors import BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.io.formats import is_sharded
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
@@ -48,9 +48,7 @@ def from_lists(total: int, *, missing: bool = True) -> Results:
 
 def scored(dataset: Any, outputs: Any = None, *, metrics: Any = None, keep: bool = True, **options: Any) -> Any:
     sharded = sharded_sources(dataset, outputs, **options)
-    return evaluate_sources(
-        sharded.sources, metrics or METRICS, slices="labels.lang", joined=sharded.joined, keep_scores=keep
-    )
+    return evaluate_sources(sharded.sources, metrics or METRICS, slices="labels.lang", keep_scores=keep)
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"])
@@ -79,10 +77,9 @@ def test_the_same_as_from_lists(tmp_path: Path, suffix: str, batch_size: int, mi
     output_cuts=st.lists(st.integers(1, 59), max_size=4),
     batch_size=st.integers(1, 70),
     order=st.sampled_from(["same", "reversed", "rotated"]),
-    bases=st.booleans(),
 )
 def test_any_batch_size_gives_the_same(
-    total: int, cuts: list[int], output_cuts: list[int], batch_size: int, order: str, bases: bool
+    total: int, cuts: list[int], output_cuts: list[int], batch_size: int, order: str
 ) -> None:
     samples, outputs = rows(total, missing=False)
     want = evaluate(samples, outputs, METRICS, slices="labels.lang")
@@ -94,7 +91,7 @@ def test_any_batch_size_gives_the_same(
         other.mkdir()
         turned = [samples[place] for place in places], [outputs[place] for place in places]
         _, answers = write_shards(other, turned, [], output_cuts)
-        assert scored(named, answers, batch_size=batch_size, bases=bases) == want
+        assert scored(named, answers, batch_size=batch_size) == want
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"])
@@ -128,8 +125,8 @@ def test_file_is_opened_once_per_batch(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_read_by_other_processes(tmp_path: Path) -> None:
     requirements.need("pyarrow")
-    sharded = sharded_sources(*write_shards(tmp_path, rows(150), [90], [70], ".parquet"), batch_size=16, bases=True)
-    got = evaluate_sources(sharded.sources, METRICS, slices="labels.lang", joined=True, executor="processes", workers=2)
+    sharded = sharded_sources(*write_shards(tmp_path, rows(150), [90], [70], ".parquet"), batch_size=16)
+    got = evaluate_sources(sharded.sources, METRICS, slices="labels.lang", executor="processes", workers=2)
     assert got == from_lists(150)
 
 
@@ -146,10 +143,10 @@ def test_relative_paths_work_in_other_folders(tmp_path: Path, monkeypatch: pytes
         requirements.need("pyarrow")
     write_shards(tmp_path, rows(30), [10], [20], suffix)
     monkeypatch.chdir(tmp_path)
-    sharded = sharded_sources(f"samples-*{suffix}", f"outputs-*{suffix}", batch_size=7, bases=True)
+    sharded = sharded_sources(f"samples-*{suffix}", f"outputs-*{suffix}", batch_size=7)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    got = evaluate_sources(sharded.sources, METRICS, slices="labels.lang", joined=True)
+    got = evaluate_sources(sharded.sources, METRICS, slices="labels.lang")
     assert got == from_lists(30)
 
 
@@ -162,13 +159,12 @@ def test_ids_can_be_read_by_a_pool(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("bases", [False, True])
-def test_ids_with_equal_hashes_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bases: bool) -> None:
+def test_ids_with_equal_hashes_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if 64 bits were four: every id then looks like dozens of others."""
     strong = inputs.hash_ids
     monkeypatch.setattr(inputs, "hash_ids", lambda ids: strong(ids) % 13)
     named = write_shards(tmp_path, rows(150), [90], [70])
-    assert scored(*named, batch_size=11, bases=bases) == from_lists(150)
+    assert scored(*named, batch_size=11) == from_lists(150)
 
 
 def test_equal_hashes_in_order_are_compared_by_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +224,6 @@ def test_records_that_hold_both(tmp_path: Path) -> None:
     read = [pair for one in sharded.sources for pair in zip(*one.read(), strict=True)]
     assert [one.sample_id for one, _ in read] == [str(n + 1) for n in range(20)]
     assert [got is None for _, got in read] == [n % 4 == 0 for n in range(20)]
-    assert isinstance(sharded.sources[0], FamilySource)
     save_jsonl_dataset(rows(3)[0], tmp_path / "s.jsonl")
     with pytest.raises(BadValueError, match="holds samples alone; name their outputs"):
         sharded_sources(tmp_path / "s.jsonl")
@@ -291,7 +286,7 @@ def test_a_broken_line_is_named(tmp_path: Path, line: int, text: str, message: s
     samples, outputs = both(tmp_path)
     edited(samples, line, text)
     with pytest.raises(DataFileError, match=message):
-        scored(samples, outputs, batch_size=4, bases=True)
+        scored(samples, outputs, batch_size=4)
 
 
 def test_a_broken_row_is_named(tmp_path: Path) -> None:

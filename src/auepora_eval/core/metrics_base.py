@@ -113,7 +113,6 @@ REMOVED_HOOKS = {
     "joined": "pair_samples",
     "taken": "select",
     "joins": "is_paired",
-    "joins_bases": "needs_parents_only",
     "settles_failures": "handles_failures",
     "asks_on": "asks_follow_ups",
 }
@@ -188,10 +187,6 @@ class MetricMetadata:
     """Whether it compares ids of parent documents, which gold must then contain."""
     needs_all: bool = False
     """Whether the result needs the outcomes of all samples, to pair them or to break them down by group."""
-    needs_parents_only: bool = False
-    """Whether ``pair_samples`` needs only a sample and its parents, rather than all samples."""
-    details_need_all: bool = False
-    """Whether ``further_details`` needs all outcomes even where they are already paired."""
     stat_names: tuple[str, ...] = ()
     """Names of statistics whose means belong in ``details``, one per column of ``Scores.stats``; of one that begins
     with ``num_`` it is the total."""
@@ -798,14 +793,6 @@ def general_derivation(
 def is_judged(metric: BatchMetric) -> bool:
     """Whether the metric or one of its inner metrics calls a judge."""
     return metric.metadata.calls_judge or any(map(is_judged, metric.inner_metrics()))
-
-
-def pairs_in_worker(metric: BatchMetric) -> bool:
-    """Whether the worker can pair samples, given a batch that includes the parents of its variants.
-
-    Not for metrics with a judge: it would be called for a parent once for every batch that includes it.
-    """
-    return metric.metadata.needs_parents_only and not is_judged(metric)
 
 
 def judged_derivation(sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation:

@@ -8,7 +8,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +19,6 @@ from ..core.metrics_base import (
     RunInfo,
     assemble_result,
     make_result,
-    pairs_in_worker,
     run_signature,
     with_conventions,
 )
@@ -64,10 +62,8 @@ if TYPE_CHECKING:
 class CollectingAccumulator:
     """Keeps all outcomes of a metric."""
 
-    def __init__(self, metric: BatchMetric, run: RunInfo, *, keep_scores: bool = True, joined: bool = False) -> None:
-        """``joined`` says that outcomes are already paired with those of other samples."""
+    def __init__(self, metric: BatchMetric, run: RunInfo, *, keep_scores: bool = True) -> None:
         self.metric = metric
-        self._joined = joined
         self.signature: Signature = run_signature(metric, run)
         self._run = run
         self._keep_scores = keep_scores
@@ -79,21 +75,15 @@ class CollectingAccumulator:
 
     def add(self, scores: Scores, groups: Mapping[tuple[str, str], Rows]) -> None:
         """Add the outcomes of the next batch, and its rows by slice and group."""
-        if self._joined and not self._keep_scores and scores.keys is not None:
-            # Samples are paired already; those in no pair are only counted.
-            used = zip(scores.keys, scores.counted.tolist(), strict=True)
-            scores = replace(scores, keys=tuple(key if counted else None for key, counted in used))
         self._passes[-1].append(scores)
 
     def result(self, grouping: Grouping) -> MetricResult:
         """The result of all batches."""
         whole = [Scores.concat(batches) for batches in self._passes]
-        paired = whole if self._joined else [self.metric.pair_samples(scores) for scores in whole]
+        paired = [self.metric.pair_samples(scores) for scores in whole]
         clusters = grouping.clusters()
 
         def select(rows: Rows) -> list[Scores]:
-            if self._joined:
-                return [scores.take(rows) for scores in paired]
             return [self.metric.select(scores, pairs, rows) for scores, pairs in zip(whole, paired, strict=True)]
 
         result = self._reduce(paired, clusters, keep_scores=self._keep_scores)
@@ -164,24 +154,11 @@ class StreamingAccumulator(CollectingAccumulator):
         )
 
 
-def make_accumulator(
-    metric: BatchMetric, run: RunInfo, *, keep_scores: bool, joined: bool = False
-) -> CollectingAccumulator:
-    """The accumulator of a metric: it keeps all outcomes if they are requested, or if the metric pairs them.
-
-    ``joined`` says that batches include the parents of their variants, and the worker pairs them.
-    """
-    if keep_scores or must_keep_scores(metric, joined=joined):
-        paired = joined and pairs_in_worker(metric)
-        return CollectingAccumulator(metric, run, keep_scores=keep_scores, joined=paired)
+def make_accumulator(metric: BatchMetric, run: RunInfo, *, keep_scores: bool) -> CollectingAccumulator:
+    """The accumulator of a metric: it keeps all outcomes if they are requested, or if the metric needs all of them."""
+    if keep_scores or metric.metadata.needs_all:
+        return CollectingAccumulator(metric, run, keep_scores=keep_scores)
     return StreamingAccumulator(metric, run)
-
-
-def must_keep_scores(metric: BatchMetric, *, joined: bool = False) -> bool:
-    """Whether the result of a metric needs all its outcomes, even if the caller does not want them."""
-    return metric.metadata.needs_all and not (
-        joined and pairs_in_worker(metric) and not metric.metadata.details_need_all
-    )
 
 
 def compute_result(metric: Metric, batch: Batch) -> MetricResult:
@@ -239,22 +216,20 @@ class Evaluation:
         executor: ExecutorName | Executor = "serial",
         workers: int | None = None,
         keep_scores: bool = True,
-        joined: bool = False,
         run: RunInfo | None = None,
         judging: JudgeSession | JudgePolicy | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """``joined`` says that batches include the parents of their variants, and the worker pairs them."""
         self.metrics = resolve_metrics(metrics, conventions)
         self.slices = parse_slices(slices)
         self._executor, self._workers = executor, workers
-        self._keep_scores, self._joined = keep_scores, joined
+        self._keep_scores = keep_scores
         self._run = run or RunInfo()
         self._judging, self._progress = judging, progress
         self._check: DataCheck | None = None
         self._validated = False
         self.keep = keep_scores or any(
-            not isinstance(one, BatchMetric) or must_keep_scores(one, joined=joined) for one in self.metrics
+            not isinstance(one, BatchMetric) or one.metadata.needs_all for one in self.metrics
         )
         """Whether ids and the rows of groups are kept."""
         self.grouping = Grouping(self.slices, keep=self.keep)
@@ -308,7 +283,7 @@ class Evaluation:
         """
         make = accumulator or make_accumulator
         accumulators = {
-            one.name: make(one.for_run(self._run), self._run, keep_scores=self._keep_scores, joined=self._joined)
+            one.name: make(one.for_run(self._run), self._run, keep_scores=self._keep_scores)
             for one in self.metrics
             if isinstance(one, BatchMetric)
         }
@@ -455,15 +430,13 @@ def evaluate_sources(
     executor: ExecutorName | Executor = "serial",
     workers: int | None = None,
     keep_scores: bool = True,
-    joined: bool = False,
     run: RunInfo | None = None,
     judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
 ) -> Results:
     """Score batches that the workers read themselves, such as ranges of files; otherwise like ``evaluate_stream``.
 
-    A source is a batch: its size decides how much is read at once and changes no result. With ``joined`` each source
-    also reads the parents of its variants (``FamilySource``), so that metrics over pairs need not wait for all samples.
+    A source is a batch: its size decides how much is read at once and changes no result.
     """
     evaluation = Evaluation(
         metrics,
@@ -472,14 +445,13 @@ def evaluate_sources(
         executor=executor,
         workers=workers,
         keep_scores=keep_scores,
-        joined=joined,
         run=run,
         judging=judging,
         progress=progress,
     )
     evaluation.require_batch_metrics()
     slice_tuple, keep, fields = tuple(evaluation.slices), evaluation.keep, evaluation.fields
-    return evaluation.score(SourcedBatch(source, slice_tuple, keep, fields, joined) for source in sources)
+    return evaluation.score(SourcedBatch(source, slice_tuple, keep, fields) for source in sources)
 
 
 def _require_annotated(grouping: Grouping, metrics: Sequence[Metric], results: Results) -> None:

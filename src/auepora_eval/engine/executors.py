@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import pickle
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future
@@ -18,11 +17,11 @@ import numpy as np
 
 from ..core.batch import Batch, check_samples
 from ..core.family import FamilyMetric, with_family_keys
-from ..core.metrics_base import BatchMetric, Metric, apply_failure_policy, is_judged, pairs_in_worker
+from ..core.metrics_base import BatchMetric, Metric, apply_failure_policy, is_judged
 from ..core.scores import Scores, Status
 from ..core.slices import BatchMembership, Slice, batch_membership
 from ..core.types import EvaluationSample, SystemOutputs
-from ..errors import BadTypeError, BadValueError, WorkerError, did_you_mean
+from ..errors import BadValueError, WorkerError, did_you_mean
 from ..options import PositiveInt, check_arguments
 from ..runtime.processes import (
     gc_paused,
@@ -58,28 +57,6 @@ class BatchSource(Protocol):
         ...
 
 
-@runtime_checkable
-class FamilySource(BatchSource, Protocol):
-    """A source that can also read the parents of its variants, so that the worker can pair them."""
-
-    def read_parents(self) -> Rows:
-        """The parents of its samples, and their parents, unless they are among its own samples.
-
-        All of them must be included, with their outputs: then pairs are the same as among all samples.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedBatch:
-    """A batch that was read, with the membership of its samples."""
-
-    batch: Batch
-    members: BatchMembership
-    parents: Batch | None = None
-    """The parents of its variants, if the source reads them: they are counted elsewhere and only paired here."""
-
-
 @dataclass(frozen=True, slots=True)
 class SourcedBatch:
     """A batch that is read from a source, and what to record about its samples."""
@@ -88,24 +65,13 @@ class SourcedBatch:
     slices: tuple[Slice, ...] = ()
     keep: bool = True
     fields: frozenset[str] = frozenset()
-    joined: bool = False
-    """Whether the source also reads the parents of its variants, to be paired by the worker."""
 
-    def load(self, memory: dict[Hashable, Any] | None = None) -> LoadedBatch:
-        """Read the batch."""
+    def load(self, memory: dict[Hashable, Any] | None = None) -> tuple[Batch, BatchMembership]:
+        """Read the batch; the second value is the membership of its samples."""
         samples, outputs = self.source.read()
         check_samples(samples)
         members = batch_membership(samples, self.slices, keep=self.keep, fields=self.fields)
-        return LoadedBatch(Batch(samples, outputs, memory=memory), members, self._load_parents(memory))
-
-    def _load_parents(self, memory: dict[Hashable, Any] | None) -> Batch | None:
-        if not self.joined:
-            return None
-        if not isinstance(self.source, FamilySource):
-            raise BadTypeError(f"{type(self.source).__name__} has no read_parents(), which pairing needs")
-        samples, outputs = self.source.read_parents()
-        check_samples(samples)
-        return Batch(samples, outputs, memory=memory)
+        return Batch(samples, outputs, memory=memory), members
 
 
 # --- executors of this process and of several processes --------------------------------------------------------------
@@ -170,16 +136,6 @@ def make_executor(
     return nullcontext(executor)
 
 
-class SourcedBatchGroup(SourcedBatch, ABC):
-    """Several batches that are sent to a worker as one task, and that handle their outcomes there."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def score_all(self, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None) -> ScoredBatch:
-        """The outcomes of all its batches."""
-
-
 @check_arguments
 def require_workers(workers: PositiveInt | None) -> None:
     """Raise unless this is a valid number of workers; None means one per processor."""
@@ -196,30 +152,12 @@ def score_batch(
     batch: Scorable, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None = None
 ) -> ScoredBatch:
     """Score one batch, which is loaded first if necessary."""
-    if isinstance(batch, SourcedBatchGroup):
-        return batch.score_all(metrics, memory)
     with gc_paused():
-        members, parents = None, None
+        members = None
         if isinstance(batch, SourcedBatch):
-            loaded = batch.load(memory)
-            batch, members, parents = loaded.batch, loaded.members, loaded.parents
+            batch, members = batch.load(memory)
         scores = [apply_failure_policy(metric, batch) for metric in metrics]
-        if parents is not None:
-            scores = [_pair_with_parents(*one, parents) for one in zip(metrics, scores, strict=True)]
     return ScoredBatch(len(batch), scores, batch.notes, members)
-
-
-def _pair_with_parents(metric: BatchMetric, scores: Scores, parents: Batch) -> Scores:
-    """The outcomes of a batch, paired with those of their parents where the metric scores pairs.
-
-    Warnings about a parent are emitted by the batch it belongs to.
-    """
-    if not pairs_in_worker(metric):
-        return scores
-    if not len(parents):
-        return metric.pair_samples(scores)
-    together = Scores.concat([scores, apply_failure_policy(metric, parents)])
-    return metric.pair_samples(together).take(np.arange(len(scores)))
 
 
 class SerialExecutor:
@@ -402,7 +340,7 @@ class JudgingExecutor:
                     for batch in batches:
                         # Judges are called from this process, whatever executor scores the rest: the batch is read
                         # here too.
-                        loaded = replace(batch, joined=False).load().batch if isinstance(batch, SourcedBatch) else batch
+                        loaded = batch.load()[0] if isinstance(batch, SourcedBatch) else batch
                         waiting.append((loaded, loop.start(judge_batch(loaded, judged, judge))))
                         yield batch
 
@@ -456,57 +394,30 @@ class BatchFailure:
     """The warning shown to the user."""
 
 
-def failed_batch(
-    batch: Batch | SourcedBatch, metrics: Sequence[BatchMetric], failure: BatchFailure, *, ask_metrics: bool
-) -> ScoredBatch:
-    """Failed measurements for all samples of a batch, under every metric.
-
-    With ``ask_metrics`` the metrics score samples that have only ids and labels, which gives keys and statistics of the
-    usual shape; without it there are none.
-    """
+def failed_batch(batch: Scorable, metrics: Sequence[BatchMetric], failure: BatchFailure) -> ScoredBatch:
+    """Failed measurements for all samples of a batch, under every metric; no metric is called."""
     if isinstance(batch, SourcedBatch):
-        loaded = replace(batch, joined=False).load()
-        outcomes = _failed_outcomes(loaded.batch, metrics, failure, joined=batch.joined, ask_metrics=ask_metrics)
-        return replace(outcomes, members=loaded.members)
-    return _failed_outcomes(batch, metrics, failure, joined=False, ask_metrics=ask_metrics)
-
-
-def unreadable_batch(
-    batch: Batch | SourcedBatch, number: int, metrics: Sequence[BatchMetric], failure: BatchFailure
-) -> ScoredBatch:
-    """The same for a batch that cannot be read: only the number of its samples is known."""
-    if isinstance(batch, Batch):
-        return _failed_outcomes(batch, metrics, failure, joined=False, ask_metrics=False)
-    size = batch.source.size
-    names = tuple(f"(unread {number}.{row})" for row in range(size))
-    unknown = Batch([EvaluationSample(name, "") for name in names], [None] * size)
-    outcomes = _failed_outcomes(unknown, metrics, failure, joined=batch.joined, ask_metrics=False)
-    return replace(outcomes, members=BatchMembership(size, names if batch.keep else ()))
-
-
-def _failed_outcomes(
-    batch: Batch, metrics: Sequence[BatchMetric], failure: BatchFailure, *, joined: bool, ask_metrics: bool
-) -> ScoredBatch:
+        loaded, members = batch.load()
+        return replace(failed_batch(loaded, metrics, failure), members=members)
     bare = Batch(
         [EvaluationSample(one.sample_id, "", labels=one.labels, cluster_id=one.cluster_id) for one in batch.samples],
         [SystemOutputs([], error=failure.reason, repeat=0 if one is None else one.repeat) for one in batch.outputs],
     )
-    scores = [_failed_scores(one, bare, failure.reason, joined=joined, ask_metrics=ask_metrics) for one in metrics]
+    everyone = np.ones(len(bare), dtype=np.bool_)
+    failed = Scores.of(np.zeros(len(bare))).replaced(everyone, Status.MEASURE_FAILED, failure.reason, math.nan)
+    scores = [with_family_keys(failed, bare) if isinstance(one, FamilyMetric) else failed for one in metrics]
     notes = {failure.message: (len(bare), bare.samples[0].sample_id)} if len(bare) else {}
     return ScoredBatch(len(bare), scores, notes)
 
 
-def _failed_scores(metric: BatchMetric, bare: Batch, reason: str, *, joined: bool, ask_metrics: bool) -> Scores:
-    everyone = np.ones(len(bare), dtype=np.bool_)
-    try:
-        scores = apply_failure_policy(metric, bare) if ask_metrics else _placeholder_scores(metric, bare)
-        if joined and pairs_in_worker(metric):
-            scores = metric.pair_samples(scores)
-    except Exception:  # any error: these samples count as failed anyway
-        scores = _placeholder_scores(metric, bare)
-    return scores.replaced(everyone, Status.MEASURE_FAILED, reason, math.nan)
-
-
-def _placeholder_scores(metric: BatchMetric, bare: Batch) -> Scores:
-    scores = Scores.of(np.zeros(len(bare)))
-    return with_family_keys(scores, bare) if isinstance(metric, FamilyMetric) else scores
+def unreadable_batch(
+    batch: Scorable, number: int, metrics: Sequence[BatchMetric], failure: BatchFailure
+) -> ScoredBatch:
+    """The same for a batch that cannot be read: only the number of its samples is known."""
+    if isinstance(batch, Batch):
+        return failed_batch(batch, metrics, failure)
+    size = batch.source.size
+    names = tuple(f"(unread {number}.{row})" for row in range(size))
+    unknown = Batch([EvaluationSample(name, "") for name in names], [None] * size)
+    members = BatchMembership(size, names if batch.keep else ())
+    return replace(failed_batch(unknown, metrics, failure), members=members)

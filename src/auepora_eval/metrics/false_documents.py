@@ -348,7 +348,6 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
         reads=frozenset({"response"}),
         binary=True,
         counts_system_failures=True,
-        needs_parents_only=True,
         skip_reasons={
             "no_false_documents": "nothing says that the documents are false",
             **BASE_SKIPS,

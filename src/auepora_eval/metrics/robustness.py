@@ -129,8 +129,6 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
 
     target = TargetCategory.NOISE_ROBUSTNESS
     metadata = declare(
-        needs_parents_only=True,
-        details_need_all=True,  # the intervals of every scenario are made of all pairs
         skip_reasons={
             **BASE_SKIPS,
             "base_skipped": "the base metric does not apply to the sample it is a variant of",
@@ -369,7 +367,6 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
     metadata = declare(
         reads=frozenset({"response"}),
-        needs_parents_only=True,
         skip_reasons={
             **BASE_SKIPS,
             "no_response": "there is no answer to compare, to the variant or to its base",

@@ -354,7 +354,6 @@ class SlicedMetric(WrapperMetric):
             )
         super().__post_init__()
         self.copy_attributes("target", "reducer", "range", "higher_is_better", "binary", "stat_names", "needs_all")
-        self.copy_attributes("needs_parents_only", "details_need_all")
         object.__setattr__(self, "name", f"sliced[{self.base.name},{self.condition}]")
 
     @property

@@ -9,10 +9,9 @@ not a column (reasons in their order, warnings, which evaluation it belongs to) 
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b, sha256
 from itertools import islice
@@ -28,18 +27,13 @@ from ..core.registry import spec_of
 from ..core.results import to_json_value
 from ..core.scores import Scores, Status
 from ..core.slices import BatchMembership, Rows, Slice
-from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.executors import (
     SCORING_FAILED,
     WORKER_DIED,
-    BatchSource,
     Executor,
-    FamilySource,
     Scorable,
     ScoredBatch,
     SourcedBatch,
-    SourcedBatchGroup,
-    score_batch,
 )
 from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError, MissingDependencyError
 from ..runtime.files import atomic_write
@@ -128,12 +122,6 @@ def _merge_members(parts: Sequence[BatchMembership]) -> BatchMembership:
         groups={key: np.concatenate(rows) for key, rows in groups.items()},
         annotated=frozenset[str]().union(*(one.annotated for one in parts)),
     )
-
-
-def without_ids(scored: ScoredBatch) -> ScoredBatch:
-    """The same scores without the ids of the samples."""
-    members = scored.members
-    return scored if members is None else replace(scored, members=replace(members, ids=(), families=()))
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -404,7 +392,6 @@ class Manifest:
     slices: Mapping[str, str]
     """By name the field or function that gives the group of a sample."""
     conventions: Mapping[str, str]
-    joined: bool
     units: tuple[CheckpointUnit, ...]
     version: str = __version__
     specs: Mapping[str, Any] = field(default_factory=dict)
@@ -422,7 +409,7 @@ class Manifest:
             "metrics": dict(self.metrics),
             "slices": dict(self.slices),
             "conventions": dict(self.conventions),
-            "joined": self.joined,
+            "joined": False,  # no part has scores of pairs; kept, since jobs are recognised by the digest of all this
             "version": self.version,
         }
 
@@ -462,7 +449,7 @@ class Manifest:
             raise DataFileError(
                 path, None, f"is of schema {document.get('schema')!r}, not {SCHEMA}; name another folder"
             )
-        names = ("input", "metrics", "slices", "conventions", "joined", "version", "specs")
+        names = ("input", "metrics", "slices", "conventions", "version", "specs")
         try:
             units = tuple(
                 CheckpointUnit(number, one["first"], one["rows"], one["batches"])
@@ -513,7 +500,6 @@ def manifest_for(
     *,
     conventions: Conventions,
     input_facts: Mapping[str, Any],
-    joined: bool,
     unit_size: int,
 ) -> Manifest:
     """The manifest of an evaluation over batches of these sizes, put together into units of about that many samples."""
@@ -522,7 +508,6 @@ def manifest_for(
         metrics={one.name: str(one.signature) for one in metrics},
         slices={one.name: getattr(one.group_of, "path", None) or function_name(one.group_of) for one in slices},
         conventions={key: str(value) for key, value in asdict(conventions).items()},
-        joined=joined,
         units=tuple(_units(sizes, unit_size)),
         specs={one.name: spec for one in metrics if (spec := _spec(one)) is not None},
     )
@@ -548,99 +533,12 @@ def _units(sizes: Sequence[int], unit_size: int) -> list[CheckpointUnit]:
     return units
 
 
-# --- checkpoint units: several batches that one worker scores and writes as one part ---------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class UnitSource:
-    """Several sources as one."""
-
-    sources: tuple[BatchSource, ...]
-
-    @property
-    def size(self) -> int:
-        """How many samples they have together."""
-        return sum(one.size for one in self.sources)
-
-    def read(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
-        """All samples and their outputs."""
-        samples: list[EvaluationSample] = []
-        outputs: list[SystemOutputs | None] = []
-        for one in self.sources:
-            more, theirs = one.read()
-            samples += more
-            outputs += theirs
-        return samples, outputs
-
-    def read_parents(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
-        """The bases of all variants, each once, less those that are samples of a unit themselves."""
-        known = {sample.sample_id for sample in self.read()[0]}
-        samples: list[EvaluationSample] = []
-        outputs: list[SystemOutputs | None] = []
-        for one in self.sources:
-            assert isinstance(one, FamilySource)
-            for sample, output in zip(*one.read_parents(), strict=True):
-                if sample.sample_id not in known:
-                    known.add(sample.sample_id)
-                    samples.append(sample)
-                    outputs.append(output)
-        return samples, outputs
-
-
-@dataclass(frozen=True, slots=True)
-class PartUnit(SourcedBatchGroup):
-    """A unit that a worker scores batch by batch and writes to its part. Doing it twice changes nothing."""
-
-    source: UnitSource
-    number: int = 0
-    first: int = 0
-    path: str = ""
-    """The path of its part, on a file system that all workers share."""
-    job: str = ""
-    names: tuple[str, ...] = ()
-    """The metrics of a part: a worker that scores only some of them writes no part."""
-    lean: bool = False
-    """Whether sample ids are needed in the part only."""
-
-    def batches(self) -> list[SourcedBatch]:
-        """Its batches."""
-        return [SourcedBatch(one, self.slices, self.keep, self.fields, self.joined) for one in self.source.sources]
-
-    def score_all(self, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None) -> ScoredBatch:
-        """The scores of all its batches, written to the part."""
-        shared = {} if memory is None else memory
-        whole = merge_batches([score_batch(one, metrics, shared) for one in self.batches()])
-        if tuple(one.name for one in metrics) != self.names:
-            return whole
-        write_part(Path(self.path), whole, self.names, job=self.job, unit=self.number, first=self.first)
-        return without_ids(whole) if self.lean else whole
-
-
-def part_unit(
-    unit: CheckpointUnit, batches: Sequence[SourcedBatch], names: Sequence[str], *, folder: Path, job: str, lean: bool
-) -> PartUnit:
-    """A unit of these batches."""
-    first = replace(batches[0], keep=True)  # parts always contain the sample ids
-    return PartUnit(
-        source=UnitSource(tuple(one.source for one in batches)),
-        slices=first.slices,
-        keep=first.keep,
-        fields=first.fields,
-        joined=first.joined,
-        number=unit.number,
-        first=unit.first,
-        path=os.path.abspath(folder / unit.file),  # workers may have another working directory
-        job=job,
-        names=tuple(names),
-        lean=lean,
-    )
-
-
 # --- the executor: finished units are read, the others are scored and written ----------------------------------------
 
 RETRIED_REASONS = (WORKER_DIED, SCORING_FAILED)
 """Failure reasons that are not due to the sample: such a unit is tried again when the evaluation resumes."""
-_Waiting = tuple[CheckpointUnit, list[SourcedBatch], PartFacts | None]
+_Waiting = deque[tuple[CheckpointUnit, bool]]
+"""The units that are neither read nor scored yet, each with whether its part is finished."""
 
 
 def open_checkpoint(folder: Path, wanted: Manifest) -> Manifest:
@@ -664,53 +562,37 @@ class CheckpointExecutor:
 
     asks_judges = True  # by the inner executor, so that units in the folder are not judged again
 
-    def __init__(self, others: Executor, folder: Path, manifest: Manifest, *, by_workers: bool) -> None:
-        """With ``by_workers`` the worker writes its unit; else it is written by this process."""
+    def __init__(self, others: Executor, folder: Path, manifest: Manifest) -> None:
         self._others = others
         self._folder = folder
         self._manifest = manifest
         self._job = manifest.job
         self._lean = False  # whether sample ids are not needed; set by the batches
-        self._by_workers = by_workers
         self.read = 0
         """How many samples were read from the folder."""
         self._facts: dict[int, PartFacts] = {}
         self._unjudged = 0
 
-    def existing_checkpoint(self, unit: CheckpointUnit) -> PartFacts | None:
-        """The metadata of a unit's part, if it exists and belongs to this job."""
-        facts = read_part_facts(self._folder / unit.file)
-        if facts is None or facts.job != self._job or facts.unit != unit.number:
-            return None
-        return facts
-
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         """The scores of each unit, in order."""
         names = [one.name for one in metrics]
-        waiting: deque[_Waiting] = deque()
+        drawn, waiting = iter(batches), _Waiting()
 
         def to_score() -> Iterator[Scorable]:
-            for unit, members in self._units(batches):
-                facts = self.existing_checkpoint(unit)
-                if facts is not None and not facts.given_up:
-                    waiting.append((unit, [], facts))
-                    continue
-                waiting.append((unit, members, None))
-                if self._by_workers:
-                    yield part_unit(unit, members, names, folder=self._folder, job=self._job, lean=self._lean)
-                else:
-                    yield from (_keep_ids(one) for one in members)
+            for unit in self._manifest.units:
+                members = [one for one in islice(drawn, unit.batches) if isinstance(one, SourcedBatch)]
+                assert len(members) == unit.batches
+                self._lean = not members[0].keep
+                waiting.append((unit, self._is_finished(unit)))
+                if not waiting[-1][1]:
+                    yield from (replace(one, keep=True) for one in members)  # parts always contain the sample ids
 
         scored = iter(self._others.score(to_score(), metrics))
         for first in scored:
-            yield from self._read_existing(waiting, names)
-            unit, members, _ = waiting.popleft()
-            if self._by_workers:
-                yield self._write_remote(unit, members, first, metrics)
-            else:
-                whole = merge_batches([first, *islice(scored, len(members) - 1)])
-                yield self._write_local(unit, whole, metrics)
-        yield from self._read_existing(waiting, names)
+            yield from self._read_finished(waiting, names)
+            unit, _ = waiting.popleft()
+            yield self._write(unit, merge_batches([first, *islice(scored, unit.batches - 1)]), metrics)
+        yield from self._read_finished(waiting, names)
         assert not waiting
         if self._unjudged:
             warnings.warn(
@@ -720,36 +602,21 @@ class CheckpointExecutor:
             )
         self._manifest.save(self._folder, self._facts)
 
-    def _units(self, batches: Iterable[Scorable]) -> Iterator[tuple[CheckpointUnit, list[SourcedBatch]]]:
-        drawn = iter(batches)
-        for unit in self._manifest.units:
-            members = [one for one in islice(drawn, unit.batches) if isinstance(one, SourcedBatch)]
-            assert len(members) == unit.batches
-            self._lean = not members[0].keep
-            yield unit, members
+    def _is_finished(self, unit: CheckpointUnit) -> bool:
+        """Whether the folder has the part of a unit of this job, without samples to try again."""
+        facts = read_part_facts(self._folder / unit.file)
+        return facts is not None and (facts.job, facts.unit, facts.given_up) == (self._job, unit.number, False)
 
-    def _read_existing(self, waiting: deque[_Waiting], names: Sequence[str]) -> Iterator[ScoredBatch]:
-        while waiting and waiting[0][2] is not None:
-            unit = waiting.popleft()[0]
+    def _read_finished(self, waiting: _Waiting, names: Sequence[str]) -> Iterator[ScoredBatch]:
+        while waiting and waiting[0][1]:
+            unit, _ = waiting.popleft()
             part = read_part(self._folder / unit.file)
             self.read += unit.rows
             yield self._emit(unit, part.select_metrics(names), part.facts)
 
-    def _write_remote(
-        self, unit: CheckpointUnit, members: list[SourcedBatch], scored: ScoredBatch, metrics: Sequence[BatchMetric]
-    ) -> ScoredBatch:
-        facts = self.existing_checkpoint(unit)
-        if facts is not None and not facts.given_up:
-            if _has_given_up(scored):  # the worker died after writing it
-                scored = read_part(self._folder / unit.file).select_metrics([one.name for one in metrics])
-            return self._emit(unit, scored, facts)
-        if _has_given_up(scored):
-            # Some batch in it kills its worker. Scored one by one, only that batch is lost.
-            scored = merge_batches(list(self._others.score(map(_keep_ids, members), metrics)))
-        return self._write_local(unit, scored, metrics)
-
-    def _write_local(self, unit: CheckpointUnit, scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> ScoredBatch:
-        gave_up, unjudged = _has_given_up(scored), _count_unjudged(scored, metrics)
+    def _write(self, unit: CheckpointUnit, scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> ScoredBatch:
+        gave_up = any(scores.with_reason(reason).any() for scores in scored.scores for reason in RETRIED_REASONS)
+        unjudged = _count_unjudged(scored, metrics)
         self._unjudged += unjudged
         if gave_up:
             warnings.warn(
@@ -774,15 +641,9 @@ class CheckpointExecutor:
                 f"{unit.file} has {scored.size} samples where {unit.rows} were counted; start again with a new folder"
             )
         self._facts[unit.number] = facts
-        return without_ids(scored) if self._lean else scored
-
-
-def _keep_ids(batch: SourcedBatch) -> SourcedBatch:
-    return replace(batch, keep=True)
-
-
-def _has_given_up(scored: ScoredBatch) -> bool:
-    return any(scores.with_reason(reason).any() for scores in scored.scores for reason in RETRIED_REASONS)
+        if self._lean and scored.members is not None:
+            return replace(scored, members=replace(scored.members, ids=(), families=()))
+        return scored
 
 
 def _count_unjudged(scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> int:

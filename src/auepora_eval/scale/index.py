@@ -62,8 +62,8 @@ def outputs_by_file(runs: Iterable[RecordRange]) -> Iterator[tuple[InputFile, li
         yield file, (read_row_outputs if _is_table(file) else read_line_outputs)(list(some))
 
 
-def _ids(run: RecordRange, role: Role, families: bool) -> IdHashes:
-    return (row_ids if _is_table(run.file) else line_ids)(run, role, families=families)
+def _ids(run: RecordRange, role: Role) -> IdHashes:
+    return (row_ids if _is_table(run.file) else line_ids)(run, role)
 
 
 def _is_table(file: InputFile) -> bool:
@@ -129,15 +129,13 @@ class RecordIndex:
                 cuts += (first + row for row in _table_cuts(self._groups[number], self._batch_size))
         return np.array([*cuts, self.total], dtype=np.int64)
 
-    def ids(self, mapper: Mapper, *, families: bool = False) -> IdHashes:
+    def ids(self, mapper: Mapper) -> IdHashes:
         """The ids of all records, by a pass that reads nothing else."""
         units = list(self.id_ranges())
-        read = list(mapper(partial(_ids, role=self.role, families=families), units))
+        read = list(mapper(partial(_ids, role=self.role), units))
         firsts = np.cumsum([0, *(unit.count for unit in units)])[:-1]
         return IdHashes(
             np.concatenate([one.ids for one in read]),
-            np.concatenate([one.variants + first for one, first in zip(read, firsts, strict=True)]),
-            np.concatenate([one.bases for one in read]),
             np.concatenate([one.absent + first for one, first in zip(read, firsts, strict=True)]),
         )
 
@@ -260,7 +258,7 @@ def _table_cuts(groups: Sequence[int], batch_size: int) -> Iterator[int]:
         row += size
 
 
-# --- the join of samples and outputs by id hashes, and the parents of each batch's variants --------------------------
+# --- the join of samples and outputs by id hashes --------------------------------------------------------------------
 
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -306,17 +304,6 @@ class SampleOutputJoin:
             for start, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
         ]
 
-    def of_samples(self, rows: Rows) -> Rows:
-        """The records of the outputs of some samples, rising."""
-        if self.in_order:
-            return rows
-        first, last = (
-            np.searchsorted(self.samples, rows, side="left"),
-            np.searchsorted(self.samples, rows, side="right"),
-        )
-        found = [self.outputs[start:stop] for start, stop in zip(first.tolist(), last.tolist(), strict=True)]
-        return np.unique(np.concatenate([_NONE, *found]))
-
 
 def join_by_id(samples: IdHashes, outputs: IdHashes, *, sure: bool = True) -> SampleOutputJoin:
     """Join samples and outputs: by position if their ids are the same in the same order, else by lookup.
@@ -334,31 +321,3 @@ def join_by_id(samples: IdHashes, outputs: IdHashes, *, sure: bool = True) -> Sa
         rows,
         which,
     )
-
-
-def bases_per_batch(samples: IdHashes, bounds: Rows) -> list[Rows]:
-    """For each batch the samples that its own are variants of, over any number of steps, less its own.
-
-    An id hash that two samples share stands for both; the worker compares the ids.
-    """
-    places = IdPositions(samples.ids)
-    above, which = places.of(samples.bases)
-    below = samples.variants[which]
-    order = np.argsort(below, kind="stable")
-    below, above = below[order], above[order]
-    return [
-        _ancestors(below, above, start, stop)
-        for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
-    ]
-
-
-def _ancestors(below: Rows, above: Rows, start: int, stop: int) -> Rows:
-    first, last = np.searchsorted(below, [start, stop])
-    found = np.unique(above[first:last])
-    fresh = found
-    while len(fresh):
-        lower, upper = np.searchsorted(below, fresh, side="left"), np.searchsorted(below, fresh, side="right")
-        some = [above[a:b] for a, b in zip(lower.tolist(), upper.tolist(), strict=True) if a < b]
-        fresh = np.setdiff1d(np.concatenate([_NONE, *some]), found)
-        found = np.union1d(found, fresh)
-    return found[(found < start) | (found >= stop)]

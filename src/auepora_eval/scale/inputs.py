@@ -269,13 +269,9 @@ class OptionalOutput(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IdHashes:
-    """The ids of some records as hashes, and of which samples they are variants."""
+    """The ids of some records as hashes."""
 
     ids: Hashes
-    variants: npt.NDArray[np.int64]
-    """Which of the records are variants."""
-    bases: Hashes
-    """For each of those the id it is a variant of."""
     absent: npt.NDArray[np.int64]
     """Which of the records have no output."""
 
@@ -302,15 +298,9 @@ def hash_ids(ids: Sequence[str]) -> Hashes:
     return hashes
 
 
-def make_id_hashes(ids: Sequence[str], bases: Sequence[str | None] = (), absent: Sequence[int] = ()) -> IdHashes:
-    """The hashes of ids, of the ids they are variants of, and which have no output."""
-    variants = [row for row, base in enumerate(bases) if base is not None]
-    return IdHashes(
-        hash_ids(ids),
-        np.array(variants, dtype=np.int64),
-        hash_ids([base for base in bases if base is not None]),
-        np.array(absent, dtype=np.int64),
-    )
+def make_id_hashes(ids: Sequence[str], absent: Sequence[int] = ()) -> IdHashes:
+    """The hashes of ids, and which have no output."""
+    return IdHashes(hash_ids(ids), np.array(absent, dtype=np.int64))
 
 
 # --- JSONL files as ranges of bytes, found by line ends alone and read from any offset -------------------------------
@@ -443,60 +433,37 @@ def read_line_outputs(runs: Sequence[RecordRange]) -> list[OptionalOutput]:
     return read
 
 
-def line_ids(run: RecordRange, role: Role, *, families: bool = False) -> IdHashes:
-    """The ids of a range, and of which samples they are variants."""
+def line_ids(run: RecordRange, role: Role) -> IdHashes:
+    """The ids of a range."""
     if run.file.format != "jsonl":
-        return _record_ids(run)
-    decoder = _FAMILY if families and role == "samples" else _ID_ONLY
+        read = read_line_outputs([run])
+        absent = [row for row, one in enumerate(read) if one.output is None]
+        return make_id_hashes([one.sample_id for one in read], absent)
     try:
         ((_, data),) = _data([run])
-        found = decoder.decode_lines(data)  # the lines at once, which is several times faster
+        found = _ID_DECODER.decode_lines(data)  # the lines at once, which is several times faster
     except (ValueError, RecursionError):
         found = []
-    if len(found) != run.count:
-        found = _decode_ids_singly(run, role, decoder)
-    return make_id_hashes([one.sample_id for one in found], list(map(_base, found)) if decoder is _FAMILY else ())
+    if len(found) == run.count:
+        return make_id_hashes([one.sample_id for one in found])
+    # Line by line: skips blank lines, and decodes a bad line in full for its error message.
+    return make_id_hashes([_decode_id(run.file, number, line, role) for _, number, line in _lines([run])])
 
 
-def _base(found: _IdRecord) -> str | None:
-    base = found.labels.variant_of if isinstance(found, _VariantRecord) else None
-    return None if base is None else str(base)
-
-
-def _decode_ids_singly(run: RecordRange, role: Role, decoder: msgspec.json.Decoder[Any]) -> list[_IdRecord]:
-    """The ids line by line: skips blank lines, and decodes a bad line in full for its error message."""
-    in_full = _sample_id if role == "samples" else _output_id
-    found = []
-    for _, number, line in _lines([run]):
-        try:
-            found.append(decoder.decode(line))
-        except (ValueError, RecursionError):
-            found.append(_IdRecord(_build(run.file, number, in_full, line)))
-    return found
+def _decode_id(file: InputFile, number: int, line: bytes, role: Role) -> str:
+    try:
+        return _ID_DECODER.decode(line).sample_id
+    except (ValueError, RecursionError):
+        if role == "samples":
+            return _build(file, number, decode_sample, line).sample_id
+        return _build(file, number, decode_output_line, line)[0]
 
 
 class _IdRecord(msgspec.Struct, gc=False):
     sample_id: Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class _VariantOf(msgspec.Struct, gc=False, frozen=True):
-    variant_of: Any = None
-
-
-class _VariantRecord(_IdRecord, gc=False):
-    labels: _VariantOf = _VariantOf()
-
-
-_ID_ONLY: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_IdRecord)
-_FAMILY: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_VariantRecord)
-
-
-def _sample_id(line: bytes) -> str:
-    return decode_sample(line).sample_id
-
-
-def _output_id(line: bytes) -> str:
-    return decode_output_line(line)[0]
+_ID_DECODER = msgspec.json.Decoder(_IdRecord)
 
 
 def _build(file: InputFile, number: int, make: Callable[..., Built], *given: Any) -> Built:
@@ -522,10 +489,3 @@ def _shape(file: InputFile) -> RecordLayout:
         _build(file, number, shape.get_id, _build(file, number, decode_object, line), 1)
         break
     return shape
-
-
-def _record_ids(run: RecordRange) -> IdHashes:
-    read = read_line_outputs([run])
-    return make_id_hashes(
-        [one.sample_id for one in read], (), [row for row, one in enumerate(read) if one.output is None]
-    )

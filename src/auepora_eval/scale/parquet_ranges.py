@@ -329,45 +329,14 @@ def read_row_outputs(runs: Sequence[RecordRange]) -> list[OptionalOutput]:
     return [OptionalOutput(number, *one) for number, one in zip(_numbers(runs), made, strict=True)]
 
 
-def row_ids(run: RecordRange, role: Role, *, families: bool = False) -> IdHashes:
-    """The ids of a range, and of which samples they are variants; no other column is read."""
-    columns = ["sample_id", "labels"] if families and role == "samples" else ["sample_id"]
-    table = _rows([run], columns)
-    ids = string_column(table, "sample_id")
+def row_ids(run: RecordRange, role: Role) -> IdHashes:
+    """The ids of a range; no other column is read."""
+    ids = string_column(_rows([run], ["sample_id"]), "sample_id")
     if ids is None or not all(ids):
         # Reading the rows in full says what is wrong with one.
         read = read_row_samples([run]) if role == "samples" else read_row_outputs([run])
         ids = [one.sample.sample_id if isinstance(one, ParsedSample) else one.sample_id for one in read]
-    return make_id_hashes(ids, _bases(run, table) if len(columns) > 1 else ())
-
-
-def _bases(run: RecordRange, table: pa.Table) -> list[str | None]:
-    if "labels" not in table.column_names:
-        return []
-    found = [_base(labels) for labels in table.column("labels").to_pylist()]
-    if _INVALID in found:
-        read_row_samples([run])  # raises an error that names the row
-        raise DataFileError(
-            run.file.path,
-            None,
-            f"column 'labels' is not JSON text between rows {run.row + 1} and {run.row + run.count}",
-        )
-    return [None if base is None else str(base) for base in found]
-
-
-_INVALID = object()
-
-
-def _base(labels: Any) -> Any:
-    """The id of the sample that this one is a variant of, from its labels."""
-    if isinstance(labels, str):
-        if "variant_of" not in labels and "\\" not in labels:  # a key may be written with escapes
-            return None
-        try:
-            labels = msgspec.json.decode(labels)
-        except (ValueError, RecursionError):
-            return _INVALID
-    return labels.get("variant_of") if isinstance(labels, dict) else None
+    return make_id_hashes(ids)
 
 
 def _numbers(runs: Sequence[RecordRange]) -> Iterator[int]:

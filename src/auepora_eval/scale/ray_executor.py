@@ -11,8 +11,8 @@ import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 from .._version import __version__
 from ..core.metrics_base import BatchMetric
@@ -32,47 +32,13 @@ from ..engine.executors import (
 )
 from ..errors import AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
 from ..options import NonNegativeInt, PositiveInt, check_arguments
-from .ray_worker import BatchMode, BatchResults, Job, ModelActor, RemoteError, run_batches
+from .ray_worker import Job, ModelActor, RemoteError, TaskResult, run_task
 
 # --- actors that load models once and score batches; an actor that dies is replaced, up to a limit -------------------
 
-_AHEAD = 2
-"""How many batches an actor has before it, so that it need not wait for the next."""
-_PARTING = 5.0
-_Kind = Literal["returned", "suspected", "confirmed", "unavailable"]
-
-
-@dataclass(frozen=True, slots=True)
-class TaskOutcome:
-    """The outcome of a batch that was submitted to an actor."""
-
-    task: Any
-    kind: _Kind
-    """``returned``: it has results. ``suspected``: its actor died with several batches. ``confirmed``: its actor died
-    with this batch alone. ``unavailable``: no actor can be started."""
-    returned: BatchResults | None = None
-
-
-@dataclass(eq=False)
-class _ActorHandle:
-    """An actor and the batches submitted to it."""
-
-    actor: Any
-    loading: Any
-    """A reference to the loading of the models; None once they are loaded. Batches are submitted only then."""
-    tasks: dict[Any, Any] = field(default_factory=dict)
-    """The tasks by the reference to their result, in the order of submission."""
-    reserved: bool = False
-    """Whether the last submitted batch must be its only one."""
-
-    def can_take(self, *, alone: bool) -> bool:
-        """Whether another batch may be submitted to it."""
-        may_queue = not (alone or self.reserved) and len(self.tasks) < _AHEAD
-        return self.loading is None and (not self.tasks or may_queue)
-
 
 class ModelPool:
-    """A pool of actors with loaded models: one per GPU, or one if there is no GPU."""
+    """A pool of actors with loaded models: one per GPU, or one if there is no GPU. Each scores one batch at a time."""
 
     def __init__(self, ray: Any, job: Job, count: int, *, gpu: float, processors: int, retries: int) -> None:
         """For each actor, ``processors`` and this fraction of a ``gpu`` are reserved.
@@ -86,74 +52,60 @@ class ModelPool:
             num_cpus=processors, num_gpus=gpu, max_restarts=0, max_task_retries=0
         )
         self._died_loading = 0
-        self.unavailable = False
-        """Whether no actor survives loading the models, after all retries."""
-        self._handles = [self._spawn() for _ in range(count)]
+        self._loading: dict[Any, Any] = {}
+        """Actors by the reference to the loading of their models."""
+        self._idle: list[Any] = []
+        self._busy: dict[Any, tuple[Any, _Task]] = {}
+        """Actors with their tasks, by the reference to the result."""
+        for _ in range(count):
+            self._spawn()
 
-    def _spawn(self) -> _ActorHandle:
+    def _spawn(self) -> None:
         actor = self._kind.remote(self._job)
-        return _ActorHandle(actor, actor.load.remote())
+        self._loading[actor.load.remote()] = actor
 
-    def has_room(self, *, alone: bool) -> bool:
-        """Whether another batch may be submitted; with ``alone``, to an actor that has no other."""
-        return any(one.can_take(alone=alone) for one in self._handles)
+    @property
+    def is_lost(self) -> bool:
+        """Whether no actor is left, after all retries."""
+        return not (self._loading or self._idle or self._busy)
 
-    def submit(self, task: Any, item: Any, *, alone: bool) -> None:
-        """Submit a batch to the least busy actor; ``task`` is returned with its outcome."""
-        handle = min((one for one in self._handles if one.can_take(alone=alone)), key=lambda one: len(one.tasks))
-        handle.tasks[handle.actor.score.remote(item)] = task
-        handle.reserved = alone
-
-    def references(self) -> Iterator[Any]:
+    @property
+    def references(self) -> list[Any]:
         """The references that are still pending."""
-        for handle in self._handles:
-            if handle.loading is not None:
-                yield handle.loading
-            yield from handle.tasks
+        return [*self._loading, *self._busy]
 
-    def outcomes(self, reference: Any) -> list[TaskOutcome]:
-        """The outcome of a finished reference, and of the other batches of its actor if that died."""
-        handle = next(one for one in self._handles if reference == one.loading or reference in one.tasks)
+    def submit(self, task: _Task) -> bool:
+        """Submit a task to an idle actor; whether there is one."""
+        if not self._idle:
+            return False
+        actor = self._idle.pop()
+        self._busy[actor.score.remote(task.item)] = actor, task
+        return True
+
+    def take(self, reference: Any) -> tuple[_Task | None, TaskResult | None]:
+        """The task of a finished reference, and its result: none if the actor was loading, or died."""
+        result: TaskResult | None = None
+        actor, task = self._busy.pop(reference) if reference in self._busy else (self._loading.pop(reference), None)
         try:
-            returned: BatchResults = self._ray.get(reference)
+            result = self._ray.get(reference)
         except self._ray.exceptions.RayTaskError:
             raise
         except self._ray.exceptions.RayError:
-            return self._reap(handle)
-        if reference == handle.loading:
-            handle.loading = None
-            return []
-        return [TaskOutcome(handle.tasks.pop(reference), "returned", returned)]
+            self._ray.kill(actor)  # it may only be out of reach
+            self._died_loading += task is None
+            if self._died_loading <= self._retries:
+                self._spawn()
+        else:
+            self._idle.append(actor)
+        return task, result
 
-    def _reap(self, handle: _ActorHandle) -> list[TaskOutcome]:
-        self._handles.remove(handle)
-        outcomes, lost_tasks = [], []
-        for reference, unit in handle.tasks.items():
-            try:
-                outcomes.append(TaskOutcome(unit, "returned", self._ray.get(reference, timeout=_PARTING)))
-            except self._ray.exceptions.RayError:
-                lost_tasks.append(unit)
-        self._ray.kill(handle.actor)  # it may only be out of reach
-        self._died_loading += handle.loading is not None
-        if self._died_loading <= self._retries:
-            self._handles.append(self._spawn())
-        self.unavailable = not self._handles
-        # The first batch need not be the cause: results that were not yet sent are lost as well.
-        kind: _Kind = "unavailable" if self.unavailable else "suspected" if len(lost_tasks) > 1 else "confirmed"
-        return outcomes + [TaskOutcome(unit, kind) for unit in lost_tasks]
-
-    def abandon(self) -> list[Any]:
-        """Stop the pool; return the pending tasks."""
-        left = [task for handle in self._handles for task in handle.tasks.values()]
-        self.close()
-        self.unavailable = True
+    def close(self) -> list[_Task]:
+        """Kill all actors; return their tasks."""
+        left = [task for _, task in self._busy.values()]
+        for actor in (*self._loading.values(), *self._idle, *(actor for actor, _ in self._busy.values())):
+            self._ray.kill(actor)
+        self._loading, self._idle, self._busy = {}, [], {}
         return left
-
-    def close(self) -> None:
-        """Kill all actors."""
-        for handle in self._handles:
-            self._ray.kill(handle.actor)
-        self._handles.clear()
 
 
 # --- the cluster: an existing one, or a temporary one on this machine ------------------------------------------------
@@ -383,90 +335,75 @@ def _compare_versions(here: dict[str, str], there: dict[str, str]) -> None:
 
 _PREFETCH = 2
 """How many tasks are queued per worker, so that it need not wait for the next."""
-_TASK_SECONDS = 0.3
-"""The shortest time a task should take, so that sending it costs little: small batches are sent several at a time."""
-_MOST_SOURCES, _MOST_BATCHES = 32, 4
-"""The most batches of one task: batches that the worker reads, and batches that are sent whole."""
-_MAX_PENDING = 4
-"""How many tasks' batches may be pending, per worker, while an earlier one is not done."""
+_MAX_PENDING = 16
+"""How many batches may be pending, per worker, while an earlier one is not done."""
 POLL_SECONDS = 0.5
 """Seconds between polls. A Ctrl-C that comes just before a thread blocks does not wake it."""
 _MAX_CONSECUTIVE_DEATHS = 3
 """After this many batches in a row that kill their actor, the model is at fault and the pool is given up."""
-
-
-@dataclass(eq=False)
-class _MetricGroup:
-    """A batch under a group of metrics (with or without models): how it is scored, and its result."""
-
-    job: Job
-    places: Sequence[int]
-    """The indices of the metrics among all."""
-    metrics: Sequence[BatchMetric]
-    modelled: bool
-    how: BatchMode = "score"
-    attempts: int = 0
-    failure: BatchFailure | None = None
-    result: ScoredBatch | None = None
-    error: Exception | None = None
-
-
-@dataclass(eq=False)
-class _PendingBatch:
-    """A batch that is not yet scored under all metrics."""
-
-    number: int
-    batch: Scorable
-    groups: list[_MetricGroup]
-    item: Any = None
-    """What is sent: a pickled source, or a reference to its rows; None if it cannot be serialised."""
-
-    @property
-    def is_done(self) -> bool:
-        return all(group.result is not None or group.error is not None for group in self.groups)
+_DIED = BatchFailure(WORKER_DIED, "not measured: every worker that scored these samples died")
+_NO_MODEL = BatchFailure(WORKER_DIED, "not measured by the model: every worker that loaded it died")
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
-    """Batches that one worker scores under the same metrics and in the same mode."""
+class _MetricGroup:
+    """The metrics that need models, or all others: a batch is scored under each group in a task of its own."""
 
-    pairs: list[tuple[_PendingBatch, _MetricGroup]] = field(default_factory=list)
+    job: Job
+    metrics: Sequence[BatchMetric]
+    places: Sequence[int]
+    """The indices of the metrics among all."""
+    modelled: bool
+
+
+@dataclass(eq=False)
+class _Task:
+    """A batch under a group of metrics, and its result."""
+
+    number: int
+    batch: Scorable
+    item: Any
+    """What is sent: a pickled source, or a reference to its rows; None if it cannot be serialised."""
+    group: _MetricGroup
+    attempts: int = 0
+    failure: BatchFailure | None = None
+    """Why it was given up: then only its failed scores are requested."""
+    result: ScoredBatch | None = None
+    error: Exception | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.result is not None or self.error is not None
 
 
 class RayPass:
     """Sends batches to the cluster, waits for their scores, and yields them in order."""
 
-    def __init__(
-        self, cluster: Cluster, metrics: Sequence[BatchMetric], *, workers: int | None, retries: int, models: int | None
-    ) -> None:
-        self.busy_seconds = 0.0
-        self.bytes_returned = 0
+    def __init__(self, executor: RayExecutor, metrics: Sequence[BatchMetric]) -> None:
+        cluster = executor.start()
+        self._executor = executor
         self._ray = cluster.ray
-        self._errors = cluster.ray.exceptions
-        self._retries = retries
-        self._workers = min(workers or cluster.processors, cluster.processors)
-        # If the whole cluster is used, tasks queue at the workers; else no more are sent than may run.
-        self._most_tasks = self._workers * (_PREFETCH if self._workers == cluster.processors else 1)
         self._count = len(metrics)
-        self._kinds = [
-            (self._job([metrics[place] for place in places]), places, modelled)
-            for modelled in (False, True)
-            if (places := [place for place, one in enumerate(metrics) if one.asks_models is modelled])
-        ]
-        self._metrics = metrics
-        self._run = self._ray.remote(num_cpus=1, max_retries=0)(run_batches)
-        self._units: deque[_PendingBatch] = deque()
-        self._tasks: dict[Any, _Task] = {}
+        self._workers = min(executor.workers or cluster.processors, cluster.processors)
+        # If the whole cluster is used, tasks queue at the workers; else no more are sent than may run.
+        self._most_running = self._workers * (_PREFETCH if self._workers == cluster.processors else 1)
+        self._run = self._ray.remote(num_cpus=1, max_retries=0)(run_task)
+        self._pending: deque[list[_Task]] = deque()
+        """The tasks of each batch that is not done, in the order of the batches."""
+        self._running: dict[Any, _Task] = {}
         self._ready: deque[_Task] = deque()
-        self._for_models: deque[tuple[_PendingBatch, _MetricGroup]] = deque()
-        self._seconds_each: float | None = None
+        self._for_models: deque[_Task] = deque()
         self._drawn = 0
         self._failing = False
         self._consecutive_deaths = 0
+        self._groups: list[_MetricGroup] = []
         self._pool: ModelPool | None = None
-        for job, _, modelled in self._kinds:
-            if modelled:
-                self._pool = self._pool_of(cluster, job, models)
+        for modelled in (False, True):
+            places = [place for place, one in enumerate(metrics) if one.asks_models is modelled]
+            if places:
+                own = [metrics[place] for place in places]
+                self._groups.append(_MetricGroup(self._job(own), own, places, modelled))
+                self._pool = self._pool_of(cluster, self._groups[-1].job) if modelled else None
 
     def _job(self, metrics: list[BatchMetric]) -> Job:
         try:
@@ -474,114 +411,93 @@ class RayPass:
         except Exception as error:
             raise WorkerError(f"a metric cannot be sent to a worker ({error}); use the serial executor") from error
 
-    def _pool_of(self, cluster: Cluster, job: Job, models: int | None) -> ModelPool:
-        count = models or max(cluster.gpus, 1)
+    def _pool_of(self, cluster: Cluster, job: Job) -> ModelPool:
+        count = self._executor.models or max(cluster.gpus, 1)
         spare = cluster.processors > count  # or no worker would be left to score the rest
         # If there are more actors than GPUs, several share one; otherwise the last would wait for ever.
         gpu = 1 / -(-count // cluster.gpus) if cluster.gpus else 0.0
-        return ModelPool(self._ray, job, count, gpu=gpu, processors=int(spare), retries=self._retries)
+        return ModelPool(self._ray, job, count, gpu=gpu, processors=int(spare), retries=self._executor.retries)
 
     # --- the loop ----------------------------------------------------------------------------------------------------
 
     def scored(self, batches: Iterator[Scorable]) -> Iterator[ScoredBatch]:
         """The scores, in the order of the batches."""
         more = True
-        while more or self._units:
+        while more or self._pending:
             more = more and not self._failing and self._draw(batches)
             self._send()
-            while self._units and self._units[0].is_done:
-                yield self._combine(self._units.popleft())
-            if self._units:
+            while self._pending and all(task.is_done for task in self._pending[0]):
+                yield self._combine(self._pending.popleft())
+            if self._pending:
                 self._await_one()
 
     def stop(self) -> None:
         """Leave nothing running."""
-        cancel_tasks(self._ray, self._tasks)
+        cancel_tasks(self._ray, self._running)
         if self._pool is not None:
             with suppress(Exception):
                 self._pool.close()
 
     def _draw(self, batches: Iterator[Scorable]) -> bool:
         """Draw batches while there is room for them; return whether there may be more."""
-        while len(self._tasks) + len(self._ready) < self._most_tasks:
-            at_once = self._at_once()
-            if len(self._units) >= _MAX_PENDING * self._workers * at_once:
-                break
-            drawn: list[_PendingBatch] = []
-            for batch in batches:
-                drawn.append(self._unit(batch))
-                if len(drawn) >= (at_once if isinstance(batch, SourcedBatch) else min(at_once, _MOST_BATCHES)):
-                    break
-            if not drawn:
+        while (
+            len(self._running) + len(self._ready) < self._most_running
+            and len(self._pending) < _MAX_PENDING * self._workers
+        ):
+            batch = next(batches, None)
+            if batch is None:
                 return False
-            self._units += drawn
-            sendable = [(pending, group) for pending in drawn if pending.item is not None for group in pending.groups]
-            self._for_models += [pair for pair in sendable if pair[1].modelled]
-            plain = [pair for pair in sendable if not pair[1].modelled]
-            if plain:
-                self._ready.append(_Task(plain))
+            item = self._serialise(batch)
+            tasks = [_Task(self._drawn, batch, item, group) for group in self._groups]
+            self._drawn += 1
+            self._pending.append(tasks)
+            for task in tasks:
+                if item is None:
+                    task.result = score_batch(batch, task.group.metrics)
+                else:
+                    (self._for_models if task.group.modelled else self._ready).append(task)
         return True
 
-    def _at_once(self) -> int:
-        """How many batches make a task that takes long enough."""
-        if self._seconds_each is None:
-            return 1
-        return max(1, min(_MOST_SOURCES, round(_TASK_SECONDS / max(self._seconds_each, 1e-4))))
-
-    def _unit(self, batch: Scorable) -> _PendingBatch:
-        groups = [
-            _MetricGroup(job, places, [self._metrics[place] for place in places], modelled)
-            for job, places, modelled in self._kinds
-        ]
-        pending = _PendingBatch(self._drawn, batch, groups)
-        self._drawn += 1
+    def _serialise(self, batch: Scorable) -> Any:
         try:
             if isinstance(batch, SourcedBatch):
-                pending.item = self._ray.cloudpickle.dumps(batch)
-            else:
-                pending.item = self._ray.put((batch.samples, batch.outputs))
+                return self._ray.cloudpickle.dumps(batch)
+            return self._ray.put((batch.samples, batch.outputs))
         except Exception:  # users' objects may raise anything: they are scored in this process
-            for group in groups:
-                group.result = score_batch(batch, group.metrics)
-        return pending
+            return None
 
     def _send(self) -> None:
         if self._pool is not None:
-            # A batch whose actor died is retried alone on an actor, so that the cause is known.
-            while self._for_models and self._pool.has_room(alone=(alone := self._for_models[0][1].attempts > 0)):
-                pending, group = self._for_models.popleft()
-                self._pool.submit((pending, group), pending.item, alone=alone)
-            if self._pool.unavailable:
-                while self._for_models:
-                    self._give_up(*self._for_models.popleft(), _NO_MODEL)
-        while self._ready and len(self._tasks) < self._most_tasks:
+            while self._for_models and self._pool.submit(self._for_models[0]):
+                self._for_models.popleft()
+            while self._for_models and self._pool.is_lost:
+                self._give_up(self._for_models.popleft(), _NO_MODEL)
+        while self._ready and len(self._running) < self._most_running:
             task = self._ready.popleft()
-            first = task.pairs[0][1]
-            items = [pending.item for pending, _ in task.pairs]
-            self._tasks[self._run.remote(first.job, first.how, first.failure, *items)] = task
+            self._running[self._run.remote(task.group.job, task.failure, task.item)] = task
 
     def _await_one(self) -> None:
-        waited_for = [*self._tasks, *(self._pool.references() if self._pool is not None else ())]
-        ready, _ = self._ray.wait(waited_for, num_returns=1, timeout=POLL_SECONDS)
+        models = self._pool.references if self._pool is not None else []
+        ready, _ = self._ray.wait([*self._running, *models], num_returns=1, timeout=POLL_SECONDS)
         for reference in ready:
-            if reference in self._tasks:
+            if reference in self._running:
                 self._on_task_done(reference)
             else:
                 self._on_model_done(reference)
 
-    def _combine(self, pending: _PendingBatch) -> ScoredBatch:
+    def _combine(self, tasks: Sequence[_Task]) -> ScoredBatch:
         scores: list[Scores] = [None] * self._count  # type: ignore[list-item]
         notes: dict[str, tuple[int, str]] = {}
         members, sizes = None, set[int]()
-        for group in pending.groups:
-            if group.error is not None:
-                raise group.error
-            assert group.result is not None
-            for place, one in zip(group.places, group.result.scores, strict=True):
+        for task in tasks:
+            if task.error is not None:
+                raise task.error
+            assert task.result is not None
+            for place, one in zip(task.group.places, task.result.scores, strict=True):
                 scores[place] = one
-            notes |= group.result.notes
-            members = members or group.result.members
-            sizes.add(group.result.size)
+            notes |= task.result.notes
+            members = members or task.result.members
+            sizes.add(task.result.size)
         if len(sizes) > 1:
             raise WorkerError(f"a batch had {min(sizes)} samples when read once, and {max(sizes)} when read again")
         return ScoredBatch(sizes.pop(), scores, notes, members)
@@ -589,94 +505,67 @@ class RayPass:
     # --- what came back ----------------------------------------------------------------------------------------------
 
     def _on_task_done(self, reference: Any) -> None:
-        task = self._tasks.pop(reference)
+        task, errors = self._running.pop(reference), self._ray.exceptions
         try:
-            returned: BatchResults = self._ray.get(reference)
-        except (self._errors.RayTaskError, self._errors.TaskUnschedulableError) as error:
+            result: TaskResult | None = self._ray.get(reference)
+        except (errors.RayTaskError, errors.TaskUnschedulableError) as error:
             raise WorkerError(f"a worker cannot do its work: {error}") from error
-        except self._errors.LocalRayletDiedError as error:
+        except errors.LocalRayletDiedError as error:
             raise WorkerError("the Ray cluster is gone: the process that stands for this machine in it died") from error
-        except self._errors.RayError:
-            self._on_worker_death(task)
-            return
-        seconds, results = returned
-        if task.pairs[0][1].how == "score":
-            each, before = seconds / len(results), self._seconds_each
-            self._seconds_each = each if before is None else 0.7 * before + 0.3 * each
-        self._take_all(task.pairs, returned)
-
-    def _take_all(self, pairs: Sequence[tuple[_PendingBatch, _MetricGroup]], returned: BatchResults) -> None:
-        self.busy_seconds += returned[0]
-        for (pending, group), result in zip(pairs, returned[1], strict=True):
-            if isinstance(result, RemoteError):
-                self._on_error(pending, group, result)
-            else:
-                self.bytes_returned += len(result)
-                group.result = pickle.loads(result)  # noqa: S301 -- from a worker of ours
+        except errors.RayError:
+            result = None
+        self._take(task, result)
 
     def _on_model_done(self, reference: Any) -> None:
         assert self._pool is not None
-        for outcome in self._pool.outcomes(reference):
-            pending, group = outcome.task
-            if outcome.returned is not None:
-                self._consecutive_deaths = 0
-                self._take_all([outcome.task], outcome.returned)
-            elif outcome.kind == "unavailable":
-                self._give_up(pending, group, _NO_MODEL)
-            else:
-                group.attempts += 1
-                if group.attempts > self._retries and outcome.kind == "confirmed":
-                    self._consecutive_deaths += 1
-                    self._give_up(pending, group, _DIED)
-                else:
-                    self._retry(pending, group)
-        if self._consecutive_deaths >= _MAX_CONSECUTIVE_DEATHS:
-            for pending, group in self._pool.abandon():
-                self._give_up(pending, group, _DIED)
+        task, result = self._pool.take(reference)
+        if task is None:
+            return
+        self._take(task, result)
+        if result is not None:
+            self._consecutive_deaths = 0
+        elif task.failure is not None:
+            self._consecutive_deaths += 1
+            if self._consecutive_deaths >= _MAX_CONSECUTIVE_DEATHS:
+                for other in self._pool.close():
+                    self._give_up(other, _DIED)
 
-    def _on_worker_death(self, task: _Task) -> None:
-        """Handle the death of a worker: each of its batches is retried in a task of its own."""
-        for pending, group in task.pairs:
-            group.attempts += 1
-            if group.how == "score" and group.attempts > self._retries and len(task.pairs) == 1:
-                self._give_up(pending, group, _DIED)
-            elif group.how == "only read":
-                assert group.failure is not None
-                group.result = unreadable_batch(pending.batch, pending.number, group.metrics, group.failure)
+    def _take(self, task: _Task, result: TaskResult | None) -> None:
+        """Use the result of a task; without one its worker died."""
+        if result is None:
+            if task.failure is not None:  # reading it killed the worker
+                task.result = unreadable_batch(task.batch, task.number, task.group.metrics, task.failure)
             else:
-                group.how = "only read" if group.how == "stand in" else group.how
-                self._retry(pending, group)
+                self._retry(task, _DIED)
+            return
+        self._executor.busy_seconds += result[0]
+        if isinstance(result[1], bytes):
+            self._executor.bytes_returned += len(result[1])
+            task.result = pickle.loads(result[1])  # noqa: S301 -- from a worker of ours
+        else:
+            self._on_error(task, result[1])
 
-    def _on_error(self, pending: _PendingBatch, group: _MetricGroup, remote_error: RemoteError) -> None:
+    def _on_error(self, task: _Task, remote_error: RemoteError) -> None:
         if remote_error.error is not None:
-            group.error = remote_error.error  # bad input: raised when its turn comes, as the serial executor does
-        elif group.how != "score":
-            group.error = WorkerError(f"a worker cannot read a batch: {remote_error.text}")
-            group.error.add_note(remote_error.trace)
+            task.error = remote_error.error  # bad input: raised when its turn comes, as the serial executor does
+        elif task.failure is not None:
+            task.error = WorkerError(f"a worker cannot read a batch: {remote_error.text}")
+            task.error.add_note(remote_error.trace)
         else:
-            group.attempts += 1
-            if group.attempts > self._retries:
-                self._give_up(
-                    pending, group, BatchFailure(SCORING_FAILED, f"not measured: scoring raised {remote_error.text}")
-                )
-            else:
-                self._retry(pending, group)
-        self._failing |= group.error is not None
+            self._retry(task, BatchFailure(SCORING_FAILED, f"not measured: scoring raised {remote_error.text}"))
+        self._failing |= task.error is not None
 
-    def _retry(self, pending: _PendingBatch, group: _MetricGroup) -> None:
-        """Retry a batch before new ones, since all later results wait for it."""
-        if group.modelled and group.how == "score":
-            self._for_models.appendleft((pending, group))
+    def _retry(self, task: _Task, failure: BatchFailure) -> None:
+        """Retry a task before new ones, since all later results wait for it; give it up after too many attempts."""
+        task.attempts += 1
+        if task.attempts > self._executor.retries:
+            self._give_up(task, failure)
         else:
-            self._ready.appendleft(_Task([(pending, group)]))
+            (self._for_models if task.group.modelled else self._ready).appendleft(task)
 
-    def _give_up(self, pending: _PendingBatch, group: _MetricGroup, failure: BatchFailure) -> None:
-        group.how, group.failure = "stand in", failure
-        self._retry(pending, group)
-
-
-_DIED = BatchFailure(WORKER_DIED, "not measured: every worker that scored these samples died")
-_NO_MODEL = BatchFailure(WORKER_DIED, "not measured by the model: every worker that loaded it died")
+    def _give_up(self, task: _Task, failure: BatchFailure) -> None:
+        task.failure = failure
+        self._ready.appendleft(task)
 
 
 # --- the executor ----------------------------------------------------------------------------------------------------
@@ -733,10 +622,8 @@ class RayExecutor:
         if not metrics:  # if all metrics are judged there is nothing to send
             yield from SerialExecutor().score(batches, metrics)
             return
-        this = RayPass(self.start(), metrics, workers=self.workers, retries=self.retries, models=self.models)
+        this = RayPass(self, metrics)
         try:
             yield from this.scored(iter(batches))
         finally:
-            self.busy_seconds += this.busy_seconds
-            self.bytes_returned += this.bytes_returned
             this.stop()

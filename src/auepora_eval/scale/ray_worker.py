@@ -6,18 +6,15 @@ import pickle
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from ..core.batch import Batch
 from ..core.metrics_base import BatchMetric
-from ..engine.executors import BatchFailure, ScoredBatch, failed_batch, score_batch
+from ..engine.executors import BatchFailure, failed_batch, score_batch
 from ..errors import AueporaError, WorkerError
 from ..runtime.processes import gc_paused
-
-BatchMode = Literal["score", "stand in", "only read"]
-"""Whether a batch is scored, or was given up: then metrics give the shape of a failed batch, or it is only read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,31 +42,28 @@ class RemoteError:
         return cls(error if isinstance(error, AueporaError) else None, f"{type(error).__name__}: {error}", trace)
 
 
-BatchResults = tuple[float, list[bytes | RemoteError]]
-"""The seconds of the task, and the pickled scores or the error of each batch."""
+TaskResult = tuple[float, bytes | RemoteError]
+"""The seconds of the task, and the pickled scores of its batch or the error."""
 
 _MOST_JOBS = 2
 _jobs: OrderedDict[str, tuple[list[BatchMetric], dict[Hashable, Any]]] = OrderedDict()
 """In the worker: the metrics of the current evaluations, and the memory shared by their batches."""
 
 
-def run_batches(job: Job, how: BatchMode, failure: BatchFailure | None, *items: Any) -> BatchResults:
-    """Score some batches, or make the failed scores of batches that were given up."""
+def run_task(job: Job, failure: BatchFailure | None, item: Any) -> TaskResult:
+    """Score a batch, or make the failed scores of one that was given up."""
     begun = time.perf_counter()
     try:
         metrics, memory = _load_job(job)
     except Exception as error:
-        return 0.0, [_load_error(error) for _ in items]
-
-    def outcome(item: Any) -> ScoredBatch:
+        return 0.0, _load_error(error)
+    try:
         with gc_paused():
-            sent = pickle.loads(item) if isinstance(item, bytes) else Batch(*item, memory=memory)  # noqa: S301 -- from the process that started this task
-        if failure is None:
-            return score_batch(sent, metrics, memory)
-        return failed_batch(sent, metrics, failure, ask_metrics=how == "stand in")
-
-    results = [_run_or_error(outcome, item) for item in items]
-    return time.perf_counter() - begun, results
+            batch = pickle.loads(item) if isinstance(item, bytes) else Batch(*item, memory=memory)  # noqa: S301 -- from the process that started this task
+        scored = score_batch(batch, metrics, memory) if failure is None else failed_batch(batch, metrics, failure)
+        return time.perf_counter() - begun, pickle.dumps(scored, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # raised in the process that started the evaluation
+        return time.perf_counter() - begun, RemoteError.of(error)
 
 
 class ModelActor:
@@ -86,9 +80,9 @@ class ModelActor:
         except Exception:
             return
 
-    def score(self, item: Any) -> BatchResults:
+    def score(self, item: Any) -> TaskResult:
         """The scores of a batch."""
-        return run_batches(self._job, "score", None, item)
+        return run_task(self._job, None, item)
 
 
 def _load_job(job: Job) -> tuple[list[BatchMetric], dict[Hashable, Any]]:
@@ -108,10 +102,3 @@ def _load_error(error: Exception) -> RemoteError:
             "installed on all machines"
         )
     )
-
-
-def _run_or_error(outcome: Callable[[Any], ScoredBatch], item: Any) -> bytes | RemoteError:
-    try:
-        return pickle.dumps(outcome(item), pickle.HIGHEST_PROTOCOL)
-    except Exception as error:  # raised in the process that started the evaluation
-        return RemoteError.of(error)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from ..core.conventions import Conventions
-from ..core.metrics_base import BatchMetric, Metric, is_judged, pairs_in_worker
+from ..core.metrics_base import BatchMetric, Metric, is_judged
 from ..core.results import Results
 from ..core.slices import Slice, SliceSpec, parse_slices
 from ..core.types import EvaluationSample, SystemOutputs
@@ -31,8 +31,6 @@ from .index import (
     Mapper,
     RecordIndex,
     Rows,
-    SampleOutputJoin,
-    bases_per_batch,
     join_by_id,
     outputs_by_file,
     read_outputs,
@@ -50,7 +48,6 @@ if TYPE_CHECKING:
 # is a list of ranges that the worker reads.
 
 InputPaths = str | Path | Sequence[str | Path]
-_NO_RANGES = RecordRanges()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +59,14 @@ class FileSource:
     outputs: RecordRanges
     answers_only: bool = False
     """Whether outputs have no rankings; either all or none must have one."""
-    bases: RecordRanges = _NO_RANGES
-    """The samples that its own are variants of, and the outputs of those."""
-    base_outputs: RecordRanges = _NO_RANGES
 
     def read(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
         """The samples and their outputs, aligned by their ids."""
-        return self._aligned(self.samples, self.outputs)
-
-    def read_parents(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
-        """The bases of its variants, and theirs, with their outputs."""
-        return self._aligned(self.bases, self.base_outputs)
-
-    def _aligned(
-        self, samples: RecordRanges, outputs: RecordRanges
-    ) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
-        own = [one.sample for one in read_samples(samples)]
+        own = [one.sample for one in read_samples(self.samples)]
         paths: dict[str, str] = {}  # of outputs that differ from the others in having a ranking
 
         def parsed_outputs() -> Iterator[ParsedOutput]:
-            for file, some in outputs_by_file(outputs):
+            for file, some in outputs_by_file(self.outputs):
                 for line, sample_id, output, has_retrieved in some:
                     if output is not None:
                         if has_retrieved is self.answers_only:
@@ -133,8 +118,6 @@ class ShardedInput:
     """How samples and outputs are written."""
     answers_only: bool
     """Whether outputs have no rankings: the system answers and retrieves nothing."""
-    joined: bool
-    """Whether sources bring the bases of their variants, for ``evaluate_sources(..., joined=True)``."""
     missing: CountedIds = field(default_factory=lambda: CountedIds(0, ()))
     """Samples without an output."""
     unknown: CountedIds = field(default_factory=lambda: CountedIds(0, ()))
@@ -145,11 +128,6 @@ class ShardedInput:
         return unmatched_warnings(self.missing, self.unknown, total=self.total, conventions=Conventions.of(conventions))
 
 
-def needs_parents(metrics: Iterable[Metric]) -> bool:
-    """Whether any of these metrics pairs variants with their bases on the worker."""
-    return any(isinstance(one, BatchMetric) and pairs_in_worker(one) for one in metrics)
-
-
 def sharded_sources(
     dataset: InputPaths,
     outputs: InputPaths | None = None,
@@ -157,16 +135,14 @@ def sharded_sources(
     dataset_format: str | None = None,
     outputs_format: str | None = None,
     batch_size: int = BATCH_SIZE,
-    bases: bool = False,
     mapper: Mapper = map,
 ) -> ShardedInput:
     """Split samples and their outputs into sources of about ``batch_size`` samples, in the order of the files.
 
     Each is a file, a directory or a glob of JSONL (plain, ``.gz`` or ``.zst``) or Parquet files, or several of these;
     files are in natural order (part-2 before part-10), and samples in the order of the files. Without ``outputs`` the
-    dataset must be in a format that keeps both in one record. With ``bases`` each source includes the bases of its
-    variants, for metrics that pair them (``needs_parents``). ``mapper`` runs the pass over ids: it calls a function for
-    each of many ranges, as ``map`` or the ``map`` of a pool of processes does.
+    dataset must be in a format that keeps both in one record. ``mapper`` runs the pass over ids: it calls a function
+    for each of many ranges, as ``map`` or the ``map`` of a pool of processes does.
     """
     size = check_batch_size(batch_size)
     sample_files = input_files(dataset, "samples", dataset_format)
@@ -176,7 +152,7 @@ def sharded_sources(
 
     samples = RecordIndex(sample_files, "samples", size)
     bounds = samples.batches()
-    ids = samples.ids(mapper, families=bases)
+    ids = samples.ids(mapper)
     collisions = len(samples.require_distinct(ids))
     if outputs is None:
         output_index, output_ids = samples.as_outputs(), ids
@@ -190,35 +166,21 @@ def sharded_sources(
         raise DataFileError(output_files[0].path, None, "there is no output in it")
     require_common_id(samples.total, missing, unknown)
     answers_only = _answers_only(output_index)
-    base_rows = bases_per_batch(ids, bounds) if bases else []
     runs = zip(
         samples.ranges_between(bounds),
         output_index.ranges_between(bounds) if join.in_order else output_index.ranges_of(join.of_batches(bounds)),
-        *_base_ranges(samples, output_index, join, base_rows, len(bounds) - 1),
         strict=True,
     )
     return ShardedInput(
-        sources=[
-            FileSource(own.count, own, theirs, answers_only, base, base_outputs)
-            for own, theirs, base, base_outputs in runs
-        ],
+        sources=[FileSource(own.count, own, theirs, answers_only) for own, theirs in runs],
         total=samples.total,
         bytes=total_bytes([*sample_files, *output_files]),
         fingerprint=_fingerprint(sample_files, output_files, size),
         formats=(sample_files[0].format, output_files[0].format),
         answers_only=answers_only,
-        joined=bases,
         missing=missing,
         unknown=unknown,
     )
-
-
-def _base_ranges(
-    samples: RecordIndex, answers: RecordIndex, join: SampleOutputJoin, base_rows: Sequence[Rows], count: int
-) -> tuple[list[RecordRanges], list[RecordRanges]]:
-    if not any(len(one) for one in base_rows):
-        return [_NO_RANGES] * count, [_NO_RANGES] * count
-    return samples.ranges_of(base_rows), answers.ranges_of([join.of_samples(one) for one in base_rows])
 
 
 def _count_ids(side: RecordIndex, rows: Rows) -> CountedIds:
@@ -399,7 +361,6 @@ def sharded_input(
         dataset_format=dataset_format,
         outputs_format=outputs_format,
         batch_size=batch_size,
-        bases=needs_parents(metrics),
         mapper=mapper,
     )
     if found.answers_only:
@@ -430,9 +391,7 @@ def evaluate_sharded(
         manifest = _manifest(found, metrics, groups, conventions, named, batch_size, unit_size)
         folder = Path(parts)
         behind = with_judges(executor, metrics, judging)
-        scoring = CheckpointExecutor(
-            behind, folder, open_checkpoint(folder, manifest), by_workers=not _scores_in_this_process(metrics)
-        )
+        scoring = CheckpointExecutor(behind, folder, open_checkpoint(folder, manifest))
         if on_checkpoint is not None:
             on_checkpoint(scoring)
     try:
@@ -443,17 +402,11 @@ def evaluate_sharded(
             slices=groups,
             executor=scoring,
             keep_scores=keep_scores,
-            joined=found.joined,
             judging=judging,
             progress=progress,
         )
     finally:
         close_streams()
-
-
-def _scores_in_this_process(metrics: Sequence[Metric]) -> bool:
-    """Whether the scores of a unit come from several processes: judges run in this one, models in actors."""
-    return any(isinstance(one, BatchMetric) and (one.asks_models or is_judged(one)) for one in metrics)
 
 
 def _manifest(
@@ -485,7 +438,6 @@ def _manifest(
         slices,
         conventions=conventions,
         input_facts=facts,
-        joined=found.joined,
         unit_size=unit_size,
     )
 

@@ -170,7 +170,7 @@ def test_models_are_loaded_once(hs: ModuleType) -> None:
     component = hs.Listing(hs.documents())
     system = from_haystack(component)
     for _ in range(3):
-        system.run(SAMPLE, top_k=2)
+        system.retrieve(SAMPLE.query, top_k=2)
     assert component.warmed == 1
 
 

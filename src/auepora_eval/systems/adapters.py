@@ -6,12 +6,12 @@ import hashlib
 import importlib.metadata
 import json
 import math
-import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from ..core.rag_interface import SimpleRAGSystem
 from ..core.results import to_json_value
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..errors import AueporaWarning, MissingDependencyError, SystemCallError
@@ -248,45 +248,15 @@ def is_instance_of(value: object, framework: Framework, *names: str) -> bool:
 # --- adapted systems: retrievers and pipelines, synchronous or asynchronous ------------------------------------------
 
 
-class RetrieverAdapter(Protocol):
-    """Calls a framework's retriever and converts its replies."""
-
-    def find(self, query: str, top_k: int) -> Any:
-        """Its reply."""
-        ...
-
-    async def afind(self, query: str, top_k: int) -> Any:
-        """Its reply, awaited."""
-        ...
-
-    def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
-        """The documents in a reply."""
-        ...
-
-
-class PipelineAdapter(Protocol):
-    """Calls a framework's pipeline and converts its replies."""
-
-    def ask(self, sample: EvaluationSample, top_k: int) -> Any:
-        """Its reply."""
-        ...
-
-    async def aask(self, sample: EvaluationSample, top_k: int) -> Any:
-        """Its reply, awaited."""
-        ...
-
-    def output(self, reply: Any) -> SystemOutputs:
-        """The output in a reply."""
-        ...
-
-
 class _AdaptedObject:
-    """Base of adapted objects: their configuration, and ``close`` if the wrapped object has it."""
+    """Base of adapted objects: calls the framework's object, and converts its reply."""
 
-    def __init__(self, config: Mapping[str, Any], wrapped: object) -> None:
+    def __init__(
+        self, call: Callable[..., Any], read: Callable[..., Any], config: Mapping[str, Any], wrapped: object
+    ) -> None:
+        self._call, self._read, self._wrapped = call, read, wrapped
         self.config = dict(config)
         """Description of the system; stored with every run."""
-        self._wrapped = wrapped
 
     def close(self) -> None:
         """Close the wrapped object, if it can be closed."""
@@ -295,101 +265,44 @@ class _AdaptedObject:
             close()
 
 
-class SyncRetriever:
-    """A framework's retriever with this library's interface."""
+class AdaptedRetriever(_AdaptedObject):
+    """A framework's retriever with this library's interface; it can be combined with any generator."""
 
-    def __init__(self, adapter: RetrieverAdapter) -> None:
-        self._adapter = adapter
-
-    def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
+    def retrieve(self, query: str, *, top_k: int = 5) -> Any:
         """The best ``top_k`` documents, best first."""
-        return self._adapter.documents(self._adapter.find(query, top_k), top_k)
+        return self._read(self._call(query, top_k), top_k)
 
 
-class AsyncRetriever:
+class AsyncAdaptedRetriever(AdaptedRetriever):
     """The asynchronous variant."""
 
-    def __init__(self, adapter: RetrieverAdapter) -> None:
-        self._adapter = adapter
-
-    async def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
+    async def retrieve(self, query: str, *, top_k: int = 5) -> Any:
         """The best ``top_k`` documents, best first."""
-        return self._adapter.documents(await self._adapter.afind(query, top_k), top_k)
+        return self._read(await self._call(query, top_k), top_k)
 
 
-class RetrieverSystem(_AdaptedObject):
-    """A retriever as a system: its outputs have documents and no answer.
-
-    It can be combined with any generator. ``run`` calls its ``retriever``, which may be replaced.
-    """
-
-    def __init__(self, retriever: SyncRetriever, config: Mapping[str, Any], wrapped: object) -> None:
-        super().__init__(config, wrapped)
-        self.retriever = retriever
-
-    def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
-        """The best ``top_k`` documents, best first."""
-        return self.retriever.retrieve(query, top_k=top_k)
-
-    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
-        """The documents for the sample's query, with the retrieval time."""
-        begun = time.perf_counter()
-        retrieved = self.retrieve(sample.query, top_k=top_k)
-        return SystemOutputs(retrieved, timings={"retrieval": time.perf_counter() - begun})
-
-
-class AsyncRetrieverSystem(_AdaptedObject):
-    """The asynchronous variant."""
-
-    def __init__(self, retriever: AsyncRetriever, config: Mapping[str, Any], wrapped: object) -> None:
-        super().__init__(config, wrapped)
-        self.retriever = retriever
-
-    async def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
-        """The best ``top_k`` documents, best first."""
-        return await self.retriever.retrieve(query, top_k=top_k)
-
-    async def arun(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
-        """The documents for the sample's query, with the retrieval time."""
-        begun = time.perf_counter()
-        retrieved = await self.retrieve(sample.query, top_k=top_k)
-        return SystemOutputs(retrieved, timings={"retrieval": time.perf_counter() - begun})
-
-
-class PipelineSystem(_AdaptedObject):
-    """A pipeline as a system."""
-
-    def __init__(self, adapter: PipelineAdapter, config: Mapping[str, Any], wrapped: object) -> None:
-        super().__init__(config, wrapped)
-        self._adapter = adapter
+class AdaptedPipeline(_AdaptedObject):
+    """A framework's pipeline as a system."""
 
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
         """The pipeline's documents and answer."""
-        return self._adapter.output(self._adapter.ask(sample, top_k))
+        output: SystemOutputs = self._read(self._call(sample, top_k))
+        return output
 
 
-class AsyncPipelineSystem(_AdaptedObject):
+class AsyncAdaptedPipeline(_AdaptedObject):
     """The asynchronous variant."""
-
-    def __init__(self, adapter: PipelineAdapter, config: Mapping[str, Any], wrapped: object) -> None:
-        super().__init__(config, wrapped)
-        self._adapter = adapter
 
     async def arun(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
         """The pipeline's documents and answer."""
-        return self._adapter.output(await self._adapter.aask(sample, top_k))
+        output: SystemOutputs = self._read(await self._call(sample, top_k))
+        return output
 
 
-def retriever_system(adapter: RetrieverAdapter, config: Mapping[str, Any], wrapped: object, *, use_async: bool) -> Any:
-    """A framework's retriever as a synchronous or asynchronous system."""
-    if use_async:
-        return AsyncRetrieverSystem(AsyncRetriever(adapter), config, wrapped)
-    return RetrieverSystem(SyncRetriever(adapter), config, wrapped)
-
-
-def pipeline_system(adapter: PipelineAdapter, config: Mapping[str, Any], wrapped: object, *, use_async: bool) -> Any:
-    """A framework's pipeline as a synchronous or asynchronous system."""
-    return AsyncPipelineSystem(adapter, config, wrapped) if use_async else PipelineSystem(adapter, config, wrapped)
+def with_generator(retriever: AdaptedRetriever, generator: Any) -> Any:
+    """A retriever and a generator as one system."""
+    asynchronous = isinstance(retriever, AsyncAdaptedRetriever)
+    return (retriever, generator) if asynchronous else SimpleRAGSystem(retriever, generator)  # type: ignore[arg-type]
 
 
 def display_class_name(system: object) -> str:
@@ -397,7 +310,10 @@ def display_class_name(system: object) -> str:
     return type(system._wrapped if isinstance(system, _AdaptedObject) else system).__name__
 
 
-def provenance(framework: Framework, version: str, wrapped: object) -> dict[str, Any]:
-    """Framework, version and class, stored with a run."""
-    kind = type(wrapped)
-    return {"framework": f"{framework.package} {version}", "adapted": f"{kind.__module__}.{kind.__qualname__}"}
+def provenance(framework: Framework, wrapped: object, *, any_version: bool, part: str = "") -> dict[str, Any]:
+    """Framework, tested version and class, stored with a run; ``part`` is a prefix of the keys."""
+    version, kind = require_tested(framework, any_version=any_version), type(wrapped)
+    return {
+        f"{part}framework": f"{framework.package} {version}",
+        f"{part}adapted": f"{kind.__module__}.{kind.__qualname__}",
+    }

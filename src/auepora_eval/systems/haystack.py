@@ -12,16 +12,17 @@ from ..core.types import EvaluationSample, Response, RetrievedDocument, SystemOu
 from ..errors import BadTypeError, SystemCallError
 from .adapters import (
     HAYSTACK,
+    AdaptedPipeline,
+    AdaptedRetriever,
+    AsyncAdaptedPipeline,
+    AsyncAdaptedRetriever,
     DocumentMapper,
     FrameworkDocument,
     detect_framework,
     earlier_turns,
     extract_response,
     is_instance_of,
-    pipeline_system,
     provenance,
-    require_tested,
-    retriever_system,
     span_from,
     sum_token_usage,
 )
@@ -161,8 +162,7 @@ def from_haystack(
     is passed to the retriever if it has an input ``top_k``, unless ``own_top_k`` is set. ``use_async`` calls
     ``run_async`` instead of ``run`` in threads.
     """
-    version = require_tested(HAYSTACK, any_version=any_version)
-    config = provenance(HAYSTACK, version, pipeline)
+    config = provenance(HAYSTACK, pipeline, any_version=any_version)
     mapper = DocumentMapper(_read_document, id_key=id_key, parent_key=parent_key)
     if is_instance_of(pipeline, HAYSTACK, "PipelineBase"):
         runner: Any = pipeline
@@ -174,9 +174,14 @@ def from_haystack(
     if use_async and not callable(getattr(runner, "run_async", None)):
         raise BadTypeError(f"a {type(pipeline).__name__} has no run_async(): leave use_async out, or use AsyncPipeline")
     wired = _HaystackPipeline(runner, inputs, retriever, generator, data or {}, mapper, own_top_k)
+    ask = wired.ask_async if use_async else wired.ask
     if wired.answers:
-        return pipeline_system(wired, config, pipeline, use_async=use_async)
-    return retriever_system(wired, config, pipeline, use_async=use_async)
+        return (AsyncAdaptedPipeline if use_async else AdaptedPipeline)(ask, wired.output, config, pipeline)
+
+    def find(query: str, top_k: int) -> Any:
+        return ask(EvaluationSample("", query), top_k)
+
+    return (AsyncAdaptedRetriever if use_async else AdaptedRetriever)(find, wired.documents, config, pipeline)
 
 
 def _read_document(document: Any) -> FrameworkDocument:
@@ -270,14 +275,6 @@ class _HaystackPipeline:
                 f"and data={{...}} for constant inputs; free inputs: {free}"
             )
 
-    def find(self, query: str, top_k: int) -> Any:
-        """The reply of a pipeline that only retrieves."""
-        return self.ask(EvaluationSample("", query), top_k)
-
-    async def afind(self, query: str, top_k: int) -> Any:
-        """The asynchronous variant."""
-        return await self.aask(EvaluationSample("", query), top_k)
-
     def ask(self, sample: EvaluationSample, top_k: int) -> Any:
         """The reply of the pipeline."""
         with self._warming:  # models are loaded once, not in every thread
@@ -286,11 +283,9 @@ class _HaystackPipeline:
                 self._warm = True
         return self._pipeline.run(self._build_data(sample, top_k), include_outputs_from=self._output_components)
 
-    async def aask(self, sample: EvaluationSample, top_k: int) -> Any:
-        """The asynchronous variant."""
-        return await self._pipeline.run_async(
-            self._build_data(sample, top_k), include_outputs_from=self._output_components
-        )
+    def ask_async(self, sample: EvaluationSample, top_k: int) -> Any:
+        """Its reply, to be awaited."""
+        return self._pipeline.run_async(self._build_data(sample, top_k), include_outputs_from=self._output_components)
 
     @property
     def _output_components(self) -> set[str]:

@@ -8,22 +8,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.rag_interface import SimpleRAGSystem
-from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
+from ..core.types import Document, EvaluationSample, Response, SystemOutputs, UnknownRanking
 from ..errors import BadTypeError, SystemCallError
 from .adapters import (
     LANGCHAIN,
+    AdaptedPipeline,
+    AdaptedRetriever,
+    AsyncAdaptedPipeline,
+    AsyncAdaptedRetriever,
     DocumentMapper,
     FrameworkDocument,
     earlier_turns,
     extract_response,
     is_instance_of,
-    pipeline_system,
     provenance,
-    require_tested,
-    retriever_system,
     span_from,
     sum_token_usage,
+    with_generator,
 )
 
 # --- the input of a runnable: a string, or a dict with a key for the question ----------------------------------------
@@ -253,8 +254,7 @@ def from_langchain(
     run is passed to a retriever that supports it, unless ``own_top_k`` is set. ``use_async`` calls ``ainvoke`` instead
     of ``invoke`` in threads.
     """
-    version = require_tested(LANGCHAIN, any_version=any_version)
-    config = provenance(LANGCHAIN, version, obj)
+    config = provenance(LANGCHAIN, obj, any_version=any_version)
     mapper = DocumentMapper(_read_document, id_key=id_key, parent_key=parent_key)
     if not is_instance_of(obj, LANGCHAIN, "Runnable"):
         kind = type(obj).__name__
@@ -266,13 +266,10 @@ def from_langchain(
         unused = [name for name, key in chain_options.items() if key is not None]
         if unused:
             raise BadTypeError(f"{unused[0]} is for chains, and {type(obj).__name__} is a retriever: leave it out")
-        system = retriever_system(_LangchainRetriever(obj, mapper, own_top_k), config, obj, use_async=use_async)
-        if generator is None:
-            return system
-        runnable = is_instance_of(generator, LANGCHAIN, "Runnable")
-        options: dict[str, Any] = {"use_async": use_async, "any_version": any_version}
-        adapted_generator = langchain_generator(generator, **options) if runnable else generator
-        return (system, adapted_generator) if use_async else SimpleRAGSystem(system, adapted_generator)
+        system = _adapt_retriever(obj, mapper, config, own_top_k=own_top_k, use_async=use_async)
+        if is_instance_of(generator, LANGCHAIN, "Runnable"):
+            generator = langchain_generator(generator, use_async=use_async, any_version=any_version)
+        return system if generator is None else with_generator(system, generator)
     if generator is not None:
         raise BadTypeError(f"a generator needs a retriever, and {type(obj).__name__} is not one")
     form = input_form(obj, input_key)
@@ -283,7 +280,9 @@ def from_langchain(
             "generator: from_langchain(retriever, generator=runnable)"
         )
     chain = _Chain(obj, form, mapper, answer_key, documents_key)
-    return pipeline_system(chain, config, obj, use_async=use_async)
+    if use_async:
+        return AsyncAdaptedPipeline(chain.aask, chain.output, config, obj)
+    return AdaptedPipeline(chain.ask, chain.output, config, obj)
 
 
 def langchain_generator(
@@ -297,9 +296,9 @@ def langchain_generator(
 
     ``context`` converts the documents to the context; by default their texts, separated by blank lines.
     """
-    version = require_tested(LANGCHAIN, any_version=any_version)
     kind = _AsyncGenerator if use_async else _Generator
-    return kind(runnable, context or _join_texts, provenance(LANGCHAIN, version, runnable))
+    config = provenance(LANGCHAIN, runnable, any_version=any_version, part="generator_")
+    return kind(runnable, context or _join_texts, config)
 
 
 def _join_texts(documents: Sequence[Document]) -> str:
@@ -320,23 +319,17 @@ def _are_documents(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(hasattr(one, "page_content") for one in value)
 
 
-class _LangchainRetriever:
-    """A ``BaseRetriever``."""
+def _adapt_retriever(
+    retriever: Any, mapper: DocumentMapper, config: Mapping[str, Any], *, own_top_k: bool, use_async: bool
+) -> AdaptedRetriever:
+    with_depth = _keep_depth if own_top_k else _depth_setter(retriever)
 
-    def __init__(self, retriever: Any, mapper: DocumentMapper, own_top_k: bool) -> None:
-        self._retriever, self._mapper = retriever, mapper
-        self._depth = _keep_depth if own_top_k else _depth_setter(retriever)
+    def find(query: str, top_k: int) -> Any:
+        configured, options = with_depth(retriever, top_k)
+        return (configured.ainvoke if use_async else configured.invoke)(query, **options)
 
-    def find(self, query: str, top_k: int) -> Any:
-        retriever, options = self._depth(self._retriever, top_k)
-        return retriever.invoke(query, **options)
-
-    async def afind(self, query: str, top_k: int) -> Any:
-        retriever, options = self._depth(self._retriever, top_k)
-        return await retriever.ainvoke(query, **options)
-
-    def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
-        return self._mapper.to_ranking(reply, top_k)
+    kind = AsyncAdaptedRetriever if use_async else AdaptedRetriever
+    return kind(find, mapper.to_ranking, config, retriever)
 
 
 _DepthSetter = Callable[[Any, int], tuple[Any, dict[str, Any]]]
@@ -443,13 +436,13 @@ def _unreadable_reply(value: Any, problem: str, option: str) -> SystemCallError:
     )
 
 
-class _BaseGenerator:
+class _Generator:
     """A runnable that gets the question and the retrieved documents."""
 
     def __init__(self, runnable: Any, context: Callable[[Sequence[Document]], Any], config: Mapping[str, Any]) -> None:
         self._runnable, self._context = runnable, context
         self._form = input_form(runnable, None, with_context=True)
-        self.config = {f"generator_{key}": value for key, value in config.items()}
+        self.config = config
 
     def _input(self, query: str, documents: Sequence[Document]) -> Any:
         return self._form.with_context(query, self._context(documents))
@@ -465,14 +458,14 @@ class _BaseGenerator:
             answer.metadata["usage"] = usage
         return answer
 
-
-class _Generator(_BaseGenerator):
-    def generate(self, query: str, context_docs: list[Document]) -> Response:
+    def generate(self, query: str, context_docs: list[Document]) -> Any:
         """The runnable's answer."""
         return self._response(self._runnable.invoke(self._input(query, context_docs)))
 
 
-class _AsyncGenerator(_BaseGenerator):
+class _AsyncGenerator(_Generator):
+    """The asynchronous variant."""
+
     async def generate(self, query: str, context_docs: list[Document]) -> Response:
         """The runnable's answer, asynchronously."""
         return self._response(await self._runnable.ainvoke(self._input(query, context_docs)))

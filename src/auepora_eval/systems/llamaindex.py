@@ -7,20 +7,21 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from ..core.rag_interface import SimpleRAGSystem
-from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from ..core.types import Document, EvaluationSample, Response, SystemOutputs
 from ..errors import BadTypeError
 from .adapters import (
     LLAMAINDEX,
+    AdaptedPipeline,
+    AdaptedRetriever,
+    AsyncAdaptedPipeline,
+    AsyncAdaptedRetriever,
     DocumentMapper,
     FrameworkDocument,
     earlier_turns,
     extract_response,
     is_instance_of,
-    pipeline_system,
     provenance,
-    require_tested,
-    retriever_system,
+    with_generator,
 )
 
 
@@ -42,24 +43,28 @@ def from_llamaindex(
     ``similarity_top_k``, also to that of a query engine, unless ``own_top_k`` is set. ``use_async`` calls
     ``aretrieve`` and ``aquery`` instead of ``retrieve`` and ``query`` in threads.
     """
-    version = require_tested(LLAMAINDEX, any_version=any_version)
-    config = provenance(LLAMAINDEX, version, obj)
+    config = provenance(LLAMAINDEX, obj, any_version=any_version)
     mapper = DocumentMapper(_read_node, id_key=id_key, parent_key=parent_key)
     if is_instance_of(obj, LLAMAINDEX, "BaseRetriever"):
-        system = retriever_system(_LlamaIndexRetriever(obj, mapper, own_top_k), config, obj, use_async=use_async)
-        if generator is None:
-            return system
-        synthesizer = is_instance_of(generator, LLAMAINDEX, "BaseSynthesizer")
-        adapted_generator = llamaindex_generator(generator, any_version=any_version) if synthesizer else generator
-        return (system, adapted_generator) if use_async else SimpleRAGSystem(system, adapted_generator)
+        system = _adapt_retriever(obj, mapper, config, own_top_k=own_top_k, use_async=use_async)
+        if is_instance_of(generator, LLAMAINDEX, "BaseSynthesizer"):
+            generator = llamaindex_generator(generator, any_version=any_version)
+        return system if generator is None else with_generator(system, generator)
     if generator is not None:
         raise BadTypeError(f"a generator needs a retriever, and {type(obj).__name__} is not one")
+
+    def read(reply: Any) -> SystemOutputs:
+        return SystemOutputs(mapper.to_ranking(reply.source_nodes), _answer(reply))
+
     if is_instance_of(obj, LLAMAINDEX, "BaseQueryEngine"):
-        return pipeline_system(_QueryEngine(obj, mapper, own_top_k), config, obj, use_async=use_async)
+        query = _QueryEngine(obj, own_top_k)
+        if use_async:
+            return AsyncAdaptedPipeline(query.aask, read, config, obj)
+        return AdaptedPipeline(query.ask, read, config, obj)
     if is_instance_of(obj, LLAMAINDEX, "BaseChatEngine"):
         if use_async:
             raise BadTypeError("a chat engine has one conversation and serves one caller at a time: not async")
-        return pipeline_system(_ChatEngine(obj, mapper), config, obj, use_async=False)
+        return AdaptedPipeline(_ChatEngine(obj).ask, read, config, obj)
     if is_instance_of(obj, LLAMAINDEX, "BaseIndex"):
         raise BadTypeError(
             f"a {type(obj).__name__} is not a system: use from_llamaindex(index.as_retriever()) or "
@@ -71,11 +76,11 @@ def from_llamaindex(
 
 def llamaindex_generator(synthesizer: Any, *, any_version: bool = False) -> Any:
     """A response synthesizer as a generator."""
-    version = require_tested(LLAMAINDEX, any_version=any_version)
+    config = provenance(LLAMAINDEX, synthesizer, any_version=any_version, part="generator_")
     if not is_instance_of(synthesizer, LLAMAINDEX, "BaseSynthesizer"):
         kind = type(synthesizer).__name__
         raise BadTypeError(f"a generator of LlamaIndex is a response synthesizer, not a {kind}")
-    return _Synthesizer(synthesizer, provenance(LLAMAINDEX, version, synthesizer))
+    return _Synthesizer(synthesizer, config)
 
 
 def _read_node(item: Any) -> FrameworkDocument:
@@ -107,44 +112,25 @@ def _with_top_k(retriever: Any, top_k: int) -> Any:
     return duplicate
 
 
-class _LlamaIndexRetriever:
-    """A ``BaseRetriever``."""
+def _adapt_retriever(
+    retriever: Any, mapper: DocumentMapper, config: Mapping[str, Any], *, own_top_k: bool, use_async: bool
+) -> AdaptedRetriever:
+    def find(query: str, top_k: int) -> Any:
+        configured = retriever if own_top_k else _with_top_k(retriever, top_k)
+        return configured.aretrieve(query) if use_async else configured.retrieve(query)
 
-    def __init__(self, retriever: Any, mapper: DocumentMapper, own_top_k: bool) -> None:
-        self._retriever, self._mapper, self._own_top_k = retriever, mapper, own_top_k
-
-    def _configured(self, top_k: int) -> Any:
-        return self._retriever if self._own_top_k else _with_top_k(self._retriever, top_k)
-
-    def find(self, query: str, top_k: int) -> Any:
-        return self._configured(top_k).retrieve(query)
-
-    async def afind(self, query: str, top_k: int) -> Any:
-        return await self._configured(top_k).aretrieve(query)
-
-    def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
-        return self._mapper.to_ranking(reply, top_k)
-
-
-class _Engine:
-    """Base of query engines and chat engines: their replies have the same format."""
-
-    def __init__(self, mapper: DocumentMapper) -> None:
-        self._mapper = mapper
-
-    def output(self, reply: Any) -> SystemOutputs:
-        return SystemOutputs(self._mapper.to_ranking(reply.source_nodes), _answer(reply))
+    kind = AsyncAdaptedRetriever if use_async else AdaptedRetriever
+    return kind(find, mapper.to_ranking, config, retriever)
 
 
 def _answer(reply: Any) -> Response:
     return extract_response(reply.response) or Response("" if reply.response is None else str(reply.response))
 
 
-class _QueryEngine(_Engine):
+class _QueryEngine:
     """A ``BaseQueryEngine``."""
 
-    def __init__(self, engine: Any, mapper: DocumentMapper, own_top_k: bool) -> None:
-        super().__init__(mapper)
+    def __init__(self, engine: Any, own_top_k: bool) -> None:
         self._engine = engine
         # Only the defining class: a subclass would be rebuilt as another kind of engine.
         self._rebuilds = not own_top_k and "with_retriever" in vars(type(engine))
@@ -167,11 +153,10 @@ class _QueryEngine(_Engine):
         return reply.get_response() if is_instance_of(reply, LLAMAINDEX, "StreamingResponse") else reply
 
 
-class _ChatEngine(_Engine):
+class _ChatEngine:
     """A ``BaseChatEngine``: every sample is a new conversation that starts with the sample's earlier turns."""
 
-    def __init__(self, engine: Any, mapper: DocumentMapper) -> None:
-        super().__init__(mapper)
+    def __init__(self, engine: Any) -> None:
         self._engine, self._turn = engine, threading.Lock()
 
     def ask(self, sample: EvaluationSample, top_k: int) -> Any:
@@ -182,16 +167,12 @@ class _ChatEngine(_Engine):
             self._engine.reset()
             return self._engine.chat(sample.query, chat_history=history)
 
-    async def aask(self, sample: EvaluationSample, top_k: int) -> Any:
-        raise AssertionError("from_llamaindex() refuses it")
-
 
 class _Synthesizer:
     """A ``BaseSynthesizer`` as a generator."""
 
     def __init__(self, synthesizer: Any, config: Mapping[str, Any]) -> None:
-        self._synthesizer = synthesizer
-        self.config = {f"generator_{key}": value for key, value in config.items()}
+        self._synthesizer, self.config = synthesizer, config
 
     def generate(self, query: str, context_docs: list[Document]) -> Response:
         """The answer synthesised from the documents."""

@@ -81,16 +81,9 @@ def kappa_report(
     first, second, categories = _pairs(a, b)
     # Weighed by the categories in use in the whole, so that a draw without one of them measures the same.
     table = _category_weights(categories, weights)
-    value = _kappa(first, second, table)
-    why = _NO_PAIR if not len(first) else _ONE_VALUE
+    n, why = len(first), _NO_PAIR if not len(first) else _ONE_VALUE
     return _agreement_report(
-        value,
-        lambda rows: _kappa(first[rows], second[rows], table),
-        len(first),
-        why,
-        draws=draws,
-        seed=seed,
-        level=level,
+        lambda rows: _kappa(first[rows], second[rows], table), n, why, draws=draws, seed=seed, level=level
     )
 
 
@@ -151,7 +144,8 @@ def krippendorff_alpha(ratings: Sequence[Sequence[Any]] | npt.NDArray[Any], leve
 
     What fewer than two rated is left out (K. Krippendorff, Computing Krippendorff's Alpha-Reliability, 2011).
     """
-    return _RatingTable.of(ratings, level).overall()
+    table = _RatingTable.of(ratings, level)
+    return table.alpha(np.ones(table.units))
 
 
 def alpha_report(
@@ -166,10 +160,10 @@ def alpha_report(
     table = _RatingTable.of(ratings, level)
     why = _NO_PAIR if not table.units else _ONE_VALUE if len(table.values) == 1 else _ONE_UNIT
 
-    def drawn(rows: Ints) -> float:
+    def of_rows(rows: Ints) -> float:
         return table.alpha(np.bincount(rows, minlength=table.units).astype(np.float64))
 
-    return _agreement_report(table.overall(), drawn, table.units, why, draws=draws, seed=seed, level=confidence)
+    return _agreement_report(of_rows, table.units, why, draws=draws, seed=seed, level=confidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,15 +205,14 @@ class _RatingTable:
         pair_table = np.array(pairs, dtype=np.intp).reshape(-1, 2)
         return cls(level, len(rated), numbers, unit, code, pair_table, np.array(share, np.float64))
 
-    def overall(self) -> float:
-        """Alpha of all items; NaN for a single item, where observed and chance agreement are the same."""
-        return self.alpha(np.ones(self.units)) if self.units > 1 else math.nan
-
     def alpha(self, weights: Floats) -> float:
-        """Alpha where each thing comes as often as ``weights`` says."""
+        """Alpha where each thing comes as often as ``weights`` says.
+
+        NaN for a single item, where observed and chance agreement are the same.
+        """
         counts: Floats = np.bincount(self.code, weights[self.unit], minlength=len(self.values)).astype(np.float64)
         n = counts.sum()
-        if n < 2 or np.count_nonzero(counts) < 2:
+        if self.units < 2 or n < 2 or np.count_nonzero(counts) < 2:
             return math.nan
         values = np.cumsum(counts) - counts / 2 if self.level == "ordinal" else self.values
         one, two = self.code[self.pairs[:, 0]], self.code[self.pairs[:, 1]]
@@ -278,15 +271,10 @@ def _require_numbers(values: Sequence[Any], level: str) -> None:
 
 
 def _agreement_report(
-    value: float,
-    of_rows: Callable[[Ints], float],
-    units: int,
-    why: str,
-    *,
-    draws: int,
-    seed: int,
-    level: float,
+    of_rows: Callable[[Ints], float], units: int, why: str, *, draws: int, seed: int, level: float
 ) -> Estimate:
+    """The value of all units with its interval; ``why`` says why it is not defined where it is NaN."""
+    value = of_rows(np.arange(units))
     if math.isnan(value):
         return Estimate(None, None, units, why)
     interval = bootstrap_interval_of(of_rows, units, draws=draws, seed=seed, level=level, lowest=-1.0, highest=1.0)
@@ -421,20 +409,10 @@ def _correlation_report(
     level: float,
 ) -> Estimate:
     first, second = columns
-    n = len(first)
-    value = statistic(first, second)
-    if math.isnan(value):
-        return Estimate(None, None, n, _TOO_FEW if n < 2 else _CONSTANT)
-    interval = bootstrap_interval_of(
-        lambda rows: statistic(first[rows], second[rows]),
-        n,
-        draws=draws,
-        seed=seed,
-        level=level,
-        lowest=-1.0,
-        highest=1.0,
+    n, why = len(first), _TOO_FEW if len(first) < 2 else _CONSTANT
+    return _agreement_report(
+        lambda rows: statistic(first[rows], second[rows]), n, why, draws=draws, seed=seed, level=level
     )
-    return Estimate(value, interval, n)
 
 
 def _paired_columns(a: Sequence[Any], b: Sequence[Any]) -> tuple[Floats, Floats]:

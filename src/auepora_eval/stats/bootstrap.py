@@ -12,7 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValueError
-from .intervals import Interval, all_equal_interval, encode_clusters, is_rounding, tail_probability
+from .intervals import (
+    Interval,
+    all_equal_interval,
+    encode_clusters,
+    is_rounding,
+    require_finite_table,
+    sums_by,
+    tail_probability,
+)
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -103,7 +111,7 @@ def bootstrap_sums(
         units = len(sums)
         informative.append(int(np.count_nonzero(sums.any(axis=1))))
         observed.append(sums.sum(axis=0))
-        pooled.append(sums if units <= _MAX_UNITS else _sums_by(np.arange(units) % _MAX_UNITS, sums))
+        pooled.append(sums if units <= _MAX_UNITS else sums_by(np.arange(units) % _MAX_UNITS, sums))
     if units < 2:
         return None
     together = pooled[0] if len(pooled) == 1 else np.concatenate(pooled, axis=1)
@@ -121,14 +129,9 @@ def bootstrap_sums(
 
 
 def _unit_sums(statistics: Floats, clusters: Ints | None) -> Floats:
-    statistics = np.asarray(statistics, dtype=np.float64)
-    if statistics.ndim != 2:
-        raise BadValueError(f"the statistics must be a table with a row per sample, not of shape {statistics.shape}")
-    if not np.isfinite(statistics).all():
-        row = int(np.argmin(np.isfinite(statistics).all(axis=1)))
-        raise BadValueError(f"the statistics at index {row} are {statistics[row].tolist()}; leave out what has none")
+    statistics = require_finite_table(statistics, "statistics")
     codes = encode_clusters(clusters, len(statistics))
-    return statistics if codes is None else _sums_by(codes, statistics)
+    return statistics if codes is None else sums_by(codes, statistics)
 
 
 def values_of_sums(of_sums: Callable[[Floats], Floats], totals: Floats) -> Floats:
@@ -209,10 +212,6 @@ def _counts(units: int, draws: int, seed: int) -> Iterator[Floats]:
 def _draw_units(rng: np.random.Generator, units: int, rows: int) -> Ints:
     """Draws of units with replacement, one per row; the same ones whether made one by one or together."""
     return rng.integers(0, units, (rows, units), dtype=np.intp)
-
-
-def _sums_by(codes: Ints, statistics: Floats) -> Floats:
-    return np.stack([np.bincount(codes, column) for column in statistics.T], axis=1)
 
 
 def percentile_interval(

@@ -13,7 +13,16 @@ import numpy.typing as npt
 from ..errors import AlignmentError, BadTypeError, BadValueError
 from .bootstrap import bootstrap_interval_of
 from .difference import paired_differences, paired_interval
-from .intervals import Estimate, Interval, encode_clusters, is_skewed, mean_interval, wilson_bounds, wilson_interval
+from .intervals import (
+    Estimate,
+    Interval,
+    encode_clusters,
+    is_skewed,
+    mean_interval,
+    paired_columns,
+    wilson_bounds,
+    wilson_interval,
+)
 
 # --- how well scores separate two classes: AUROC, average precision, TPR at a bounded FPR ----------------------------
 # Everything follows from two counts per threshold. A threshold stands at each distinct score, so that equal scores fall
@@ -298,9 +307,7 @@ def _proportion(hits: int, n: int, why: str, level: float) -> Estimate:
 
 
 def _columns(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floats]:
-    values, right = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
-    if values.shape != right.shape or values.ndim != 1:
-        raise AlignmentError(values.size, right.size, what=("scores", "labels"))
+    values, right = paired_columns(scores, labels)
     for name, column, fine in (
         ("score", values, (values >= 0) & (values <= 1)),
         ("label", right, (right == 0) | (right == 1)),
@@ -550,9 +557,7 @@ def _skewness(values: Floats) -> float:
 
 
 def _score_label_columns(scores: Floats, labels: Floats) -> tuple[Floats, Floats]:
-    scores, labels = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
-    if scores.shape != labels.shape or scores.ndim != 1:
-        raise AlignmentError(scores.size, labels.size, what=("scores", "labels"))
+    scores, labels = paired_columns(scores, labels)
     if not np.isfinite(scores).all():
         place = int(np.argmin(np.isfinite(scores)))
         raise BadValueError(f"the score at index {place} is {scores[place]}; leave out what has no score")

@@ -11,7 +11,15 @@ import numpy.typing as npt
 
 from ..errors import AlignmentError, BadValueError
 from .bootstrap import bootstrap_interval_of, bootstrap_sums, values_of_sums
-from .intervals import Interval, encode_clusters, is_rounding, mean_interval, t_quantile, wilson_interval
+from .intervals import (
+    Interval,
+    encode_clusters,
+    is_rounding,
+    mean_interval,
+    require_finite_table,
+    t_quantile,
+    wilson_interval,
+)
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -98,7 +106,7 @@ def newcombe_interval(both: int, first_only: int, second_only: int, neither: int
     seen = (second_only - first_only) / n
     low = seen - math.sqrt(max(0.0, down_one**2 - 2 * phi * down_one * up_two + up_two**2))
     high = seen + math.sqrt(max(0.0, up_one**2 - 2 * phi * up_one * down_two + down_two**2))
-    return Interval(max(low, -1.0), min(high, 1.0), "newcombe", n, level, _flags(counts))
+    return Interval(max(low, -1.0), min(high, 1.0), "newcombe", n, level, ("few",) if n < 10 else ())
 
 
 def _correlation(both: int, first_only: int, second_only: int, neither: int) -> float:
@@ -111,10 +119,6 @@ def _correlation(both: int, first_only: int, second_only: int, neither: int) -> 
     if excess > 0:
         excess = max(0.0, excess - n / 2)
     return excess / math.sqrt(math.prod(margins))
-
-
-def _flags(counts: tuple[int, int, int, int]) -> tuple[str, ...]:
-    return ("few",) if sum(counts) < 10 else ()
 
 
 # --- bootstrap intervals, for statistics that are not means ----------------------------------------------------------
@@ -170,7 +174,7 @@ def paired_bootstraps(
 
     def tables() -> Iterator[Floats]:
         for pair in pairs:
-            first, second = _table(pair.first), _table(pair.second)
+            first, second = (require_finite_table(table, "statistics") for table in (pair.first, pair.second))
             rows.extend((len(first), len(second)))
             if other := next((count for count in rows if count != rows[0]), None):
                 raise AlignmentError(rows[0], other, what=("rows of statistics", "rows of the other run's"))
@@ -211,13 +215,6 @@ def paired_bootstrap_of(
         lowest=-width,
         highest=width,
     )
-
-
-def _table(statistics: Floats) -> Floats:
-    table = np.asarray(statistics, dtype=np.float64)
-    if table.ndim != 2:
-        raise BadValueError(f"the statistics must be a table with a row per sample, not of shape {table.shape}")
-    return table
 
 
 # --- power: the minimum detectable effect, and the units that a difference needs -------------------------------------
@@ -289,10 +286,11 @@ def required_n(delta: float, sd: float, *, alpha: float = 0.05, power: float = 0
     if math.isnan(sd):
         return None
     # Upwards from the normal distribution's answer, which is below that of any t distribution, until it suffices.
-    few = _normal_n(delta, sd, alpha, power)
-    if few is None:
+    most = 1 << 53  # with that many degrees of freedom t is normal
+    root = _quantiles(most, alpha, power) * (sd / delta)
+    if root >= math.sqrt(most):
         return None
-    many = few
+    few = many = max(2, math.floor(root**2))
     while mde(sd, many, alpha=alpha, power=power) > delta:
         many *= 2
     while few < many:
@@ -302,12 +300,6 @@ def required_n(delta: float, sd: float, *, alpha: float = 0.05, power: float = 0
         else:
             many = middle
     return few
-
-
-def _normal_n(delta: float, sd: float, alpha: float, power: float) -> int | None:
-    most = 1 << 53  # with that many degrees of freedom t is normal
-    root = _quantiles(most, alpha, power) * (sd / delta)
-    return max(2, math.floor(root**2)) if root < math.sqrt(most) else None
 
 
 def _quantiles(n: int, alpha: float, power: float) -> float:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import BadValueError
+from ..errors import AlignmentError, BadValueError
 
 # --- quantiles of Student's t, with the standard library only --------------------------------------------------------
 
@@ -314,6 +314,14 @@ def _finite_column(values: Floats) -> Floats:
     return values
 
 
+def paired_columns(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Scores and labels as flat arrays of the same length."""
+    values, known = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    if values.shape != known.shape or values.ndim != 1:
+        raise AlignmentError(values.size, known.size, what=("scores", "labels"))
+    return values, known
+
+
 def tail_probability(level: float) -> float:
     """The probability on each side outside an interval of that level."""
     if not 0 < level < 1:
@@ -424,18 +432,24 @@ def integer_sums(table: Floats, clusters: Ints | None, *, one_grid: bool = False
     shares = table / np.where(largest > 0, largest, 1.0)
     codes = encode_clusters(clusters, len(table))
     if codes is not None:
-        shares = np.stack([np.bincount(codes, column) for column in shares.T], axis=1)
+        shares = sums_by(codes, shares)
     return np.rint(shares * 2.0 ** (_MAX_BITS - math.ceil(math.log2(max(len(table), 1)))))
 
 
-def require_finite_table(table: Floats) -> Floats:
+def sums_by(codes: Ints, table: Floats) -> Floats:
+    """The sums of each column over the rows with the same code."""
+    return np.stack([np.bincount(codes, column) for column in table.T], axis=1)
+
+
+def require_finite_table(table: Floats, what: str = "scores") -> Floats:
     """The table as an array; an error unless it has two dimensions and every number is finite."""
     table = np.asarray(table, dtype=np.float64)
     if table.ndim != 2:
-        raise BadValueError(f"the scores must be a table with a row per sample, not of shape {table.shape}")
-    if not np.isfinite(table).all():
-        row = int(np.argmin(np.isfinite(table).all(axis=1)))
-        raise BadValueError(f"the scores at index {row} are {table[row].tolist()}; leave out what has none")
+        raise BadValueError(f"the {what} must be a table with a row per sample, not of shape {table.shape}")
+    finite = np.isfinite(table).all(axis=1)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise BadValueError(f"the {what} at index {row} are {table[row].tolist()}; leave out what has none")
     return table
 
 
@@ -449,11 +463,7 @@ def pool_units(sums: Floats, most: int) -> Floats:
     units = len(sums)
     if units <= most:
         return sums
-    hands = np.zeros((most, sums.shape[1]))
-    for start in range(0, units, most):
-        part = sums[start : start + most]
-        hands[: len(part)] += part
-    return hands
+    return sums_by(np.arange(units) % most, sums)
 
 
 def tail_proportion(values: Floats, seen: float, *, exact: bool) -> float:

@@ -11,9 +11,18 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import AlignmentError, BadValueError
+from ..errors import BadValueError
 from .difference import PairedStatistics
-from .intervals import can_enumerate, encode_clusters, integer_sums, pool_units, require_finite_table, tail_proportion
+from .intervals import (
+    can_enumerate,
+    encode_clusters,
+    integer_sums,
+    paired_columns,
+    pool_units,
+    require_finite_table,
+    sums_by,
+    tail_proportion,
+)
 
 # --- sign-flip permutation test of paired differences ----------------------------------------------------------------
 # If neither run is better, a cluster's differences could as well have had the other sign. So the signs of whole
@@ -124,6 +133,10 @@ def sign_flips(
         done += len(part)
     flipped *= scale
     z = np.where(differences.present, sums.sum(axis=0) * scale, np.nan)
+    return _flips_result(z, flipped, exact=exact)
+
+
+def _flips_result(z: Floats, flipped: Floats, *, exact: bool) -> SignFlips:
     p_values = [
         math.nan if math.isnan(observed) else tail_proportion(column, abs(observed), exact=exact)
         for column, observed in zip(flipped.T, z.tolist(), strict=True)
@@ -217,6 +230,13 @@ def permutation_test(
     # Units without any difference change nothing, so they are left out if all swaps are enumerated.
     places = np.flatnonzero(informative) if exact else np.arange(len(together))
     moved, both = together[places], together.sum(axis=0)
+    groups = np.zeros(len(together), dtype=np.bool_)
+
+    def swapped_samples(kept: Floats) -> Iterator[Bools]:
+        for row in kept:
+            groups[places] = row == 0
+            yield groups[group_of]
+
     parts = []
     for kept in _all_swaps(len(places)) if exact else _random_swaps(len(together), draws, seed):
         signed = 2.0 * (kept @ moved) - both
@@ -226,8 +246,7 @@ def permutation_test(
             columns.append(table.difference(signed[:, start:end])[:, None])
             start = end
         if folds:
-            groups = np.zeros(len(together), dtype=np.bool_)
-            columns.append(np.array([_swapped_differences(folds, row, places, groups, group_of) for row in kept]))
+            columns.append(np.array([[fold.difference(mask) for fold in folds] for mask in swapped_samples(kept)]))
         parts.append(np.concatenate(columns, axis=1))
     flipped = np.abs(np.concatenate(parts))
     observed = np.concatenate(
@@ -246,11 +265,7 @@ def permutation_test(
             z[column] *= scale[column]
         else:
             flipped[:, column], z[column] = _normal_deviates(flipped[:, column], float(observed[column]))
-    p_values = [
-        math.nan if math.isnan(one) else tail_proportion(column, abs(one), exact=exact)
-        for column, one in zip(flipped.T, z.tolist(), strict=True)
-    ]
-    return SignFlips(np.array(p_values), z, flipped, exact)
+    return _flips_result(z, flipped, exact=exact)
 
 
 class _SwappedSums:
@@ -259,7 +274,7 @@ class _SwappedSums:
     def __init__(self, pair: PairedStatistics, codes: Ints | None) -> None:
         apart = pair.second - pair.first
         if codes is not None:
-            apart = np.stack([np.bincount(codes, column) for column in apart.T], axis=1)
+            apart = sums_by(codes, apart)
         self.sums = pool_units(apart, _MAX_UNITS)
         self._both = pair.first.sum(axis=0) + pair.second.sum(axis=0)
         self._of_sums = pair.of_sums
@@ -290,15 +305,6 @@ def _normal_deviates(flipped: Floats, observed: float) -> tuple[Floats, float]:
         places
     ]
     return deviates[:-1], math.copysign(float(deviates[-1]), observed)
-
-
-def _swapped_differences(
-    folds: Sequence[SwapStatistic], kept: Floats, places: Ints, groups: Bools, group_of: Ints
-) -> list[float]:
-    """The differences under one swap; ``groups`` is a buffer for the mask of swapped groups."""
-    groups[places] = kept == 0
-    swapped = groups[group_of]
-    return [fold.difference(swapped) for fold in folds]
 
 
 def _all_swaps(units: int) -> Iterator[Floats]:
@@ -440,9 +446,7 @@ def association_p_value(scores: Floats, labels: Floats, *, draws: int = 9_999, s
     and 1 is that of Mann and Whitney, so that the test is about AUROC. Equal scores share their mean rank. Where all
     scores or all labels are equal, p is 1.
     """
-    scores, labels = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
-    if scores.shape != labels.shape or scores.ndim != 1:
-        raise AlignmentError(scores.size, labels.size, what=("scores", "labels"))
+    scores, labels = paired_columns(scores, labels)
     if not len(scores) or np.ptp(scores) == 0 or np.ptp(labels) == 0:
         return 1.0
     _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from .core.batch import check_samples
 from .core.conventions import PRESETS, Conventions
@@ -20,8 +20,8 @@ from .core.registry import Spec
 from .core.results import Results
 from .core.slices import SliceSpec
 from .core.types import EvaluationSample, SystemOutputs
-from .engine.evaluate import Metrics, Progress, evaluate, resolve_metrics
-from .errors import AueporaWarning, BadTypeError, BadValueError
+from .engine.evaluate import Metrics, Progress, as_sequence, evaluate, resolve_metrics
+from .errors import AueporaWarning, BadValueError
 from .io.join import align_outputs, unmatched_warnings
 from .io.jsonl import load_jsonl_dataset, read_outputs
 from .models.loading import CROSS_ENCODER, find_cached_cross_encoder, find_installed_model
@@ -219,7 +219,7 @@ class RAGEvaluationClient:
             read = read_outputs(outputs)
             outputs, answers_only = read.outputs, read.answers_only
         if not isinstance(outputs, Mapping):
-            return _as_list(outputs, "outputs"), False
+            return as_sequence(outputs, "outputs"), False
         aligned = align_outputs(samples, outputs)
         messages = unmatched_warnings(
             aligned.missing, aligned.unknown, total=len(samples), conventions=self.conventions
@@ -242,7 +242,7 @@ def _suite(ks: Sequence[int]) -> list[Spec]:
 
 def _cut_offs(ks: Iterable[int]) -> tuple[int, ...]:
     """The distinct cut-offs; the metrics check their values."""
-    listed = _as_list(ks, "ks")
+    listed = as_sequence(ks, "ks")
     if not listed:
         raise BadValueError("ks must name at least one cut-off")
     return tuple(k for place, k in enumerate(listed) if k not in listed[:place])
@@ -291,23 +291,12 @@ def _require_any_outcome(results: Results, missing: Mapping[str, str]) -> None:
 
 
 def _load_samples(samples: Samples) -> list[EvaluationSample]:
-    rows = list(load_jsonl_dataset(samples) if isinstance(samples, (str, Path)) else _as_list(samples, "samples"))
+    rows = list(load_jsonl_dataset(samples) if isinstance(samples, (str, Path)) else as_sequence(samples, "samples"))
     if not rows:
         raise BadValueError("there are no samples to evaluate")
     check_samples(rows)
     require_distinct_ids(rows)
     return rows
-
-
-T = TypeVar("T")
-
-
-def _as_list(values: Iterable[T], what: str) -> list[T]:
-    try:
-        each = iter(values)
-    except TypeError:
-        raise BadTypeError(f"{what} must be a list, not a {type(values).__name__}") from None
-    return list(each)
 
 
 @contextmanager

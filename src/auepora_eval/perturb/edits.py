@@ -203,18 +203,23 @@ def _has_number(cells: list[str], word: range) -> bool:
     return any(unicodedata.category(character)[0] == "N" for position in word for character in cells[position])
 
 
+class _RandomEdit:
+    """Base of edits that are redrawn while they change nothing."""
+
+    __slots__ = ()
+    tries: ClassVar[int] = TRIES
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
 @dataclass(frozen=True, slots=True)
-class _LetterEdit:
+class _LetterEdit(_RandomEdit):
     """Base of edits of single letters and digits of a question."""
 
     rate: Rate
     keep_numbers: bool = False
     """Whether words with a digit stay unchanged."""
-
-    tries: ClassVar[int] = TRIES
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def _edited(self, query: str, rng: Random, edit: Callable[[list[str], int, range, Random], None]) -> str:
         cells = grapheme_clusters(query)
@@ -294,7 +299,7 @@ def _make_typo(cells: list[str], position: int, word: range, rng: Random) -> Non
 
 
 @dataclass(frozen=True, slots=True)
-class DropWords:
+class DropWords(_RandomEdit):
     """Words left out; ``rate`` is their proportion. One word always stays, so a one-word question is unchanged."""
 
     rate: Rate
@@ -302,11 +307,6 @@ class DropWords:
     """Whether words with a digit in them stay."""
     name: str = "drop_words"
     scenario: Scenario = ("typo", "drop_words")
-
-    tries: ClassVar[int] = TRIES
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def perturb(self, query: str, rng: Random) -> str:
         """The question with words left out, each together with the space after it."""
@@ -323,17 +323,12 @@ class DropWords:
 
 
 @dataclass(frozen=True, slots=True)
-class SwapWords:
+class SwapWords(_RandomEdit):
     """Words swapped with the one after them; ``rate`` is the proportion of neighbouring pairs."""
 
     rate: Rate
     name: str = "swap_words"
     scenario: Scenario = ("typo", "swap_words")
-
-    tries: ClassVar[int] = TRIES
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def perturb(self, query: str, rng: Random) -> str:
         """The question with words swapped; the spaces between stay where they are."""
@@ -379,17 +374,12 @@ class UpperCase:
 
 
 @dataclass(frozen=True, slots=True)
-class RandomCase:
+class RandomCase(_RandomEdit):
     """Letters in the other case; ``rate`` is the proportion of cased letters."""
 
     rate: Rate = 0.5
     name: str = "random_case"
     scenario: Scenario = ("typo", "random_case")
-
-    tries: ClassVar[int] = TRIES
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def perturb(self, query: str, rng: Random) -> str:
         """The question with letters in the other case."""

@@ -6,20 +6,19 @@ import asyncio
 import hashlib
 import inspect
 import re
-import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from types import TracebackType
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from ..core.batch import check_samples
 from ..core.types import EvaluationSample
 from ..errors import BadTypeError, BadValueError, DuplicateIdError
 from ..options import PositiveInt, check_options
+from ..runtime.loop_thread import shared_loop
 from ..systems.runner import require_distinct_ids
 
 # --- calls of a perturber for many questions: sequential, threaded, as coroutines, or as a batch ---------------------
@@ -28,96 +27,63 @@ PerturberReply = str | Exception
 """The perturbed question, or the error of the call."""
 
 
-class PerturberCaller:
-    """Calls perturbers with up to ``concurrency`` questions in flight; an exception takes the place of a text.
+def call_perturber(
+    perturber: Any, queries: Sequence[str], rngs: Sequence[Random], concurrency: int
+) -> list[PerturberReply]:
+    """The perturber's reply to each question, in order, with up to ``concurrency`` questions in flight.
 
     Coroutines all run in one event loop, since a client that was opened in one cannot be used in another. The loop has
     a thread of its own: the caller may be in a loop already, as in a notebook.
     """
+    if not queries:
+        return []
+    perturb_batch = getattr(perturber, "perturb_batch", None)
+    if callable(perturb_batch):
+        return _call_batch(perturb_batch, queries, rngs)
 
-    def __init__(self, concurrency: int) -> None:
-        self._concurrency = concurrency
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+    def call(query: str, rng: Random) -> Any:
+        try:
+            return perturber.perturb(query, rng)
+        except Exception as error:  # the user's code may raise anything
+            return error
 
-    def __enter__(self) -> Self:
-        return self
+    first = call(queries[0], rngs[0])
+    if inspect.isawaitable(first):  # only the result shows it: a plain function may return a coroutine
+        starts = [lambda: first, *(partial(call, *one) for one in zip(queries[1:], rngs[1:], strict=True))]
+        replies = shared_loop().run(_gather(starts, concurrency))
+    elif concurrency == 1:
+        replies = [first, *map(call, queries[1:], rngs[1:])]
+    else:
+        with ThreadPoolExecutor(concurrency) as pool:
+            replies = [first, *pool.map(call, queries[1:], rngs[1:])]
+    return list(map(_validate_text, replies))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._loop is not None and self._thread is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
 
-    def call(self, perturber: Any, queries: Sequence[str], rngs: Sequence[Random]) -> list[PerturberReply]:
-        """The perturber's reply to each question, in order."""
-        if not queries:
-            return []
-        perturb_batch = getattr(perturber, "perturb_batch", None)
-        if callable(perturb_batch):
-            return self._call_batch(perturb_batch, queries, rngs)
+def _call_batch(
+    perturb_batch: Callable[..., Any], queries: Sequence[str], rngs: Sequence[Random]
+) -> list[PerturberReply]:
+    try:
+        replies = perturb_batch(list(queries), list(rngs))
+        texts = list(shared_loop().run(_await_result(replies)) if inspect.isawaitable(replies) else replies)
+    except Exception as error:  # the user's code may raise anything
+        return [error] * len(queries)
+    if len(texts) != len(queries):
+        return [BadTypeError(f"perturb_batch returned {len(texts)} texts for {len(queries)} questions")] * len(queries)
+    return list(map(_validate_text, texts))
 
-        def call(query: str, rng: Random) -> Any:
+
+async def _gather(starts: Sequence[Callable[[], Any]], concurrency: int) -> list[Any]:
+    semaphore = asyncio.Semaphore(concurrency)
+
+    async def one(start: Callable[[], Any]) -> Any:
+        async with semaphore:
+            reply = start()
             try:
-                return perturber.perturb(query, rng)
+                return await reply if inspect.isawaitable(reply) else reply
             except Exception as error:  # the user's code may raise anything
                 return error
 
-        first = call(queries[0], rngs[0])
-        if inspect.isawaitable(first):  # only the result shows it: a plain function may return a coroutine
-            return list(map(_validate_text, self._gather(first, call, queries[1:], rngs[1:])))
-        if self._concurrency == 1:
-            rest = list(map(call, queries[1:], rngs[1:]))
-        else:
-            with ThreadPoolExecutor(self._concurrency) as pool:
-                rest = list(pool.map(call, queries[1:], rngs[1:]))
-        return list(map(_validate_text, [first, *rest]))
-
-    def _call_batch(
-        self, perturb_batch: Callable[..., Any], queries: Sequence[str], rngs: Sequence[Random]
-    ) -> list[PerturberReply]:
-        try:
-            replies = perturb_batch(list(queries), list(rngs))
-            texts = list(self._run(replies) if inspect.isawaitable(replies) else replies)
-        except Exception as error:  # the user's code may raise anything
-            return [error] * len(queries)
-        if len(texts) != len(queries):
-            return [BadTypeError(f"perturb_batch returned {len(texts)} texts for {len(queries)} questions")] * len(
-                queries
-            )
-        return list(map(_validate_text, texts))
-
-    def _gather(
-        self,
-        first: Awaitable[Any],
-        call: Callable[[str, Random], Any],
-        queries: Sequence[str],
-        rngs: Sequence[Random],
-    ) -> list[Any]:
-        async def one(start: Callable[[], Any]) -> Any:
-            async with semaphore:
-                reply = start()
-                try:
-                    return await reply if inspect.isawaitable(reply) else reply
-                except Exception as error:  # the user's code may raise anything
-                    return error
-
-        async def gather_all() -> list[Any]:
-            rest = (one(partial(call, query, rng)) for query, rng in zip(queries, rngs, strict=True))
-            return await asyncio.gather(one(lambda: first), *rest)
-
-        semaphore = asyncio.Semaphore(self._concurrency)
-        replies: list[Any] = self._run(gather_all())
-        return replies
-
-    def _run(self, work: Awaitable[Any]) -> Any:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="auepora-perturb", daemon=True)
-            self._thread.start()
-        return asyncio.run_coroutine_threadsafe(_await_result(work), self._loop).result()
+    return await asyncio.gather(*map(one, starts))
 
 
 async def _await_result(work: Awaitable[Any]) -> Any:
@@ -165,11 +131,11 @@ class Paraphraser:
         """The question reworded."""
         # Not str.format: a prompt may hold other braces, such as an example in JSON.
         reply = self.llm(self.prompt.replace("{query}", query))
-        return _strip_awaited_reply(reply) if inspect.isawaitable(reply) else _strip_reply(reply)
 
+        async def strip_awaited() -> str:
+            return _strip_reply(await reply)
 
-async def _strip_awaited_reply(reply: Awaitable[Any]) -> str:
-    return _strip_reply(await reply)
+        return strip_awaited() if inspect.isawaitable(reply) else _strip_reply(reply)
 
 
 def _strip_reply(text: Any) -> str:
@@ -310,12 +276,11 @@ def perturb_queries(
         len(perturbable),
     )
     variants_of: dict[int, list[EvaluationSample]] = {}
-    with PerturberCaller(concurrency) as caller:
-        for perturber in valid_perturbers:
-            counts = result.counts[perturber.name] = VariantCounts()
-            for job in _generate_variants(perturber, perturbable, counts, caller, seed=seed, variants=variants):
-                linked = [_variant(job.sample, text, perturber, number, seed) for number, text in job.texts.items()]
-                variants_of.setdefault(id(job.sample), []).extend(linked)
+    for perturber in valid_perturbers:
+        counts = result.counts[perturber.name] = VariantCounts()
+        for job in _generate_variants(perturber, perturbable, counts, concurrency, seed=seed, variants=variants):
+            linked = [_variant(job.sample, text, perturber, number, seed) for number, text in job.texts.items()]
+            variants_of.setdefault(id(job.sample), []).extend(linked)
     for row in rows:
         result.extend([*([] if only_variants else [row]), *variants_of.get(id(row), ())])
     _require_new_ids(rows, variants_of.values())
@@ -326,7 +291,7 @@ def _generate_variants(
     perturber: QueryPerturber,
     samples: Sequence[EvaluationSample],
     counts: VariantCounts,
-    caller: PerturberCaller,
+    concurrency: int,
     *,
     seed: int,
     variants: int,
@@ -340,7 +305,7 @@ def _generate_variants(
         waiting, left = jobs, Counter[str]()
         for attempt in range(tries):
             rngs = [_rng(seed, job.sample.sample_id, perturber.name, number, attempt) for job in waiting]
-            replies = caller.call(perturber, [job.sample.query for job in waiting], rngs)
+            replies = call_perturber(perturber, [job.sample.query for job in waiting], rngs, concurrency)
             outcomes = [_accept_variant(job, number, text, counts) for job, text in zip(waiting, replies, strict=True)]
             left = Counter(filter(None, outcomes))
             waiting = [job for job, outcome in zip(waiting, outcomes, strict=True) if outcome]

@@ -16,24 +16,33 @@ from ..systems.interfaces import (
     adapt,
     as_system,
     is_async,
+    run_without_waiting,
     split_system,
 )
 from .documents import CorpusLike, DocumentEdit, NoisePool, Perturbation, PerturbationRecord, Perturber
 
 
 class _PerturbingRetriever:
-    """Base: calls a sync or async retriever and perturbs its ranking."""
+    """Calls a sync or async retriever and perturbs its ranking."""
 
     retrieve: Callable[..., Any]
     """Sync or async, like that of the wrapped retriever."""
 
-    def __init__(self, retriever: object, perturber: Perturber) -> None:
+    def __init__(
+        self,
+        retriever: object,
+        perturber: Perturber,
+        sample_of: Callable[[str], EvaluationSample],
+        keep_record: Callable[[str, PerturbationRecord], None],
+    ) -> None:
+        """``sample_of`` gives the sample of a query; the record of each perturbed ranking goes to ``keep_record``."""
         inner = getattr(retriever, "retrieve", None)
         async_retrieve = getattr(retriever, "aretrieve", None)
         if isinstance(retriever, type) or not (callable(inner) or callable(async_retrieve)):
             type_text = "a class" if isinstance(retriever, type) else f"a {display_class_name(retriever)}"
             raise BadTypeError(f"a retriever is an object with a method retrieve(query, *, top_k), not {type_text}")
         self._retriever, self._perturber = retriever, perturber
+        self._sample_of, self._keep_record = sample_of, keep_record
         if callable(inner):
             self.retrieve = self._wrap_async(inner) if is_async(inner) else self._wrap_sync(inner)
         if callable(async_retrieve):
@@ -58,33 +67,9 @@ class _PerturbingRetriever:
         return retrieve
 
     def _perturb(self, query: str, retrieved: Any) -> Any:
-        documents, record = self._perturber.apply(self._sample(query), retrieved)
-        self._record(query, record)
+        documents, record = self._perturber.apply(self._sample_of(query), retrieved)
+        self._keep_record(query, record)
         return documents
-
-    def _sample(self, query: str) -> EvaluationSample:
-        raise NotImplementedError
-
-    def _record(self, query: str, record: PerturbationRecord) -> None:
-        raise NotImplementedError
-
-
-class SampleRetriever(_PerturbingRetriever):
-    """The perturbed retriever of one sample, whatever query its system sends; created for every call."""
-
-    def __init__(self, retriever: object, perturber: Perturber, sample: EvaluationSample) -> None:
-        super().__init__(retriever, perturber)
-        self._own, self._done = sample, list[PerturbationRecord]()
-
-    def _sample(self, query: str) -> EvaluationSample:
-        return self._own
-
-    def _record(self, query: str, record: PerturbationRecord) -> None:
-        self._done.append(record)
-
-    def records(self) -> list[PerturbationRecord]:
-        """The record of each ranking the system retrieved; empty where it retrieved none."""
-        return self._done
 
 
 class PerturbedRetriever(_PerturbingRetriever):
@@ -123,7 +108,7 @@ class PerturbedRetriever(_PerturbingRetriever):
             perturbation = Perturbation.from_arm(arm, seed)
         sample_list = list(samples)
         pool = NoisePool.from_samples(sample_list) if corpus is None else NoisePool.from_documents(corpus)
-        super().__init__(adapt(retriever), Perturber(perturbation, pool, edit))
+        super().__init__(adapt(retriever), Perturber(perturbation, pool, edit), self._find_sample, self._record)
         self._by_query: dict[str, EvaluationSample] = {}
         for sample in sample_list:
             self._by_query.setdefault(sample.query, sample)
@@ -135,11 +120,11 @@ class PerturbedRetriever(_PerturbingRetriever):
         """The rates and the seed."""
         return self._perturber.perturbation
 
-    def _sample(self, query: str) -> EvaluationSample:
+    def _find_sample(self, query: str) -> EvaluationSample:
         return self._by_query.get(query) or EvaluationSample(query, query)
 
     def _record(self, query: str, record: PerturbationRecord) -> None:
-        self.done[self._sample(query).sample_id] = record
+        self.done[self._find_sample(query).sample_id] = record
 
 
 # --- systems with a perturbed retriever; each output records the changes of its documents ----------------------------
@@ -168,42 +153,34 @@ def _split_system(system: object) -> Any:
 def perturbed_system(system: object, perturber: Perturber) -> System:
     """The system with its retriever perturbed for each sample; nothing else is changed."""
     parts = _split_system(system)
-    empty_sample = EvaluationSample("", "")
-    probe = as_system(parts.build(SampleRetriever(parts.retriever, perturber, empty_sample)))
 
-    def prepare(sample: EvaluationSample, top_k: int) -> tuple[SampleRetriever, Any]:
-        retriever = SampleRetriever(parts.retriever, perturber, sample)
-        return retriever, as_system(parts.build(retriever)).call
+    def build(sample: EvaluationSample, records: list[PerturbationRecord]) -> System:
+        def keep_record(_: str, record: PerturbationRecord) -> None:
+            records.append(record)
 
-    def call(sample: EvaluationSample, top_k: int) -> Any:
-        retriever, ask = prepare(sample, top_k)
+        return as_system(parts.build(_PerturbingRetriever(parts.retriever, perturber, lambda _: sample, keep_record)))
+
+    async def call(sample: EvaluationSample, top_k: int) -> Any:
+        records: list[PerturbationRecord] = []
         try:
-            return _attach_record(retriever, perturber.perturbation, ask(sample, top_k))
+            output = build(sample, records).call(sample, top_k)
+            return _attach_records(records, perturber.perturbation, await output if probe.is_async else output)
         except GenerationFailedError as error:
-            error.output = _attach_record(retriever, perturber.perturbation, error.output)
+            error.output = _attach_records(records, perturber.perturbation, error.output)
             raise
 
-    async def acall(sample: EvaluationSample, top_k: int) -> Any:
-        retriever, ask = prepare(sample, top_k)
-        try:
-            return _attach_record(retriever, perturber.perturbation, await ask(sample, top_k))
-        except GenerationFailedError as error:
-            error.output = _attach_record(retriever, perturber.perturbation, error.output)
-            raise
-
-    return System(probe.called, probe.is_async, acall if probe.is_async else call)
+    probe = build(EvaluationSample("", ""), [])
+    if probe.is_async:
+        return System(probe.called, True, call)
+    return System(probe.called, False, lambda sample, top_k: run_without_waiting(call(sample, top_k)))
 
 
-def _attach_record(retriever: SampleRetriever, perturbation: Perturbation, output: Any) -> Any:
+def _attach_records(records: list[PerturbationRecord], perturbation: Perturbation, output: Any) -> Any:
     if not isinstance(output, SystemOutputs):
         return output  # the caller reports the error
-    records = retriever.records()
-    extra = {**output.extra, PERTURBATION: {**_settings(perturbation), **_merge_records(records)}}
+    settings = {"rates": perturbation.rates, "seed": perturbation.seed}
+    extra = {**output.extra, PERTURBATION: {**settings, **_merge_records(records)}}
     return replace(output, extra=extra if records else {**extra, RETRIEVER_NOT_CALLED: True})
-
-
-def _settings(perturbation: Perturbation) -> dict[str, Any]:
-    return {"rates": perturbation.rates, "seed": perturbation.seed}
 
 
 def _merge_records(records: list[PerturbationRecord]) -> PerturbationRecord:

@@ -56,7 +56,7 @@ def combine_parts(
 
     if any(waits):
         return call
-    return lambda sample, top_k: _run_without_waiting(call(sample, top_k))
+    return lambda sample, top_k: run_without_waiting(call(sample, top_k))
 
 
 def _awaitable(part: Callable[..., Any], waits: bool, all_waits: Sequence[bool]) -> Callable[..., Any]:
@@ -72,7 +72,7 @@ def _awaitable(part: Callable[..., Any], waits: bool, all_waits: Sequence[bool])
     return in_a_thread if any(all_waits) else here
 
 
-def _run_without_waiting(coroutine: Coroutine[Any, Any, Any]) -> Any:
+def run_without_waiting(coroutine: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine that never waits, so that one function body serves plain and asynchronous parts."""
     try:
         coroutine.send(None)
@@ -258,8 +258,8 @@ def as_system(system: object) -> System:
 
 
 def _from_function(function: Callable[..., Any], name: str, called: str) -> System:
-    _require_form(function, name, "(sample, *, top_k)", (None,), {"top_k": 5})
-    if _first_annotation(function) in (str, "str"):
+    parameters = _require_form(function, name, "(sample, *, top_k)", (None,), {"top_k": 5})
+    if parameters and parameters[0].annotation in (str, "str"):
         raise BadTypeError(f"{name} takes a text, but is given the whole sample: write {name}(sample, *, top_k)")
 
     def call(sample: EvaluationSample, top_k: int) -> Any:
@@ -290,26 +290,19 @@ def _part(holder: object, name: str, form: str, args: tuple[Any, ...], options: 
 
 def _require_form(
     function: Callable[..., Any], name: str, form: str, args: tuple[Any, ...], options: dict[str, Any]
-) -> None:
-    """Raise if calls would fail, before the first of them."""
+) -> list[inspect.Parameter]:
+    """The parameters of a function, as far as they are known; raises if calls would fail, before the first of them."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise BadTypeError(f"{name} must return what it finds, and it is a generator: it has a 'yield'")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # some built-in callables do not say
+        return []  # some built-in callables do not say
     try:
         signature.bind(*args, **options)
     except TypeError as error:
         raise BadTypeError(f"{name} must accept {form}, and it is {name}{signature}: {error}") from None
-
-
-def _first_annotation(function: Callable[..., Any]) -> Any:
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return None
-    return parameters[0].annotation if parameters else None
+    return list(signature.parameters.values())
 
 
 def is_async(function: Any) -> bool:

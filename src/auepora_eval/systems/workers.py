@@ -6,11 +6,12 @@ import asyncio
 import inspect
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..core.batch import output_problem
 from ..core.types import STARTED, EvaluationSample, SystemOutputs, UnknownRanking
@@ -177,32 +178,26 @@ class Attempt:
         """Whether the call was started."""
         return self._begun > 0
 
-    def begin(self) -> None:
-        """Record the start time."""
+    @contextmanager
+    def _measure(self) -> Iterator[None]:
+        """Record the start time, the duration and any exception, an exit or an interrupt too."""
         self.started = time.time()
         self._begun = time.perf_counter()
-
-    def end(self) -> None:
-        """Record the duration."""
+        try:
+            yield
+        except BaseException as error:  # the user's code may raise anything; it is recorded as the output
+            self.error = error
         self.elapsed = time.perf_counter() - self._begun
 
     def execute(self, system: System, top_k: int) -> None:
-        """Call a system that is not asynchronous; any exception is kept, an exit or an interrupt too."""
-        self.begin()
-        try:
+        """Call a system that is not asynchronous."""
+        with self._measure():
             self.value = system.call(self.task.sample, top_k)
-        except BaseException as error:  # the user's code may raise anything; it is recorded as the output
-            self.error = error
-        self.end()
 
     async def execute_async(self, system: System, top_k: int) -> None:
         """The same for an asynchronous system."""
-        self.begin()
-        try:
+        with self._measure():
             self.value = await system.call(self.task.sample, top_k)
-        except BaseException as error:
-            self.error = error
-        self.end()
 
 
 # --- callers for plain systems: in the calling thread itself, or in daemon threads -----------------------------------
@@ -211,34 +206,37 @@ Inbox = SimpleQueue[Attempt | None]
 """The queue of finished attempts; ``None`` only wakes the reader."""
 
 
-class Caller(Protocol):
+class Caller(ABC):
     """Executes attempts and returns each through the inbox. Used by the main thread alone."""
 
+    def __init__(self, system: System, top_k: int, inbox: Inbox) -> None:
+        self._system, self._top_k, self._inbox = system, top_k, inbox
+
+    @abstractmethod
     def start(self, attempt: Attempt) -> None:
         """Start an attempt."""
-        ...
 
     def abandon(self, attempt: Attempt) -> None:
         """Stop waiting for it; if it finishes after all, it arrives in the inbox too."""
-        ...
+        attempt.abandoned = True
 
     def stuck_at(self) -> float | None:
         """When, on the monotonic clock, the caller counts as blocked unless it responds; ``None`` if all is well.
 
         Until then no new attempt is started.
         """
-        ...
+        return None
 
-    def close(self, *, graceful: bool) -> None:
+    def close(self, *, graceful: bool) -> None:  # noqa: B027 -- most callers have something to release
         """Release everything without waiting for calls that hang; ``graceful`` if nothing is in flight."""
-        ...
 
 
-class InlineCaller:
+class InlineCaller(Caller):
     """Calls in the calling thread, one after the other: objects bound to that thread keep working."""
 
     def __init__(self, system: System, top_k: int, inbox: Inbox, stop: Stop) -> None:
-        self._system, self._top_k, self._inbox, self._stop = system, top_k, inbox, stop
+        super().__init__(system, top_k, inbox)
+        self._stop = stop
 
     def start(self, attempt: Attempt) -> None:
         """Execute it in this thread."""
@@ -248,18 +246,8 @@ class InlineCaller:
             raise attempt.error  # in this thread it is the user's own
         self._inbox.put(attempt)
 
-    def abandon(self, attempt: Attempt) -> None:
-        """Never called: there are no deadlines here."""
 
-    def stuck_at(self) -> float | None:
-        """Never."""
-        return None
-
-    def close(self, *, graceful: bool) -> None:
-        """Nothing to release."""
-
-
-class ThreadCaller:
+class ThreadCaller(Caller):
     """Calls in daemon threads, as many as there are calls in flight.
 
     A thread cannot be stopped. That of an abandoned call is left behind, ends by itself if the call ever does, and
@@ -267,7 +255,7 @@ class ThreadCaller:
     """
 
     def __init__(self, system: System, top_k: int, inbox: Inbox) -> None:
-        self._system, self._top_k, self._inbox = system, top_k, inbox
+        super().__init__(system, top_k, inbox)
         self._work: SimpleQueue[Attempt | None] = SimpleQueue()
         self._free: SimpleQueue[None] = SimpleQueue()
         self._threads = 0
@@ -302,14 +290,6 @@ class ThreadCaller:
             if left_behind:
                 return
 
-    def abandon(self, attempt: Attempt) -> None:
-        """Leave its thread behind."""
-        attempt.abandoned = True
-
-    def stuck_at(self) -> float | None:
-        """Never: a thread that hangs is replaced."""
-        return None
-
     def close(self, *, graceful: bool) -> None:
         """End threads as they become idle."""
         self._closed = True
@@ -327,14 +307,14 @@ other, but the loop continues.
 """
 
 
-class LoopCaller:
+class LoopCaller(Caller):
     """Calls as coroutines of one event loop, which runs in a thread of its own; thousands may be in flight.
 
     An abandoned call is cancelled. One that ignores this is left behind.
     """
 
     def __init__(self, system: System, top_k: int, inbox: Inbox, *, threads: int, timeout: float | None) -> None:
-        self._system, self._top_k, self._inbox = system, top_k, inbox
+        super().__init__(system, top_k, inbox)
         self._thread = LoopThread(threads=threads)
         self._loop = self._thread.loop
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds its tasks only weakly
@@ -361,7 +341,7 @@ class LoopCaller:
 
     def abandon(self, attempt: Attempt) -> None:
         """Cancel it, and check whether the loop still responds."""
-        attempt.abandoned = True
+        super().abandon(attempt)
         if self._probe_sent_at is None:
             self._probe_sent_at = time.monotonic()
         self._loop.call_soon_threadsafe(self._cancel, attempt)

@@ -23,10 +23,7 @@ from ..core.slices import BatchMembership, Slice, batch_membership
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, WorkerError, did_you_mean
 from ..options import PositiveInt, check_arguments
-from ..runtime.processes import (
-    gc_paused,
-    prepare_worker,
-)
+from ..runtime.processes import gc_paused, prepare_worker
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -273,14 +270,10 @@ def _result(future: Future[Any]) -> Any:
     try:
         return future.result()
     except BrokenExecutor as error:
-        raise _worker_died_error() from error
-
-
-def _worker_died_error() -> WorkerError:
-    return WorkerError(
-        "a scoring process died: out of memory, or the script that called it lacks 'if __name__ == \"__main__\":'; "
-        "fewer workers, a smaller batch_size or the serial executor may help"
-    )
+        raise WorkerError(
+            "a scoring process died: out of memory, or the script that called it lacks 'if __name__ == \"__main__\":'; "
+            "fewer workers, a smaller batch_size or the serial executor may help"
+        ) from error
 
 
 # In the worker: the metrics of the current evaluation, and the cache shared by its batches.

@@ -53,6 +53,7 @@ def result_over_repeats(
         result = make_result(metric, parts[0], signature=signature, keep_scores=keep_scores, clusters=clusters)
     else:
         means = per_sample_means(parts)
+        repeated = replace(means, repeats=tuple(parts))
         stats = StatMeans(metric.metadata.stat_names)
         stats.add(means)
         further = merge_details([metric.further_details(part, clusters) for part in parts])
@@ -66,18 +67,14 @@ def result_over_repeats(
             tally=means.tally(),
             further={**stats.values(), **further},
             signature=signature,
-            scores=_scores_to_keep(metric, means, parts) if keep_scores else None,
-            interval=_interval(metric, parts, means, clusters),
+            # Where the number is not computed from the means, the scores of each repeat are kept as well.
+            scores=None if not keep_scores else means if isinstance(metric.reducer, Mean) else repeated,
+            interval=_interval(metric, repeated, clusters),
         )
         _add_completed(metric, result, parts)
         _add_bounds(metric, result, parts)
     result.details["repeats"] = repeat_spread(values, parts)
     return result
-
-
-def _scores_to_keep(metric: BatchMetric, means: Scores, parts: Sequence[Scores]) -> Scores:
-    """The samples' means and, where the number is not computed from them, the scores of each repeat."""
-    return means if isinstance(metric.reducer, Mean) else replace(means, repeats=tuple(parts))
 
 
 def mean_over_repeats(reducer: Reducer, scores: Scores) -> tuple[Reducer, Scores]:
@@ -169,7 +166,7 @@ def per_sample_means(parts: Sequence[Scores]) -> Scores:
     with np.errstate(invalid="ignore", divide="ignore"):
         means = np.where(counts > 0, totals / counts, np.nan)
     status = np.stack([part.status for part in parts])
-    chosen = _first_by_rank(status)
+    chosen: npt.NDArray[np.intp] = np.argmin(_RANK[status], axis=0)  # the repeat whose outcome represents all of them
     columns = np.arange(status.shape[1])
     names: dict[str, int] = {"": 0}
     codes = np.stack(
@@ -193,48 +190,20 @@ _RANK = np.array([0, 3, 1, 2])
 """Precedence of outcomes: scored, system failure, failed measurement, skip."""
 
 
-def _first_by_rank(status: npt.NDArray[np.uint8]) -> npt.NDArray[np.intp]:
-    """Per sample the repeat whose outcome represents all of them."""
-    chosen: npt.NDArray[np.intp] = np.argmin(_RANK[status], axis=0)
-    return chosen
-
-
 # --- confidence intervals ------------------------------------------------------------------------------------
 
 
-def _interval(
-    metric: BatchMetric, parts: Sequence[Scores], means: Scores, clusters: Clusters | None
-) -> Interval | None:
+def _interval(metric: BatchMetric, scores: Scores, clusters: Clusters | None) -> Interval | None:
     """The interval by resampling samples, each with all its repeats."""
     reducer, (low, high) = metric.reducer, metric.range
     if isinstance(reducer, Mean):
         # The mean of zeros and ones may lie between them, and then it is not a proportion.
-        counted = means.values[means.counted]
+        counted = scores.values[scores.counted]
         binary = metric.metadata.binary and bool(((counted == 0) | (counted == 1)).all())
-        return reducer.interval(means, low, high, binary=binary, clusters=clusters)
-    rows = np.flatnonzero(np.any([part.counted for part in parts], axis=0))
-    kept, inside = [part.take(rows) for part in parts], None if clusters is None else clusters[rows]
-    draw = _bootstrap_sums if isinstance(reducer, SumsReducer) else _bootstrap_values
-    found = draw(reducer, kept, inside, low, high)
+        return reducer.interval(scores, low, high, binary=binary, clusters=clusters)
+    over_repeats, scores = mean_over_repeats(reducer, scores)
+    found = over_repeats.interval(scores, low, high, clusters=clusters)
     return None if found is None or found.method == "all_equal" else found
-
-
-def _bootstrap_sums(
-    reducer: Reducer, parts: Sequence[Scores], clusters: Clusters | None, low: float, high: float
-) -> Interval | None:
-    """By resampling samples and adding up the statistics of each repeat."""
-    from ..stats.bootstrap import bootstrap_interval
-
-    assert isinstance(reducer, SumsReducer)
-    tables = [np.where(part.counted[:, None], part.stats, 0.0) for part in parts if part.stats is not None]
-    if len(tables) < len(parts):
-        return None
-
-    def of_sums(drawn: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        each = [one.tolist() for one in np.split(drawn, len(parts), axis=1)]
-        return np.array([_mean([reducer.from_sums(sums) for sums in draw]) for draw in zip(*each, strict=True)])
-
-    return bootstrap_interval(np.hstack(tables), of_sums, clusters=clusters, lowest=low, highest=high)
 
 
 def _bootstrap_values(

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal, NoReturn, cast
+from typing import IO, Any, Literal, cast
 from urllib.parse import quote
 
 from ..errors import BadValueError, DataFileError
@@ -31,19 +31,9 @@ class ZstdDamagedError(Exception):
     """The data is not valid Zstandard."""
 
 
-def zstd_reader(path: Path) -> IO[bytes]:
-    """Open a file for reading the decompressed content of all frames."""
-    return cast(IO[bytes], io.BufferedReader(_ZstdReader(path.open("rb")), _CHUNK))
-
-
-def zstd_writer(raw: IO[bytes]) -> IO[bytes]:
-    """Return a stream that writes compressed data to ``raw``; closing it leaves ``raw`` open."""
-    import zstandard
-
-    return cast(IO[bytes], zstandard.ZstdCompressor(level=9).stream_writer(raw, closefd=False))
-
-
 class _ZstdReader(io.RawIOBase):
+    """The decompressed content of all frames of a file."""
+
     def __init__(self, raw: IO[bytes]) -> None:
         import zstandard
 
@@ -170,15 +160,13 @@ class _LimitedReader(io.RawIOBase):
         data: bytes = self._file.read1(min(size, self._limit))
         end = -1 if self._is_document else data.find(b"\n")
         if self._line_size + (len(data) if end < 0 else end) > self._limit:
-            self._raise_too_large()
+            if self._is_document:
+                raise DataFileError(self._path, None, limit_message("the file"))
+            line = _line_at(self._path, self._offset - self._line_size)
+            raise DataFileError(self._path, line, limit_message("the line"))
         self._offset += len(data)
         self._line_size = self._line_size + len(data) if end < 0 else len(data) - data.rfind(b"\n") - 1
         return data
-
-    def _raise_too_large(self) -> NoReturn:
-        if self._is_document:
-            raise DataFileError(self._path, None, limit_message("the file"))
-        raise DataFileError(self._path, _line_at(self._path, self._offset - self._line_size), limit_message("the line"))
 
     def close(self) -> None:
         self._file.close()
@@ -335,7 +323,11 @@ def _compressor(path: Path, raw: IO[bytes]) -> IO[bytes]:
     if suffix == ".gz":
         # No name and no time in the archive: equal data gives equal bytes.
         return cast(IO[bytes], gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
-    return zstd_writer(raw) if suffix == ".zst" else raw
+    if suffix == ".zst":
+        import zstandard
+
+        return cast(IO[bytes], zstandard.ZstdCompressor(level=9).stream_writer(raw, closefd=False))
+    return raw
 
 
 def _close_quietly(*files: IO[bytes]) -> None:
@@ -348,7 +340,8 @@ def _open(path: Path) -> IO[bytes]:
     suffix = path.suffix.lower()
     if suffix == ".gz":
         return cast(IO[bytes], gzip.open(path, "rb"))
-    return zstd_reader(path) if suffix == ".zst" else path.open("rb")
+    raw = path.open("rb")
+    return cast(IO[bytes], io.BufferedReader(_ZstdReader(raw), _CHUNK)) if suffix == ".zst" else raw
 
 
 def _strip_bom(path: Path, start: bytes) -> bytes:

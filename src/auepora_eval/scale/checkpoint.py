@@ -35,9 +35,11 @@ from ..engine.executors import (
     ScoredBatch,
     SourcedBatch,
 )
-from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError, MissingDependencyError
+from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError
+from ..io.parquet import require_arrow
 from ..runtime.files import atomic_write
 from ..store.score_columns import decode_keys, encode_keys
+from .parquet_ranges import one_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,7 +133,7 @@ def write_part(
     path: Path, scored: ScoredBatch, names: Sequence[str], *, job: str, unit: int, first: int, given_up: bool = False
 ) -> PartFacts:
     """Write the scores of a unit under metrics of these names; the file is written atomically."""
-    _require_arrow()
+    require_arrow()
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -254,7 +256,7 @@ def content_digest(scored: ScoredBatch) -> str:
 
 def read_part_facts(path: Path) -> PartFacts | None:
     """The metadata of a part; ``None`` if there is no such file, or it is not a part."""
-    _require_arrow()
+    require_arrow()
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -267,7 +269,7 @@ def read_part_facts(path: Path) -> PartFacts | None:
 
 def read_part(path: Path) -> CheckpointPart:
     """The scores in a part, exactly as written; a file that was changed since is refused."""
-    _require_arrow()
+    require_arrow()
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -311,7 +313,7 @@ def _read_scores(table: pa.Table, about: Mapping[str, Any]) -> Scores:
     values = table.column(name)
     stats = None
     if width is not None:
-        column = _one_array(table.column(f"{name}.stats"))
+        column = one_array(table.column(f"{name}.stats"))
         flat = column.flatten().to_numpy(zero_copy_only=False) if width else np.zeros(0)
         stats = flat.astype(np.float64).reshape(len(values), width)
     return Scores(
@@ -331,30 +333,16 @@ def _codes(column: pa.ChunkedArray, names: Sequence[str], *, null: int = -1) -> 
 
     # In the order that was written, which the file itself need not keep.
     found = compute.index_in(column.cast(pa.string()), value_set=pa.array(list(names), pa.string()))
-    there = _one_array(compute.fill_null(found, -1)).to_numpy(zero_copy_only=False)
-    return np.where(_one_array(compute.is_null(column)).to_numpy(zero_copy_only=False), null, there)
-
-
-def _one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    import pyarrow as pa
-
-    made = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return pa.concat_arrays(made.chunks) if isinstance(made, pa.ChunkedArray) else made
+    there = one_array(compute.fill_null(found, -1)).to_numpy(zero_copy_only=False)
+    return np.where(one_array(compute.is_null(column)).to_numpy(zero_copy_only=False), null, there)
 
 
 def _group_rows(column: pa.ChunkedArray, groups: Sequence[str]) -> dict[str, Rows]:
-    lists = _one_array(column)
+    lists = one_array(column)
     counts = np.diff(lists.offsets.to_numpy())
     rows = np.repeat(np.arange(len(lists), dtype=np.intp), counts)
     codes = _codes(lists.flatten(), groups)
     return {group: rows[codes == number] for number, group in enumerate(groups)}
-
-
-def _require_arrow() -> None:
-    import importlib.util
-
-    if importlib.util.find_spec("pyarrow") is None:
-        raise MissingDependencyError("pyarrow", purpose="scores in parts", install="'auepora-eval[parquet]'")
 
 
 # --- the manifest: which evaluation the folder contains, and the units and digests of its parts ----------------------

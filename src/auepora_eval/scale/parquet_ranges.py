@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..errors import DataFileError
@@ -53,7 +52,7 @@ def column_samples(table: pa.Table) -> list[EvaluationSample] | None:
                 _json(columns["metadata"], dict[str, Any], dict),
                 [[] if one is None else one for one in _lists(columns["reference_answers"], _required_strings)],
                 _json(columns["history"], list[dict[str, Any]], list),
-                _strings(columns["cluster_id"]),
+                _objects(columns["cluster_id"]),
             )
         )
     except _UnsupportedColumnError:
@@ -64,14 +63,14 @@ def column_outputs(table: pa.Table) -> list[tuple[str, SystemOutputs, bool]] | N
     """The outputs in a table, each with its sample's id and whether it has a ranking."""
     try:
         columns = _columns(table, "outputs")
-        rankings = _rankings(columns["retrieved"])
+        rankings = _lists(columns["retrieved"])
         made = map(
             SystemOutputs,
             [[] if ranking is None else ranking for ranking in rankings],
             _responses(columns["response"]),
             _json(columns["timings"], dict[str, float], dict),
             _json(columns["extra"], dict[str, Any], dict),
-            _strings(columns["error"]),
+            _objects(columns["error"]),
             columns["refused"].to_pylist(),
             _lists(columns["citations"], _required_strings),
             _json(columns["steps"], list[dict[str, Any]], list),
@@ -85,10 +84,10 @@ def column_outputs(table: pa.Table) -> list[tuple[str, SystemOutputs, bool]] | N
 
 def string_column(table: pa.Table, name: str) -> list[str] | None:
     """A column of strings; ``None`` if there is none, or if it contains anything else."""
-    if name not in table.column_names or not _same_type(table.schema.field(name).type, _string()):
+    if name not in table.column_names or table.schema.field(name).type != _schema("samples").field("sample_id").type:
         return None
     try:
-        return _required_strings(table.column(name).combine_chunks())
+        return _required_strings(one_array(table.column(name)))
     except _UnsupportedColumnError:
         return None
 
@@ -104,28 +103,20 @@ def _columns(table: pa.Table, role: Role) -> dict[str, Any]:
         if field.name not in wanted.names or not _same_type(field.type, wanted.field(field.name).type):
             raise _UnsupportedColumnError
     return {
-        name: _one_chunk(table.column(name)) if name in table.column_names else pa.nulls(len(table), kind)
+        name: one_array(table.column(name)) if name in table.column_names else pa.nulls(len(table), kind)
         for name, kind in zip(wanted.names, wanted.types, strict=True)
     }
 
 
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column as one array."""
     import pyarrow as pa
 
-    made = column.combine_chunks()
+    made = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return pa.concat_arrays(made.chunks) if isinstance(made, pa.ChunkedArray) else made
 
 
-@cache
-def _schema(role: Role) -> pa.Schema:
-    return table_schema(role)
-
-
-@cache
-def _string() -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.string()
+_schema = cache(table_schema)
 
 
 def _same_type(found: pa.DataType, wanted: pa.DataType) -> bool:
@@ -144,11 +135,6 @@ def _same_type(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 # --- columns as lists of values --------------------------------------------------------------------------------------
-
-
-def _strings(column: pa.Array) -> list[str | None]:
-    found: list[str | None] = _objects(column)
-    return found
 
 
 def _objects(column: pa.Array) -> list[Any]:
@@ -180,7 +166,7 @@ def _json(column: pa.Array, kind: Any, nothing: Callable[[], Any]) -> list[Any]:
         return [nothing() for _ in range(len(column))]
     decode = _decoder(kind)
     try:
-        return [nothing() if text is None else decode(text) for text in _strings(column)]
+        return [nothing() if text is None else decode(text) for text in _objects(column)]
     except (ValueError, RecursionError) as error:
         raise _UnsupportedColumnError from error
 
@@ -190,31 +176,19 @@ def _decoder(kind: Any) -> Callable[[str], Any]:
     return msgspec.json.Decoder(kind).decode
 
 
-def _nothing() -> None:
-    return None
+def _lists(column: pa.Array, read: Callable[[pa.Array], list[Any]] | None = None) -> list[list[Any] | None]:
+    """A list for each row, ``None`` where there is none; ``read`` makes the values of all rows from one column.
 
-
-def _lists(column: pa.Array, values: Callable[[pa.Array], list[Any]]) -> list[list[Any] | None]:
-    """A list for each row, ``None`` where there is none; ``values`` makes those of all rows from one column."""
-    inner, ends = _flatten_lists(column)
-    return _split_lists(column, values(inner), ends)
-
-
-def _rankings(column: pa.Array) -> list[list[RetrievedDocument] | None]:
-    """As ``_lists``; a document without a rank has that of its place in its list."""
-    inner, ends = _flatten_lists(column)
-    positions = np.arange(1, len(inner) + 1) - np.repeat(ends[:-1], np.diff(ends))
-    return _split_lists(column, _items(inner, positions.tolist()), ends)
-
-
-def _flatten_lists(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """The values of all lists, and where each list ends; the first number is 0."""
+    By default the values are retrieved documents; one without a rank has that of its place in its list.
+    """
     offsets = column.offsets.to_numpy().astype(np.int64)
     first = int(offsets[0])
-    return column.values.slice(first, int(offsets[-1]) - first), offsets - first
-
-
-def _split_lists(column: pa.Array, values: list[Any], ends: npt.NDArray[np.int64]) -> list[list[Any] | None]:
+    inner, ends = column.values.slice(first, int(offsets[-1]) - first), offsets - first
+    if read is None:
+        positions = np.arange(1, len(inner) + 1) - np.repeat(ends[:-1], np.diff(ends))
+        values: list[Any] = _items(inner, positions.tolist())
+    else:
+        values = read(inner)
     made: list[list[Any] | None] = [values[start:stop] for start, stop in pairwise(ends.tolist())]
     if column.null_count:
         for row in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist():
@@ -231,14 +205,14 @@ def _documents(column: pa.Array) -> list[Document]:
     if column.null_count:
         raise _UnsupportedColumnError
     fields = _fields(column)
-    texts = ["" if text is None else text for text in _strings(fields["text"])]
+    texts = ["" if text is None else text for text in _objects(fields["text"])]
     return list(
         map(
             Document,
             _ids(fields["doc_id"]),
             texts,
             _json(fields["metadata"], dict[str, Any], dict),
-            _strings(fields["parent_id"]),
+            _objects(fields["parent_id"]),
             _spans(fields["span"]),
         )
     )
@@ -280,11 +254,11 @@ def _responses(column: pa.Array) -> list[Response | None]:
     made = map(
         Response,
         _required_strings(fields["text"]),
-        _json(fields["structured"], dict[str, Any] | None, _nothing),
+        _json(fields["structured"], dict[str, Any] | None, lambda: None),
         _json(fields["metadata"], dict[str, Any], dict),
         [
             None if rows is None else [build_sentence(row) for row in rows]
-            for rows in _json(fields["sentences"], list[SentenceRow] | None, _nothing)
+            for rows in _json(fields["sentences"], list[SentenceRow] | None, lambda: None)
         ],
     )
     return [next(made) if one else None for one in there.tolist()]
@@ -375,17 +349,14 @@ def _rows(runs: Sequence[RecordRange], columns: list[str] | None = None) -> pa.T
             start, stop = np.searchsorted(wanted, [first, first + size])
             if start < stop:
                 group = _group(described, file, number, columns, whole=bool(stop - start == size))
-                parts.append(_take_rows(group, wanted[start:stop] - first))
+                rows = wanted[start:stop] - first
+                adjacent = rows[-1] - rows[0] == len(rows) - 1
+                parts.append(group.slice(int(rows[0]), len(rows)) if adjacent else group.take(rows))
             first += size
         if not parts:
             return file.schema_arrow.empty_table()
     described.require_unchanged()  # nor while it was read
     return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
-
-
-def _take_rows(group: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
-    first, count = int(rows[0]), len(rows)
-    return group.slice(first, count) if rows[-1] - first == count - 1 else group.take(rows)
 
 
 def _group(described: InputFile, file: ParquetFile, number: int, columns: list[str] | None, *, whole: bool) -> pa.Table:

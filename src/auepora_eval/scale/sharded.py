@@ -229,21 +229,24 @@ def _map_on_cluster(
         while some := list(islice(left, _AT_ONCE)):
             waiting.append(remote.remote(function, some))
             if len(waiting) >= most:
-                yield from _raise_or_yield(_fetch(cluster.ray, waiting.popleft()))
+                yield from _fetch(cluster.ray, waiting.popleft())
         while waiting:
-            yield from _raise_or_yield(_fetch(cluster.ray, waiting.popleft()))
+            yield from _fetch(cluster.ray, waiting.popleft())
     finally:
         cancel_tasks(cluster.ray, waiting)
 
 
-def _fetch(ray: Any, reference: Any) -> list[IdHashes | AueporaError]:
+def _fetch(ray: Any, reference: Any) -> Iterator[IdHashes]:
     while not ray.wait([reference], timeout=POLL_SECONDS)[0]:
         pass
     try:
         found: list[IdHashes | AueporaError] = ray.get(reference)
     except ray.exceptions.RayError as error:
         raise WorkerError(f"no worker could read the ids of some records: {error}") from error
-    return found
+    for one in found:
+        if isinstance(one, AueporaError):
+            raise one
+        yield one
 
 
 def _call_each(
@@ -256,13 +259,6 @@ def _call_each(
         except AueporaError as error:  # as a value it arrives as it is
             return [*found, error]
     return found
-
-
-def _raise_or_yield(returned: Sequence[IdHashes | AueporaError]) -> Iterator[IdHashes]:
-    for one in returned:
-        if isinstance(one, AueporaError):
-            raise one
-        yield one
 
 
 # --- evaluation: ranges scored by an executor, with an optional checkpoint -------------------------------------------

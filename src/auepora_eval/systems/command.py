@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import selectors
 import shlex
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from queue import Empty, Queue
 from threading import Lock, Thread
 from typing import IO
 
@@ -114,7 +114,7 @@ class GroupGuard:
 # --- one process, line by line: start, write, read and end it, each with a deadline ----------------------------------
 
 _PIECE = 1 << 16
-_PIECES_OF_A_PIPE = 32
+_MAX_UNREAD_LINES = 64
 _STDERR_LINES = 20
 _POLL_SECONDS = 1.0
 """Seconds between two checks whether a process still runs."""
@@ -133,7 +133,8 @@ class LineTooLongError(Exception):
 class LineProcess:
     """A process in a session of its own, so that its child processes can be ended with it.
 
-    It handles one request at a time; ``end`` may be called from any thread.
+    It handles one request at a time; ``end`` may be called from any thread. Threads of their own write requests, read
+    lines and read the error output, so that no pipe blocks another.
     """
 
     def __init__(self, command: Sequence[str], cwd: Path | None, env: Mapping[str, str], max_line: int) -> None:
@@ -144,27 +145,23 @@ class LineProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            bufsize=0,
             start_new_session=True,
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        self._stdin, self._stdout = self._process.stdin, self._process.stdout
-        for pipe in (self._stdin, self._stdout):
-            os.set_blocking(pipe.fileno(), False)
+        self._stdin = self._process.stdin
         self._max_line = max_line
-        self._read = bytearray()
-        self._searched = 0
+        self._lines: Queue[bytes | None] = Queue(_MAX_UNREAD_LINES)
+        """The lines it wrote; ``None`` is the end of its output."""
         self._words: deque[str] = deque(maxlen=_STDERR_LINES)
-        self._listener = Thread(target=self._listen, args=(self._process.stderr,), daemon=True)
-        self._listener.start()
-        self._unsent = memoryview(b"")
-        self._reads_no_more = False
-        self._reading = Lock()
+        self._reads_no_more = self._ended = False
         self._ending = Lock()
         self.answered = 0
         """How many requests it has answered."""
+        self._listener = Thread(target=self._listen, args=(self._process.stderr,), daemon=True)
+        self._listener.start()
+        Thread(target=self._read_lines, args=(self._process.stdout,), daemon=True).start()
 
     @property
     def group(self) -> int:
@@ -182,50 +179,37 @@ class LineProcess:
         return self._process.poll() == 0
 
     def send(self, question: bytes) -> None:
-        """Hand it a question; it is written while its answer is waited for."""
-        self._unsent = memoryview(question)
+        """Write a question, without waiting until it is read."""
+        Thread(target=self._write, args=(question,), daemon=True).start()
 
     def line(self, deadline: Deadline) -> bytes:
         """The next line it writes, at the end also one without its line break.
 
         Raises ``ProcessEndedError``, ``LineTooLongError`` or ``TimeoutError`` instead of waiting.
         """
-        with self._reading, selectors.DefaultSelector() as ready:
+        while True:
+            left = deadline.remaining()
+            # Its output may stay open for ever, kept open by itself or by a child.
+            has_ended = self._reads_no_more or not self.is_alive
             try:
-                ready.register(self._stdout, selectors.EVENT_READ)
-                if self._unsent:
-                    ready.register(self._stdin, selectors.EVENT_WRITE)
-                while (line := self._next_line()) is None:
-                    left = deadline.remaining()
-                    events = ready.select(_POLL_SECONDS if left is None else min(left, _POLL_SECONDS))
-                    has_ended = not events and (self._reads_no_more or not self.is_alive)
-                    # Its output may stay open for ever, kept open by itself or by a child. It may have written its last
-                    # lines since the first look.
-                    if has_ended and not (events := ready.select(0)):
-                        raise ProcessEndedError
-                    for key, _ in events:
-                        if key.fileobj is self._stdin:
-                            self._write()
-                            if not self._unsent:
-                                ready.unregister(self._stdin)
-                        elif not self._receive():
-                            return self._rest()
-            except (ValueError, KeyError) as error:  # another thread ended it and closed its pipes
-                raise ProcessEndedError from error
-        return line
+                line = self._lines.get(timeout=_POLL_SECONDS if left is None else min(left, _POLL_SECONDS))
+            except Empty:
+                if has_ended:
+                    raise ProcessEndedError from None
+                continue
+            if line is None:
+                raise ProcessEndedError
+            if len(line.rstrip(b"\n")) > self._max_line:
+                raise LineTooLongError
+            return line
 
     def unsolicited_lines(self) -> list[bytes]:
         """Lines it wrote without a request."""
-        with self._reading:
-            # A pipe holds only a few pieces; a process that writes without end is not waited for.
-            with contextlib.suppress(BlockingIOError):
-                for _ in range(_PIECES_OF_A_PIPE):
-                    if not self._receive():
-                        break
-            lines = []
-            while (line := self._next_line()) is not None:
+        lines = []
+        with contextlib.suppress(Empty):
+            while (line := self._lines.get_nowait()) is not None:
                 lines.append(line)
-            return lines
+        return lines
 
     def stderr_tail(self) -> list[str]:
         """The last lines of its error output."""
@@ -270,59 +254,34 @@ class LineProcess:
             self.close_input()
             self._signal(signal.SIGKILL)  # also for children that outlive it
             self._process.wait()
-            with self._reading:  # a thread that still waits for a line sees the end of the output first
-                self._stdout.close()
+            self._ended = True
+            self.unsolicited_lines()  # makes room for the thread that reads them
+            self._lines.put(None)  # for a thread that still waits for a line
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)  # it leads its group
 
-    def _write(self) -> None:
+    def _write(self, question: bytes) -> None:
+        unsent = memoryview(question)
         try:
-            self._unsent = self._unsent[os.write(self._stdin.fileno(), self._unsent) :]
-        except BlockingIOError:
-            pass
-        except BrokenPipeError:
+            while unsent:
+                unsent = unsent[os.write(self._stdin.fileno(), unsent) :]
+        except (OSError, ValueError):
             # What it wrote before that, and how it ended, is on its output.
-            self._reads_no_more, self._unsent = True, memoryview(b"")
+            self._reads_no_more = True
 
-    def _receive(self) -> bool:
-        """Read what is there; ``False`` at the end of its output."""
-        piece = os.read(self._stdout.fileno(), _PIECE)
-        self._read += piece
-        return bool(piece)
-
-    def _rest(self) -> bytes:
-        """What stands after the last line break when its output has ended."""
-        if not self._read.strip():
-            raise ProcessEndedError
-        line = bytes(self._read)
-        self._read.clear()
-        self._searched = 0
-        return line
-
-    def _next_line(self) -> bytes | None:
-        end = self._read.find(b"\n", self._searched)
-        if end < 0:
-            self._searched = len(self._read)
-            if self._searched > self._max_line:
-                raise LineTooLongError
-            return None
-        line = bytes(self._read[:end])
-        del self._read[: end + 1]
-        self._searched = 0
-        return line
+    def _read_lines(self, pipe: IO[bytes]) -> None:
+        with pipe, contextlib.suppress(OSError):
+            while (line := pipe.readline(self._max_line + 2)) and not self._ended:
+                self._lines.put(line)
+        self._lines.put(None)
 
     def _listen(self, pipe: IO[bytes]) -> None:
         """Keep the last lines of its error output, and keep it from filling up."""
         with pipe:
-            rest = b""
-            while piece := pipe.read(_PIECE):
-                *lines, rest = (rest + piece).split(b"\n")
-                self._words.extend(line.decode(errors="replace").rstrip() for line in lines[-_STDERR_LINES:])
-                rest = rest[-_PIECE:]
-            if rest.strip():
-                self._words.append(rest.decode(errors="replace").rstrip())
+            while line := pipe.readline(_PIECE):
+                self._words.append(line.decode(errors="replace").rstrip())
 
 
 def terminate_all(processes: set[LineProcess], guard: GroupGuard) -> None:

@@ -20,7 +20,6 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-_MAX_THREADS = 1_000_000
 _CANCEL_GRACE_S = 3.0
 """Seconds that cancelled coroutines have to clean up; after that they are abandoned."""
 _POLL_S = 0.5
@@ -34,9 +33,9 @@ class LoopThread:
     ``to_thread``.
     """
 
-    def __init__(self, *, threads: int = _MAX_THREADS) -> None:
+    def __init__(self, *, threads: int | None = None) -> None:
         self.loop = asyncio.new_event_loop()
-        self.loop.set_default_executor(DaemonThreadPool(threads))
+        self.loop.set_default_executor(DaemonThreadPool() if threads is None else DaemonThreadPool(threads))
         self._is_closed = False
         self._thread = threading.Thread(target=self._serve, name="auepora-loop", daemon=True)
         self._thread.start()

@@ -116,7 +116,7 @@ _T = TypeVar("_T")
 class DaemonThreadPool(ThreadPoolExecutor):
     """A ``ThreadPoolExecutor`` with daemon threads; it starts a thread whenever none is idle."""
 
-    def __init__(self, max_workers: int) -> None:
+    def __init__(self, max_workers: int = 1_000_000) -> None:
         super().__init__(max_workers)
         self._most, self._started = max_workers, 0
         self._items: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -129,12 +129,16 @@ class DaemonThreadPool(ThreadPoolExecutor):
 
         def work() -> None:
             if not future.set_running_or_notify_cancel():
+                self._spare.release()
                 return
+            # Idle before the result is known, so that who waits for it uses this thread next instead of a new one.
             try:
                 result = fn(*args, **kwargs)
             except BaseException as error:
+                self._spare.release()
                 future.set_exception(error)
             else:
+                self._spare.release()
                 future.set_result(result)
 
         if not self._spare.acquire(blocking=False):
@@ -149,7 +153,6 @@ class DaemonThreadPool(ThreadPoolExecutor):
         while (work := self._items.get()) is not None:
             work()
             del work  # release its references while this thread waits
-            self._spare.release()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Let threads end when they become idle; never waits."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shlex
@@ -22,27 +23,6 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, BadValueError, SystemCallError
 from ..options import PositiveFloat, PositiveInt, check_options
 from .json_mapping import default_request, excerpt, json_text, parse_own_reply
-
-# --- deadlines: the time left for one call ---------------------------------------------------------------------------
-
-
-class Deadline:
-    """A moment by which something must be done; without seconds there is none."""
-
-    __slots__ = ("_moment",)
-
-    def __init__(self, seconds: float | None) -> None:
-        self._moment = None if seconds is None else time.monotonic() + seconds
-
-    def remaining(self) -> float | None:
-        """The seconds that are left, or ``None`` for no limit; raises ``TimeoutError`` when none are."""
-        if self._moment is None:
-            return None
-        left = self._moment - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        return left
-
 
 # --- process groups that end with this process, even where it is killed ----------------------------------------------
 
@@ -182,17 +162,19 @@ class LineProcess:
         """Write a question, without waiting until it is read."""
         Thread(target=self._write, args=(question,), daemon=True).start()
 
-    def line(self, deadline: Deadline) -> bytes:
+    def line(self, deadline: float) -> bytes:
         """The next line it writes, at the end also one without its line break.
 
         Raises ``ProcessEndedError``, ``LineTooLongError`` or ``TimeoutError`` instead of waiting.
         """
         while True:
-            left = deadline.remaining()
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
             # Its output may stay open for ever, kept open by itself or by a child.
             has_ended = self._reads_no_more or not self.is_alive
             try:
-                line = self._lines.get(timeout=_POLL_SECONDS if left is None else min(left, _POLL_SECONDS))
+                line = self._lines.get(timeout=min(left, _POLL_SECONDS))
             except Empty:
                 if has_ended:
                     raise ProcessEndedError from None
@@ -361,7 +343,7 @@ class CommandSystem:
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
         """Ask a process; ``SystemCallError`` says what went wrong and whether it may pass."""
         request = json_text(default_request(sample, top_k)).encode() + b"\n"
-        deadline = Deadline(self._timeout)
+        deadline = math.inf if self._timeout is None else time.monotonic() + self._timeout
         try:
             return self._call(self._take(), sample, request, deadline)
         except _CleanExitError:
@@ -374,9 +356,7 @@ class CommandSystem:
             self._idle.clear()
         terminate_all(self._all, self._guard)
 
-    def _call(
-        self, process: LineProcess, sample: EvaluationSample, request: bytes, deadline: Deadline
-    ) -> SystemOutputs:
+    def _call(self, process: LineProcess, sample: EvaluationSample, request: bytes, deadline: float) -> SystemOutputs:
         """Call one process; it is reused only if its output is still in step with the requests."""
         stray = _StrayLines()
         try:

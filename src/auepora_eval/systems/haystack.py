@@ -335,18 +335,10 @@ def _select_sockets(
 
 def _descendants(pipeline: Any) -> dict[str, set[str]]:
     """The descendants of every component."""
+    import networkx  # a pipeline's graph is one of this package, which Haystack requires
+
     graph: Any = getattr(pipeline, "graph", None)
-    after: dict[str, set[str]] = {}
-    for start in () if graph is None else graph.nodes:
-        seen: set[str] = set()
-        ahead = list(graph.successors(start))
-        while ahead:
-            one = ahead.pop()
-            if one not in seen:
-                seen.add(one)
-                ahead += graph.successors(one)
-        after[start] = seen
-    return after
+    return {} if graph is None else {component: networkx.descendants(graph, component) for component in graph.nodes}
 
 
 def _first_value(reply: Mapping[str, Any], places: Sequence[Socket]) -> Any:

@@ -141,33 +141,28 @@ def json_text(value: object) -> str:
         raise SystemCallError("bad_request", f"the question cannot be written as JSON: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Placeholder:
-    """One ``{...}``."""
-
-    path: JsonPath
-
-    def value(self, facts: Mapping[str, Any]) -> Any:
-        try:
-            return self.path.find(facts, inside=f"sample '{facts['sample_id']}'")
-        except PathNotFoundError as error:
-            if self.path.optional:
-                return None
-            raise SystemCallError(
-                "bad_request", f"{error}, and the request asks for it; '{{{self.path.text}?}}' may be absent"
-            ) from error
+def _placeholder_value(path: JsonPath, facts: Mapping[str, Any]) -> Any:
+    try:
+        return path.find(facts, inside=f"sample '{facts['sample_id']}'")
+    except PathNotFoundError as error:
+        if path.optional:
+            return None
+        raise SystemCallError(
+            "bad_request", f"{error}, and the request asks for it; '{{{path.text}?}}' may be absent"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A string with placeholders."""
+    """A string with placeholders, which are paths into the facts about a sample."""
 
-    parts: tuple[str | _Placeholder, ...]
+    parts: tuple[str | JsonPath, ...]
 
     def fill(self, facts: Mapping[str, Any]) -> Any:
-        if len(self.parts) == 1 and isinstance(self.parts[0], _Placeholder):
-            return self.parts[0].value(facts)  # alone, a value keeps its type
-        return "".join(part if isinstance(part, str) else _inline(part.value(facts)) for part in self.parts)
+        values = [part if isinstance(part, str) else _placeholder_value(part, facts) for part in self.parts]
+        if len(values) == 1:
+            return values[0]  # alone, a value keeps its type
+        return "".join("" if one is None else one if isinstance(one, str) else json_text(one) for one in values)
 
 
 class Template:
@@ -218,8 +213,8 @@ def _refuse_unquoted(value: Mapping[Any, Any], where: str) -> None:
             raise BadValueError(f'{where}: write the placeholder in quotes: "{{{key}}}"')
 
 
-def _parts(text: str, where: str) -> list[str | _Placeholder]:
-    parts: list[str | _Placeholder] = []
+def _parts(text: str, where: str) -> list[str | JsonPath]:
+    parts: list[str | JsonPath] = []
     position = 0
     for mark in _MARKS.finditer(text):
         if before := text[position : mark.start()]:
@@ -238,7 +233,7 @@ def _parts(text: str, where: str) -> list[str | _Placeholder]:
     return parts
 
 
-def _placeholder(name: str, where: str) -> _Placeholder:
+def _placeholder(name: str, where: str) -> JsonPath:
     first = name.strip().removesuffix("?").partition(".")[0].partition("[")[0]
     listing = f"; known are {', '.join(f'{{{known}}}' for known in _PLAIN)}, {{labels.NAME}} and {{metadata.NAME}}"
     if first not in _NAMES:
@@ -248,7 +243,7 @@ def _placeholder(name: str, where: str) -> _Placeholder:
     path = parse_path(name, what=f"{where}: '{{{name}}}'")
     if first in _PLAIN and len(path.steps) > 1 and first != "history":
         raise BadValueError(f"{where}: '{{{name}}}' leads into '{first}', which holds nothing; write '{{{first}}}'")
-    return _Placeholder(path)
+    return path
 
 
 def _fill(value: Any, facts: Mapping[str, Any]) -> Any:
@@ -259,12 +254,6 @@ def _fill(value: Any, facts: Mapping[str, Any]) -> Any:
     if isinstance(value, list):
         return [_fill(item, facts) for item in value]
     return value
-
-
-def _inline(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value is None else json_text(value)
 
 
 # --- replies: outputs from JSON in our own format, or at configured paths --------------------------------------------

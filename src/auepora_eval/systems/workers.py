@@ -19,6 +19,7 @@ from ..errors import BadValueError, SystemCallError
 from ..features.rankings import retrieved_problem
 from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, check_options
 from ..runtime.loop_thread import LoopThread
+from ..runtime.processes import DaemonThreadPool
 from ..runtime.secrets import ELLIPSIS
 from .interfaces import GenerationFailedError, System
 
@@ -250,51 +251,25 @@ class InlineCaller(Caller):
 class ThreadCaller(Caller):
     """Calls in daemon threads, as many as there are calls in flight.
 
-    A thread cannot be stopped. That of an abandoned call is left behind, ends by itself if the call ever does, and
-    holds up neither the others nor the end of the process.
+    A thread cannot be stopped. That of an abandoned call is left behind until the call ends, and holds up neither the
+    others nor the end of the process.
     """
 
     def __init__(self, system: System, top_k: int, inbox: Inbox) -> None:
         super().__init__(system, top_k, inbox)
-        self._work: SimpleQueue[Attempt | None] = SimpleQueue()
-        self._free: SimpleQueue[None] = SimpleQueue()
-        self._threads = 0
-        self._closed = False
+        self._pool = DaemonThreadPool()
 
     def start(self, attempt: Attempt) -> None:
         """Give it to an idle thread, or to a new one."""
-        if self._free.empty():
-            self._start_thread()
-        else:
-            self._free.get_nowait()
-        self._work.put(attempt)
-
-    def _start_thread(self) -> None:
         try:
-            threading.Thread(target=self._serve, name=f"calling-{self._threads}", daemon=True).start()
+            done = self._pool.submit(attempt.execute, self._system, self._top_k)
         except RuntimeError as error:
-            raise BadValueError(
-                f"no more than {self._threads} threads can be started here ({error}); lower the concurrency"
-            ) from error
-        self._threads += 1
-
-    def _serve(self) -> None:
-        while (attempt := self._work.get()) is not None and not self._closed:
-            attempt.execute(self._system, self._top_k)
-            # Read once, so that a thread reports idle exactly if it stays; and reported before the attempt is returned,
-            # so that the next attempt uses this thread instead of a new one.
-            left_behind = attempt.abandoned
-            if not left_behind:
-                self._free.put(None)
-            self._inbox.put(attempt)
-            if left_behind:
-                return
+            raise BadValueError(f"no more threads can be started here ({error}); lower the concurrency") from error
+        done.add_done_callback(lambda _: self._inbox.put(attempt))
 
     def close(self, *, graceful: bool) -> None:
         """End threads as they become idle."""
-        self._closed = True
-        for _ in range(self._threads):
-            self._work.put(None)
+        self._pool.shutdown()
 
 
 # --- the caller for asynchronous systems: one event loop in a thread of its own --------------------------------------

@@ -97,7 +97,7 @@ class TestValidate:
         assert code == 2
         assert out.splitlines()[:3] == [
             "corpus.jsonl:1: field 'text' is missing",
-            "corpus.jsonl:2: field 'doc_id' must be a string or null, not a number",
+            "corpus.jsonl:2: field 'doc_id' must be a string or null, not a number; ids are strings, so put it in quotes",
             "corpus.jsonl:2: field 'text' must be a string, not a number",
         ]
         code, out, _ = run("validate", "data.jsonl", "--corpus", "nope.jsonl")
@@ -125,7 +125,11 @@ class TestValidate:
             ),
             ("c.json", "\n\nuser_input: x\n", "c.json:3: not valid JSON: invalid character near column 1"),
             ("d.json", '[{"a": 1}, oops]', "d.json:1: not valid JSON: expecting value near column 12"),
-            ("e.json", '[{"a": 1}]', "e.json: cannot tell in which format these samples are; "),
+            (
+                "e.json",
+                '[{"a": 1}]',
+                "e.json: cannot tell in which format these samples are: this is JSON with the columns 'a'; ",
+            ),
         ):
             Path(name).write_text(text)
             code, out, _ = run("validate", name)

@@ -94,7 +94,7 @@ BAD: list[tuple[dict[str, str], str]] = [  # parts, message after the folder
     ({"test": TEST + "q1\td1\t1_0\n"}, "/qrels/test.tsv:6: the score (column 3) must be an integer, found '1_0'"),
     ({"test": TEST + "q9\td1\t1\n"}, "/qrels/test.tsv:6: query 'q9' is not in queries.jsonl"),
     ({"test": TEST, "queries": QUERIES + QUERIES}, "/queries.jsonl:4: query 'q1' comes twice; each id may come once"),
-    ({"test": TEST, "queries": '{"_id": 1, "text": "x"}'}, "/queries.jsonl:1: field '_id' must be a string, not a number"),
+    ({"test": TEST, "queries": '{"_id": 1, "text": "x"}'}, "/queries.jsonl:1: field '_id' must be a string, not a number; ids are strings, so put it in quotes"),
     ({"test": TEST, "queries": '{"_id": "1"}'}, "/queries.jsonl:1: field 'text' is missing"),
     ({"test": TEST, "corpus": '{"_id": "1"}'}, "/corpus.jsonl:1: field 'text' is missing"),
     ({"test": "\udcff"}, "/qrels/test.tsv:1: byte 0xff is not valid UTF-8"),
@@ -137,7 +137,7 @@ def test_missing_files(tmp_path: Path) -> None:
         load_dataset(tmp_path)
     with pytest.raises(DataFileError, match=r"queries\.jsonl: no such file"):
         load_dataset(tmp_path, "beir")
-    with pytest.raises(DataFileError, match=r"cannot tell in which format"):
+    with pytest.raises(DataFileError, match=r"this looks like samples in the format 'beir', not like outputs"):
         guess_format(folder(tmp_path, test=TEST), "outputs")
 
 

@@ -183,7 +183,7 @@ BAD_SAMPLES: list[tuple[bytes, str]] = [  # line, problem
     (b'{"sample_id": "1", "query": ["q"]}', "field 'query' must be a string, not an array"),
     (
         b'{"sample_id": "1", "query": "q", "relevant_docs": [{"doc_id": 7}]}',
-        "field 'relevant_docs[0].doc_id' must be a string, not a number",
+        "field 'relevant_docs[0].doc_id' must be a string, not a number; ids are strings, so put it in quotes",
     ),
     (
         b'{"sample_id": "1", "query": "q", "relevant_docs": ["a", {"text": "t"}]}',
@@ -191,7 +191,7 @@ BAD_SAMPLES: list[tuple[bytes, str]] = [  # line, problem
     ),
     (
         b'{"sample_id": "1", "query": "q", "relevant_docs": [3]}',
-        "field 'relevant_docs[0]' must be a string or an object, not a number",
+        "field 'relevant_docs[0]' must be a string or an object, not a number; ids are strings, so put it in quotes",
     ),
     (
         b'{"sample_id": "1", "query": "q", "relevant_docs": {"d1": 1}}',
@@ -336,7 +336,7 @@ BAD_OUTPUTS: list[tuple[bytes, str]] = [  # line, problem
     (b'{"sample_id": "1", "response": {"sentences": []}}', "field 'response.text' is missing"),
     (
         b'{"sample_id": "1", "response": {"text": "x", "sentences": [{"text": "x", "citations": [1]}]}}',
-        "field 'response.sentences[0].citations[0]' must be a string, not a number",
+        "field 'response.sentences[0].citations[0]' must be a string, not a number; ids are strings, so put it in quotes",
     ),
     (
         b'{"sample_id": "1", "response": {"text": "x", "sentences": [{"text": "x", "cited": []}]}}',
@@ -435,7 +435,7 @@ UNWRITABLE: list[tuple[Callable[[], bytes], str]] = [  # attempt, problem
     (lambda: encode_sample(sample(metadata={"a": {1: 2}})), "field 'metadata.a' has a key that is not a string: 1"),
     (
         lambda: encode_sample(sample(relevant_docs=[Document(5)])),  # type: ignore[arg-type]
-        "field 'relevant_docs[0].doc_id' must be a string, not a number",
+        "field 'relevant_docs[0].doc_id' must be a string, not a number; ids are strings, so put it in quotes",
     ),
     (
         lambda: encode_sample(sample(relevant_docs=[Document("a", span=(5, 2))])),

@@ -176,7 +176,7 @@ def test_all_invalid_queries_are_reported(tmp_path: Path) -> None:
 def test_format_detection(tmp_path: Path) -> None:
     path = write_file(tmp_path / "golden.yml", FILE.encode())
     assert guess_format(path, "samples").name == "golden"
-    with pytest.raises(DataFileError, match="cannot tell in which format"):
+    with pytest.raises(DataFileError, match="this looks like samples"):
         guess_format(path, "outputs")
 
 

@@ -43,7 +43,7 @@ SAMPLE_ROWS: list[tuple[bytes, list[str]]] = [
         [
             "field 'sample_id' is empty; an id needs at least one character",
             "field 'relevant_docs[0].span' must be [start, end] with 0 <= start <= end",
-            "field 'relevant_docs[1]' must be a string or an object, not a number",
+            "field 'relevant_docs[1]' must be a string or an object, not a number; ids are strings, so put it in quotes",
             "field 'relevant_docs[2].text' must be a string, not a number",
             "field 'relevant_docs[2].doc_id' is missing",
             "field 'relevant_docs[3]' is empty; an id needs at least one character",
@@ -81,10 +81,10 @@ OUTPUT_ROWS: list[tuple[bytes, list[str]]] = [
             'unknown field \'retrieved[0].id\': a position of a ranking is {"doc": {"doc_id": "d1", "text": "..."}, '
             '"score": 0.5}, or just the id "d1"',
             "field 'retrieved[0].doc' is missing",
-            "field 'retrieved[1].doc.doc_id' must be a string, not a number",
+            "field 'retrieved[1].doc.doc_id' must be a string, not a number; ids are strings, so put it in quotes",
             "field 'retrieved[1].score' must be a number or null, not a string",
             "field 'response.sentences[0]' must be an object, not a number",
-            "field 'response.sentences[1].citations[0]' must be a string, not a number",
+            "field 'response.sentences[1].citations[0]' must be a string, not a number; ids are strings, so put it in quotes",
             "field 'response.sentences[1].text' is missing",
             "field 'response.text' is missing",
             "field 'timings.a' must be a number, not a string",

@@ -93,7 +93,7 @@ def test_column_types(tmp_path: Path) -> None:
 def test_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyarrow import parquet
 
-    monkeypatch.setattr(module, "_ROW_GROUP", 3)
+    monkeypatch.setattr(module, "ROW_GROUP", 3)
     many = [EvaluationSample(str(number), "q") for number in range(8)]
     save_parquet_dataset(iter(many), tmp_path / "data.parquet")
     assert parquet.ParquetFile(tmp_path / "data.parquet").num_row_groups == 3

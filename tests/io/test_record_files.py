@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from auepora_eval.errors import AueporaError, DataFileError
 from auepora_eval.io.codec import LineError
 from auepora_eval.io.problems import Problems
-from auepora_eval.io.record_columns import parse_list_cell
-from auepora_eval.io.records import read_records
+from auepora_eval.io.records import parse_list_cell
+from auepora_eval.io.tables import read_records
 
 
 def write_file(path: Path, content: str | bytes) -> Path:
@@ -45,7 +45,7 @@ READ: list[tuple[str, str, list[tuple[int, dict[str, Any]]], str]] = [  # name, 
     (
         "a.csv",
         'a,b\n"x\ny","q ""z"""\n2,',
-        [(2, {"a": "x\ny", "b": 'q "z"'}), (4, {"a": "2"})],
+        [(2, {"a": "x\ny", "b": 'q "z"'}), (4, {"a": "2", "b": None})],
         "quotes; an empty cell",
     ),
     ("a.csv", ',a\n0,x\n1,"a ""b"', [(2, {"a": "x"}), (3, {"a": 'a "b'})], "the index of pandas is not a column"),

@@ -76,7 +76,10 @@ BAD: list[tuple[object, str]] = [
     ({**ROW, "topic_id": ""}, "field 'topic_id' is empty; an id needs at least one character"),
     ({**ROW, "topic_id": []}, "field 'topic_id' must be an integer, a string or null, not an array"),
     ({**OF_2025, "metadata": {"narrative_id": True}}, "field 'topic_id' is missing"),
-    ({**ROW, "references": [3]}, "field 'references[0]' must be a string, not a number"),
+    (
+        {**ROW, "references": [3]},
+        "field 'references[0]' must be a string, not a number; ids are strings, so put it in quotes",
+    ),
     ({**ROW, "answer": "text"}, "field 'answer' must be an array, not a string"),
     ({"topic_id": "1", "references": []}, "field 'answer' is missing"),
     ({**ROW, "answer": [{"citations": []}]}, "field 'answer[0].text' is missing"),

@@ -362,7 +362,7 @@ def test_every_problem_of_an_answer(tmp_path: Path) -> None:
     path.write_text(json.dumps([answer, late]))
     checked = validate_files(write_lines(tmp_path / "d.jsonl", sample_row()), path, outputs_format="trec_rag")
     assert [(one.record, one.message) for one in checked.problems] == [
-        (1, "field 'references[1]' must be a string, not a number"),
+        (1, "field 'references[1]' must be a string, not a number; ids are strings, so put it in quotes"),
         (1, "field 'answer[0].text' must be a string, not a number"),
         (1, "field 'answer[1].citations' must be an array, not a string"),
         (1, "field 'answer[1].text' is missing"),

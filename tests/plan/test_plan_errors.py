@@ -79,7 +79,7 @@ ROWS = [
     Row("dataset: 5\noutputs: a.jsonl", 1, "dataset", "must be a path, or {format: path}", "number as dataset"),
     Row("dataset: ''\noutputs: a.jsonl", 1, "dataset", "is an empty text", "empty path"),
     Row("dataset: {josnl: d}\noutputs: a", 1, "dataset.josnl", "did you mean 'jsonl'?", "misspelt format"),
-    Row("dataset: {excel: d}\noutputs: a", 1, "dataset.excel", "the formats are auto, beir,", "format nobody reads"),
+    Row("dataset: {sheets: d}\noutputs: a", 1, "dataset.sheets", "the formats are auto, beir,", "format nobody reads"),
     Row("dataset: {trec_rag: d}\noutputs: a", 1, "dataset.trec_rag", "has no samples", "format of outputs alone"),
     Row("dataset: d\noutputs: {golden: a}", 2, "outputs.golden", "has no outputs", "format of samples alone"),
     Row("dataset: {path: d, format: jsonl}\noutputs: a", 1, "dataset.path", "the format is the key", "path and format"),

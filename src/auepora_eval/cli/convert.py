@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from .console import echo_err, quiet_option
+from .options import columns_option
 
 if TYPE_CHECKING:
     from ..io.convert import Conversion
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="IN", type=click.Path())
 @click.argument("target", metavar="OUT", type=click.Path())
 @click.option("--from", "from_format", metavar="NAME", help="Format of IN; default: detected.")
+@columns_option(of="IN")
 @click.option("--to", "to_format", metavar="NAME", help="Format of OUT; default: from its suffix.")
 @click.option(
     "--role",
@@ -35,6 +37,7 @@ def command(
     source: str,
     target: str,
     from_format: str | None,
+    columns: dict[str, str] | None,
     to_format: str | None,
     role: Literal["samples", "outputs"] | None,
     outputs_out: str | None,
@@ -51,6 +54,7 @@ def command(
     auepora convert data.jsonl data.jsonl.gz
     auepora convert run.jsonl out.jsonl.zst --role outputs
     auepora convert records.json data.jsonl --outputs out.jsonl
+    auepora convert answers.csv data.jsonl --columns query=Question,reference=Expected
     """
     from ..io.convert import convert_files
     from ..render.terminal import progress
@@ -65,6 +69,7 @@ def command(
             outputs_in=outputs_in,
             outputs_out=outputs_out,
             nuggets=nuggets,
+            columns=columns,
         )
     if as_json:
         import json

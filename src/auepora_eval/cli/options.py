@@ -129,7 +129,7 @@ def parse_spec(text: str) -> Spec:
     ('recall@5', {'ndcg@10': {'gain_scheme': 'linear', 'as': 'mine'}})
     """
     if text.startswith("{"):
-        return _from_json(text)
+        return _read_json(text, "the metric", '{"name": {"option": value}}')
     short = _SHORT.fullmatch(text)
     if short is None or short["options"] is None:
         return text
@@ -154,15 +154,13 @@ def alias_notes(specs: Iterable[Spec], rules: Conventions) -> list[str]:
     return notes
 
 
-def _from_json(text: str) -> Mapping[str, Any]:
+def _read_json(text: str, what: str, example: str) -> Mapping[str, Any]:
     try:
-        spec = json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
-        raise BadValueError(
-            f'cannot read the metric {text!r}: not valid JSON ({error}); write \'{{"name": {{"option": value}}}}\''
-        ) from None
-    assert isinstance(spec, dict)  # it starts with a brace
-    return spec
+        raise BadValueError(f"cannot read {what} {text!r}: not valid JSON ({error}); write '{example}'") from None
+    assert isinstance(value, dict)  # it starts with a brace
+    return value
 
 
 def _options(text: str, spec: str) -> dict[str, Any]:
@@ -187,6 +185,34 @@ def _value(text: str) -> Any:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(name)  # NaN and Infinity are not JSON, although the standard library accepts them
+
+
+# --- columns of tables: ``query=Question,response=Answer``, or a JSON object -----------------------------------------
+
+
+def columns_option(name: str = "--columns", of: str = "DATASET") -> Callable[[FunctionT], FunctionT]:
+    """Add an option with the columns of a table to a command."""
+    return click.option(
+        name,
+        metavar="FIELD=NAME,...",
+        callback=_parse_columns,
+        help=f"Columns of {of}, if it is a table: query=Question,response=Answer,contexts=Contexts,reference=Expected.",
+    )
+
+
+def _parse_columns(context: click.Context, parameter: click.Parameter, text: str | None) -> dict[str, str] | None:
+    """The columns by field; a name with a comma or an equals sign is written in a JSON object."""
+    if text is None:
+        return None
+    if text.lstrip().startswith("{"):
+        return dict(_read_json(text, "the columns", '{"query": "Question"}'))
+    parts = [[piece.strip() for piece in part.partition("=")] for part in _COMMA.split(text)]
+    if not all(key and equals and name for key, equals, name in parts):
+        raise click.BadParameter(f"cannot read {text!r}; write field=column,field=column", context, parameter)
+    repeated = [key for place, (key, _, _) in enumerate(parts) if key in [one[0] for one in parts[:place]]]
+    if repeated:
+        raise click.BadParameter(f"{repeated[0]!r} is given twice", context, parameter)
+    return {key: name for key, _, name in parts}
 
 
 # --- stored runs: the option ``--store``, completion of runs, formatting ---------------------------------------------

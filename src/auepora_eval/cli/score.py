@@ -17,7 +17,7 @@ import click
 from ..core.types import GOLD_BY
 from .console import echo_err, quiet_option
 from .judge_options import JudgeOptions, JudgingOptions, judge_options, judging_options, preview_text, with_judge
-from .options import ExecutorChoice, executor_options, raw_option
+from .options import ExecutorChoice, columns_option, executor_options, raw_option
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
@@ -43,6 +43,8 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
 @click.argument("outputs", required=False, type=click.Path())
 @click.option("--format", "sample_format", metavar="NAME", help="Format of DATASET; default: detected.")
 @click.option("--outputs-format", metavar="NAME", help="Format of OUTPUTS; default: detected.")
+@columns_option()
+@columns_option("--outputs-columns", "OUTPUTS")
 @click.option("--corpus", type=click.Path(), help="JSONL file with the texts of documents given by id.")
 @click.option("--nuggets", type=click.Path(), help="JSONL file with the nuggets of the samples, matched by id.")
 @click.option("--qrels", type=click.Path(), help="TREC qrels, instead of DATASET.")
@@ -115,6 +117,8 @@ def command(
     outputs: str | None,
     sample_format: str | None,
     outputs_format: str | None,
+    columns: dict[str, str] | None,
+    outputs_columns: dict[str, str] | None,
     corpus: str | None,
     nuggets: str | None,
     qrels: str | None,
@@ -148,6 +152,7 @@ def command(
     \b
     auepora score data.jsonl outputs.jsonl
     auepora score data.jsonl outputs.jsonl -m recall@5 -m rougeL_answer --json
+    auepora score answers.csv --columns query=Question,response=Answer,contexts=Contexts,reference=Expected
     auepora score data.jsonl outputs.jsonl --slice labels.lang --slice metadata.source
     auepora score --qrels qrels.txt --run run.txt -m map -m ndcg@10
     auepora score data.jsonl outputs.jsonl -m nugget_recall --nuggets nuggets.jsonl --plan plan.yaml
@@ -155,6 +160,7 @@ def command(
     auepora score 'data/*.parquet' 'out/*.parquet' --executor ray --parts scores --lean
     """
     from ..engine.evaluate import BATCH_SIZE
+    from ..io.formats import is_sharded
     from .judge_options import STOPPED_EARLY
     from .options import (
         alias_notes,
@@ -179,6 +185,10 @@ def command(
         raise click.UsageError("a TREC run has no answers to judge: leave out --preview, --plan and --judge-model")
     if trec and (corpus is not None or nuggets is not None):
         raise click.UsageError("a TREC run is scored by its ids: leave out --corpus and --nuggets")
+    if trec and (columns is not None or outputs_columns is not None):
+        raise click.UsageError("a TREC run has columns of its own: leave out --columns and --outputs-columns")
+    if outputs is None and outputs_columns is not None:
+        raise click.UsageError("--outputs-columns goes with OUTPUTS")
     if trec and slices:
         raise click.UsageError("queries of a TREC run have neither labels nor metadata to slice by: leave out --slice")
     executor.check()
@@ -200,10 +210,16 @@ def command(
         data = FileInput(qrels, run_file, "trec", "trec")
     else:
         assert dataset is not None
-        if wants_shards(dataset, outputs, (sample_format, outputs_format), executor.name, parts, aided):
+        if columns is not None or outputs_columns is not None:
+            if parts is not None or any(is_sharded(one) for one in (dataset, outputs) if one is not None):
+                raise click.UsageError("--columns goes with one DATASET file and one of OUTPUTS, and without --parts")
+            is_split = False
+        else:
+            is_split = wants_shards(dataset, outputs, (sample_format, outputs_format), executor.name, parts, aided)
+        if is_split:
             data = ShardInput(dataset, outputs, sample_format, outputs_format, parts)
         else:
-            data = FileInput(dataset, outputs, sample_format, outputs_format, corpus, nuggets)
+            data = FileInput(dataset, outputs, sample_format, outputs_format, corpus, nuggets, columns, outputs_columns)
     rules, footer = _resolve_conventions(
         conventions, data.judged_pool, _convention_options(min_relevance, complete, depth, duplicates)
     )
@@ -469,18 +485,21 @@ class FileInput(ScoreInput):
         outputs_format: str | None = None,
         corpus: str | None = None,
         nuggets: str | None = None,
+        columns: dict[str, str] | None = None,
+        outputs_columns: dict[str, str] | None = None,
     ) -> None:
         """Detect the formats. Without ``outputs``, the dataset must contain them."""
         from ..io.join import resolve_format
 
-        samples_kind = resolve_format(Path(dataset), "samples", sample_format)
+        samples_kind = resolve_format(Path(dataset), "samples", sample_format, columns)
         if outputs is None:
             if not samples_kind.one_file:
                 raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
-            outputs, outputs_format = dataset, outputs_format or samples_kind.name
-        outputs_kind = resolve_format(Path(outputs), "outputs", outputs_format)
+            outputs, outputs_format, outputs_columns = dataset, outputs_format or sample_format, columns
+        outputs_kind = resolve_format(Path(outputs), "outputs", outputs_format, outputs_columns)
         _note_format(dataset, sample_format, samples_kind.name)
-        _note_format(outputs, outputs_format, outputs_kind.name)
+        if outputs != dataset:
+            _note_format(outputs, outputs_format, outputs_kind.name)
         self.samples, self.outputs = (Path(dataset), samples_kind), (Path(outputs), outputs_kind)
         self.corpus, self.nuggets = corpus, nuggets
         self.judged_pool = samples_kind.judged_pool

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .console import echo, quiet_option
+from .options import columns_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +29,8 @@ HAS_PROBLEMS = 2
 @click.argument("outputs", required=False, type=click.Path())
 @click.option("--format", "dataset_format", metavar="NAME", help="Format of DATASET; default: detected.")
 @click.option("--outputs-format", metavar="NAME", help="Format of OUTPUTS; default: detected.")
+@columns_option()
+@columns_option("--outputs-columns", "OUTPUTS")
 @click.option("--corpus", type=click.Path(), help="JSONL file with the texts of documents given by id.")
 @click.option("--nuggets", type=click.Path(), help="JSONL file with the nuggets of the samples, matched by id.")
 @click.option("--all", "show_all", is_flag=True, help=f"Print all problems, not only the first {MAX_SHOWN}.")
@@ -39,6 +42,8 @@ def command(
     outputs: str | None,
     dataset_format: str | None,
     outputs_format: str | None,
+    columns: dict[str, str] | None,
+    outputs_columns: dict[str, str] | None,
     corpus: str | None,
     nuggets: str | None,
     show_all: bool,
@@ -58,15 +63,16 @@ def command(
     auepora validate data.jsonl
     auepora validate data.jsonl outputs.jsonl --corpus corpus.jsonl --all
     auepora validate data.jsonl outputs.jsonl --json
+    auepora validate answers.csv --columns query=Question,response=Answer,reference=Expected
     auepora validate plan.yaml --load
     """
     from ..io.validate import validate_files
     from ..plan.source import looks_like_plan
     from ..render.terminal import progress
 
-    if outputs_format is not None and outputs is None:
-        raise click.UsageError("--outputs-format goes with OUTPUTS")
-    if outputs is None and dataset_format is None and looks_like_plan(dataset):
+    if outputs is None and (outputs_format is not None or outputs_columns is not None):
+        raise click.UsageError(f"--outputs-{'columns' if outputs_format is None else 'format'} goes with OUTPUTS")
+    if outputs is None and dataset_format is None and columns is None and looks_like_plan(dataset):
         if not validate_plan(dataset, as_json=as_json, load=load):
             sys.exit(HAS_PROBLEMS)
         return
@@ -80,6 +86,8 @@ def command(
             outputs_format=outputs_format,
             corpus=corpus,
             nuggets=nuggets,
+            columns=columns,
+            outputs_columns=outputs_columns,
         )
     if as_json:
         import json

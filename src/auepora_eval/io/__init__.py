@@ -15,7 +15,7 @@ Formats:
 * ``trec_columns``, ``trec_arrow``: their columns, read with NumPy and with Arrow
 * ``trec_rag``: answers of the TREC RAG track
 * ``beir``, ``squad``, ``golden``: BEIR folders, SQuAD files, golden queries in YAML
-* ``records``, ``record_columns``: records of ragas and deepeval, and of any dictionaries
+* ``tables``, ``records``: rows of CSV, Excel, Parquet and JSON; records of ragas, deepeval and any named columns
 * ``traces``, ``trace_spans``: traces of OpenInference and OpenTelemetry GenAI
 
 Other files and parts:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
 from ..errors import AueporaError, BadValueError, DataFileError
 from .formats import FileHead, Format, Role, formats, get_format
-from .join import OutputJoin, resolve_format
+from .join import Columns, OutputJoin, resolve_format
 from .labels import with_nuggets
 from .problems import ParsedOutput, Problems
 
@@ -55,8 +55,11 @@ def convert_files(
     outputs_in: str | Path | None = None,
     outputs_out: str | Path | None = None,
     nuggets: str | Path | None = None,
+    columns: Columns | None = None,
 ) -> Conversion:
     """Write the content of ``source`` to ``target`` in another format; formats that are not named are detected.
+
+    ``columns`` names the columns of the source by field, if it is a table.
 
     A format that keeps a sample and its output in one record takes its outputs from the source, if that has both, or
     from ``outputs_in``. Otherwise outputs go to ``outputs_out``, or are not written. Samples get the ``nuggets`` of
@@ -66,7 +69,7 @@ def convert_files(
     source, outputs_in, target, outputs_out = paths[0] or Path(), paths[1], paths[2] or Path(), paths[3]
     read = (source, outputs_in, None if nuggets is None else Path(nuggets))
     _refuse_to_overwrite([path for path in read if path], [p for p in (target, outputs_out) if p])
-    reader, role = _detect_source(source, from_format, role)
+    reader, role = _detect_source(source, from_format, role, columns)
     writer = _choose_writer(target, to_format, role)
     done = Conversion()
     if role == "outputs":
@@ -126,15 +129,15 @@ def _is_device(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _detect_source(path: Path, name: str | None, role: Role | None) -> tuple[Format, Role]:
+def _detect_source(path: Path, name: str | None, role: Role | None, columns: Columns | None) -> tuple[Format, Role]:
     """Return the format and the role of a file: samples if its first record is one, else outputs."""
     if role is not None:
-        return resolve_format(path, role, name), role
+        return resolve_format(path, role, name, columns), role
     errors: list[AueporaError] = []
     roles: tuple[Role, Role] = ("samples", "outputs")
     for guess in roles:
         try:
-            chosen = resolve_format(path, guess, name)
+            chosen = resolve_format(path, guess, name, columns)
             records: Iterator[Any] = (_read_samples if guess == "samples" else _read_outputs)(path, chosen)
             next(records, None)
         except AueporaError as error:
@@ -175,9 +178,8 @@ def _can_write(one: Format, role: Role) -> bool:
 
 
 def _read_samples(path: Path, reader: Format) -> Iterator[EvaluationSample]:
-    assert reader.read_samples is not None
     empty = True
-    for read in reader.read_samples(path, Problems()):
+    for read in reader.read("samples", path, Problems()):
         empty = False
         yield read.sample
     if empty:
@@ -185,9 +187,8 @@ def _read_samples(path: Path, reader: Format) -> Iterator[EvaluationSample]:
 
 
 def _read_outputs(path: Path, reader: Format, *, required: bool = True) -> Iterator[ParsedOutput]:
-    assert reader.read_outputs is not None
     empty = True
-    for read in reader.read_outputs(path, Problems()):
+    for read in reader.read("outputs", path, Problems()):
         empty = False
         yield read if read.has_retrieved else read._replace(output=replace(read.output, retrieved=UnknownRanking()))
     if empty and required:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
-import io
 import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.types import EvaluationSample, SystemOutputs
-from ..errors import BadValueError, DataFileError, did_you_mean
+from ..errors import BadValueError, DataFileError, MissingDependencyError, did_you_mean
 from ..runtime.files import plain_suffix, read_head
-from .problems import OutputReader, SampleReader
+from .problems import OutputReader, Problems, SampleReader
 from .values import syntax_problem
+
+if TYPE_CHECKING:
+    from .tables import TableKind, TableOptions
 
 Role = Literal["samples", "outputs"]
 """What a file contains: the samples of a dataset, or the outputs of a system."""
@@ -34,8 +36,27 @@ class FileHead:
     path: Path
     text: str
     """The first characters, decompressed."""
-    keys: frozenset[str] = field(default=frozenset())
+    keys: frozenset[str] = frozenset()
     """The keys of the first JSON object, or the columns of a table."""
+    columns: tuple[str, ...] = ()
+    """The columns of a table in their order; the keys of the first record, which may be under a key of an object."""
+    kind: TableKind = "json"
+
+    def describe(self) -> str:
+        """Return what the file is, and how the columns are named."""
+        from .tables import TITLES, list_columns
+
+        if self.kind == "json" and len(arrays := _record_arrays(self.text.lstrip())) > 1:
+            names = list_columns(arrays)
+            return f"this is JSON with records under {names}; name one, as in --columns rows={next(iter(arrays))},..."
+        what = f"this is {TITLES[self.kind]} with the columns {list_columns(self.columns)}"
+        if self.kind == "json" and "sample_id" in self.columns:
+            return f"{what}; use --format jsonl"
+        name = TABLE if self.kind in ("json", "parquet") else self.kind
+        return (
+            f"{what}; use --format {name} and say which is which, as in "
+            "--columns query=Question,response=Answer,contexts=Contexts,reference=Expected"
+        )
 
     @property
     def suffix(self) -> str:
@@ -74,14 +95,33 @@ class Format:
         """Whether files of this role can be read."""
         return (self.read_samples if role == "samples" else self.read_outputs) is not None
 
+    def read(self, role: Role, path: Path, problems: Problems) -> Iterator[Any]:
+        """Yield the ``ParsedSample`` or ``ParsedOutput`` of a file that has this role."""
+        read = self.read_samples if role == "samples" else self.read_outputs
+        assert read is not None
+        return read(path, problems)
+
 
 LINE_FORMATS = ("jsonl", "ragas", "deepeval")
 """Formats with a record on each line."""
 SPLIT_FORMATS = (*LINE_FORMATS, "parquet")
 """Formats that can be split into ranges."""
 GLOB = re.compile(r"[*?\[]")
+TABLE = "table"
+"""The format of tables whose columns a user names, or which have well-known names."""
+TABLE_NAMES: dict[str, dict[str, Any]] = {
+    TABLE: {},
+    "csv": {"kind": "csv"},
+    "tsv": {"kind": "csv", "delimiter": "\t"},
+    "excel": {"kind": "excel"},
+    "jsonl": {"kind": "json"},
+    "parquet": {"kind": "parquet"},
+}
+"""The names under which tables are read; the last two only with named columns."""
 
 _FORMATS: dict[str, Format] = {}
+_TABLES: dict[str, Format] = {}
+"""The formats of tables, by the names in ``TABLE_NAMES``."""
 
 
 def is_sharded(path: str | Path) -> bool:
@@ -95,16 +135,24 @@ def register_format(new: Format) -> Format:
     return new
 
 
+def register_table(name: str, new: Format) -> None:
+    """Register the format of tables of one kind."""
+    _TABLES[name] = new
+
+
 def formats() -> dict[str, Format]:
-    """Return every format by name, in the order of detection; formats of users come first."""
-    for name in _BUILT_IN:
+    """Return every format with fields of its own by name, in the order of detection; formats of users come first."""
+    order = [name for name in _BUILT_IN if name != TABLE]
+    for name in order:
         _load(name)
-    order = list(_BUILT_IN)
-    return dict(sorted(_FORMATS.items(), key=lambda item: order.index(item[0]) if item[0] in _BUILT_IN else -1))
+    return dict(sorted(_FORMATS.items(), key=lambda item: order.index(item[0]) if item[0] in order else -1))
 
 
 def _load(name: str) -> Format:
     """Return a built-in format; its module is imported when the format is first needed."""
+    if name == TABLE or name not in _BUILT_IN:
+        importlib.import_module(f".{_BUILT_IN[TABLE][0]}", __package__)
+        return _TABLES[name]
     if name not in _FORMATS:
         importlib.import_module(f".{_BUILT_IN[name][0]}", __package__)
     return _FORMATS[name]
@@ -112,18 +160,19 @@ def _load(name: str) -> Format:
 
 def get_format(name: str) -> Format:
     """Return the format of that name."""
-    if name in _BUILT_IN:
+    if name in _BUILT_IN or name in TABLE_NAMES:
         return _load(name)
     known = formats()
     if name not in known:
-        hint = did_you_mean(name, known, otherwise=f"; there are {', '.join(known)}")
+        every = [*known, *(one for one in TABLE_NAMES if one not in known)]
+        hint = did_you_mean(name, every, otherwise=f"; there are {', '.join(every)}")
         raise BadValueError(f"unknown format '{name}'{hint}")
     return known[name]
 
 
 def guess_format(path: Path, role: Role) -> Format:
     """Detect the format of a file from its name and its beginning."""
-    head = _read_file_head(path)
+    head = read_file_head(path)
     for one in list(_FORMATS.values()):
         if one.name not in _BUILT_IN and one.reads(role) and one.looks_like(head, role):
             return one
@@ -132,28 +181,42 @@ def guess_format(path: Path, role: Role) -> Format:
             return one
     if head.suffix in _JSON and (broken := syntax_problem(path)):
         raise DataFileError(path, *broken)
+    other: Role = "outputs" if role == "samples" else "samples"
+    for name, (_, looks_like) in _BUILT_IN.items():
+        if looks_like(head, other):
+            raise DataFileError(path, None, f"this looks like {other} in the format '{name}', not like {role}")
+    if head.columns:
+        raise DataFileError(path, None, f"cannot tell in which format these {role} are: {head.describe()}")
     able = ", ".join(name for name, one in formats().items() if one.reads(role))
     raise DataFileError(
         path, None, f"cannot tell in which format these {role} are; name one of {able} to be told what is wrong with it"
     )
 
 
-def _read_file_head(path: Path) -> FileHead:
+def read_file_head(path: Path, options: TableOptions | None = None) -> FileHead:
+    """Read the beginning of a file; ``options`` say what kind of table it is, if its suffix does not."""
     if path.is_dir():
         return FileHead(path, "")
     text = read_head(path)
-    return FileHead(path, text, _keys(plain_suffix(path), text))
+    start, suffix = text.lstrip(), plain_suffix(path)
+    if (options is None and suffix in (*_JSON, "")) or start.startswith(("{", "[")):
+        keys = _keys(start)
+        nested = _nested_keys(start) if suffix == ".json" and _RECORD_KEYS.isdisjoint(keys) else ()
+        return FileHead(path, text, frozenset(() if suffix in (".csv", ".tsv") else keys), nested or keys)
+    from .tables import TableOptions, looks_like_csv, table_header
+
+    table = options or TableOptions()
+    kind = table.kind_of(path)
+    if kind == "json" and looks_like_csv(path, text) and not _looks_like_any_trec(text):
+        return FileHead(path, text, frozenset(), tuple(table_header(path, text, "csv", table)), "csv")
+    names: tuple[str, ...] = ()
+    with suppress(*(() if options is not None else (DataFileError, MissingDependencyError))):
+        names = () if kind == "json" else tuple(filter(None, table_header(path, text, kind, table)))
+    return FileHead(path, text, frozenset(names), names, kind)
 
 
-def _keys(suffix: str, text: str) -> frozenset[str]:
-    """Return the keys of the first JSON object, or the columns of a table."""
-    if suffix in (".csv", ".tsv"):
-        rows = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if suffix == ".tsv" else ",")
-        try:
-            return frozenset(next(rows, []))
-        except csv.Error:
-            return frozenset()
-    start = text.lstrip()
+def _keys(start: str) -> tuple[str, ...]:
+    """Return the keys of the first JSON object."""
     if start.startswith("["):
         start = start[1:].lstrip()
     try:
@@ -163,7 +226,7 @@ def _keys(suffix: str, text: str) -> frozenset[str]:
     return _mapping_keys(first)
 
 
-def _keys_of_later_lines(text: str) -> frozenset[str]:
+def _keys_of_later_lines(text: str) -> tuple[str, ...]:
     """Return the keys of the first later line that is an object, for a file that begins with invalid JSON."""
     for line in text.split("\n")[1:]:
         try:
@@ -172,33 +235,65 @@ def _keys_of_later_lines(text: str) -> frozenset[str]:
             continue
         if found:
             return found
-    return frozenset()
+    return ()
 
 
-def _mapping_keys(value: Any) -> frozenset[str]:
-    return frozenset(map(str, value)) if isinstance(value, Mapping) else frozenset()
+def _mapping_keys(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, Mapping) else ()
 
 
-def _truncated_object_keys(start: str) -> frozenset[str]:
+def _truncated_object_keys(start: str) -> tuple[str, ...]:
     """Return the first key of an object that is longer than the head."""
-    if not start.startswith("{"):
-        return frozenset()
-    try:
-        key, _ = json.JSONDecoder().raw_decode(start[1:].lstrip())
-    except (ValueError, RecursionError):
-        return frozenset()
-    return frozenset({key}) if isinstance(key, str) else frozenset()
+    return next(((key,) for key, _ in _entries(start)), ())
+
+
+def _nested_keys(start: str) -> tuple[str, ...]:
+    """Return the keys of the first record in the only array of objects of an object; none if there is no such array."""
+    arrays = list(_record_arrays(start).values())
+    return _keys(arrays[0]) if len(arrays) == 1 else ()
+
+
+def _record_arrays(start: str) -> dict[str, str]:
+    """Return the keys of an object whose value is an array of objects, each with the text that begins with it."""
+    return {key: value for key, value in _entries(start) if re.match(r"\[\s*\{", value)}
+
+
+def _entries(start: str) -> Iterator[tuple[str, str]]:
+    """Yield the keys of an object, each with the text that begins with its value; the end may be missing."""
+    decoder = json.JSONDecoder()
+    separator = "{"
+    while start.startswith(separator):
+        try:
+            key, end = decoder.raw_decode(start := start[1:].lstrip())
+            if not isinstance(key, str):
+                return
+            start = start[end:].lstrip().removeprefix(":").lstrip()
+            yield key, start
+            _, end = decoder.raw_decode(start)
+        except (ValueError, RecursionError):
+            return
+        start, separator = start[end:].lstrip(), ","
 
 
 # --- how each format is detected -------------------------------------------------------------------------------------
 
-_RAGAS_LEGACY_COLUMNS = frozenset({"contexts", "ground_truth", "ground_truths"})
+_RECORD_KEYS = frozenset({"sample_id", "query", "question", "user_input", "input"})
+"""Keys of a record: an object with one of them has no records under another."""
+RAGAS_LEGACY_COLUMNS = frozenset({"contexts", "ground_truth", "ground_truths"})
 """Columns of ragas before version 0.2; next to a question they identify the format."""
 _OWN_FORMAT_KEYS = frozenset({"sample_id", "query"})
 """Keys of our own JSONL format; with one of them, unknown keys are typos."""
-_DEEPEVAL_COLUMNS = frozenset({"actual_output", "context", "expected_output", "retrieval_context"})
+DEEPEVAL_COLUMNS = frozenset({"actual_output", "context", "expected_output", "retrieval_context"})
 """Columns of deepeval next to its ``input``."""
-_RECORD_SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", "")
+SQUAD_COLUMNS = frozenset({"answers"})
+"""Columns of SQuAD as Hugging Face stores it, next to its ``question``."""
+RAGBENCH_COLUMNS = frozenset({"documents"})
+"""Columns of RAGBench next to its ``question``."""
+OWN_COLUMNS = frozenset(
+    {"response", "contexts", "context_ids", "reference", "references", "reference_contexts", "reference_context_ids"}
+)
+"""Our short names of fields next to ``query``."""
+_RECORD_SUFFIXES = (*_JSON, ".csv", ".tsv", ".xlsx", ".xlsm", ".parquet", ".pq", "")
 _SQUAD_PREDICTIONS = re.compile(r'\s*\{\s*"[^"\\]{1,64}"\s*:\s*"')
 _OTHER_FORMAT_KEYS = frozenset(
     ["data", "version", "sample_id", "id", "query", "question", "user_input", "input", "topic_id", "run_id", "response"]
@@ -247,8 +342,9 @@ def looks_like_golden(head: FileHead, role: Role) -> bool:
 
 
 def looks_like_parquet(head: FileHead, role: Role) -> bool:
-    """A Parquet table, by suffix or first bytes."""
-    return head.suffix in (".parquet", ".pq") or head.text.startswith("PAR1")
+    """A Parquet table, by suffix or first bytes; one with the columns of other tools is a table."""
+    is_parquet = head.suffix in (".parquet", ".pq") or head.text.startswith("PAR1")
+    return is_parquet and not looks_like_table(head, role)
 
 
 def looks_like_trec(head: FileHead, role: Role) -> bool:
@@ -258,6 +354,11 @@ def looks_like_trec(head: FileHead, role: Role) -> bool:
         rows = (columns for columns in rows if not is_qrels_comment([column.encode() for column in columns]))
     lines = list(islice(rows, 3))
     return bool(lines) and all(_is_trec_row(columns, role) for columns in lines)
+
+
+def _looks_like_any_trec(text: str) -> bool:
+    head = FileHead(Path(), text)
+    return looks_like_trec(head, "samples") or looks_like_trec(head, "outputs")
 
 
 def _is_trec_row(columns: list[str], role: Role) -> bool:
@@ -279,20 +380,38 @@ def looks_like_traces(head: FileHead, role: Role) -> bool:
     return {"trace_id", "span_id"} <= quoted or {"traceId", "spanId"} <= quoted
 
 
+def _has_ragas_columns(head: FileHead) -> bool:
+    names = set(head.columns)
+    legacy = "question" in names and not RAGAS_LEGACY_COLUMNS.isdisjoint(names) and _OWN_FORMAT_KEYS.isdisjoint(names)
+    return "user_input" in names or legacy
+
+
 def looks_like_ragas(head: FileHead, role: Role) -> bool:
     """Records with the columns of ragas."""
-    before = (
-        "question" in head.keys
-        and not _RAGAS_LEGACY_COLUMNS.isdisjoint(head.keys)
-        and _OWN_FORMAT_KEYS.isdisjoint(head.keys)
-    )
-    return head.suffix in _RECORD_SUFFIXES and ("user_input" in head.keys or before)
+    return head.suffix in _RECORD_SUFFIXES and _has_ragas_columns(head)
+
+
+def _has_deepeval_columns(head: FileHead) -> bool:
+    return "input" in head.columns and (len(head.columns) == 1 or not DEEPEVAL_COLUMNS.isdisjoint(head.columns))
 
 
 def looks_like_deepeval(head: FileHead, role: Role) -> bool:
     """Records with the columns of deepeval."""
-    known = len(head.keys) == 1 or not _DEEPEVAL_COLUMNS.isdisjoint(head.keys)
-    return head.suffix in _RECORD_SUFFIXES and "input" in head.keys and known
+    return head.suffix in _RECORD_SUFFIXES and _has_deepeval_columns(head)
+
+
+def looks_like_table(head: FileHead, role: Role) -> bool:
+    """A table with well-known columns; our own names are recognised where they cannot be those of a JSONL file."""
+    names = set(head.columns)
+    if head.suffix not in _RECORD_SUFFIXES or not names:
+        return head.kind == "excel"
+    if "question" in names and not names.isdisjoint((*SQUAD_COLUMNS, *RAGBENCH_COLUMNS)):
+        return True
+    return head.kind != "json" and (
+        ("query" in names and not OWN_COLUMNS.isdisjoint(names))
+        or _has_ragas_columns(head)
+        or _has_deepeval_columns(head)
+    )
 
 
 def looks_like_trec_rag(head: FileHead, role: Role) -> bool:
@@ -326,6 +445,7 @@ _BUILT_IN: dict[str, tuple[str, Callable[[FileHead, Role], bool]]] = {
     "deepeval": ("records", looks_like_deepeval),
     "trec_rag": ("trec_rag", looks_like_trec_rag),
     "squad": ("squad", looks_like_squad),
+    TABLE: ("records", looks_like_table),
     "jsonl": ("jsonl", looks_like_jsonl),
 }
 """The module and the detection of each built-in format, in the order of detection: the more specific first."""

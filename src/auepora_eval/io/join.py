@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,7 +22,7 @@ from ..runtime.files import is_compressed, open_lines, plain_stem
 from ..runtime.processes import gc_paused
 from .codec import LineError, decode_output_line
 from .corpus import Corpus, CorpusJoin
-from .formats import Format, Role, get_format, guess_format
+from .formats import TABLE, Format, Role, get_format, guess_format, read_file_head
 from .jsonl import OutputsFile, gathered_outputs
 from .problems import MISSING_RETRIEVED, ParsedOutput, ParsedSample, Problems
 
@@ -269,11 +270,13 @@ class PairStream:
         self.corpus_join, self._nuggets = corpus_join, nuggets
         self.samples_path, sample_format = samples
         self.outputs_path, self._output_format = outputs
-        assert sample_format.read_samples is not None
-        assert self._output_format.read_outputs is not None
         self._keep_ids = keep_ids
-        self._read_samples = sample_format.read_samples
-        self._read_outputs = self._output_format.read_outputs
+        self._read_samples: Callable[[Problems], Iterator[ParsedSample]] = partial(
+            sample_format.read, "samples", self.samples_path
+        )
+        self._read_outputs: Callable[[Problems], Iterator[ParsedOutput]] = partial(
+            self._output_format.read, "outputs", self.outputs_path
+        )
         self._answers_only: bool | None = None
         self.total = 0
         self.missing: list[str] = []
@@ -297,7 +300,7 @@ class PairStream:
 
     def _outputs(self) -> Iterator[ParsedOutput]:
         # In order, a repeated id matches no sample; out of order, the lookup finds it.
-        return self._read_outputs(self.outputs_path, Problems(check_unique_ids=False))
+        return self._read_outputs(Problems(check_unique_ids=False))
 
     def __iter__(self) -> Iterator[Pair]:
         self.total, self.missing, self.unknown = 0, [], []
@@ -323,7 +326,7 @@ class PairStream:
         return self.corpus_join.fill_sample(sample), None if output is None else self.corpus_join.fill_output(output)
 
     def _pairs(self) -> Iterator[Pair]:
-        samples = self._read_samples(self.samples_path, Problems(check_unique_ids=self._keep_ids))
+        samples = self._read_samples(Problems(check_unique_ids=self._keep_ids))
         hashes = _DuplicateIdDetector()
         with contextlib.closing(OutputJoin(self._outputs(), self._open_index, self.outputs_path)) as join:
             self.missing = join.missing
@@ -338,10 +341,10 @@ class PairStream:
             self.unknown = join.unmatched_ids()
         if hashes.any_equal():
             # Different ids may have one hash: only reading them again decides.
-            _exhaust(self._read_samples(self.samples_path, Problems()))
+            _exhaust(self._read_samples(Problems()))
         if self.unknown:
             # An unmatched output may be a repeated one, which is another error.
-            _exhaust(self._read_outputs(self.outputs_path, Problems()))
+            _exhaust(self._read_outputs(Problems()))
 
     def _open_index(self) -> OutputIndex | None:
         plain = self._output_format.name == "jsonl" and not is_compressed(self.outputs_path)
@@ -385,34 +388,76 @@ def count_lines(path: Path) -> int | None:
 # --- loading of files of any format, for the CLI, the client and plans -----------------------------------------------
 
 
-def resolve_format(path: Path, role: Role, name: str | None = None) -> Format:
-    """Return the format of that name, or the detected one; it must support reading this role."""
+Columns = Mapping[str, str]
+"""The columns of a table by field, such as ``{"query": "Question", "response": "Answer"}``."""
+
+
+def resolve_format(path: Path, role: Role, name: str | None = None, columns: Columns | None = None) -> Format:
+    """Return the format of that name, or the detected one; it must support reading this role.
+
+    With ``columns`` the file is a table, and ``name`` may say of which kind: ``csv``, ``excel``, ...
+    """
+    if columns is not None:
+        from .records import table_format
+
+        return table_format(columns, name or TABLE)
     if name is None:
         return guess_format(path, role)
     chosen = get_format(name)
     if not chosen.reads(role):
         raise BadValueError(f"the format '{name}' has no {role}")
-    return chosen
+    explained = partial(_explain_first_error, chosen, role)
+    return replace(chosen, read_samples=explained) if role == "samples" else replace(chosen, read_outputs=explained)
+
+
+def _explain_first_error(chosen: Format, role: Role, path: Path, problems: Problems) -> Iterator[Any]:
+    """Read a file in a format that a user named; if nothing can be read, the error says what the file is instead."""
+    try:
+        records = chosen.read(role, path, problems)
+        first = next(records, None)
+    except DataFileError as error:
+        hint = _other_format_hint(path, role, chosen)
+        raise (DataFileError(error.path, error.line, f"{error.problem}{hint}") if hint else error) from error
+    if first is not None:
+        yield first
+        yield from records
+    elif problems.found:
+        problems.found[0] = replace(
+            problems.found[0], message=f"{problems.found[0].message}{_other_format_hint(path, role, chosen)}"
+        )
+
+
+def _other_format_hint(path: Path, role: Role, chosen: Format) -> str:
+    """Return a clause about the format that a file probably has, if it is another."""
+    try:
+        head = read_file_head(path)
+    except DataFileError:  # it cannot be read in any format
+        return ""
+    try:
+        found = guess_format(path, role).name
+    except DataFileError:
+        found = TABLE
+    if found == chosen.name or (found == "jsonl" and "sample_id" not in head.keys):
+        return ""
+    if found == TABLE:
+        return f"; {head.describe()}" if head.columns and head.kind != "json" and chosen.name != TABLE else ""
+    return f"; the file looks like {found} ({get_format(found).title}): use --format {found}"
 
 
 def iter_samples(
-    path: str | Path, format: str | None = None, problems: Problems | None = None
+    path: str | Path, format: str | None = None, problems: Problems | None = None, *, columns: Columns | None = None
 ) -> Iterator[ParsedSample]:
     """Yield the samples of a file with their lines."""
     path = Path(path)
-    read = resolve_format(path, "samples", format).read_samples
-    assert read is not None
-    return read(path, problems or Problems())
+    return resolve_format(path, "samples", format, columns).read("samples", path, problems or Problems())
 
 
 def iter_outputs(
-    path: str | Path, format: str | None = None, problems: Problems | None = None
+    path: str | Path, format: str | None = None, problems: Problems | None = None, *, columns: Columns | None = None
 ) -> Iterator[ParsedOutput]:
     """Yield the outputs of a file with their lines."""
     path = Path(path)
-    read = resolve_format(path, "outputs", format).read_outputs
-    assert read is not None
-    return read(path, problems or Problems())
+    return resolve_format(path, "outputs", format, columns).read("outputs", path, problems or Problems())
 
 
 def load_dataset(
@@ -422,15 +467,18 @@ def load_dataset(
     name: str | None = None,
     corpus: str | Path | Corpus | None = None,
     nuggets: str | Path | None = None,
+    columns: Columns | None = None,
 ) -> InMemoryDataset:
     """Load the samples of a file, in its order. Without ``format`` it is detected.
+
+    ``columns`` names the columns of a table by field: ``{"query": "Question", "reference": "Expected"}``.
 
     With a ``corpus``, documents without text get its texts; with a file of ``nuggets``, samples get those of their
     ids.
     """
     path = Path(path)
     with _open_corpus_join(corpus) as corpus_join, gc_paused():
-        parsed = (read.sample for read in iter_samples(path, format))
+        parsed = (read.sample for read in iter_samples(path, format, columns=columns))
         samples: list[EvaluationSample] = list(parsed if corpus_join is None else map(corpus_join.fill_sample, parsed))
     if not samples:
         raise DataFileError(path, None, "there is no sample in it")
@@ -441,32 +489,44 @@ def load_dataset(
     return InMemoryDataset(plain_stem(path) if name is None else name, samples)
 
 
-def open_dataset(path: str | Path, format: str | None = None, *, name: str | None = None) -> LazyDataset:
+def open_dataset(
+    path: str | Path, format: str | None = None, *, name: str | None = None, columns: Columns | None = None
+) -> LazyDataset:
     """Open the samples of a file lazily: they are read on each iteration and never all in memory."""
     path = Path(path)
-    chosen = resolve_format(path, "samples", format).name
+    chosen = resolve_format(path, "samples", format, columns)
     return LazyDataset(
-        plain_stem(path) if name is None else name, lambda: (read.sample for read in iter_samples(path, chosen))
+        plain_stem(path) if name is None else name,
+        lambda: (read.sample for read in chosen.read("samples", path, Problems())),
     )
 
 
 def load_outputs(
-    path: str | Path, format: str | None = None, *, corpus: str | Path | Corpus | None = None
+    path: str | Path,
+    format: str | None = None,
+    *,
+    corpus: str | Path | Corpus | None = None,
+    columns: Columns | None = None,
 ) -> dict[str, SystemOutputs]:
     """Load the outputs of a file by sample id, in its order. Without ``format`` it is detected.
 
-    With a ``corpus``, retrieved documents without text get its texts.
+    ``columns`` names the columns of a table by field: ``{"response": "Answer", "contexts": "Contexts"}``. With a
+    ``corpus``, retrieved documents without text get its texts.
     """
-    return read_outputs_file(path, format, corpus=corpus).outputs
+    return read_outputs_file(path, format, corpus=corpus, columns=columns).outputs
 
 
 def read_outputs_file(
-    path: str | Path, format: str | None = None, *, corpus: str | Path | Corpus | None = None
+    path: str | Path,
+    format: str | None = None,
+    *,
+    corpus: str | Path | Corpus | None = None,
+    columns: Columns | None = None,
 ) -> OutputsFile:
     """Like ``load_outputs``, with ``answers_only``."""
     path = Path(path)
     with _open_corpus_join(corpus) as corpus_join, gc_paused():
-        outputs = iter_outputs(path, format)
+        outputs = iter_outputs(path, format, columns=columns)
         if corpus_join is not None:
             outputs = (read._replace(output=corpus_join.fill_output(read.output)) for read in outputs)
         read = gathered_outputs(path, outputs, Problems())

@@ -19,8 +19,8 @@ from ..errors import AueporaError, AueporaWarning, BadValueError, DataFileError,
 from ..judge.nuggets import NUGGETS_KEY, NuggetTopic, parse_nuggets
 from ..runtime.files import is_compressed, read_lines, write_lines
 from .codec import LineError
-from .problems import Problems, quote_text
-from .records import read_records
+from .problems import PUT_IN_QUOTES, Problems, quote_text
+from .tables import read_records
 from .values import parse_json
 
 Provenance = Literal["human", "model", "corrected"]
@@ -229,7 +229,7 @@ def _type_errors(row: Mapping[str, Any]) -> Iterator[str]:
         expected: type = bool if key in ("adjudicated", "tuning") else str
         if not isinstance(value, expected):
             description = "true or false" if expected is bool else "a string"
-            quotes = "; ids are strings, so put it in quotes" if key == "sample_id" and _is_number(value) else ""
+            quotes = PUT_IN_QUOTES if key == "sample_id" and _is_number(value) else ""
             yield f"field {key!r} must be {description}, not {_json_type(value)}{quotes}"
 
 

@@ -7,43 +7,37 @@ Rows are read and written in groups, so that the whole file is never in memory.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.types import EvaluationSample, SystemOutputs
-from ..errors import AueporaError, BadValueError, DataFileError, DuplicateIdError, MissingDependencyError
-from ..runtime.files import atomic_write, is_compressed, limit_message, max_line_size, open_bytes
+from ..errors import BadValueError, DataFileError, DuplicateIdError
+from ..runtime.files import atomic_write, is_compressed
 from .codec import LineError, decode_output_line, decode_sample, encode_output, encode_sample
 from .formats import Format, Role, looks_like_parquet, register_format
 from .problems import TOO_DEEP, ParsedOutput, ParsedSample, Problems, UniqueIds, quote_text
+from .tables import PANDAS_INDEX, ROW_GROUP, read_rows, require_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
 
 __all__ = [
     "JSON_FIELDS",
     "line_of_row",
-    "parquet_errors",
     "read_outputs",
     "read_samples",
-    "require_arrow",
     "save_parquet_dataset",
     "save_parquet_outputs",
     "table_schema",
 ]
 
-_ROW_GROUP = 4096  # rows
 JSON_FIELDS = frozenset(
     {"labels", "metadata", "history", "structured", "sentences", "timings", "extra", "steps", "usage"}
 )
 """Fields that are stored as JSON strings at any level."""
-_PANDAS_INDEX = "__index_level_"  # prefix of the index columns that pandas adds
 _DecodedT = TypeVar("_DecodedT")
 
 
@@ -85,7 +79,7 @@ def _decode_rows(
     path: Path, problems: Problems, unique_ids: UniqueIds, role: Role, decode: Callable[[bytes], _DecodedT]
 ) -> Iterator[tuple[int, _DecodedT]]:
     number = 0
-    for number, row in enumerate(_read_rows(path), start=1):
+    for number, row in enumerate(read_rows(path), start=1):
         line = None
         try:
             line = line_of_row(row)
@@ -119,7 +113,7 @@ def _decode_json_fields(value: Any, path: str) -> Any:
         return value
     found = {}
     for key, item in value.items():
-        if item is None or key.startswith(_PANDAS_INDEX):
+        if item is None or key.startswith(PANDAS_INDEX):
             continue
         where = f"{path}.{key}" if path else key
         if key not in JSON_FIELDS:
@@ -132,90 +126,6 @@ def _decode_json_fields(value: Any, path: str) -> Any:
         else:
             found[key] = item
     return found
-
-
-def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table; an invalid file is a ``DataFileError``."""
-    require_arrow()
-    if is_compressed(path):
-        raise DataFileError(
-            path, None, "Parquet files compress what they hold themselves; leave out the '.gz' or '.zst'"
-        )
-    from pyarrow import parquet
-
-    with (
-        open_bytes(path) as file,
-        parquet_errors(path),
-        parquet.ParquetFile(file, page_checksum_verification=True) as table,
-    ):
-        require_small_pages(path, file, table)
-        for batch in table.iter_batches(batch_size=_ROW_GROUP, use_threads=False):
-            yield from batch.to_pylist()
-
-
-def require_small_pages(path: Path, file: IO[bytes], table: ParquetFile) -> None:
-    """Raise if a page is larger than ``max_line_size`` when it is decompressed, before any is."""
-    limit, metadata = max_line_size(), table.metadata
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        columns = [group.column(index) for index in range(group.num_columns if group.total_byte_size > limit else 0)]
-        for column in columns:
-            if column.total_uncompressed_size > limit and max(_page_sizes(file, column), default=0) > limit:
-                place = f"row group {number}, column {quote_text(column.path_in_schema)}"
-                raise DataFileError(path, None, limit_message(f"{place}: a page"))
-
-
-def _page_sizes(file: IO[bytes], column: Any) -> Iterator[int]:
-    """Yield the decompressed sizes of the pages of a column chunk, from their headers; Arrow has no function for it."""
-    start = column.data_page_offset
-    if column.has_dictionary_page:
-        start = min(start, column.dictionary_page_offset)
-    position, end = file.seek(start), start + column.total_compressed_size
-    with contextlib.suppress(LookupError, ValueError):  # Arrow reports a damaged file
-        while position < end:
-            header = _read_thrift_struct(file)
-            yield header[2]  # uncompressed_page_size
-            position = file.seek(header[3], io.SEEK_CUR)  # compressed_page_size
-
-
-def _read_thrift_struct(file: IO[bytes]) -> dict[int, int]:
-    """Read a struct of Thrift's compact protocol: its integers by field number; other values are skipped."""
-    found: dict[int, int] = {}
-    field = 0
-    while head := file.read(1)[0]:
-        kind = head & 15
-        field = field + (head >> 4) if head >> 4 else _read_varint(file) >> 1
-        if kind in (4, 5, 6):  # integers, as zigzag varints; sizes and counts are not negative
-            found[field] = _read_varint(file) >> 1
-        elif kind == 8:  # a string
-            file.seek(_read_varint(file), io.SEEK_CUR)
-        elif kind == 12:
-            _read_thrift_struct(file)
-        elif kind not in (1, 2):  # true and false have no value; page headers contain no other types
-            raise ValueError(kind)
-    return found
-
-
-def _read_varint(file: IO[bytes]) -> int:
-    value = shift = 0
-    while (byte := file.read(1)[0]) > 127:
-        value |= (byte & 127) << shift
-        shift += 7
-    return value | byte << shift
-
-
-@contextlib.contextmanager
-def parquet_errors(path: Path) -> Iterator[None]:
-    """Translate errors of Arrow to a ``DataFileError`` that names the file."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except AueporaError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, RecursionError, MemoryError) as error:
-        reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
-        raise DataFileError(path, None, f"cannot be read as Parquet: {reason}") from error
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -235,7 +145,7 @@ def _save(rows: Iterable[tuple[str, str, Callable[..., bytes], tuple[Any, ...]]]
     with atomic_write(path) as file:
         writer = parquet.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
         try:
-            while group := list(islice(packed, _ROW_GROUP)):  # errors of the caller's iterable are not translated
+            while group := list(islice(packed, ROW_GROUP)):  # errors of the caller's iterable are not translated
                 batch = _record_batch(group, schema)
                 with _translate_write_errors(path):
                     writer.write_batch(batch)
@@ -328,14 +238,6 @@ def table_schema(role: Role) -> pa.Schema:
             "repeat": number,
         }
     )
-
-
-def require_arrow() -> None:
-    """Raise if the extra ``parquet`` is not installed."""
-    if importlib.util.find_spec("pyarrow") is None:
-        raise MissingDependencyError(
-            "pyarrow", purpose="reading and writing Parquet", install="'auepora-eval[parquet]'"
-        )
 
 
 FORMAT = register_format(

@@ -136,6 +136,11 @@ _MISSING = re.compile(r"Object missing required field `(.*)`")
 _EXPECTED = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
 _EMPTY = "Expected `str` of length >= 1"  # only ids have a minimum length
 _MALFORMED = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
+_ID_PATH = re.compile(
+    r"(?:^|\.)(?:(?:sample|doc|parent|cluster|_)_?id|doc|(?:relevant_docs|candidate_docs|retrieved|citations|references)\[\d+\])$"
+)
+"""The paths of ids, which may be bare in a list of documents."""
+PUT_IN_QUOTES = "; ids are strings, so put it in quotes"
 _SPAN = re.compile(r"(.*\bspan)(?:\[\d\])?")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -189,7 +194,7 @@ def value_problem(error: Exception, raw: object, schema: RowSchema) -> str:
         if not path:
             return f"each line must be one JSON object, not {_type_name(got, expected)}"
         types = " or ".join(", ".join(_TYPE_NAMES.get(kind, kind) for kind in expected).rsplit(", ", 1))
-        quotes = "; ids are strings, so put it in quotes" if path == "sample_id" and got in ("int", "float") else ""
+        quotes = PUT_IN_QUOTES if got in ("int", "float") and _ID_PATH.search(path) else ""
         return f"field {quote_text(_complete_path(path, raw))} must be {types}, not {_type_name(got, expected)}{quotes}"
     return f"field {quote_text(path)}: {message}" if path else message
 

@@ -1,172 +1,542 @@
-"""Records of ragas and deepeval, with question, contexts and answer in one record: read and written."""
+"""Records with named columns: those of ragas, deepeval and Hugging Face, and tables with columns of any names."""
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import csv
 import io
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import tokenize
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from ..core.types import EvaluationSample, Response, SystemOutputs
-from ..errors import BadValueError, DuplicateIdError
-from ..runtime.files import plain_suffix, read_bytes, write_lines
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from ..errors import BadValueError, DataFileError, DuplicateIdError, did_you_mean
+from ..runtime.files import plain_suffix, write_lines
 from .codec import ErrorCollector, LineError, encode_output, encode_sample, text_id
-from .formats import Format, looks_like_deepeval, looks_like_ragas, register_format
-from .problems import (
-    ParsedOutput,
-    ParsedSample,
-    Problems,
-    RowSchema,
-    UniqueIds,
-    decoding_problem,
-    first_invalid_value,
-    quote_text,
+from .formats import (
+    DEEPEVAL_COLUMNS,
+    OWN_COLUMNS,
+    RAGAS_LEGACY_COLUMNS,
+    RAGBENCH_COLUMNS,
+    SQUAD_COLUMNS,
+    TABLE,
+    TABLE_NAMES,
+    Format,
+    looks_like_deepeval,
+    looks_like_ragas,
+    looks_like_table,
+    read_file_head,
+    register_format,
+    register_table,
 )
-from .record_columns import (
-    DEEPEVAL,
-    ID_COLUMNS,
-    RAGAS,
-    RecordColumns,
-    RecordLayout,
-    parse_record_output,
-    parse_record_sample,
-    resolve_columns,
-)
-from .values import TOO_LONG, read_values
+from .problems import ParsedOutput, ParsedSample, Problems, UniqueIds, quote_text
+from .tables import KINDS, TITLES, Record, TableOptions, read_records
 
-# --- records of a file: a JSON array, a JSON object per line, or a table (CSV, TSV) ----------------------------------
-
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_SHAPE = RowSchema("records", {"": ()}, "records", ())
-_KINDS = {dict: "an object", list: "an array", str: "a string", bool: "true or false", type(None): "null"}
-
-ParsedRow = dict[str, Any] | LineError
+# --- lists in cells: as JSON, or as Python literals, which pandas writes to CSV files --------------------------------
 
 
-class Record(NamedTuple):
-    """One record with its position in the file."""
-
-    number: int
-    """Counted from 1 over all records, including those that cannot be read."""
-    line: int
-    """The line on which it begins."""
-    record: int | None
-    """The number again if other records begin on the same line."""
-    values: dict[str, Any]
-
-
-def is_table(path: Path) -> bool:
-    """Whether the suffix is that of a table, in which every value is a string and an empty one is missing."""
-    return plain_suffix(path) in _DELIMITERS
-
-
-def read_records(path: Path, problems: Problems) -> Iterator[Record]:
-    """Yield the records of a file."""
-    before = len(problems.found)
-    last = None
-    for last in _table_records(path, problems) if is_table(path) else _json_records(path, problems):
-        yield last
-    if last is None and len(problems.found) == before:
-        problems.add(path, None, "there is no record in the file")
-
-
-def _json_records(path: Path, problems: Problems) -> Iterator[Record]:
-    return map(Record._make, read_values(path, problems, decode_object))
-
-
-def _table_records(path: Path, problems: Problems) -> Iterator[Record]:
-    for number, (line, values) in enumerate(_table(path), start=1):
-        if isinstance(values, LineError):
-            problems.add(path, line, str(values))
-        else:
-            yield Record(number, line, None, values)
-
-
-def decode_object(data: bytes) -> dict[str, Any]:
-    """Decode one JSON object. ``NaN`` is a missing value, as pandas writes it."""
+def parse_list_cell(cell: str) -> list[Any] | None:
+    """Parse the list in a cell; ``None`` if it does not begin like a list."""
+    text = cell.strip()
+    if not text.startswith("["):
+        return None
     try:
-        value = msgspec.json.decode(data)
-    except (ValueError, RecursionError) as error:
-        try:
-            value = json.loads(data)
-        except (ValueError, RecursionError):
-            too_long = isinstance(error, msgspec.ValidationError)  # Python's limit on the digits of an integer
-            raise LineError(TOO_LONG if too_long else decoding_problem(data, error, _SHAPE)) from error
-        return _check_object(value)
-    return _require_object(value)
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = _parse_literal(text)
+    if not isinstance(value, list):
+        raise LineError(f"{quote_text(cell, 40)} is not a list, neither as JSON nor as Python writes it")
+    return value
 
 
-def _require_object(value: object) -> dict[str, Any]:
-    if isinstance(value, dict):
-        return value
-    raise LineError(f"each record must be one JSON object, not {_KINDS.get(type(value), 'a number')}")
+def _parse_literal(text: str) -> object:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a backslash in a string is not our error
+            value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+    if repr(value) != text and _has_adjacent_strings(text):
+        raise LineError(
+            f"{quote_text(text, 40)} looks like a NumPy array, whose strings cannot be separated; "
+            "write lists (array.tolist()) to the file"
+        )
+    return value
 
 
-def _check_object(value: object) -> dict[str, Any]:
-    """Check an object of the standard library's reader, which accepts values that are not JSON."""
-    values = {key: item for key, item in _require_object(value).items() if item == item}
-    problem = first_invalid_value(values)
-    if problem is not None:
-        raise LineError(problem)
-    return values
+def _has_adjacent_strings(text: str) -> bool:
+    """Whether two strings are adjacent without a comma, which Python would concatenate silently."""
+    before = None
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type in (tokenize.NL, tokenize.NEWLINE):
+                continue
+            if token.type == before == tokenize.STRING:
+                return True
+            before = token.type
+    except (tokenize.TokenError, SyntaxError):
+        return True
+    return False
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------
+# --- columns and layout of a record ----------------------------------------------------------------------------------
+
+ID_COLUMNS = ("sample_id", "id", "question_id", "query_id")
+"""The columns that may contain the id of a record, in order of precedence."""
+_USER, _ASSISTANT = ("human", "user"), ("ai", "assistant")
 
 
-def _table(path: Path) -> Iterator[tuple[int, ParsedRow]]:
-    rows = _rows(read_bytes(path).decode(), _DELIMITERS[plain_suffix(path)])
-    line, header = next(rows, (1, []))
-    problem = header if isinstance(header, LineError) else _header_problem(header)
-    if problem is not None:
-        yield line, problem
-        return
-    assert not isinstance(header, LineError)
-    for line, cells in rows:
-        if isinstance(cells, LineError):
-            yield line, cells
-        elif len(cells) != len(header):
-            yield line, LineError(f"the row has {len(cells)} cells, but there are {len(header)} columns")
-        else:
-            # A column without a name is the index of pandas.
-            yield line, {name: cell for name, cell in zip(header, cells, strict=True) if name and cell}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordColumns(TableOptions):
+    """The column of each field; ``None`` if there is none. A dot separates the keys of nested objects."""
+
+    query: str | None = None
+    sample_id: str | None = None
+    """``None``: one of ``ID_COLUMNS``, else the number of the record."""
+    reference_answer: str | None = None
+    reference_answers: str | None = None
+    """A list of strings."""
+    relevant_texts: str | None = None
+    relevant_ids: str | None = None
+    retrieved_texts: str | None = None
+    retrieved_ids: str | None = None
+    response: str | None = None
+    labels: str | None = None
+    """An object."""
+    separator: str | None = None
+    """The separator of a list that is written as one string."""
+
+    def by_field(self) -> dict[str, str]:
+        """Return the columns by field."""
+        known = {name: getattr(self, name) for name in COLUMN_FIELDS}
+        return {field: name for field, name in known.items() if name is not None}
+
+    def names(self) -> set[str]:
+        """Return the names of all columns."""
+        return set(self.by_field().values())
 
 
-def _header_problem(header: list[str]) -> LineError | None:
-    for place, name in enumerate(header):
-        if name and name in header[:place]:
-            return LineError(f"two columns have the name {quote_text(name)}")
+_OPTIONS = (*(one.name for one in fields(TableOptions)), "separator")
+COLUMN_FIELDS = tuple(one.name for one in fields(RecordColumns) if one.name not in _OPTIONS)
+"""The fields that a column may contain."""
+FIELD_ALIASES = {
+    "id": "sample_id",
+    "question": "query",
+    "contexts": "retrieved_texts",
+    "context_ids": "retrieved_ids",
+    "reference": "reference_answer",
+    "references": "reference_answers",
+    "reference_contexts": "relevant_texts",
+    "reference_context_ids": "relevant_ids",
+}
+"""Short names of fields, which ``--columns`` accepts too."""
+
+RAGAS = RecordColumns(
+    query="user_input",
+    reference_answer="reference",
+    relevant_texts="reference_contexts",
+    relevant_ids="reference_context_ids",
+    retrieved_texts="retrieved_contexts",
+    retrieved_ids="retrieved_context_ids",
+    response="response",
+)
+DEEPEVAL = RecordColumns(
+    query="input",
+    reference_answer="expected_output",
+    relevant_texts="context",
+    retrieved_texts="retrieval_context",
+    response="actual_output",
+    separator="|",
+)
+RAGAS_LEGACY = RecordColumns(
+    query="question",
+    reference_answer="ground_truth",
+    reference_answers="ground_truths",
+    retrieved_texts="contexts",
+    response="answer",
+)
+"""The columns of ragas before version 0.2."""
+_SQUAD_ROWS = RecordColumns(query="question", relevant_texts="context", reference_answers="answers.text")
+"""SQuAD as Hugging Face stores it, and datasets that follow it."""
+_RAGBENCH = RecordColumns(query="question", retrieved_texts="documents", response="response")
+"""RAGBench on Hugging Face."""
+_OWN_NAMES = RecordColumns(
+    query="query",
+    reference_answer="reference",
+    reference_answers="references",
+    relevant_texts="reference_contexts",
+    relevant_ids="reference_context_ids",
+    retrieved_texts="contexts",
+    retrieved_ids="context_ids",
+    response="response",
+)
+_PRESETS = {"ragas": RAGAS, "deepeval": DEEPEVAL}
+
+
+def resolve_columns(columns: str | Mapping[str, str]) -> RecordColumns:
+    """Return the columns of a tool, or custom ones given as a mapping of fields to columns."""
+    if isinstance(columns, str):
+        if columns not in _PRESETS:
+            raise BadValueError(
+                f"unknown columns {quote_text(columns)}; choose 'ragas' or 'deepeval', or give a mapping"
+            )
+        return _PRESETS[columns]
+    known = [one.name for one in fields(RecordColumns) if one.name != "kind"]
+    given: dict[str, str] = {}
+    for key, name in columns.items():
+        field = FIELD_ALIASES.get(key, key)
+        if field not in known:
+            every = f"; known are {', '.join((*known, *FIELD_ALIASES))}"
+            hint = did_you_mean(str(key), [*known, *FIELD_ALIASES], otherwise=every)
+            raise BadValueError(f"no column can hold {quote_text(str(key))}{hint}")
+        if not isinstance(name, str) or not name:
+            raise BadValueError(f"the column of {quote_text(key)} must be a name, not {name!r:.80}")
+        if field in given:
+            raise BadValueError(
+                f"the field '{field}' has two columns, {quote_text(given[field])} and {quote_text(name)}"
+            )
+        given[field] = name
+    if len(given.get("delimiter", ",")) != 1:
+        raise BadValueError(f"a delimiter is one character, not {quote_text(given['delimiter'])}")
+    resolved = RecordColumns(**given)  # type: ignore[arg-type]  # `kind` is not among them
+    _refuse_shared_columns(resolved)
+    return resolved
+
+
+_MAY_SHARE = ({"relevant_texts", "relevant_ids"}, {"retrieved_texts", "retrieved_ids"})
+
+
+def _refuse_shared_columns(columns: RecordColumns) -> None:
+    """Raise if two fields have the same column; an id may be the text that it identifies."""
+    first: dict[str, str] = {}
+    for field, name in columns.by_field().items():
+        before = first.setdefault(name, field)
+        if before != field and "sample_id" not in (before, field) and {before, field} not in _MAY_SHARE:
+            raise BadValueError(f"the column {quote_text(name)} cannot be both '{before}' and '{field}'")
+
+
+_WELL_KNOWN: tuple[tuple[RecordColumns, Collection[str]], ...] = (
+    (RAGAS, RAGAS.names()),
+    (RAGAS_LEGACY, RAGAS_LEGACY_COLUMNS),
+    (DEEPEVAL, DEEPEVAL_COLUMNS),
+    (_SQUAD_ROWS, SQUAD_COLUMNS),
+    (_RAGBENCH, RAGBENCH_COLUMNS),
+    (_OWN_NAMES, OWN_COLUMNS),
+)
+"""Columns that are recognised by the one of the query and at least one of these."""
+
+
+def recognise_columns(names: Collection[str]) -> RecordColumns | None:
+    """Return the columns of a table with well-known names, as far as it has them; ``None`` if they are others."""
+    for columns, others in _WELL_KNOWN:
+        if columns.query in names and not set(others).isdisjoint(names):
+            there = {key: name for key, name in columns.by_field().items() if name.partition(".")[0] in names}
+            return RecordColumns(**there, separator=columns.separator)  # type: ignore[arg-type]  # all are strings
     return None
 
 
-def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str] | LineError]]:
-    """Yield the rows that are not blank, each with its first line.
+class RecordLayout:
+    """The layout of the records of a file; the first record decides it for all.
 
-    The standard library's reader rejects cells above 128 KiB, unless a limit of the whole program is raised.
+    It consists of the id column, and of which of the two sets of ragas columns is used.
     """
-    cell = re.compile(rf'(?:"([^"]*(?:""[^"]*)*)"|((?!")[^{delimiter}\r\n]*))({delimiter}|\r\n|\r|\n|\Z)')
-    place = 0
-    line = first_line = 1
-    cells: list[str] = []
-    while place < len(text) or cells:
-        found = cell.match(text, place)
-        if found is None:
-            yield line, LineError("a cell begins with a quotation mark, but has none at its end")
-            return
-        quoted, plain, end = found.groups()
-        cells.append(plain if quoted is None else quoted.replace('""', '"'))
-        line += found[0].count("\n")
-        place = found.end()
-        if end != delimiter:
-            if cells != [""]:
-                yield first_line, cells
-            cells, first_line = [], line
+
+    def __init__(self, columns: RecordColumns, *, flexible: bool = False) -> None:
+        self.columns = columns
+        self.flexible = flexible
+        """Whether one string may stand for a list of one, and a list of strings for one, as in tables of any origin."""
+        self.id_column = columns.sample_id
+        """The id column; ``None`` if records are identified by number."""
+        self._names = ID_COLUMNS if columns.sample_id is None else (columns.sample_id,)
+        self._numbered = columns.sample_id is None
+        self._decided = False
+        self.known: set[str | None] = set()
+        """The known columns."""
+
+    def get_id(self, values: Mapping[str, Any], number: int) -> str:
+        """Return the id of the record with that number."""
+        if not self._decided:
+            self._decided = True
+            self.id_column = next(
+                (name for name in self._names if _get_value(values, name) is not None), self.id_column
+            )
+            if self.columns is RAGAS and str(RAGAS.query) not in values and str(RAGAS_LEGACY.query) in values:
+                self.columns = RAGAS_LEGACY
+            names = self.columns.names()
+            self.known = {*names, *(name.partition(".")[0] for name in names), self.id_column}
+        if self.id_column is None:
+            return str(number)
+        value = _get_value(values, self.id_column)
+        if value is None:
+            others = "; the first record has one" if self._numbered else ""
+            raise LineError(f"field {quote_text(self.id_column)} is missing{others}")
+        return _id(value, self.id_column)
+
+
+def parse_record_sample(values: Mapping[str, Any], number: int, layout: RecordLayout) -> EvaluationSample:
+    """Return the sample of a record; unknown columns become its metadata."""
+    errors = ErrorCollector()
+    sample_id = errors.call(layout.get_id, values, number)
+    columns = layout.columns
+    question = errors.call(_question, values, columns)
+    labels = errors.call(_labels, values, columns)
+    documents = errors.call(_documents, values, layout)
+    references = errors.call(_references, values, layout)
+    further = errors.call(_texts, values, columns.reference_answers, layout)
+    errors.raise_errors()
+    query, history, _ = question or ("", [], None)
+    relevant, _ = documents or (None, None)
+    references = references or []
+    several = len(references) > 1
+    return EvaluationSample(
+        sample_id=str(sample_id),
+        query=query,
+        relevant_docs=relevant,
+        reference_answer=Response(references[0]) if references and not several else None,
+        labels=labels or {},
+        metadata={
+            str(name): value
+            for name in values
+            if name not in layout.known and (value := _plain(_get_value(values, name))) is not None
+        },
+        reference_answers=[*(references if several else ()), *(further or ())],
+        history=history,
+    )
+
+
+def parse_record_output(
+    values: Mapping[str, Any], number: int, layout: RecordLayout
+) -> tuple[str, tuple[SystemOutputs, bool] | None]:
+    """Return the id of a record; and its output with whether it has a ranking, or ``None`` without an output."""
+    errors = ErrorCollector()
+    sample_id = errors.call(layout.get_id, values, number)
+    answer = errors.call(_returned_answer, values, layout.columns)
+    documents = errors.call(_documents, values, layout)
+    errors.raise_errors()
+    _, retrieved = documents or (None, None)
+    if answer is None and retrieved is None:
+        return str(sample_id), None
+    ranking = [RetrievedDocument(doc, None, rank) for rank, doc in enumerate(retrieved or (), start=1)]
+    output = SystemOutputs(ranking, None if answer is None else Response(answer))
+    return str(sample_id), (output, retrieved is not None)
+
+
+# --- values of a record: question, documents, answer -----------------------------------------------------------------
+
+
+def _question(values: Mapping[str, Any], columns: RecordColumns) -> tuple[str, list[dict[str, Any]], str | None]:
+    """Return the query, the conversation before it, and the answer of the assistant after it."""
+    name = columns.query
+    if name is None:
+        raise BadValueError("the columns must say which one holds the 'query'")
+    value = _plain(_get_value(values, name))
+    if value is None:
+        raise LineError(f"field {quote_text(name)} is missing")
+    if isinstance(value, str) and value.startswith("[{"):  # a conversation in a cell of a table
+        with contextlib.suppress(LineError):
+            value = parse_list_cell(value)
+    return _split_conversation(value, name) if isinstance(value, list) else (_text(value, name), [], None)
+
+
+def _split_conversation(messages: list[Any], name: str) -> tuple[str, list[dict[str, Any]], str | None]:
+    turns: list[dict[str, Any]] = []
+    for index, message in enumerate(messages):
+        path = f"{name}[{index}]"
+        if not isinstance(message, Mapping):
+            raise LineError(
+                f"field {quote_text(path)} must be a message: an object with 'content' and 'type' or 'role'"
+            )
+        role = _text(message.get("role", message.get("type")), f"{path}.type")
+        role = "user" if role in _USER else "assistant" if role in _ASSISTANT else role
+        content = _text(message.get("content"), f"{path}.content")
+        rest = {key: item for key, item in message.items() if key not in ("role", "type", "content")}
+        turns.append({"role": role, "content": content, **rest})
+    last = max((index for index, turn in enumerate(turns) if turn["role"] == "user"), default=None)
+    if last is None:
+        raise LineError(f"field {quote_text(name)} has no message of the user (type 'human', or role 'user')")
+    answers = [turn["content"] for turn in turns[last + 1 :] if turn["role"] == "assistant"]
+    return turns[last]["content"], turns[:last], answers[-1] if answers else None
+
+
+def _returned_answer(values: Mapping[str, Any], columns: RecordColumns) -> str | None:
+    """Return the answer of the system: its column, else the last turn of the conversation."""
+    answer = _get_value(values, columns.response)
+    if answer is not None:
+        return _text(answer, str(columns.response))
+    return None if _get_value(values, columns.query) is None else _question(values, columns)[2]
+
+
+def _references(values: Mapping[str, Any], layout: RecordLayout) -> list[str]:
+    """Return the reference answer, or several where the column has a list."""
+    name = layout.columns.reference_answer
+    value = _plain(_get_value(values, name))
+    if layout.flexible and isinstance(value, list | tuple):
+        return _texts(values, name, layout) or []
+    return [] if value is None else [_text(value, str(name))]
+
+
+def _labels(values: Mapping[str, Any], columns: RecordColumns) -> dict[str, Any]:
+    labels = _get_value(values, columns.labels)
+    if labels is not None and not isinstance(labels, Mapping):
+        raise LineError(f"field {quote_text(str(columns.labels))} must be an object, not {_type_name(labels)}")
+    return {} if labels is None else dict(labels)
+
+
+def _documents(values: Mapping[str, Any], layout: RecordLayout) -> tuple[list[Document] | None, list[Document] | None]:
+    """Return the relevant and the retrieved documents. A text without an id gets that of an equal text, or a new one.
+
+    Both lists are read together, so that a text with an id in only one of them is the same document in both.
+    """
+    columns, errors = layout.columns, ErrorCollector()
+    relevant = errors.call(_pairs, values, columns.relevant_texts, columns.relevant_ids, layout)
+    retrieved = errors.call(_pairs, values, columns.retrieved_texts, columns.retrieved_ids, layout)
+    errors.raise_errors()
+    if (
+        relevant
+        and retrieved
+        and (_is_ids_against_texts(relevant, retrieved) or _is_ids_against_texts(retrieved, relevant))
+    ):
+        raise LineError("one of relevant and retrieved contexts has only ids, the other only texts: they cannot meet")
+    named = {text: doc_id for doc_id, text in [*(relevant or ()), *(retrieved or ())] if doc_id is not None and text}
+    converted = [
+        None
+        if pairs is None
+        else [Document(doc_id or named.get(text) or text_id(text), text) for doc_id, text in pairs]
+        for pairs in (relevant, retrieved)
+    ]
+    return converted[0], converted[1]
+
+
+def _is_ids_against_texts(one: list[tuple[str | None, str]], other: list[tuple[str | None, str]]) -> bool:
+    """Whether the first has only ids and the second only texts."""
+    return one[0][0] is not None and other[0][0] is None and not any(text for _, text in one)
+
+
+def _pairs(
+    values: Mapping[str, Any], texts_name: str | None, ids_name: str | None, layout: RecordLayout
+) -> list[tuple[str | None, str]] | None:
+    errors = ErrorCollector()
+    texts = errors.call(_texts, values, texts_name, layout)
+    ids = errors.call(_convert_list, _id, values, ids_name, layout)
+    errors.raise_errors()
+    if not ids:
+        return [] if texts is None and ids is not None else None if texts is None else [(None, text) for text in texts]
+    if texts and len(texts) != len(ids):
+        raise LineError(f"there are {len(texts)} {texts_name}, but {len(ids)} {ids_name}")
+    return list(zip(ids, texts or [""] * len(ids), strict=True))
+
+
+def _texts(values: Mapping[str, Any], name: str | None, layout: RecordLayout) -> list[str] | None:
+    return _convert_list(_text, values, name, layout)
+
+
+def _convert_list(
+    convert: Callable[[Any, str], str], values: Mapping[str, Any], name: str | None, layout: RecordLayout
+) -> list[str] | None:
+    found = _list(values, name, layout)
+    if found is None:
+        return None
+    errors = ErrorCollector()
+    converted = errors.call_each(convert, [(one, f"{name}[{index}]") for index, one in enumerate(found)])
+    errors.raise_errors()
+    return converted
+
+
+def _list(values: Mapping[str, Any], name: str | None, layout: RecordLayout) -> Sequence[Any] | None:
+    value = _plain(_get_value(values, name))
+    if value is None or isinstance(value, list | tuple):
+        return value
+    if isinstance(value, str):
+        found = parse_list_cell(value)
+        if found is not None:
+            return found
+        if layout.columns.separator is not None:
+            return value.split(layout.columns.separator)
+        if layout.flexible:
+            return [value]
+        raise LineError(
+            f'field {quote_text(str(name))} must be a list, such as ["first", "second"], not {quote_text(value, 40)}'
+        )
+    raise LineError(f"field {quote_text(str(name))} must be an array, not {_type_name(value)}")
+
+
+def _get_value(values: Mapping[str, Any], name: str | None) -> Any:
+    """Return the value of a column; ``None`` if it is missing, which data frames represent as NaN."""
+    value = None if name is None else values.get(name)
+    if value is None and name is not None and "." in name:
+        value = _get_nested(values, name)
+    if value is None or type(value).__name__ in (
+        "NAType",
+        "NaTType",
+    ):  # missing values of pandas, checked without importing it
+        return None
+    return None if isinstance(value, Real) and value != value else value
+
+
+def _get_nested(values: Mapping[str, Any], name: str) -> Any:
+    """Return the value under a dotted name: a key of an object, or of each object of a list."""
+    head, _, rest = name.partition(".")
+    value = _plain(values.get(head))
+    if isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
+        return [_get_value(one, rest) for one in value]
+    return _get_value(value, rest) if isinstance(value, Mapping) else value
+
+
+def _plain(value: Any) -> Any:
+    """Convert arrays and numbers of NumPy to Python types."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _text(value: Any, path: str) -> str:
+    if not isinstance(value, str):
+        raise LineError(f"field {quote_text(path)} must be a string, not {_type_name(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise LineError(f"field {quote_text(path)} holds half of a surrogate pair, which is not valid text") from error
+    return str(value)
+
+
+def _id(value: Any, path: str) -> str:
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return _format_integer(value, path)
+    if isinstance(value, float) and value.is_integer():  # pandas stores integers with missing values as floats
+        return _format_integer(int(value), path)
+    if not isinstance(value, str):
+        raise LineError(f"field {quote_text(path)} must be a string or an integer, not {_type_name(value)}")
+    if not value:
+        raise LineError(f"field {quote_text(path)} is empty; an id needs at least one character")
+    return _text(value, path)
+
+
+def _format_integer(value: Integral | int, path: str) -> str:
+    try:
+        return str(int(value))
+    except ValueError as error:  # Python's limit on the digits of an integer
+        raise LineError(f"field {quote_text(path)} is too large a number") from error
+
+
+def _type_name(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, Real):
+        return "a number"
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, Mapping):
+        return "an object"
+    return "an array" if isinstance(value, Sequence) else f"a value of type '{type(value).__name__}'"
 
 
 # --- writing of samples and outputs in the columns of another tool ---------------------------------------------------
@@ -179,7 +549,9 @@ def write_records(
 ) -> None:
     """Write a record per sample: a JSON array, a table, or (with any other suffix) an object per line."""
     records = _records(columns, pairs)
-    if is_table(path):
+    if KINDS.get(plain_suffix(path), "csv") != "csv":
+        raise BadValueError(f"records are written as JSON, JSONL or CSV; name another file than {path}")
+    if plain_suffix(path) in KINDS:
         lines = _table_lines(list(records), "\t" if plain_suffix(path) == ".tsv" else ",", columns)
     elif plain_suffix(path) == ".json":
         lines = _array_lines(records)
@@ -215,7 +587,7 @@ def _record(columns: RecordColumns, sample: EvaluationSample, output: SystemOutp
         record[str(columns.query)] = _messages(row["history"], row["query"], answer)
         answer = None
     record[_ID_COLUMN] = row["sample_id"]
-    retrieved, relevant = _pairs(out.get("retrieved")), _pairs(row.get("relevant_docs"))
+    retrieved, relevant = _ids_and_texts(out.get("retrieved")), _ids_and_texts(row.get("relevant_docs"))
     derived = all(doc_id == text_id(text) for doc_id, text in [*(retrieved or ()), *(relevant or ())])
     for name, ids_name, pairs in (
         (columns.retrieved_texts, columns.retrieved_ids, retrieved),
@@ -250,7 +622,7 @@ def _messages(history: list[dict[str, Any]], query: str, answer: str | None) -> 
     return messages if answer is None else [*messages, {"content": answer, "type": "ai"}]
 
 
-def _pairs(docs: list[dict[str, Any]] | None) -> list[tuple[str, str]] | None:
+def _ids_and_texts(docs: list[dict[str, Any]] | None) -> list[tuple[str, str]] | None:
     """Return ids and texts of relevant documents, or of positions of a ranking."""
     if docs is None:
         return None
@@ -384,62 +756,68 @@ def _convert_records(
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def _read_samples(columns: RecordColumns, path: Path, problems: Problems) -> Iterator[ParsedSample]:
-    layout, unique_ids = RecordLayout(columns), UniqueIds(path, problems)
-    for record in read_records(path, problems):
-        try:
-            sample = parse_record_sample(record.values, record.number, layout)
-        except LineError as error:
-            _report_problems(path, record, layout, error, problems, unique_ids)
-            continue
-        if unique_ids.is_new(sample.sample_id, record.line, record=record.record):
+class _RecordFile:
+    """The records of a file, with their layout and their problems."""
+
+    def __init__(self, columns: RecordColumns, path: Path, problems: Problems, *, named: bool) -> None:
+        """``named``: whether a user named the columns, so that each of them must be there."""
+        self._path, self._problems = path, problems
+        self.is_table = columns.kind_of(path) in ("csv", "excel")
+        self.layout = RecordLayout(columns, flexible=named or self.is_table)
+        self.unique_ids = UniqueIds(path, problems)
+        names = {*columns.names(), *(RAGAS_LEGACY.names() if columns is RAGAS else ())}
+        self.records = read_records(path, problems, columns, names=names, required=columns.names() if named else ())
+
+    def parse(
+        self, records: Iterable[Record], convert: Callable[[Mapping[str, Any], int, RecordLayout], ResultT]
+    ) -> Iterator[tuple[Record, ResultT]]:
+        """Yield the records with their conversion; for an invalid one, record all problems and its sample id."""
+        for record in records:
+            try:
+                yield record, convert(record.values, record.number, self.layout)
+            except LineError as error:
+                self._problems.add_all(self._path, record.line, error.messages, record=record.record)
+                sample_id = ErrorCollector().call(self.layout.get_id, record.values, record.number)
+                if sample_id is not None and self.unique_ids.is_new(sample_id, record.line, record=record.record):
+                    self._problems.unreadable_ids.add(sample_id)
+
+
+def _read_samples(
+    columns: RecordColumns, path: Path, problems: Problems, *, named: bool = False
+) -> Iterator[ParsedSample]:
+    file = _RecordFile(columns, path, problems, named=named)
+    for record, sample in file.parse(file.records, parse_record_sample):
+        if file.unique_ids.is_new(sample.sample_id, record.line, record=record.record):
             yield ParsedSample(record.line, sample, record.record)
 
 
-def _read_outputs(columns: RecordColumns, path: Path, problems: Problems) -> Iterator[ParsedOutput]:
-    layout, unique_ids = RecordLayout(columns), UniqueIds(path, problems)
-    records: Iterable[Record] = read_records(path, problems)
-    names: set[str] = set()
-    if is_table(path):
+def _read_outputs(
+    columns: RecordColumns, path: Path, problems: Problems, *, named: bool = False
+) -> Iterator[ParsedOutput]:
+    file = _RecordFile(columns, path, problems, named=named)
+    records: Iterable[Record] = file.records
+    filled: set[str] = set()
+    if file.is_table:
         records = list(records)
-        names = {name for record in records for name in record.values}
-    for record in records:
-        try:
-            sample_id, found = parse_record_output(record.values, record.number, layout)
-        except LineError as error:
-            _report_problems(path, record, layout, error, problems, unique_ids)
-            continue
-        if not unique_ids.is_new(sample_id, record.line, record=record.record) or found is None:
+        filled = {name for record in records for name, value in record.values.items() if value is not None}
+    for record, (sample_id, found) in file.parse(records, parse_record_output):
+        if not file.unique_ids.is_new(sample_id, record.line, record=record.record) or found is None:
             continue
         output, has_retrieved = found
-        if layout.columns.response in names and has_retrieved and output.response is None:
+        columns = file.layout.columns
+        # In a table of any origin, an empty cell of a column that others fill means that nothing was retrieved.
+        has_retrieved |= named and not filled.isdisjoint((columns.retrieved_texts, columns.retrieved_ids))
+        if columns.response in filled and has_retrieved and output.response is None:
             # A table does not distinguish an empty answer from a missing one; with a ranking, it is an empty answer.
             output.response = Response("")
         yield ParsedOutput(record.line, sample_id, output, has_retrieved, record.record)
-
-
-def _report_problems(
-    path: Path, record: Record, layout: RecordLayout, error: LineError, problems: Problems, unique_ids: UniqueIds
-) -> None:
-    """Record all problems of a record, and its sample id."""
-    problems.add_all(path, record.line, error.messages, record=record.record)
-    sample_id = ErrorCollector().call(layout.get_id, record.values, record.number)
-    if sample_id is not None and unique_ids.is_new(sample_id, record.line, record=record.record):
-        problems.unreadable_ids.add(sample_id)
 
 
 def _write_samples(columns: RecordColumns, samples: Iterable[EvaluationSample], path: Path) -> None:
     write_records(columns, ((sample, None) for sample in samples), path)
 
 
-def _format(
-    name: str,
-    title: str,
-    columns: RecordColumns,
-    looks_like: Any,
-    sample_fields: str,
-    output_fields: str = "retrieved response",
-) -> Format:
+def _format(name: str, title: str, columns: RecordColumns, looks_like: Any, sample_fields: str) -> Format:
     return register_format(
         Format(
             name,
@@ -450,7 +828,7 @@ def _format(
             write_samples=partial(_write_samples, columns),
             write_both=partial(write_records, columns),
             sample_fields=frozenset(sample_fields.split()),
-            output_fields=frozenset(output_fields.split()),
+            output_fields=frozenset({"retrieved", "response"}),
             nested_losses=_NESTED_LOSSES,
             one_file=True,
         )
@@ -462,3 +840,38 @@ RAGAS_FORMAT = _format("ragas", "records of ragas: JSON, JSONL or CSV", RAGAS, l
 DEEPEVAL_FORMAT = _format(
     "deepeval", "test cases of deepeval: JSON, JSONL or CSV", DEEPEVAL, looks_like_deepeval, _FIELDS
 )
+
+
+def table_format(columns: str | Mapping[str, str] | None = None, name: str = TABLE) -> Format:
+    """Return the format of a table with these columns; without ``columns`` they must have well-known names.
+
+    ``name`` is one of ``TABLE_NAMES``: the kind of the file, for one whose suffix does not tell.
+    """
+    if columns is not None and name not in TABLE_NAMES:
+        raise BadValueError(f"the format '{name}' has columns of its own; leave out the format, or the columns")
+    options = TABLE_NAMES[name]
+    given = None if columns is None else replace(resolve_columns(columns), **options)
+
+    def read(reader: Callable[..., Iterator[Any]], path: Path, problems: Problems) -> Iterator[Any]:
+        return reader(given or _recognise_file(path, options), path, problems, named=True)
+
+    title = "named columns of CSV, Excel, Parquet or JSON"
+    return Format(
+        TABLE, title, looks_like_table, partial(read, _read_samples), partial(read, _read_outputs), one_file=True
+    )
+
+
+def _recognise_file(path: Path, options: Mapping[str, Any]) -> RecordColumns:
+    """Return the columns of a file by their well-known names."""
+    table = TableOptions(**options)
+    head = read_file_head(path, table)
+    if head.kind != table.kind_of(path):
+        raise DataFileError(path, None, f"this is {TITLES[head.kind]}, not {TITLES[table.kind_of(path)]}")
+    found = recognise_columns(head.columns)
+    if found is None:
+        raise DataFileError(path, None, head.describe())
+    return replace(found, **options)
+
+
+for _name in TABLE_NAMES:
+    register_table(_name, table_format(name=_name))

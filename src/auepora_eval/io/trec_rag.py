@@ -14,7 +14,7 @@ from ..runtime.files import write_lines
 from .codec import ErrorCollector, Id, LineError, encode_output
 from .formats import Format, looks_like_trec_rag, register_format
 from .problems import ParsedOutput, Problems, RowSchema, UniqueIds, quote_text, value_problem
-from .records import read_records
+from .tables import read_records
 
 _SHAPE = RowSchema("answers", {"": ()}, "answers", ())
 _FORMAT_KEYS = ("topic_id", "references", "answer")

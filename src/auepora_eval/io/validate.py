@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -15,7 +15,7 @@ from ..errors import AueporaError, DataFileError, did_you_mean
 from ..runtime.processes import gc_paused
 from .corpus import Corpus, CorpusJoin
 from .formats import Format, Role
-from .join import require_common_id, resolve_format
+from .join import Columns, require_common_id, resolve_format
 from .labels import NuggetsById, iter_nuggets
 from .problems import DataWarnings, ParsedOutput, ParsedSample, Problem, Problems, quote_text
 from .validate_checks import (
@@ -228,8 +228,12 @@ def validate_files(
     outputs_format: str | None = None,
     corpus: str | Path | None = None,
     nuggets: str | Path | None = None,
+    columns: Columns | None = None,
+    outputs_columns: Columns | None = None,
 ) -> Validation:
     """Read a dataset and its outputs completely and report every problem.
+
+    ``columns`` and ``outputs_columns`` name the columns of a table by field.
 
     A format that stores a sample and its output in one record is checked for both, even if only the dataset is named.
     With a ``corpus``, documents without text get its texts, and missing ids are reported. With a file of ``nuggets``,
@@ -237,8 +241,12 @@ def validate_files(
     """
     dataset = Path(dataset)
     with gc_paused():
-        samples = _samples(dataset, dataset_format)
-        outputs_file = _outputs_in_same_file(samples) if outputs is None else _outputs(Path(outputs), outputs_format)
+        samples: ParsedFile[ParsedSample] = _read_file(dataset, "samples", dataset_format, columns)
+        outputs_file = (
+            _outputs_in_same_file(samples)
+            if outputs is None
+            else _read_file(Path(outputs), "outputs", outputs_format, outputs_columns)
+        )
         corpus_check = None if corpus is None else fill_from_corpus(Path(corpus), samples, outputs_file)
         nugget_problems = None if nuggets is None else attach_nuggets(Path(nuggets), samples)
         rows = [read.sample for read in samples.records]
@@ -291,18 +299,15 @@ def _targets(
     return supported_targets(rows, aligned, retrieves=any(read.has_retrieved for read in outputs.records))
 
 
-def _samples(path: Path, name: str | None) -> ParsedFile[ParsedSample]:
+def _read_file(path: Path, role: Role, name: str | None, columns: Columns | None) -> ParsedFile[Any]:
+    """Read a file completely; an unknown format or a missing file is a problem, too."""
     found = Problems(collect_all=True)
-    chosen = _detect_format(path, "samples", name, found)
-    read = None if chosen is None else chosen.read_samples
-    return ParsedFile(path, chosen, _records(path, read, found, "sample"), found)
-
-
-def _outputs(path: Path, name: str | None) -> ParsedFile[ParsedOutput]:
-    found = Problems(collect_all=True)
-    chosen = _detect_format(path, "outputs", name, found)
-    read = None if chosen is None else chosen.read_outputs
-    return ParsedFile(path, chosen, _records(path, read, found, "output"), found)
+    try:
+        chosen = resolve_format(path, role, name, columns)
+    except DataFileError as error:
+        found.add_error(path, error)
+        return ParsedFile(path, None, [], found)
+    return ParsedFile(path, chosen, _records(path, chosen, role, found), found)
 
 
 def _outputs_in_same_file(samples: ParsedFile[ParsedSample]) -> ParsedFile[ParsedOutput] | None:
@@ -310,32 +315,22 @@ def _outputs_in_same_file(samples: ParsedFile[ParsedSample]) -> ParsedFile[Parse
     chosen = samples.format
     if chosen is None or not chosen.one_file:
         return None
-    found = _outputs(samples.path, chosen.name)
+    found = Problems(collect_all=True)
+    outputs: ParsedFile[ParsedOutput] = ParsedFile(
+        samples.path, chosen, _records(samples.path, chosen, "outputs", found), found
+    )
     nothing = [Problem(samples.path, None, _NO_RECORD.format("output"))]
-    return None if not found.records and found.problems in ([], nothing) else found
+    return None if not outputs.records and outputs.problems in ([], nothing) else outputs
 
 
-def _detect_format(path: Path, role: Role, name: str | None, problems: Problems) -> Format | None:
-    """Return the format of a file; an unknown format or a missing file is added to the problems."""
+def _records(path: Path, chosen: Format, role: Role, problems: Problems) -> list[Any]:
+    found: list[Any] = []
     try:
-        return resolve_format(path, role, name)
-    except DataFileError as error:
-        problems.add_error(path, error)
-        return None
-
-
-def _records(
-    path: Path, read: Callable[[Path, Problems], Iterator[RecordT]] | None, problems: Problems, what: str
-) -> list[RecordT]:
-    found: list[RecordT] = []
-    if read is None:
-        return found
-    try:
-        found.extend(read(path, problems))  # records before an error are kept
+        found.extend(chosen.read(role, path, problems))  # records before an error are kept
     except AueporaError as error:  # the file cannot be read further
         problems.add_error(path, error)
     if not found and not problems.found:
-        problems.add(path, None, _NO_RECORD.format(what))
+        problems.add(path, None, _NO_RECORD.format(role[:-1]))
     return found
 
 

@@ -21,6 +21,7 @@ from ..features.refusals import is_unanswerable
 from ..judge.nuggets import sample_nuggets
 from .problems import (
     MISSING_RETRIEVED,
+    PUT_IN_QUOTES,
     DataWarnings,
     ParsedOutput,
     ParsedSample,
@@ -45,7 +46,9 @@ def sample_problems(path: Path, samples: Iterable[ParsedSample]) -> list[Problem
             found.append(Problem(path, line, str(error), record))
         expected = sample.metadata.get("expected_doc_ids")
         if expected is not None and not (isinstance(expected, list) and all(isinstance(one, str) for one in expected)):
-            found.append(Problem(path, line, "field 'metadata.expected_doc_ids' must be a list of ids", record))
+            numbers = isinstance(expected, list) and any(isinstance(one, int) for one in expected)
+            message = f"field 'metadata.expected_doc_ids' must be a list of ids{PUT_IN_QUOTES if numbers else ''}"
+            found.append(Problem(path, line, message, record))
     return found
 
 

@@ -304,8 +304,25 @@ def read_values(
     ``decode`` converts bytes to a value, or raises ``LineError``. A ``loose`` file may contain several arrays, and
     commas and the end may be missing, as in the log of a running program.
     """
+    return _decode_pieces(path, problems, _pieces(path, loose=loose), decode)
+
+
+def read_array(
+    path: Path, problems: Problems, array: bytes, first_line: int, decode: Callable[[bytes], Any] = parse_json
+) -> Iterator[JsonValue]:
+    """Yield the items of a JSON array that begins on ``first_line`` of a file."""
+    pieces = ((line + first_line - 1, data) for line, data in _split_values(array, loose=False))
+    return _decode_pieces(path, problems, _mark_shared_lines(pieces), decode)
+
+
+def _decode_pieces(
+    path: Path,
+    problems: Problems,
+    pieces: Iterator[tuple[int, bytes | LineError, bool]],
+    decode: Callable[[bytes], Any],
+) -> Iterator[JsonValue]:
     number = 0
-    for line, data, shared in _pieces(path, loose=loose):
+    for line, data, shared in pieces:
         number += not isinstance(data, _SeparatorError)
         record = number if shared else None
         try:
@@ -315,8 +332,7 @@ def read_values(
         except LineError as error:
             problems.add_all(path, line, error.messages, record=record)
             continue
-        if problems.collect_all:
-            warn_repeated_keys(path, line, data, problems, record=record)
+        warn_repeated_keys(path, line, data, problems, record=record)
         yield JsonValue(number, line, record, value)
 
 

@@ -40,6 +40,8 @@ class DataSource:
     """JSONL file with the texts of documents given by id."""
     nuggets: PlanPath | None = None
     """JSONL file with the nuggets of the samples."""
+    columns: Mapping[str, str] | None = None
+    """The columns of a table by field."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
 from ..engine.evaluate import resolve_metrics
 from ..engine.suggest import metrics_needing_retrieved
 from ..errors import AueporaError, AueporaWarning, DataFileError, MissingDependencyError, PlanError
-from ..io.formats import Role
+from ..io.formats import Format, Role
 from ..io.join import (
     iter_outputs,
     load_dataset,
@@ -289,7 +289,7 @@ def prepare_with_findings(
 ) -> PreparedPlan | None:
     """Like ``prepare``, but adds all errors to ``findings``; returns ``None`` if there are any."""
     samples, ids = _samples(plan, findings, limit) or ([], {})
-    chosen = _collect(findings, "dataset", lambda: resolve_format(plan.dataset.path, "samples", plan.dataset.format))
+    chosen = _collect(findings, "dataset", lambda: _resolve_format(plan.dataset, "samples"))
     format_name = "" if chosen is None else chosen.name
     rules = plan.resolve_conventions(judged_pool=format_name in JUDGED_POOLS)
     metrics = _metrics(plan, findings, rules, samples)
@@ -444,7 +444,11 @@ def _samples(
             reject_secrets(dataset, secrets)
             ids = dict.fromkeys(islice(ids, limit))
             return LazySamples(_read_unchanged(source.path, lambda: islice(dataset, limit)), len(ids)), ids
-        samples = list(load_dataset(source.path, source.format, corpus=source.corpus, nuggets=source.nuggets))
+        samples = list(
+            load_dataset(
+                source.path, source.format, corpus=source.corpus, nuggets=source.nuggets, columns=source.columns
+            )
+        )
         check_samples(samples)
         require_distinct_ids(samples)
         reject_secrets(samples, secrets)
@@ -456,7 +460,11 @@ def _samples(
 
 def _is_streamed(source: DataSource, corpus: Path | None, role: Role) -> bool:
     """Whether a file is read again where it is needed, instead of being kept in memory."""
-    return corpus is None and source.path.is_file() and resolve_format(source.path, role, source.format).name == "jsonl"
+    return corpus is None and source.path.is_file() and _resolve_format(source, role).name == "jsonl"
+
+
+def _resolve_format(source: DataSource, role: Role) -> Format:
+    return resolve_format(source.path, role, source.format, source.columns)
 
 
 def _read_unchanged(path: Path, read: Callable[[], T]) -> Callable[[], T]:
@@ -513,7 +521,7 @@ def _outputs(plan: Plan, source: DataSource, findings: Findings, sample_ids: Map
                 raise DataFileError(source.path, None, "there is no output in it")
             items: OutputReader = _read_unchanged(source.path, partial(_output_items, source))
         else:
-            found = read_outputs_file(source.path, source.format, corpus=corpus)
+            found = read_outputs_file(source.path, source.format, corpus=corpus, columns=source.columns)
             items = found.outputs.items
         missing = [one for one in sample_ids if one not in found.outputs]
         unknown = [one for one in found.outputs if one not in sample_ids]
@@ -655,6 +663,8 @@ def _add_data_errors(plan: Plan, errors: list[AueporaError]) -> list[AueporaErro
         None if outputs is None else outputs.path,
         dataset_format=plan.dataset.format,
         outputs_format=None if outputs is None else outputs.format,
+        columns=plan.dataset.columns,
+        outputs_columns=None if outputs is None else outputs.columns,
     )
     every: list[AueporaError] = [DataFileError(one.path, one.line, one.message) for one in checked.problems]
     known = {str(one) for one in every}

@@ -15,8 +15,9 @@ from ..core.plan import with_distinct_names
 from ..core.registry import Spec, metric
 from ..core.slices import parse_slices
 from ..errors import AueporaError, did_you_mean
-from ..io.formats import Role, formats
+from ..io.formats import TABLE, TABLE_NAMES, Role, formats
 from ..io.problems import quote_text
+from ..io.records import table_format
 from ..judge.critic import JudgePolicy
 from ..options import option_types
 from ..runtime.imports import IMPORT_PATH
@@ -51,8 +52,8 @@ def data_section(findings: Findings, key: str) -> tuple[DataSource, Stored] | No
         )
         return None
     section = PlanSection(findings, key, {AUTO: value} if isinstance(value, str) else dict(value))
-    known = {name for name, one in formats().items() if one.reads(role)} | {AUTO}
-    others = {"corpus", "nuggets"} if role == "samples" else {"corpus", "config"}
+    known = {name for name, one in formats().items() if one.reads(role)} | {AUTO, *TABLE_NAMES}
+    others = {"corpus", "columns", "nuggets" if role == "samples" else "config"}
     named = [name for name in section.values if name not in others]
     if {"path", "format"} & set(named):
         section.add(named[0], "the format is the key and the path its value: write {jsonl: data.jsonl}")
@@ -74,7 +75,12 @@ def data_section(findings: Findings, key: str) -> tuple[DataSource, Stored] | No
     # A bare path has no key of its own.
     place = key if isinstance(value, str) else section.key_path(name)
     path, written = section.convert(place, PlanPath, section.values[name])
-    files, more = section.read(DataSource, only=("corpus", "nuggets") if role == "samples" else ("corpus",))
+    files, more = section.read(DataSource, only=tuple(sorted(others - {"config"})))
+    if files["columns"] is not None:
+        try:
+            table_format(files["columns"], TABLE if name == AUTO else name)
+        except AueporaError as error:
+            findings.add_error(section.key_path("columns"), error)
     source = DataSource(path, None if name == AUTO else name, **files)
     return source, {name: written, **{other: one for other, one in more.items() if one is not None}}
 

@@ -23,12 +23,12 @@ from ..io.codec import LineError, decode_output_line, decode_sample
 from ..io.formats import GLOB, LINE_FORMATS, SPLIT_FORMATS, Role
 from ..io.join import resolve_format
 from ..io.problems import ParsedSample
-from ..io.record_columns import DEEPEVAL, RAGAS, RecordLayout, parse_record_output, parse_record_sample
-from ..io.records import decode_object
+from ..io.records import DEEPEVAL, RAGAS, RecordLayout, parse_record_output, parse_record_sample
+from ..io.tables import decode_object
 from ..runtime.files import is_compressed, open_bytes, open_lines, plain_suffix, read_head, read_lines
 
 _SUFFIXES = (".jsonl", ".ndjson", ".parquet", ".pq")
-_WHOLE_SUFFIXES = (".csv", ".tsv", ".json")
+_WHOLE_SUFFIXES = (".csv", ".tsv", ".json", ".xlsx", ".xlsm", ".parquet", ".pq")
 """Suffixes of files whose records are not one per line."""
 
 

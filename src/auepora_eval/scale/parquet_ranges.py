@@ -17,8 +17,9 @@ from ..core.types import Document, EvaluationSample, Response, RetrievedDocument
 from ..errors import DataFileError
 from ..io.codec import LineError, SentenceRow, build_sentence, decode_output_line, decode_sample
 from ..io.formats import Role
-from ..io.parquet import line_of_row, parquet_errors, require_arrow, require_small_pages, table_schema
+from ..io.parquet import line_of_row, table_schema
 from ..io.problems import ParsedSample
+from ..io.tables import parquet_errors, require_arrow, require_small_pages
 from ..runtime.files import open_bytes
 from .inputs import IdHashes, InputFile, OptionalOutput, RecordRange, make_id_hashes
 

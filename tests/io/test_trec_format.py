@@ -242,5 +242,5 @@ def test_format_detection(tmp_path: Path, name: str, content: bytes, role: Role,
     assert guess_format(path, role).name == want
     other: Role = "outputs" if role == "samples" else "samples"
     if want == "trec":
-        with pytest.raises(DataFileError, match="cannot tell in which format"):
+        with pytest.raises(DataFileError, match="this looks like"):
             guess_format(path, other)

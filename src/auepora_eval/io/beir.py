@@ -18,9 +18,9 @@ from typing import Annotated, Any
 import msgspec
 
 from ..core.types import EvaluationSample
-from ..errors import BadValueError, DataFileError, DuplicateIdError
+from ..errors import DataFileError, DuplicateIdError
 from ..runtime.files import plain_stem, plain_suffix, read_bytes, read_lines, write_lines
-from .codec import LineError, encode_sample
+from .codec import LineError, encode_sample, encode_samples
 from .corpus import Corpus, CorpusJoin
 from .formats import Format, find_compressed, looks_like_beir, parse_trec_level, register_format
 from .problems import ParsedSample, Problems, RowSchema, decoding_problem, quote_text
@@ -116,8 +116,7 @@ def _queries(path: Path, judged: dict[str, dict[str, int]], problems: Problems) 
             first = decoding_problem(line, error, _SHAPE)
             problems.add_all(path, number, find_struct_problems(line, _Query, _SHAPE, first))
             continue
-        if problems.collect_all:
-            warn_repeated_keys(path, number, line, problems)
+        warn_repeated_keys(path, number, line, problems)
         if query.id in found:
             message = f"query {quote_text(query.id)} comes twice; each id may come once"
             problems.add(path, number, message, kind=DuplicateIdError)
@@ -176,36 +175,21 @@ def _write(samples: Iterable[EvaluationSample], folder: Path, split: str) -> Non
     documents: dict[str, dict[str, Any]] = {}
     rows: list[bytes] = ["\t".join(_HEADER).encode()]
 
-    def queries() -> Iterator[bytes]:
-        seen: set[str] = set()
-        for sample in samples:
-            row = _to_json(sample)
-            if sample.sample_id in seen:
-                raise DuplicateIdError(f"sample_id {sample.sample_id!r} comes twice; each id may come once in a file")
-            seen.add(sample.sample_id)
-            for doc in [*(row.get("relevant_docs") or ()), *(row.get("candidate_docs") or ())]:
-                _add_document(documents, doc, sample.sample_id)
-            for doc_id, level in judged_levels(sample).items():
-                rows.append(b"%b\t%b\t%d" % (_cell(sample.sample_id, sample), _cell(doc_id, sample), level))
-            line = {"_id": row["sample_id"], "text": row["query"], "metadata": row.get("metadata", {})}
-            yield msgspec.json.encode(line)
+    def encode(sample: EvaluationSample) -> bytes:
+        kept = replace(sample, reference_answer=None, reference_answers=[], labels={}, history=[], cluster_id=None)
+        row: dict[str, Any] = json.loads(encode_sample(kept))
+        for doc in [*(row.get("relevant_docs") or ()), *(row.get("candidate_docs") or ())]:
+            _add_document(documents, doc)
+        for doc_id, level in judged_levels(sample).items():
+            rows.append(b"%b\t%b\t%d" % (_cell(sample.sample_id), _cell(doc_id), level))
+        return msgspec.json.encode({"_id": row["sample_id"], "text": row["query"], "metadata": row.get("metadata", {})})
 
-    write_lines(folder / "queries.jsonl", queries())
+    write_lines(folder / "queries.jsonl", encode_samples(samples, encode))
     write_lines(folder / "corpus.jsonl", map(msgspec.json.encode, documents.values()))
     write_lines(folder / "qrels" / split, rows)
 
 
-def _to_json(sample: EvaluationSample) -> dict[str, Any]:
-    """Return the fields of a sample that this format keeps, as checked JSON values."""
-    kept = replace(sample, reference_answer=None, reference_answers=[], labels={}, history=[], cluster_id=None)
-    try:
-        found: dict[str, Any] = json.loads(encode_sample(kept))
-    except LineError as error:
-        raise BadValueError(f"sample {sample.sample_id!r} cannot be written: {error}") from error
-    return found
-
-
-def _add_document(documents: dict[str, dict[str, Any]], doc: dict[str, Any], sample_id: str) -> None:
+def _add_document(documents: dict[str, dict[str, Any]], doc: dict[str, Any]) -> None:
     """Add a document to the corpus. A document that another sample references by id alone is the same document."""
     metadata = doc.get("metadata", {})
     metadata.pop("relevance", None)
@@ -221,17 +205,15 @@ def _add_document(documents: dict[str, dict[str, Any]], doc: dict[str, Any], sam
     if known == bare:
         documents[doc["doc_id"]] = row
     elif row not in (known, bare):
-        raise BadValueError(
-            f"sample {sample_id!r} cannot be written: its document {doc['doc_id']!r} is another than that of an "
-            "earlier sample; a corpus holds each document once"
+        raise LineError(
+            f"its document {doc['doc_id']!r} is another than that of an earlier sample; "
+            "a corpus holds each document once"
         )
 
 
-def _cell(text: str, sample: EvaluationSample) -> bytes:
+def _cell(text: str) -> bytes:
     if any(sign in text for sign in "\t\n\r"):
-        raise BadValueError(
-            f"sample {sample.sample_id!r} cannot be written: the id {text!r:.80} holds a tab or a line end"
-        )
+        raise LineError(f"the id {text!r:.80} holds a tab or a line end")
     return text.encode()
 
 

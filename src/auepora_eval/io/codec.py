@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from numbers import Integral, Real
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
-from ..errors import BadValueError
+from ..errors import BadValueError, DuplicateIdError
 from .problems import (
     BAD_SPAN,
     TOO_DEEP,
@@ -390,9 +390,42 @@ def _encode(values: dict[str, Any], row: Any, shape: RowSchema) -> bytes:
         raise LineError(f"an integer has too many digits: {error}") from error
 
 
-# --- collection of all errors of a record ----------------------------------------------------------------------------
+# --- encoding of all samples or outputs of a file ---------------------------------------------------------------------
 
 ResultT = TypeVar("ResultT")
+
+
+def encode_samples(
+    samples: Iterable[EvaluationSample], encode: Callable[[EvaluationSample], ResultT]
+) -> Iterator[ResultT]:
+    """Encode each sample; one that cannot be written, or an id that comes twice, is an error that names the sample."""
+    return encode_each("sample", ((one.sample_id, (one,)) for one in samples), encode)
+
+
+def encode_outputs(
+    outputs: Iterable[tuple[str, SystemOutputs]], encode: Callable[[str, SystemOutputs], ResultT]
+) -> Iterator[ResultT]:
+    """Encode each output with its sample id, like ``encode_samples``."""
+    return encode_each("the output for sample", ((one[0], one) for one in outputs), encode)
+
+
+def encode_each(
+    owner: str, rows: Iterable[tuple[str, tuple[Any, ...]]], encode: Callable[..., ResultT]
+) -> Iterator[ResultT]:
+    """Encode each row, given as its sample id and the arguments of ``encode``; ``owner`` is what a message calls it."""
+    seen: set[str] = set()
+    for sample_id, arguments in rows:
+        try:
+            encoded = encode(*arguments)
+        except LineError as error:
+            raise BadValueError(f"{owner} {sample_id!r} cannot be written: {error}") from error
+        if sample_id in seen:
+            raise DuplicateIdError(f"sample_id {sample_id!r} comes twice; each id may come once in a file")
+        seen.add(sample_id)
+        yield encoded
+
+
+# --- collection of all errors of a record ----------------------------------------------------------------------------
 
 
 class ErrorCollector:
@@ -418,18 +451,6 @@ class ErrorCollector:
         """Raise one ``LineError`` with all messages, if there are any."""
         if self._messages:
             raise LineError(*dict.fromkeys(self._messages))
-
-
-def collect_errors(*calls: tuple[Any, ...]) -> LineError | None:
-    """Return the errors of several calls, each a function with its arguments, as one error or ``None``."""
-    errors = ErrorCollector()
-    for function, *arguments in calls:
-        errors.call(function, *arguments)
-    try:
-        errors.raise_errors()
-    except LineError as error:
-        return error
-    return None
 
 
 # --- ids derived from texts ------------------------------------------------------------------------------------------

@@ -172,8 +172,7 @@ class Corpus:
             first = decoding_problem(line, error, _SHAPE)
             problems.add_all(self.path, number, find_struct_problems(line, _CorpusRow, _SHAPE, first))
             return None
-        if problems.collect_all:
-            warn_repeated_keys(self.path, number, line, problems)
+        warn_repeated_keys(self.path, number, line, problems)
         if not row.id:
             problems.add(self.path, number, "field 'doc_id' (or '_id') is missing")
         elif row.id in self._indexes:

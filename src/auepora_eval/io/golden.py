@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..core.types import Document, EvaluationSample, Response
-from ..errors import BadValueError, DuplicateIdError, did_you_mean
+from ..errors import BadValueError, did_you_mean
 from ..features.rankings import parse_level
 from ..runtime.files import read_bytes, write_lines
 from .codec import (
@@ -24,6 +24,7 @@ from .codec import (
     SampleRow,
     SentenceRow,
     encode_sample,
+    encode_samples,
 )
 from .formats import Format, looks_like_golden, register_format
 from .problems import TOO_DEEP, ParsedSample, Problems, UniqueIds, quote_text
@@ -281,35 +282,28 @@ def save_golden(samples: Iterable[EvaluationSample], path: str | Path) -> None:
 
     def lines() -> Iterator[bytes]:
         yield _HEADER.encode()
-        seen: set[str] = set()
-        for sample in samples:
-            record = _record(sample)
-            if sample.sample_id in seen:
-                raise DuplicateIdError(f"sample_id {sample.sample_id!r} comes twice; each id may come once in a file")
-            seen.add(sample.sample_id)
+        empty = True
+        for record in encode_samples(samples, _record):
+            empty = False
             yield dump_yaml([record]).encode()
-        if not seen:
+        if empty:
             raise BadValueError("there is no sample to write; a golden file has at least one query")
 
     write_lines(Path(path), lines())
 
 
 def _record(sample: EvaluationSample) -> dict[str, Any]:
-    owner = f"sample {sample.sample_id!r} cannot be written"
     kept = replace(
         sample, candidate_docs=None, reference_answer=None, reference_answers=[], history=[], cluster_id=None
     )
-    try:
-        row: dict[str, Any] = json.loads(encode_sample(kept))
-    except LineError as error:
-        raise BadValueError(f"{owner}: {error}") from error
+    row: dict[str, Any] = json.loads(encode_sample(kept))
     record: dict[str, Any] = {"id": row["sample_id"], "query": row["query"]}
     labels, metadata = row.get("labels", {}), row.get("metadata", {})
     if "relevant_docs" in row:
         record["expected_chunk_ids"] = [doc["doc_id"] for doc in row["relevant_docs"]]
     for key in (*_ID_LISTS[1:], *_TEXT_FIELDS):
         if key in metadata:
-            record[key] = _check_expectation(metadata.pop(key), key, owner)
+            record[key] = _check_expectation(metadata.pop(key), key)
     if isinstance(labels.get("lang"), str):
         record["lang"] = labels.pop("lang")
     if isinstance(labels.get("difficulty"), (str, int, float)):
@@ -317,23 +311,21 @@ def _record(sample: EvaluationSample) -> dict[str, Any]:
     spans: dict[str, dict[str, Any]] = {}
     for doc in row.get("relevant_docs", ()):
         if parse_level(doc.get("metadata", {}).get("relevance", 1), doc["doc_id"], sample.sample_id) != 1:
-            raise BadValueError(
-                f"{owner}: the relevance of {doc['doc_id']!r} is not 1, and golden queries have no levels"
-            )
+            raise LineError(f"the relevance of {doc['doc_id']!r} is not 1, and golden queries have no levels")
         place = {key: doc[key] for key in ("parent_id", "span") if key in doc}
         if spans.setdefault(doc["doc_id"], place) != place:
-            raise BadValueError(f"{owner}: {doc['doc_id']!r} comes twice, in different places")
+            raise LineError(f"{doc['doc_id']!r} comes twice, in different places")
     if any(spans.values()):
         record["spans"] = {chunk: place for chunk, place in spans.items() if place}
     return record | {key: value for key, value in (("labels", labels), ("metadata", metadata)) if value}
 
 
-def _check_expectation(value: Any, key: str, owner: str) -> Any:
+def _check_expectation(value: Any, key: str) -> Any:
     texts = value if isinstance(value, list) else None if key in _ID_LISTS else [value]
     if texts is None or not all(isinstance(text, str) for text in texts):
-        raise BadValueError(f"{owner}: field 'metadata.{key}' must be a list of strings")
+        raise LineError(f"field 'metadata.{key}' must be a list of strings")
     if key in _ID_LISTS and "" in texts:
-        raise BadValueError(f"{owner}: field 'metadata.{key}' has an empty id")
+        raise LineError(f"field 'metadata.{key}' has an empty id")
     return value
 
 

@@ -15,7 +15,6 @@ import msgspec
 
 from ..core.dataset import InMemoryDataset
 from ..core.types import EvaluationSample, SystemOutputs
-from ..errors import BadValueError, DuplicateIdError
 from ..runtime.files import plain_stem, read_lines, write_lines
 from ..runtime.processes import gc_paused
 from .codec import (
@@ -27,7 +26,9 @@ from .codec import (
     decode_output_line,
     decode_sample,
     encode_output,
+    encode_outputs,
     encode_sample,
+    encode_samples,
 )
 from .formats import Format, Role, looks_like_jsonl, register_format
 from .problems import (
@@ -73,12 +74,11 @@ def read_samples(path: Path, problems: Problems, *, may_be_empty: bool = False) 
     unique_ids = UniqueIds(path, problems)
     number = None
     for number, line in read_lines(path):
-        if problems.collect_all:
-            warn_repeated_keys(path, number, line, problems)
+        warn_repeated_keys(path, number, line, problems)
         try:
             sample = decode_sample(line)
         except LineError as error:
-            _report_problems(path, number, line, "samples", str(error), problems, unique_ids)
+            report_line_problems(path, number, line, "samples", str(error), problems, unique_ids)
             continue
         if unique_ids.is_new(sample.sample_id, number):
             yield ParsedSample(number, sample)
@@ -91,23 +91,16 @@ def iter_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     unique_ids = UniqueIds(path, problems)
     number = None
     for number, line in read_lines(path):
-        if problems.collect_all:
-            warn_repeated_keys(path, number, line, problems)
+        warn_repeated_keys(path, number, line, problems)
         try:
             sample_id, output, has_retrieved = decode_output_line(line)
         except LineError as error:
-            _report_problems(path, number, line, "outputs", str(error), problems, unique_ids)
+            report_line_problems(path, number, line, "outputs", str(error), problems, unique_ids)
             continue
         if unique_ids.is_new(sample_id, number, hint="; put each repeat in a file of its own" if output.repeat else ""):
             yield ParsedOutput(number, sample_id, output, has_retrieved)
     if number is None:
         problems.add(path, None, "the file is empty; each line must be the output for one sample")
-
-
-def _report_problems(
-    path: Path, number: int, line: bytes, role: Role, first: str, problems: Problems, unique_ids: UniqueIds
-) -> None:
-    report_line_problems(path, number, line, role, first, problems, unique_ids)
 
 
 def load_jsonl_dataset(path: str | Path, name: str | None = None) -> InMemoryDataset:
@@ -156,18 +149,7 @@ def gathered_outputs(path: Path, outputs: Iterable[ParsedOutput], problems: Prob
 
 def save_jsonl_dataset(samples: Iterable[EvaluationSample], path: str | Path) -> None:
     """Write a dataset, or samples, to a file, atomically."""
-
-    def lines() -> Iterator[bytes]:
-        seen: set[str] = set()
-        for sample in samples:
-            try:
-                line = encode_sample(sample)
-            except LineError as error:
-                raise BadValueError(f"sample {sample.sample_id!r} cannot be written: {error}") from error
-            _require_new(sample.sample_id, seen)
-            yield line
-
-    write_lines(Path(path), lines())
+    write_lines(Path(path), encode_samples(samples, encode_sample))
 
 
 def save_jsonl_outputs(
@@ -175,24 +157,7 @@ def save_jsonl_outputs(
 ) -> None:
     """Write outputs, by sample id or as pairs of id and output, to a file, atomically."""
     pairs = outputs.items() if isinstance(outputs, Mapping) else outputs
-
-    def lines() -> Iterator[bytes]:
-        seen: set[str] = set()
-        for sample_id, output in pairs:
-            try:
-                line = encode_output(sample_id, output)
-            except LineError as error:
-                raise BadValueError(f"the output for sample {sample_id!r} cannot be written: {error}") from error
-            _require_new(sample_id, seen)
-            yield line
-
-    write_lines(Path(path), lines())
-
-
-def _require_new(sample_id: str, seen: set[str]) -> None:
-    if sample_id in seen:
-        raise DuplicateIdError(f"sample_id {sample_id!r} comes twice; each id may come once in a file")
-    seen.add(sample_id)
+    write_lines(Path(path), encode_outputs(pairs, encode_output))
 
 
 FORMAT = register_format(

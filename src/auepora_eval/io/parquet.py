@@ -14,9 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.types import EvaluationSample, SystemOutputs
-from ..errors import BadValueError, DataFileError, DuplicateIdError
+from ..errors import BadValueError, DataFileError
 from ..runtime.files import atomic_write, is_compressed
-from .codec import LineError, decode_output_line, decode_sample, encode_output, encode_sample
+from .codec import (
+    LineError,
+    decode_output_line,
+    decode_sample,
+    encode_output,
+    encode_outputs,
+    encode_sample,
+    encode_samples,
+)
 from .formats import Format, Role, looks_like_parquet, register_format
 from .problems import TOO_DEEP, ParsedOutput, ParsedSample, Problems, UniqueIds, quote_text
 from .tables import PANDAS_INDEX, ROW_GROUP, read_rows, require_arrow
@@ -61,14 +69,12 @@ def read_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
 
 def save_parquet_dataset(samples: Iterable[EvaluationSample], path: str | Path) -> None:
     """Write samples, atomically."""
-    _save(
-        ((f"sample {one.sample_id!r}", one.sample_id, encode_sample, (one,)) for one in samples), Path(path), "samples"
-    )
+    _save(encode_samples(samples, lambda one: (f"sample {one.sample_id!r}", encode_sample(one))), Path(path), "samples")
 
 
 def save_parquet_outputs(outputs: Iterable[tuple[str, SystemOutputs]], path: str | Path) -> None:
     """Write outputs, given as pairs of sample id and output, atomically."""
-    rows = ((f"the output for sample {name!r}", name, encode_output, (name, output)) for name, output in outputs)
+    rows = encode_outputs(outputs, lambda name, one: (f"the output for sample {name!r}", encode_output(name, one)))
     _save(rows, Path(path), "outputs")
 
 
@@ -131,8 +137,8 @@ def _decode_json_fields(value: Any, path: str) -> Any:
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def _save(rows: Iterable[tuple[str, str, Callable[..., bytes], tuple[Any, ...]]], path: Path, role: Role) -> None:
-    """Write rows, given as owner, id, encoder and its arguments."""
+def _save(rows: Iterable[tuple[str, bytes]], path: Path, role: Role) -> None:
+    """Write rows, given as owner and line."""
     require_arrow()
     if is_compressed(path):
         raise DataFileError(
@@ -141,7 +147,7 @@ def _save(rows: Iterable[tuple[str, str, Callable[..., bytes], tuple[Any, ...]]]
     from pyarrow import parquet
 
     schema = table_schema(role)
-    packed = _encode_rows(rows)
+    packed = ((owner, _encode_json_fields(json.loads(line))) for owner, line in rows)
     with atomic_write(path) as file:
         writer = parquet.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
         try:
@@ -160,21 +166,6 @@ def _translate_write_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataFileError(path, None, f"cannot be written: {error.strerror or error}") from error
-
-
-def _encode_rows(
-    rows: Iterable[tuple[str, str, Callable[..., bytes], tuple[Any, ...]]],
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    seen: set[str] = set()
-    for owner, sample_id, encode, arguments in rows:
-        try:
-            line = encode(*arguments)
-        except LineError as error:
-            raise BadValueError(f"{owner} cannot be written: {error}") from error
-        if sample_id in seen:
-            raise DuplicateIdError(f"sample_id {sample_id!r} comes twice; each id may come once in a file")
-        seen.add(sample_id)
-        yield owner, _encode_json_fields(json.loads(line))
 
 
 def _encode_json_fields(value: Any) -> Any:

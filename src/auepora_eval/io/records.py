@@ -21,7 +21,7 @@ import msgspec
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..errors import BadValueError, DataFileError, DuplicateIdError, did_you_mean
 from ..runtime.files import plain_suffix, write_lines
-from .codec import ErrorCollector, LineError, encode_output, encode_sample, text_id
+from .codec import ErrorCollector, LineError, encode_each, encode_output, encode_sample, text_id
 from .formats import (
     DEEPEVAL_COLUMNS,
     OWN_COLUMNS,
@@ -548,7 +548,9 @@ def write_records(
     columns: RecordColumns, pairs: Iterable[tuple[EvaluationSample, SystemOutputs | None]], path: Path
 ) -> None:
     """Write a record per sample: a JSON array, a table, or (with any other suffix) an object per line."""
-    records = _records(columns, pairs)
+    records = encode_each(
+        "sample", ((sample.sample_id, (columns, sample, output)) for sample, output in pairs), _record
+    )
     if KINDS.get(plain_suffix(path), "csv") != "csv":
         raise BadValueError(f"records are written as JSON, JSONL or CSV; name another file than {path}")
     if plain_suffix(path) in KINDS:
@@ -558,21 +560,6 @@ def write_records(
     else:
         lines = map(msgspec.json.encode, records)
     write_lines(path, lines)
-
-
-def _records(
-    columns: RecordColumns, pairs: Iterable[tuple[EvaluationSample, SystemOutputs | None]]
-) -> Iterator[dict[str, Any]]:
-    seen: set[str] = set()
-    for sample, output in pairs:
-        try:
-            record = _record(columns, sample, output)
-        except LineError as error:
-            raise BadValueError(f"sample {sample.sample_id!r} cannot be written: {error}") from error
-        if sample.sample_id in seen:
-            raise DuplicateIdError(f"sample_id {sample.sample_id!r} comes twice; each id may come once in a file")
-        seen.add(sample.sample_id)
-        yield record
 
 
 def _record(columns: RecordColumns, sample: EvaluationSample, output: SystemOutputs | None) -> dict[str, Any]:

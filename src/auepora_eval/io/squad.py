@@ -11,9 +11,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from ..core.types import Document, EvaluationSample, Response, SystemOutputs
-from ..errors import BadValueError, DuplicateIdError
 from ..runtime.files import read_bytes, write_lines
-from .codec import Id, LineError, encode_output, text_id
+from .codec import Id, LineError, encode_output, encode_outputs, text_id
 from .formats import Format, looks_like_squad, register_format
 from .problems import (
     TOO_DEEP,
@@ -81,8 +80,7 @@ def iter_questions(path: Path, problems: Problems) -> Iterator[ParsedSample]:
 
     data = read_bytes(path, is_document=True)
     file = decode(_File, data, "")
-    if problems.collect_all:
-        warn_repeated_keys(path, None, data, problems)
+    warn_repeated_keys(path, None, data, problems)
     for a, raw_article in enumerate(() if file is None else file.data, start=1):
         article = decode(_Article, raw_article, f"article {a}: ")
         for p, raw_paragraph in enumerate(() if article is None else article.paragraphs, start=1):
@@ -165,23 +163,20 @@ def write_predictions(outputs: Iterable[tuple[str, SystemOutputs]], path: Path) 
 
     def lines() -> Iterator[bytes]:
         before = b"{"
-        seen: set[str] = set()
-        for sample_id, output in outputs:
-            if output.response is None:
-                raise BadValueError(f"the output for sample {sample_id!r} cannot be written: it has no response")
-            try:
-                row = msgspec.json.decode(encode_output(sample_id, SystemOutputs([], Response(output.response.text))))
-            except LineError as error:
-                raise BadValueError(f"the output for sample {sample_id!r} cannot be written: {error}") from error
-            if sample_id in seen:
-                raise DuplicateIdError(f"sample_id {sample_id!r} comes twice; each id may come once in a file")
-            seen.add(sample_id)
+        for entry in encode_outputs(outputs, _encode_prediction):
             yield before
-            before = b"%b: %b," % (msgspec.json.encode(row["sample_id"]), msgspec.json.encode(row["response"]["text"]))
+            before = entry + b","
         yield before.removesuffix(b",")
         yield b"}"
 
     write_lines(path, lines())
+
+
+def _encode_prediction(sample_id: str, output: SystemOutputs) -> bytes:
+    if output.response is None:
+        raise LineError("it has no response")
+    row = msgspec.json.decode(encode_output(sample_id, SystemOutputs([], Response(output.response.text))))
+    return b"%b: %b" % (msgspec.json.encode(row["sample_id"]), msgspec.json.encode(row["response"]["text"]))
 
 
 FORMAT = register_format(

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Literal, get_args
 
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
-from ..errors import BadValueError, DataFileError, DuplicateIdError
+from ..errors import BadValueError, DataFileError
 from ..features.rankings import parse_level as parse_gold_level
 from ..runtime.files import read_bytes, write_lines
 from ..runtime.processes import gc_paused
 from . import trec_arrow
 from . import trec_columns as trec_python
+from .codec import LineError, encode_outputs, encode_samples
 from .formats import is_qrels_comment, parse_trec_level
 from .problems import quote_text
 from .trec_columns import judgements, rankings
@@ -187,7 +189,7 @@ def _column_count_error(path: Path, line: int, content: bytes, expected: str, fo
 
 # --- writing ---------------------------------------------------------------------------------------------------------
 
-_TAG = "auepora"
+_TAG = b"auepora"
 
 
 def judged_documents(levels: dict[str, int]) -> tuple[list[Document], list[Document] | None]:
@@ -216,17 +218,14 @@ def judged_levels(sample: EvaluationSample) -> dict[str, int]:
 def save_qrels(samples: Iterable[EvaluationSample], path: str | Path) -> None:
     """Write judgements: the level of each relevant document, 0 for other candidates."""
 
-    def lines() -> Iterator[bytes]:
-        seen: set[str] = set()
-        for sample in samples:
-            owner = f"sample {sample.sample_id!r}"
-            query = _query_cell(sample.sample_id, owner, seen)
-            if query == b"#":
-                raise BadValueError(f"{owner} cannot be written: a line of qrels that begins with '# ' is a comment")
-            for doc, level in judged_levels(sample).items():
-                yield b"%b 0 %b %d" % (query, _cell(doc, owner), level)
+    write_lines(Path(path), chain.from_iterable(encode_samples(samples, _qrels_rows)))
 
-    write_lines(Path(path), lines())
+
+def _qrels_rows(sample: EvaluationSample) -> list[bytes]:
+    query = _cell(sample.sample_id)
+    if query == b"#":
+        raise LineError("a line of qrels that begins with '# ' is a comment")
+    return [b"%b 0 %b %d" % (query, _cell(doc), level) for doc, level in judged_levels(sample).items()]
 
 
 def save_run(outputs: Iterable[tuple[str, SystemOutputs]], path: str | Path) -> None:
@@ -236,31 +235,26 @@ def save_run(outputs: Iterable[tuple[str, SystemOutputs]], path: str | Path) -> 
     list, the whole ranking is written with 1/rank, so that the order of the list is kept.
     """
 
-    def lines() -> Iterator[bytes]:
-        seen: set[str] = set()
-        for sample_id, output in outputs:
-            owner = f"the output for sample {sample_id!r}"
-            query = _query_cell(sample_id, owner, seen)
-            if not output.retrieved:
-                raise BadValueError(
-                    f"{owner} cannot be written: it retrieved nothing, which a run cannot represent; "
-                    "leave the sample out"
-                )
-            scores = _run_scores(output.retrieved, owner)
-            for rank, (item, score) in enumerate(zip(output.retrieved, scores, strict=True), start=1):
-                doc = _cell(item.doc.doc_id, owner)
-                yield b"%b Q0 %b %d %b %b" % (query, doc, rank, repr(score).encode(), _TAG.encode())
-
-    write_lines(Path(path), lines())
+    write_lines(Path(path), chain.from_iterable(encode_outputs(outputs, _run_rows)))
 
 
-def _run_scores(retrieved: list[RetrievedDocument], owner: str) -> list[float]:
+def _run_rows(sample_id: str, output: SystemOutputs) -> list[bytes]:
+    query = _cell(sample_id)
+    if not output.retrieved:
+        raise LineError("it retrieved nothing, which a run cannot represent; leave the sample out")
+    return [
+        b"%b Q0 %b %d %b %b" % (query, _cell(item.doc.doc_id), rank, repr(score).encode(), _TAG)
+        for rank, (item, score) in enumerate(zip(output.retrieved, _run_scores(output.retrieved), strict=True), start=1)
+    ]
+
+
+def _run_scores(retrieved: list[RetrievedDocument]) -> list[float]:
     try:
         scores = [float(item.score) for item in retrieved if item.score is not None]
     except (TypeError, ValueError, OverflowError) as error:
-        raise BadValueError(f"{owner} cannot be written: a score is not a number: {error}") from error
+        raise LineError(f"a score is not a number: {error}") from error
     if any(map(math.isnan, scores)):
-        raise BadValueError(f"{owner} cannot be written: a score is NaN")
+        raise LineError("a score is NaN")
     if len(scores) == len(retrieved):
         keys = [(score, item.doc.doc_id) for score, item in zip(scores, retrieved, strict=True)]
         if keys == sorted(keys, reverse=True):
@@ -268,23 +262,19 @@ def _run_scores(retrieved: list[RetrievedDocument], owner: str) -> list[float]:
     return [1 / rank for rank in range(1, len(retrieved) + 1)]
 
 
-def _query_cell(sample_id: str, owner: str, seen: set[str]) -> bytes:
-    if sample_id in seen:
-        raise DuplicateIdError(f"sample_id {sample_id!r} comes twice; each id may come once in a file")
-    seen.add(sample_id)
-    return _cell(sample_id, owner)
-
-
 def require_trec_id(text: str, owner: str) -> None:
     """Raise unless an id is valid in a TREC file."""
-    _cell(text, owner)
+    try:
+        _cell(text)
+    except LineError as error:
+        raise BadValueError(f"{owner} cannot be written: {error}") from error
 
 
-def _cell(text: str, owner: str) -> bytes:
+def _cell(text: str) -> bytes:
     try:
         cell = text.encode()
     except (UnicodeEncodeError, AttributeError):
-        raise BadValueError(f"{owner} cannot be written: the id {text!r:.80} is not valid text") from None
+        raise LineError(f"the id {text!r:.80} is not valid text") from None
     if cell.split() != [cell] or text.startswith("\ufeff"):  # a byte order mark would be dropped on reading
-        raise BadValueError(f"{owner} cannot be written: the id {text!r:.80} is empty or holds white space")
+        raise LineError(f"the id {text!r:.80} is empty or holds white space")
     return cell

@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 
 from ..core.types import Document, Response, RetrievedDocument, SystemOutputs
-from ..errors import BadValueError, DuplicateIdError
 from ..runtime.files import write_lines
-from .codec import ErrorCollector, Id, LineError, encode_output
+from .codec import ErrorCollector, Id, LineError, encode_output, encode_outputs
 from .formats import Format, looks_like_trec_rag, register_format
 from .problems import ParsedOutput, Problems, RowSchema, UniqueIds, quote_text, value_problem
 from .tables import read_records
@@ -100,19 +99,7 @@ def _resolve_citation(citation: int | str, references: Sequence[str], path: str)
 def write_answers(outputs: Iterable[tuple[str, SystemOutputs]], path: Path) -> None:
     """Write an answer per line; one without sentences is a single sentence with all citations."""
 
-    def lines() -> Iterator[bytes]:
-        seen: set[str] = set()
-        for sample_id, output in outputs:
-            try:
-                line = msgspec.json.encode(_row(sample_id, output))
-            except LineError as error:
-                raise BadValueError(f"the output for sample {sample_id!r} cannot be written: {error}") from error
-            if sample_id in seen:
-                raise DuplicateIdError(f"sample_id {sample_id!r} comes twice; each id may come once in a file")
-            seen.add(sample_id)
-            yield line
-
-    write_lines(path, lines())
+    write_lines(path, map(msgspec.json.encode, encode_outputs(outputs, _row)))
 
 
 def _row(sample_id: str, output: SystemOutputs) -> dict[str, Any]:

@@ -98,30 +98,30 @@ def starter_plan(
 
 
 _HEADER = """\
-# What is evaluated, how, and by which metrics. Paths are as seen from this file's folder.
-#   auepora validate THIS_FILE    says what is wrong with it, before anything is called
+# What is evaluated, how, and by which metrics. Paths are relative to the folder of this file.
+#   auepora validate THIS_FILE    reports every problem in it, without calling anything
 #   auepora run THIS_FILE         runs it"""
 _CONVENTIONS = """\
-# Whose definitions to follow where people disagree: auto (trec for TREC judgements and BEIR folders, else auepora),
+# The definitions to use where tools differ: auto (trec for TREC judgements and BEIR folders, else auepora),
 # auepora, paper, golden, client, trec; or {name: trec, min_relevance: 2}.
 conventions: auto"""
 _RUN = """\
 # How the system is called. These are the defaults.
 run:
   top_k: 10          # documents asked for
-  concurrency: 8     # calls in flight
+  concurrency: 8     # calls at the same time
   timeout: 60        # seconds per call; null waits for ever
-  retries: 2         # for failures that may pass
-  repeats: 1         # times each sample is asked
+  retries: 2         # after temporary failures
+  repeats: 1         # calls per sample
   # max_failures: 50 # stop once more samples than this have failed"""
 _REST = """\
-# Where runs are kept: a file, or an address such as postgresql://me:${PGPASSWORD}@host/runs.
+# The store of the runs: a file, or a URL such as postgresql://me:${PGPASSWORD}@host/runs.
 store: runs.sqlite
 
-# scoring: {executor: processes, workers: 4}   # for much data; the numbers stay the same
-# gates: [coverage >= 0.95]   # what a run must reach, or `auepora run` exits with 1"""
+# scoring: {executor: processes, workers: 4}   # for large data; the values are the same
+# gates: [coverage >= 0.95]   # `auepora run` exits with 1 if a run does not satisfy them"""
 _CONFIG = """\
-  # What should be known of the system when runs are compared; free words, stored with the run.
+  # Description of the system, stored with the run and shown in comparisons; any keys and values.
   # config: {chunker_version: v1, embedding: my-model, model: my-llm, prompt_version: 3}"""
 
 
@@ -131,7 +131,7 @@ def _system(system: str) -> str:
     if system == "http" or "://" in system:
         url = "http://127.0.0.1:8000/ask" if system == "http" else system
         return f"""\
-# The endpoint to evaluate: it is sent the question and replies with what it found and answered.
+# The endpoint to evaluate: it receives the question and replies with documents and an answer.
 system:
   http:
     url: {_scalar(url)}{note}
@@ -157,13 +157,13 @@ system:
 # in this file's folder too. Importing it runs its code.
 system:
   python: {_scalar(path)}{note}
-  args: {{}}            # what it is called with
+  args: {{}}            # arguments of the class or function
 {_CONFIG}"""
 
 
 def _outputs(form: str, path: str) -> str:
     return f"""\
-# What came back, saved; nothing is called.
+# Saved outputs; no system is called.
 outputs:
   {form}: {_scalar(path)}
 {_CONFIG}"""
@@ -185,7 +185,7 @@ def _metrics(targets: Sequence[TargetSupport], *, cites: bool) -> str:
     if not any(line.startswith("  - ") for line in lines):
         return "# No metric can be computed on these samples yet; `auepora validate` says why.\n# metrics: [recall@5]"
     head = (
-        "# What is computed. Leave the key out for everything the data supports; write {name: {option: value}} for "
+        "# The metrics. Leave the key out for all that the data supports; write {name: {option: value}} for "
         "options.\n# `auepora metrics` lists them all, `auepora metrics ndcg` explains one."
     )
     return "\n".join([head, "metrics:", *lines])
@@ -199,7 +199,7 @@ def _primary(targets: Sequence[TargetSupport]) -> str:
         found += [written[name] for name in _PRIMARY.get(target.target, ()) if name in written][:1]
     if not found:
         return ""
-    head = "# What a comparison of runs decides by, one metric per target; the others are secondary, without a verdict."
+    head = "# The metrics that decide a comparison of runs, one per target; the others get no verdict."
     return f"{head}\nprimary: [{', '.join(map(_scalar, found))}]"
 
 
@@ -226,7 +226,7 @@ def _slices(samples: Sequence[EvaluationSample]) -> str:
             if isinstance(key, str) and key.strip() and key != "variant_of" and not isinstance(value, dict):
                 values.setdefault(key, []).extend(group_names(value))
     found = [key for key, texts in values.items() if _makes_groups(texts)][:MAX_SLICES]
-    head = "# Groups for which every number is told apart: labels.<key> or metadata.<key>."
+    head = "# Groups by which every metric is broken down: labels.<key> or metadata.<key>."
     if not found:
         return f"{head}\n# slices: [labels.lang]"
     return "\n".join([head, "slices:", *(f"  - {_scalar(f'labels.{key}')}" for key in found)])

@@ -43,6 +43,7 @@ _REPEAT_FIELDS = tuple(name for name in ScoreColumns.__slots__ if name != "repea
 def encode_scores(scores: Scores) -> ScoreColumns:
     """Encode scores as columns. Keys that are not valid JSON are omitted."""
     stats = scores.stats
+    keys = None if scores.keys is None else encode_keys(scores.keys)
     return ScoreColumns(
         rows=len(scores),
         values=_to_bytes(scores.values, _VALUES),
@@ -51,7 +52,7 @@ def encode_scores(scores: Scores) -> ScoreColumns:
         reasons=msgspec.json.encode(scores.reason_names).decode(),
         statistics=None if stats is None else _to_bytes(stats, _VALUES),
         width=None if stats is None else stats.shape[1],
-        keys_json=None if scores.keys is None else _keys_to_json(scores.keys),
+        keys_json=None if keys is None else f"[{','.join(keys)}]",
         repeats=None if scores.repeats is None else pack_repeats(map(encode_scores, scores.repeats)),
     )
 
@@ -77,7 +78,7 @@ def decode_scores(columns: ScoreColumns) -> Scores:
         _from_bytes(columns.reason_codes, _CODES, np.int16),
         tuple(msgspec.json.decode(columns.reasons)),
         stats,
-        None if columns.keys_json is None else _keys_from_json(columns.keys_json),
+        None if columns.keys_json is None else tuple(map(_decode_key, msgspec.json.decode(columns.keys_json))),
         None if columns.repeats is None else tuple(map(decode_scores, unpack_repeats(columns.repeats))),
     )
 
@@ -127,17 +128,6 @@ def _from_bytes(data: bytes, stored: np.dtype[Any], kind: type[np.generic]) -> n
 
 class _NotJsonError(TypeError):
     """A key that is not valid JSON."""
-
-
-def _keys_to_json(keys: tuple[Any, ...]) -> str | None:
-    try:
-        return msgspec.json.encode([_encode_key(key) for key in keys]).decode()
-    except (_NotJsonError, UnicodeEncodeError, RecursionError, OverflowError):
-        return None
-
-
-def _keys_from_json(text: str) -> tuple[Any, ...]:
-    return tuple(map(_decode_key, msgspec.json.decode(text)))
 
 
 def encode_keys(keys: Iterable[Any]) -> list[str] | None:

@@ -74,7 +74,7 @@ def texts(count: int) -> list[str]:
 def test_a_model_that_runs_out_of_memory_gives_the_same_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = SentenceTransformerEmbedder(made("sbert"))
     whole = embedder(texts(40))
-    model = load_sentence_transformer(embedder.source, purpose="a test").model
+    model = load_sentence_transformer(embedder, purpose="a test").model
     forward, sizes = model.forward, []
 
     def small(features: dict[str, Any], **options: Any) -> Any:

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValueError, DataFileError
-from .encoding import TokenColumn, TokenEncoder, blocks_by_size, run_halving
+from ..features.embeddings import InferenceFailure
+from .encoding import TokenColumn, TokenEncoder, run_in_batches
 from .loading import ModelSource, layer_count, load_layers
 
 if TYPE_CHECKING:
@@ -215,14 +216,13 @@ def _match_block(
     # Results are read back after all work is queued: waiting earlier would leave the device idle.
     pending: list[tuple[Integers, tuple[torch.Tensor, torch.Tensor]]] = []
 
-    def match(rows: Integers) -> None:
+    def match(rows: Integers) -> list[None]:
         pending.append((rows, _max_cosines(vectors, tokens, left[rows], right[rows])))
+        return [None] * len(rows)
 
-    def mark_missing(rows: Integers) -> None:
-        missing[rows] = True
-
-    for rows in blocks_by_size(both * both, most):
-        run_halving(rows, match, mark_missing)
+    filled = np.flatnonzero(both)
+    outcomes = run_in_batches(both[filled] ** 2, lambda some: match(filled[some]), tokens=most)
+    missing[filled] |= [isinstance(one, InferenceFailure) for one in outcomes]
     for rows, nearest in pending:
         for side, texts, values in zip(sides, (left[rows], right[rows]), nearest, strict=True):
             is_token = np.arange(values.shape[1]) < counts[texts][:, None]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 T = TypeVar("T")
+Integers = npt.NDArray[np.int64]
 
 OUT_OF_MEMORY = "out_of_memory"
 _TOKENISER_LOCK = threading.Lock()
@@ -126,29 +127,8 @@ def pad_batch(tokens: TokenisedTexts, indices: Sequence[int], loaded: LoadedMode
     return {name: torch.from_numpy(column).to(loaded.device) for name, column in columns.items()}
 
 
-def run_halving(
-    rows: npt.NDArray[np.int64],
-    run: Callable[[npt.NDArray[np.int64]], None],
-    on_failure: Callable[[npt.NDArray[np.int64]], None],
-) -> None:
-    """Run all rows at once, or in halves if memory runs out; ``on_failure`` gets single rows that do not fit."""
-    try:
-        run(rows)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-    else:
-        return
-    if len(rows) == 1:
-        on_failure(rows)
-        return
-    half = len(rows) // 2
-    run_halving(rows[:half], run, on_failure)
-    run_halving(rows[half:], run, on_failure)
-
-
 def run_in_batches(
-    lengths: Sequence[int],
+    lengths: Sequence[int] | Integers,
     run: Callable[[list[int]], Sequence[T]],
     *,
     tokens: int,
@@ -157,13 +137,14 @@ def run_in_batches(
     """The results of ``run`` for every text, computed in batches of similar length.
 
     A batch has at most ``tokens`` tokens, padding included, and ``max_texts`` texts. The longest come first, so that a
-    lack of memory shows at once and halves the batch size. A text that does not fit alone gets a failure.
+    lack of memory shows at once and halves the batch size. A text that does not fit alone gets a failure. Where lengths
+    are the numbers of token pairs, so is ``tokens``.
     """
     order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable").tolist()
     results: list[T | InferenceFailure] = [_OUT_OF_MEMORY_FAILURE] * len(order)
     start = 0
     while start < len(order):
-        longest = max(1, lengths[order[start]])
+        longest = max(1, int(lengths[order[start]]))
         count = max(1, min(tokens // longest, max_texts or len(order)))
         indices = order[start : start + count]
         try:
@@ -194,8 +175,6 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 # --- normalised token vectors, from one layer of a model -------------------------------------------------------------
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,14 +237,18 @@ class TokenEncoder:
 
         vectors = torch.empty((len(tokens.ids), self.width), dtype=self.model.dtype, device=self.device)
         starts, ends = tokens.starts, tokens.ends
+
+        def encode(rows: Integers) -> list[None]:
+            self._encode(vectors, tokens, rows)
+            return [None] * len(rows)
+
+        filled = np.flatnonzero(tokens.counts)
+        budget = token_budget(self.device.type)
+        outcomes = run_in_batches(tokens.counts[filled], lambda some: encode(filled[some]), tokens=budget)
         failed = np.zeros(len(ends), np.bool_)
-
-        def mark_failed(rows: Integers) -> None:
-            failed[rows] = True
-            vectors[int(starts[rows[0]]) : int(ends[rows[0]])] = torch.nan
-
-        for rows in blocks_by_size(tokens.counts, token_budget(self.device.type)):
-            run_halving(rows, lambda some: self._encode(vectors, tokens, some), mark_failed)
+        failed[filled] = [isinstance(one, InferenceFailure) for one in outcomes]
+        for row in np.flatnonzero(failed).tolist():
+            vectors[int(starts[row]) : int(ends[row])] = torch.nan
         return vectors, failed
 
     def _encode(self, vectors: torch.Tensor, tokens: TokenColumn, rows: Integers) -> None:
@@ -286,19 +269,3 @@ class TokenEncoder:
             # The mask is known on the host, so that the row indices need no device synchronisation.
             kept_rows = torch.from_numpy(np.flatnonzero(mask)).to(self.device, non_blocking=True)
             vectors[targets] = unit.reshape(-1, unit.shape[-1])[kept_rows]
-
-
-def blocks_by_size(sizes: Integers, max_size: int) -> list[Integers]:
-    """Blocks of indices sorted by size, with count times largest size at most ``max_size``.
-
-    Items of size 0 are left out.
-    """
-    order = np.argsort(sizes, kind="stable")
-    order = order[sizes[order] > 0]
-    ordered = sizes[order].tolist()
-    blocks, start = [], 0
-    for index, size in enumerate(ordered):
-        if index > start and (index - start + 1) * size > max_size:
-            blocks.append(order[start:index])
-            start = index
-    return [*blocks, order[start:]] if len(order) else []

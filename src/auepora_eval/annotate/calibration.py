@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -124,9 +124,7 @@ def load_run_scores(store: RunStore, record: RunRecord, metric: str | None = Non
     result = _select_result(store, record, list(results), metric)
     assert isinstance(result.scores, Scores)
     meta = lookup_metric(result, record, {})
-    samples = store.samples(record.run_id, texts=False)
-    ids = [sample.sample_id for sample in samples]
-    codes = sample_clusters(samples)
+    ids, clusters = _ids_and_clusters(store, record)
     # Failed answers cannot be labelled, though they may count with the worst score.
     counted = result.scores.counted & (result.scores.status == Status.SCORED)
     outcomes = list(result.outcomes or ())
@@ -145,7 +143,7 @@ def load_run_scores(store: RunStore, record: RunRecord, metric: str | None = Non
         (record.run_id, record.name),
         (low, high),
         meta.higher_score_is_better,
-        None if codes is None else dict(zip(ids, codes.tolist(), strict=True)),
+        clusters,
         {one: outcome for one, outcome, is_counted in zip(ids, outcomes, counted, strict=True) if not is_counted},
         _answer_reader(store, record, result.name, result.signature or ""),
         tuple(notes),
@@ -178,23 +176,26 @@ def read_score_file(path: str | Path) -> SampleScores:
 
 def attach_answers(scored: SampleScores, store: RunStore, record: RunRecord) -> SampleScores:
     """Scores of a file, attached to the answers of a stored run."""
-    samples = store.samples(record.run_id, texts=False)
-    ids = [sample.sample_id for sample in samples]
+    ids, clusters = _ids_and_clusters(store, record)
     unknown = next((one for one in scored.scores if one not in set(ids)), None)
     if unknown is not None:
         raise BadValueError(f"{record.run_id} has no sample '{unknown}'{did_you_mean(unknown, ids)}")
-    codes = sample_clusters(samples)
-    return SampleScores(
-        scored.scores,
-        scored.metric,
-        record.name,
-        (record.run_id, record.name),
-        scored.range,
-        scored.higher_is_better,
-        None if codes is None else dict(zip(ids, codes.tolist(), strict=True)),
-        {one: "no score in the file" for one in ids if one not in scored.scores},
-        _answer_reader(store, record, "", ""),
+    return replace(
+        scored,
+        name=record.name,
+        run_names=(record.run_id, record.name),
+        clusters=clusters,
+        without_score={one: "no score in the file" for one in ids if one not in scored.scores},
+        answers=_answer_reader(store, record, "", ""),
     )
+
+
+def _ids_and_clusters(store: RunStore, record: RunRecord) -> tuple[list[str], dict[str, int] | None]:
+    """The ids of the samples of a run, and the cluster number of each, if there are clusters."""
+    samples = store.samples(record.run_id, texts=False)
+    ids = [sample.sample_id for sample in samples]
+    codes = sample_clusters(samples)
+    return ids, None if codes is None else dict(zip(ids, codes.tolist(), strict=True))
 
 
 def read_ids(path: str | Path) -> set[str]:
@@ -370,7 +371,7 @@ def _calibrate_run(
     answers = run.answers([ids[place] for place in differing])
     distance = np.abs(label - (verdict if chance is None else chance))
     disagreements = [
-        Disagreement(ids[p], float(label[p]), float(score[p]), *_answer_texts(answers.get(ids[p])))
+        Disagreement(ids[p], float(label[p]), float(score[p]), **asdict(answers.get(ids[p], ShownAnswer())))
         for p in sorted(differing, key=lambda p: (-distance[p], ids[p]))
     ]
     kappa, auroc = kappa_report(right.tolist(), verdict.tolist(), seed=seed), auroc_report(signed, right, seed=seed)
@@ -575,7 +576,3 @@ def _notes(run: SampleScores, human: AggregatedLabels) -> list[str]:
             f"the corrected mean is of the {len(run.scores)} others"
         )
     return notes
-
-
-def _answer_texts(answer: Any) -> tuple[str, str, str]:
-    return ("", "", "") if answer is None else (answer.question, answer.answer, answer.rationale)

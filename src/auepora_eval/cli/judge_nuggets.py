@@ -77,7 +77,7 @@ def command(
     from ..io.labels import write_nuggets
     from ..judge.nuggets import assign_nuggets, make_nuggets
     from ..runs.judging import select_judge
-    from .judge_options import usage_text
+    from .judge_options import echo_usage
     from .options import refuse_input_as_output
 
     if assign is not None and retrieved is not None:
@@ -106,8 +106,7 @@ def command(
     echo_err(f"wrote {output}: {count} nuggets of {len(found.topics)} questions")
     if found.failed:
         echo_err(f"not judged: {len(found.failed)} ({_reasons(found)})", always=True)
-    if session.usage_log.total.judgements:
-        echo_err(f"judging: {usage_text(session.usage_log.total.to_dict())}")
+    echo_usage(session)
 
 
 def _outputs(

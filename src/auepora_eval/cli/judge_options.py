@@ -142,6 +142,11 @@ def attach_usage(results: Results, session: JudgeSession) -> None:
     from ..runs.judging import record_usage
 
     record_usage(results, session.usage_log)
+    echo_usage(session)
+
+
+def echo_usage(session: JudgeSession) -> None:
+    """Print the judge usage, if a judge was needed."""
     if session.usage_log.total.judgements:
         echo_err(f"judging: {usage_text(session.usage_log.total.to_dict())}")
 

@@ -75,7 +75,7 @@ def command(
     from ..io.grades import provenance_path, read_grades, write_grades
     from ..runs.judging import select_judge
     from ..runtime.secrets import Secrets
-    from .judge_options import STOPPED_EARLY, usage_text
+    from .judge_options import STOPPED_EARLY, echo_usage
     from .options import refuse_input_as_output, write_out
 
     for written in (output, str(provenance_path(output))):
@@ -112,8 +112,8 @@ def command(
         echo(json.dumps({**report.to_dict(), "file": output, **usage}, indent=2, ensure_ascii=False))
     else:
         echo(_summary(report))
-    if session is not None and session.usage_log.total.judgements:
-        echo_err(f"judging: {usage_text(session.usage_log.total.to_dict())}")
+    if session is not None:
+        echo_usage(session)
     if report.num_other_prompt:
         echo_err(f"{report.num_other_prompt:,} grades by another model or prompt were kept; --again grades them again")
     if report.grades:

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from .console import echo_err, quiet_option
+from .console import quiet_option
 from .judge_options import (
     JudgeOptions,
     JudgingOptions,
@@ -53,7 +53,7 @@ def command(
     auepora prefer baseline latest --judge-model small --judge-url http://127.0.0.1:8080/v1
     """
     from ..runs.judging import judges_of_run, prefer_runs, select_judge
-    from .judge_options import usage_text
+    from .judge_options import echo_usage
     from .options import output_format, write_out
 
     form = "json" if as_json else output_format(output)
@@ -72,5 +72,4 @@ def command(
         write_out(json.dumps(document, indent=2, ensure_ascii=False), output)
     else:
         write_out(report.to_text() if output is None else report.to_markdown().rstrip("\n"), output)
-    if session.usage_log.total.judgements:
-        echo_err(f"judging: {usage_text(session.usage_log.total.to_dict())}")
+    echo_usage(session)

@@ -107,15 +107,15 @@ def status_error(
 
 def request_error(error: HttpRequestError, *, url: str) -> JudgeError:
     """The error for a request without a reply that can be used."""
-    if error.reason == "connect_timeout":
-        return JudgeError("unreachable", f"{url} does not take connections in time", retry=True)
-    if error.reason == "timeout":
-        return JudgeError("timeout", f"{url} did not answer in time", retry=True)
-    if error.reason == "unreachable":
-        return JudgeError("unreachable", f"{url} cannot be reached ({error.message})", retry=error.retry)
-    if error.reason in ("no_reply", "truncated"):
-        return JudgeError("server_error", f"{url} closed the connection in the middle of its reply", retry=True)
-    return JudgeError("server_error", _excerpt(error.message), retry=error.retry)
+    problems = {
+        "connect_timeout": ("unreachable", f"{url} does not take connections in time"),
+        "timeout": ("timeout", f"{url} did not answer in time"),
+        "unreachable": ("unreachable", f"{url} cannot be reached ({error.message})"),
+        "no_reply": ("server_error", f"{url} closed the connection in the middle of its reply"),
+        "truncated": ("server_error", f"{url} closed the connection in the middle of its reply"),
+    }
+    reason, message = problems.get(error.reason) or ("server_error", _excerpt(error.message))
+    return JudgeError(reason, message, retry=error.retry)
 
 
 def malformed_reply_error(what: str, body: str) -> JudgeError:

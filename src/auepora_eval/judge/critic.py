@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -151,6 +152,19 @@ def as_judge_error(error: BaseException) -> JudgeError:
         retry=is_transient(error),
         retry_after=retry_after(error),
     )
+
+
+def check_number(value: object, low: float, high: float, giver: str, raw: str | None = None) -> float:
+    """A number between two others, or a ``JudgeError``; ``giver`` begins the message: ``the critic returned``."""
+    try:
+        number = math.nan if isinstance(value, (bool, str, bytes)) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise JudgeError("unparseable", f"{giver} {value!r:.80}, not a number", raw=raw)
+    if not low <= number <= high:
+        raise JudgeError("out_of_range", f"{giver} {value!r:.80}, not between {low:g} and {high:g}", raw=raw)
+    return number
 
 
 # --- the judge policy: concurrency limit, timeout, retries, cache and budget -----------------------------------------

@@ -15,11 +15,11 @@ import numpy as np
 from ..core.conventions import function_name
 from ..errors import JudgeError
 from ..features.embeddings import InferenceFailure
-from ..models.embedders import PairModel, entailment_index
+from ..models.embedders import Floats, PairModel, entailment_index
 from ..models.loading import build_with_options, given_options
 from ..options import Gt, Le, check_options
 from ..runtime.processes import DaemonThreadPool
-from .critic import as_judge_error
+from .critic import as_judge_error, check_number
 
 # A batch scores all its samples at once: without a limit there would be a thread for each.
 _FUNCTION_POOL = DaemonThreadPool(16)
@@ -86,15 +86,19 @@ class EntailmentFunction:
 
 def _check_probability(value: Any) -> EntailmentScore:
     """The result of an NLI function, checked to be a probability."""
-    try:
-        probability = math.nan if isinstance(value, (str, bytes)) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        probability = math.nan
-    if not math.isfinite(probability):
-        raise JudgeError("unparseable", f"the function of entailment gave {value!r:.80}, not a number")
-    if not 0 <= probability <= 1:
-        raise JudgeError("out_of_range", f"the function of entailment gave {value!r:.80}, not between 0 and 1")
-    return EntailmentScore(probability)
+    number = float(value) if isinstance(value, bool) else value
+    return EntailmentScore(check_number(number, 0.0, 1.0, "the function of entailment gave"))
+
+
+def select_premises(texts: Sequence[str], evidence: Literal["joined", "each"]) -> list[str]:
+    """The premises of a statement: all texts as one, or each distinct text."""
+    return ["\n".join(texts)] if evidence == "joined" and texts else list(dict.fromkeys(texts))
+
+
+def label_probability(logits: Floats, index: int) -> float:
+    """The softmax probability of one label."""
+    weights = np.exp(logits - logits.max())
+    return float(weights[index] / weights.sum())
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,7 @@ class NliModel(PairModel):
 
     async def score(self, evidence: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
         """The score of each statement."""
-        premises = ["\n".join(evidence)] if self.evidence == "joined" else list(dict.fromkeys(evidence))
+        premises = select_premises(evidence, self.evidence)
         return await asyncio.get_running_loop().run_in_executor(_MODEL_POOL, self._score, premises, statements)
 
     def _score(self, premises: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
@@ -147,8 +151,7 @@ class NliModel(PairModel):
         for one in logits:
             if isinstance(one, InferenceFailure):
                 raise JudgeError(one.reason, one.message)
-            weights = np.exp(one[0] - one[0].max())
-            probabilities.append(float(weights[label_index] / weights.sum()))
+            probabilities.append(label_probability(one[0], label_index))
             cut.append(one[1])
         if any(map(math.isnan, probabilities)):
             raise JudgeError("not_a_number", f"the model {self.model} gave no number for a pair of texts")

@@ -33,6 +33,7 @@ from .critic import (
     StructuredCritic,
     Usage,
     as_judge_error,
+    check_number,
     critic_name,
 )
 from .limits import AdaptiveLimiter, Budget, CircuitBreaker, JudgementRecord, Reservation, UsageLog, model_name
@@ -118,19 +119,8 @@ def _check_judgement(judgement: Any, schema: Mapping[str, Any]) -> Judgement:
 
 
 def _number(value: Any, schema: Mapping[str, Any], raw: str | None = None) -> float:
-    try:
-        number = math.nan if isinstance(value, (bool, str)) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    excerpt = repr(value)[:200] if raw is None else raw
-    if not math.isfinite(number):
-        raise JudgeError("unparseable", f"the critic returned {value!r:.80}, not a number", raw=excerpt)
     low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
-    if not low <= number <= high:
-        raise JudgeError(
-            "out_of_range", f"the critic returned {value!r:.80}, not between {low} and {high}", raw=excerpt
-        )
-    return number
+    return check_number(value, low, high, "the critic returned", repr(value)[:200] if raw is None else raw)
 
 
 def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.embeddings import InferenceFailure
 from ..features.texts import answers, evidence_texts
-from ..judge.nli import Threshold
+from ..judge.nli import Threshold, label_probability, select_premises
 from ..models.embedders import PairModel, entailment_index, pair_logits
 from ..models.loading import Device, Precision
 from ..options import PositiveInt
@@ -115,7 +115,7 @@ class NliGrounding(AnswerMetric):
             if retrieved.texts[use].strip():
                 documents[owner].append(retrieved.texts[use])
         sentences = [split_sentences(answer) for answer in answers(batch)]
-        rows = [self._premises(own) for own in documents]
+        rows = [select_premises(own, self.evidence) for own in documents]
         pairs_by_row = [
             [(text, one) for one in row_sentences for text in own]
             for row_sentences, own in zip(sentences, rows, strict=True)
@@ -151,12 +151,9 @@ class NliGrounding(AnswerMetric):
         reason = next((one.reason for one in outcomes if isinstance(one, InferenceFailure)), None)
         if reason is not None:
             return 0.0, cut, reason
-        probabilities = np.array([_label_probability(logits, place) for logits, _ in found]).reshape(sentences, -1)
+        probabilities = np.array([label_probability(logits, place) for logits, _ in found]).reshape(sentences, -1)
         supported = probabilities.max(axis=1) >= self.threshold
         return float(supported.mean()), cut, "not_a_number" if np.isnan(probabilities).any() else None
-
-    def _premises(self, documents: list[str]) -> list[str]:
-        return ["\n".join(documents)] if self.evidence == "joined" and documents else list(dict.fromkeys(documents))
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The plain definition, sentence by sentence and document by document."""
@@ -169,15 +166,11 @@ class NliGrounding(AnswerMetric):
             return Score.skip("no_text") if texts else Score(0.0)
         place, supported = entailment_index(self.pair_model.loaded(), self.entailment_label), 0
         for sentence in sentences:
-            logits = [self.pair_model.logits([(premise, sentence)])[0] for premise in self._premises(own)]
+            logits = [
+                self.pair_model.logits([(premise, sentence)])[0] for premise in select_premises(own, self.evidence)
+            ]
             probabilities = [
-                _label_probability(one[0], place) for one in logits if not isinstance(one, InferenceFailure)
+                label_probability(one[0], place) for one in logits if not isinstance(one, InferenceFailure)
             ]
             supported += max(probabilities) >= self.threshold
         return Score(supported / len(sentences))
-
-
-def _label_probability(logits: Floats, place: int) -> float:
-    """The softmax probability of one label."""
-    weights = np.exp(logits - logits.max())
-    return float(weights[place] / weights.sum())

@@ -46,7 +46,6 @@ from .pairing import (
     ScoresCache,
     completed_difference,
     failed_without_value,
-    fill_with_best,
     pair_scores,
 )
 from .types import ComparisonInput, DowngradeReason, MetricComparison, Verdict
@@ -56,26 +55,30 @@ from .types import ComparisonInput, DowngradeReason, MetricComparison, Verdict
 Bools = npt.NDArray[np.bool_]
 
 
+Change = Callable[[MetricPair], MetricPair]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FailureCheck:
-    """The pair with failures counted against the winner, and the note for a verdict that does not survive it."""
+    """How failures are counted against the winner, and the note for a verdict that does not survive it."""
 
-    pair: MetricPair | None
-    """``None`` where failures cannot be counted: then no verdict stands."""
+    change: Change | None
+    """Changes the scores; ``None`` where failures cannot be counted: then no verdict stands."""
     note: str
     reason: DowngradeReason = "system_failures"
     needs_bonferroni: bool = False
     """Whether the metric's own p-value must pass Bonferroni's level."""
 
 
-def recheck_with_missing(pair: MetricPair, verdict: Verdict, target: str) -> FailureCheck | None:
-    """The pair with missing outputs counted against the winner; ``None`` where they cannot have helped it.
+def recheck_with_missing(one: ComparisonInput, verdict: Verdict) -> FailureCheck | None:
+    """How missing outputs are counted against the winner; ``None`` where they cannot have helped it.
 
     * If a missing output has no worst value, there is no verdict.
     * Whether missing outputs would have been equal is unknown.
     * A worst value lowers a mean, but it may also lower the spread of the differences. So the better run must be better
       with its missing outputs at the best value, too, and by its own p-value, whatever the other metrics do.
     """
+    pair = one.pair
     if not any(pair.missing):
         return None
     lacking = " and ".join(f"{n} outputs of {run}" for run, n in zip("AB", pair.missing, strict=True) if n)
@@ -83,23 +86,21 @@ def recheck_with_missing(pair: MetricPair, verdict: Verdict, target: str) -> Fai
         return FailureCheck(None, f"no verdict: {lacking} are missing, and have no worst value here", "missing_outputs")
     if verdict == "equal":
         return FailureCheck(None, f"not 'equal': {lacking} are missing", "missing_outputs")
-    if verdict == "inconclusive" or pair.at_worst is None:
-        return None
     second = verdict == "better"
-    missing = pair.at_worst[second]
-    if not missing.any():
+    if verdict == "inconclusive" or pair.at_worst is None or not (missing := pair.at_worst[second]).any():
         return None
-    filled = fill_with_best(pair.second if second else pair.first, missing, pair.definition)
-    changed = None if filled is None else replace(pair, second=filled) if second else replace(pair, first=filled)
-    if not np.array_equal(pair.first.counted, pair.second.counted):
-        changed = None  # which samples count depends on the outputs, so the value is a ratio
-    lacking = f"{int(missing.sum())} missing outputs of {'B' if second else 'A'}"
-    note = f"'{verdict}' is not certain: {lacking} could change it"
-    return FailureCheck(changed, note, "missing_outputs", needs_bonferroni=True)
+    # Where the samples that count depend on the outputs, the value is a ratio, and nothing bounds it.
+    bounded = math.isfinite(pair.definition.best) and np.array_equal(pair.first.counted, pair.second.counted)
+    return FailureCheck(
+        partial(_replace_scores, failed=missing, value=pair.definition.best, second=second) if bounded else None,
+        f"'{verdict}' is not certain: {int(missing.sum())} missing outputs of {'B' if second else 'A'} could change it",
+        "missing_outputs",
+        needs_bonferroni=True,
+    )
 
 
-def recheck_with_failures(pair: MetricPair, verdict: Verdict, target: str) -> FailureCheck | None:
-    """The pair with failures counted against the winner; ``None`` where failing cannot have helped it.
+def recheck_with_failures(one: ComparisonInput, verdict: Verdict) -> FailureCheck | None:
+    """How failures are counted against the winner; ``None`` where failing cannot have helped it.
 
     * Failures that a metric leaves out: the run that failed more is better, or equal, only if that holds with its
       failed outputs at the worst value, too. Otherwise a system could improve by crashing on hard samples. A latency
@@ -109,24 +110,29 @@ def recheck_with_failures(pair: MetricPair, verdict: Verdict, target: str) -> Fa
     """
     if verdict == "inconclusive":
         return None
-    worst = pair.definition.worst
-    first, second = _excluded_failures(pair.first), _excluded_failures(pair.second)
-    more = int(second.sum()) - int(first.sum())
+    pair, worst = one.pair, one.pair.definition.worst
+    failed = [_excluded_failures(pair.first), _excluded_failures(pair.second)]
+    more = int(failed[1].sum()) - int(failed[0].sum())
     gains = verdict == "equal" or (verdict == "better") == (more > 0)
-    if more and gains and math.isfinite(worst) and target != TargetCategory.LATENCY.name:
-        failed = second if more > 0 else first
+    if more and gains and math.isfinite(worst) and one.target != TargetCategory.LATENCY.name:
+        excluded = failed[more > 0]
         note = (
-            f"'{verdict}' only because {int(failed.sum())} failed answers of {'B' if more > 0 else 'A'} are left out; "
-            f"not so with them at the worst value, {worst:g}"
+            f"'{verdict}' only because {int(excluded.sum())} failed answers of {'B' if more > 0 else 'A'} are left "
+            f"out; not so with them at the worst value, {worst:g}"
         )
-        return FailureCheck(_with_failures_at_worst(pair, failed, second=more > 0), note)
+        scores = pair.second if more > 0 else pair.first
+        definition = pair.definition
+        known = definition.worst_stats is not None or scores.stats is None
+        countable = known or not isinstance(definition.reducer, SumsReducer)
+        change = partial(_replace_scores, failed=excluded, value=worst, second=more > 0)
+        return FailureCheck(change if countable else None, note)
     if verdict == "equal" or pair.definition.is_mean:
         return None
-    answered = pair.without_failures(second=verdict == "better")
-    if answered.first is pair.first and answered.second is pair.second:
+    second = verdict == "better"
+    if not ((pair.second if second else pair.first).status == Status.SYSTEM_FAILED).any():
         return None
     note = f"'{verdict}' only because failed answers change it; not so on the samples that were answered"
-    return FailureCheck(answered, note)
+    return FailureCheck(lambda pair: pair.without_failures(second=second), note)
 
 
 def _excluded_failures(scores: Scores) -> Bools:
@@ -134,11 +140,11 @@ def _excluded_failures(scores: Scores) -> Bools:
     return failed
 
 
-def _with_failures_at_worst(pair: MetricPair, failed: Bools, *, second: bool) -> MetricPair | None:
+def _replace_scores(pair: MetricPair, *, failed: Bools, value: float, second: bool) -> MetricPair:
+    """The pair with the failed outputs of one run at this value, which is the worst or best there is."""
     definition, scores = pair.definition, pair.second if second else pair.first
-    if isinstance(definition.reducer, SumsReducer) and scores.stats is not None and definition.worst_stats is None:
-        return None
-    filled = scores.replaced(failed, Status.SYSTEM_FAILED, "worst", definition.worst, definition.worst_stats)
+    stats = definition.worst_stats if value == definition.worst else None
+    filled = scores.replaced(failed, Status.SYSTEM_FAILED, "failed", value, stats)
     return replace(pair, second=filled) if second else replace(pair, first=filled)
 
 
@@ -280,10 +286,9 @@ def compute_comparisons(
     seed: int = 0,
 ) -> list[MetricComparison]:
     """The comparison of every metric. Primary metrics share one 5 %; all tests use the same swaps of clusters."""
-    cache = ScoresCache()
-    analysis = _Analysis(inputs, clusters, adjust, seed, cache)
+    analysis = Analysis(inputs, clusters, adjust, seed)
     bounds = [
-        _Analysis(inputs, clusters, adjust, seed, cache, fill=fill, verdicts_only=True)
+        Analysis(inputs, clusters, adjust, seed, analysis.cache, fill=fill, verdicts_only=True)
         for fill in ("low", "high")
         if any((pair := one.pair).measure_failures and pair.can_fill for one in inputs)
     ]
@@ -293,62 +298,58 @@ def compute_comparisons(
 
 
 def _downgrade_verdicts(
-    analysis: _Analysis,
+    analysis: Analysis,
     compared: list[MetricComparison],
-    recheck: Callable[[MetricPair, Verdict, str], FailureCheck | None],
+    recheck: Callable[[ComparisonInput, Verdict], FailureCheck | None],
 ) -> list[MetricComparison]:
     """Downgrade verdicts to inconclusive that hold only because of failed or missing outputs of the winner."""
-    checks: dict[int, tuple[FailureCheck, bool]] = {}
-    changed = list(analysis.inputs)
-    for index, (one, before) in enumerate(zip(analysis.inputs, compared, strict=True)):
-        check = recheck(one.pair, before.verdict, one.target)
-        if check is not None:
-            if check.pair is not None:
-                changed[index] = replace(one, read=partial(_changed_pair, one, before.verdict, recheck))
-            checks[index] = replace(check, pair=None), check.pair is not None
-    if not checks:
+    found = [recheck(one, before.verdict) for one, before in zip(analysis.inputs, compared, strict=True)]
+    if not any(found):
         return compared
-    hard = _Analysis(changed, analysis.clusters, analysis.adjust, analysis.seed, analysis.cache, verdicts_only=True)
-    for index, (check, has_pair) in checks.items():
+    changed = [
+        one if check is None else _changed(one, check) for one, check in zip(analysis.inputs, found, strict=True)
+    ]
+    hard = Analysis(changed, analysis.clusters, analysis.adjust, analysis.seed, analysis.cache, verdicts_only=True)
+    for index, check in enumerate(found):
         before = compared[index]
-        stands = has_pair and hard.verdict(index) == before.verdict
-        if not stands or (check.needs_bonferroni and not analysis.passes_bonferroni(index)):
-            note = check.note if before.note is None else f"{before.note}; {check.note}"
-            compared[index] = replace(
-                before,
-                verdict="inconclusive",
-                negligible=False,
-                n_needed=analysis.power(index, open_=True).n_needed,
-                doubt=check.reason,
-                note=note,
-            )
+        if check is None or (
+            check.change is not None
+            and hard.verdict(index) == before.verdict
+            and (not check.needs_bonferroni or analysis.passes_bonferroni(index))
+        ):
+            continue
+        compared[index] = replace(
+            before,
+            verdict="inconclusive",
+            negligible=False,
+            n_needed=analysis.power(index, open_=True).n_needed,
+            doubt=check.reason,
+            note=check.note if before.note is None else f"{before.note}; {check.note}",
+        )
     return compared
 
 
-def _changed_pair(
-    one: ComparisonInput, verdict: Verdict, recheck: Callable[[MetricPair, Verdict, str], FailureCheck | None]
-) -> MetricPair:
-    check = recheck(one.pair, verdict, one.target)
-    assert check is not None
-    assert check.pair is not None
-    return check.pair
+def _changed(one: ComparisonInput, check: FailureCheck) -> ComparisonInput:
+    change = check.change
+    return one if change is None else replace(one, read=lambda: change(one.pair))
 
 
-class _Analysis:
+class Analysis:
     """Tests and intervals of all metrics under one assumption about failed measurements (``fill``)."""
 
     def __init__(
         self,
         inputs: Sequence[ComparisonInput],
         clusters: Clusters | None,
-        adjust: Adjustment,
-        seed: int,
-        cache: ScoresCache,
+        adjust: Adjustment = "max-t",
+        seed: int = 0,
+        cache: ScoresCache | None = None,
         *,
         fill: Fill | None = None,
         verdicts_only: bool = False,
     ) -> None:
-        self.inputs, self.clusters, self.adjust, self.seed, self.cache = inputs, clusters, adjust, seed, cache
+        self.inputs, self.clusters, self.adjust, self.seed = inputs, clusters, adjust, seed
+        self.cache = cache or ScoresCache()
         self._fill: Fill | None = fill
         self._n = len(inputs[0].pair.first) if inputs else 0
         self.levels = np.full(len(inputs), 1 - ALPHA)
@@ -483,8 +484,8 @@ class _Analysis:
             return "inconclusive"
         reading = self.pair(place)
         return verdict_of(
-            _number(reading.delta),
-            p_adjusted=_number(self.p_adjusted[place]),
+            finite_or_none(reading.delta),
+            p_adjusted=finite_or_none(self.p_adjusted[place]),
             higher_is_better=self.inputs[place].definition.higher_is_better,
             interval_adjusted=_ends(self.adjusted[place]),
             interval_90=_bounded_ends(self.narrow[place]),
@@ -497,7 +498,7 @@ class _Analysis:
         tested = sum(one.primary and not math.isnan(p) for one, p in zip(self.inputs, self.p_values, strict=True))
         return bool(self.p_values[place] * tested < ALPHA)
 
-    def comparison(self, place: int, others: Sequence[_Analysis]) -> MetricComparison:
+    def comparison(self, place: int, others: Sequence[Analysis]) -> MetricComparison:
         """The comparison of one metric, with the bounds that failed measurements leave."""
         one, reading = self.inputs[place], self.pair(place)
         pair, interval = one.pair, self.intervals[place]
@@ -523,19 +524,19 @@ class _Analysis:
             notes.append(
                 f"as many samples as would detect a difference of {one.margin:g}; the interval still straddles it"
             )
-        delta = _number(reading.delta if reading.has_test else b - a)
+        delta = finite_or_none(reading.delta if reading.has_test else b - a)
         wins, losses, draws = self._counts(place)
         return MetricComparison(
             name=pair.name,
             target=one.target,
-            a=_number(a),
-            b=_number(b),
+            a=finite_or_none(a),
+            b=finite_or_none(b),
             delta=delta,
-            delta_completed=_number(completed_difference(pair)) if reading.has_test else None,
+            delta_completed=finite_or_none(completed_difference(pair)) if reading.has_test else None,
             bounds=bounds,
             interval=_ends(interval),
-            p_value=_number(self.p_values[place]),
-            p_adjusted=_number(self.p_adjusted[place]),
+            p_value=finite_or_none(self.p_values[place]),
+            p_adjusted=finite_or_none(self.p_adjusted[place]),
             effect_size=power.effect_size,
             mde=power.mde,
             wins=wins,
@@ -587,10 +588,10 @@ class _Analysis:
             if needed is not None and units:  # a number of units; users collect samples
                 needed = math.ceil(needed * n / units)
         enough = needed is not None and needed <= n
-        detects, (low, high) = _number(mde(sd, units)), self.inputs[place].definition.range
+        detects, (low, high) = finite_or_none(mde(sd, units)), self.inputs[place].definition.range
         if detects is not None and detects > high - low:
             detects = None  # no two runs can differ by that much
-        return _Power(_number(effect), detects, None if enough else needed, enough)
+        return _Power(finite_or_none(effect), detects, None if enough else needed, enough)
 
 
 @dataclass(frozen=True, slots=True)
@@ -602,7 +603,8 @@ class _Power:
     """Whether there are enough samples to detect the margin."""
 
 
-def _number(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
+    """The number; ``None`` where it is NaN or infinite."""
     value = float(value)
     return value if math.isfinite(value) else None
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import combinations
 
 import numpy as np
@@ -108,8 +108,8 @@ def build_comparisons(
     inputs, refused = pair_metrics(
         runs,
         shared,
-        RankingDepths(store, shared),
-        ChunkConsistency(outputs_cache(store) if answers is None else answers, golden),
+        cache(partial(_ranking_lengths, store)),
+        cache(partial(_first_chunk_change, records, answers or outputs_cache(store), golden)),
         names=names,
         metric_objects={one.name: one for one in metrics or () if isinstance(one, Metric)},
         primary=primary_metrics(reversed(records), primary, names),
@@ -136,8 +136,8 @@ def primary_metrics(records: Iterable[RunRecord], chosen: Sequence[str] | None, 
 def pair_metrics(
     runs: Sequence[RunResults],
     shared: SharedSamples,
-    depths: RankingDepths,
-    chunks: ChunkConsistency,
+    lengths_of: Lengths,
+    chunks: Chunks,
     *,
     names: Sequence[str],
     metric_objects: Mapping[str, Metric],
@@ -149,15 +149,16 @@ def pair_metrics(
     refused: dict[str, str] = {}
     for name in names:
         results = _comparable_results(runs, name)
-        reason = results if isinstance(results, str) else depths.problem(runs, results[-1])
-        if isinstance(results, str) or reason:
-            refused[name] = str(reason)
+        if isinstance(results, str):
+            refused[name] = results
             continue
         definition = lookup_metric(runs[-1].with_scores(results[-1]), runs[-1].record, metric_objects)
-        if reason := chunks.problem(runs, definition):
-            refused[name] = reason
-            continue
-        if reason := _repeats_problem(runs, results, definition):
+        reason = (
+            _depth_problem(runs, shared, results[-1], lengths_of)
+            or _chunk_problem(definition, chunks)
+            or _repeats_problem(runs, results, definition)
+        )
+        if reason is not None:
             refused[name] = reason
             continue
         inputs += [
@@ -294,77 +295,72 @@ def _no_scores(n: int) -> Scores:
     return Scores.of(np.zeros(n), skip={"no_scores": np.ones(n, dtype=np.bool_)})
 
 
-class RankingDepths:
-    """How many documents each run returned; read only if a metric needs it, and without their texts."""
-
-    def __init__(self, store: RunStore, shared: SharedSamples) -> None:
-        self._store, self._shared = store, shared
-        self._known: dict[str, Ints] = {}
-
-    def problem(self, runs: Sequence[RunResults], result: MetricResult) -> str | None:
-        """Why average precision over hits cannot compare these runs; ``None`` where it can, and for other metrics."""
-        signature = result.signature or ""
-        if not re.search(r"\|(?:\w+\.)?ap:hits(?:\||$)", signature):
-            return None
-        cut = re.search(r"\bmap@(\d+)", signature)
-        lengths = np.stack([self._lengths(one.record, rows) for one, rows in zip(runs, self._shared.rows, strict=True)])
-        lengths = np.minimum(lengths, int(cut[1])) if cut else lengths
-        # A missing output counts at the worst value, whatever the depth.
-        differ = np.flatnonzero((lengths != lengths[0]).any(axis=0) & (lengths >= 0).all(axis=0))
-        if not len(differ):
-            return None
-        place = int(differ[0])
-        shown = " and ".join(str(one) for one in dict.fromkeys(lengths[:, place].tolist()))
-        return (
-            f"average precision over hits ignores what was not found, so it cannot compare runs that return different "
-            f"numbers of documents ({shown} for sample '{self._shared.ids[place]}'); score each again with `auepora "
-            f"rescore RUN -m '{result.name}:ap=gold'`"
-        )
-
-    def _lengths(self, record: RunRecord, rows: Ints) -> Ints:
-        if record.run_id not in self._known:
-            lengths = np.full(record.num_samples, -1, dtype=np.intp)
-            for position, depth in ranking_depths(self._store, record.run_id):
-                lengths[position] = depth
-            self._known[record.run_id] = lengths
-        return self._known[record.run_id][rows]
+Lengths = Callable[[str, int], Ints]
+"""Returns how many documents a run returned, given its id and its number of samples; -1 where there is no output."""
 
 
-class ChunkConsistency:
-    """Whether runs have different chunks; their outputs are read only if a metric needs it."""
+def _ranking_lengths(store: RunStore, run_id: str, samples: int) -> Ints:
+    lengths = np.full(samples, -1, dtype=np.intp)
+    for position, depth in ranking_depths(store, run_id):
+        lengths[position] = depth
+    return lengths
 
-    def __init__(self, answers: RunOutputsCache, golden: Sequence[EvaluationSample] | None = None) -> None:
-        self._answers, self._golden = answers, golden
-        self._known: list[ChunkChange | None] = []
 
-    def problem(self, runs: Sequence[RunResults], definition: MetricMeta) -> str | None:
-        """Why a metric that compares ids cannot compare these runs; ``None`` where it can, and for other metrics."""
-        if not (definition.by_chunk_id or definition.by_parent_id):
-            return None
-        if not self._known:
-            self._known.append(self._first_change([one.record for one in runs]))
-        (change,) = self._known
-        if change is None:
-            return None
-        if definition.by_chunk_id:
-            return f"{change.description}, so their ids do not meet; compare recall_doc, spans, or the golden queries"
-        if change.parents_known:
-            return None
-        return (
-            f"{change.description}, and the gold does not name the documents it is a part of; give parent_id, or "
-            "expected_doc_ids"
-        )
-
-    def _first_change(self, runs: Sequence[RunRecord]) -> ChunkChange | None:
-        """The first change of chunks between any two of the runs."""
-        for one, other in combinations(runs, 2):
-            if self._golden is None:
-                found = self._answers.chunks(one, other, runs[-1])
-            else:
-                found = compare_chunks(self._answers.of(one), self._answers.of(other), self._golden)
-            if found.change is not None:
-                return found.change
+def _depth_problem(
+    runs: Sequence[RunResults], shared: SharedSamples, result: MetricResult, lengths_of: Lengths
+) -> str | None:
+    """Why average precision over hits cannot compare these runs; ``None`` where it can, and for other metrics."""
+    signature = result.signature or ""
+    if not re.search(r"\|(?:\w+\.)?ap:hits(?:\||$)", signature):
         return None
+    cut = re.search(r"\bmap@(\d+)", signature)
+    records = [one.record for one in runs]
+    lengths = np.stack(
+        [lengths_of(one.run_id, one.num_samples)[rows] for one, rows in zip(records, shared.rows, strict=True)]
+    )
+    lengths = np.minimum(lengths, int(cut[1])) if cut else lengths
+    # A missing output counts at the worst value, whatever the depth.
+    differ = np.flatnonzero((lengths != lengths[0]).any(axis=0) & (lengths >= 0).all(axis=0))
+    if not len(differ):
+        return None
+    place = int(differ[0])
+    shown = " and ".join(str(one) for one in dict.fromkeys(lengths[:, place].tolist()))
+    return (
+        f"average precision over hits ignores what was not found, so it cannot compare runs that return different "
+        f"numbers of documents ({shown} for sample '{shared.ids[place]}'); score each again with `auepora "
+        f"rescore RUN -m '{result.name}:ap=gold'`"
+    )
+
+
+Chunks = Callable[[], ChunkChange | None]
+"""Returns the first change of chunks between any two of the runs; their outputs are read only if it is called."""
+
+
+def _first_chunk_change(
+    records: Sequence[RunRecord], answers: RunOutputsCache, golden: Sequence[EvaluationSample] | None
+) -> ChunkChange | None:
+    for one, other in combinations(records, 2):
+        if golden is None:
+            found = answers.chunks(one, other, records[-1])
+        else:
+            found = compare_chunks(answers.of(one), answers.of(other), golden)
+        if found.change is not None:
+            return found.change
+    return None
+
+
+def _chunk_problem(definition: MetricMeta, chunks: Chunks) -> str | None:
+    """Why a metric that compares ids cannot compare these runs; ``None`` where it can, and for other metrics."""
+    if not (definition.by_chunk_id or definition.by_parent_id) or (change := chunks()) is None:
+        return None
+    if definition.by_chunk_id:
+        return f"{change.description}, so their ids do not meet; compare recall_doc, spans, or the golden queries"
+    if change.parents_known:
+        return None
+    return (
+        f"{change.description}, and the gold does not name the documents it is a part of; give parent_id, or "
+        "expected_doc_ids"
+    )
 
 
 def _without_rounding(first: Scores, second: Scores, rounding: float) -> Scores:

@@ -138,6 +138,11 @@ class MetricMeta:
         return self.range[0 if self.higher_score_is_better else 1]
 
     @property
+    def best(self) -> float:
+        """The best score there can be; infinite where there is none."""
+        return self.range[1 if self.higher_score_is_better else 0]
+
+    @property
     def is_mean(self) -> bool:
         """Whether the value is the plain mean of the scores, so that per-sample differences suffice."""
         if not isinstance(self.reducer, Mean):
@@ -163,7 +168,7 @@ def lookup_metric(result: MetricResult, record: RunRecord, metric_objects: Mappi
         if str(one.signature.with_options(**one.run_signature_options(run_info(record)))) == result.signature or (
             scores is not None and _reproduces_value(one.reducer, scores, result)
         ):
-            return _meta_of(one, scores)
+            return metric_meta(one, scores)
     if scores is None:
         return MetricMeta(None, note="no scores per sample, so there is no interval and no test")
     lower = bool(result.details.get("lower_is_better", result.target is TargetCategory.LATENCY))
@@ -175,7 +180,8 @@ def lookup_metric(result: MetricResult, record: RunRecord, metric_objects: Mappi
     return MetricMeta(None, higher_is_better=not lower, higher_score_is_better=not lower, note=note)
 
 
-def _meta_of(one: BatchMetric, scores: Scores | None) -> MetricMeta:
+def metric_meta(one: BatchMetric, scores: Scores | None) -> MetricMeta:
+    """The metadata of a metric with these scores."""
     width = None if scores is None or scores.stats is None else scores.stats.shape[1]
     worst_stats = one.worst_stats
     return MetricMeta(
@@ -549,9 +555,3 @@ def fill_with_worst(scores: Scores, missing: MissingOutputs, definition: MetricM
     values = np.where(missing_rows, worst, scores.values + proportion * (worst - scores.values))
     filled = scores.replaced(missing_rows, Status.SYSTEM_FAILED, REASON, worst, definition.worst_stats)
     return filled.replaced(partly, Status.SCORED, "", values) if partly.any() else filled, missing_rows | partly
-
-
-def fill_with_best(scores: Scores, missing: Bools, definition: MetricMeta) -> Scores | None:
-    """The scores with missing outputs at the best value instead; ``None`` where there is none."""
-    best = definition.range[1 if definition.higher_score_is_better else 0]
-    return scores.replaced(missing, Status.SCORED, "", best) if math.isfinite(best) else None

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.metrics_base import BatchMetric, Metric
-from ..core.reduce import Clusters, Mean, SumsReducer, exact_sum
+from ..core.reduce import Clusters, exact_sum
 from ..core.scores import Scores
 from ..errors import BadValueError
 from ..runtime.files import write_lines
 from ..runtime.processes import gc_paused
-from ..stats.difference import paired_bootstrap, paired_bootstrap_of, paired_differences, paired_interval
-from ..stats.intervals import Interval, encode_clusters
-from ..stats.permutation import sign_flips
+from ..stats.intervals import encode_clusters
 from ..store.records import RunRecord
 from ..store.runs import RunStore
-from .analysis import Adjustment, Margin
+from .analysis import Adjustment, Analysis, Margin, finite_or_none
 from .chunks import RunOutputsCache, outputs_cache
 from .golden import CorpusIds, Golden, aggregate_deltas, corpus_ids, golden_queries
 from .leaderboard import build_leaderboard
+from .pairing import MetricPair, metric_meta
 from .queries import QueryChange, compare_run_outputs, require_same_chunks
 from .rendering import render_report_md
 from .stores import Store, open_store, version_notes
-from .types import CompareReport
+from .types import CompareReport, ComparisonInput
 
 # --- comparison by golden queries, as a report that metrics can be added to ------------------------------------------
 
@@ -176,8 +174,6 @@ def compare_runs(
 #
 # where the first part differs only in the documents, and the second only in the generator.
 
-Floats = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
 class DifferencePart:
@@ -237,15 +233,15 @@ def split_difference(
     a, r, b = (scores.take(rows) for scores in (first, replayed, second))
     inside = None if clusters is None else clusters[rows]
     codes = encode_clusters(inside, len(rows))
-    delta, retrieval, generation = (_mean_parts if _is_mean(metric) else _total_parts)(metric, a, r, b, inside)
+    delta, retrieval, generation = _parts(metric, [(a, b), (r, b), (a, r)], inside)
     names = [sample_ids[row] for row in rows.tolist()]
     columns = zip(a.values.tolist(), r.values.tolist(), b.values.tolist(), strict=True)
     return MetricSplit(
         metric.name,
         metric.target.name,
-        a=_number(metric.reducer.value(a)),
-        replayed=_number(metric.reducer.value(r)),
-        b=_number(metric.reducer.value(b)),
+        a=finite_or_none(metric.reducer.value(a)),
+        replayed=finite_or_none(metric.reducer.value(r)),
+        b=finite_or_none(metric.reducer.value(b)),
         delta=delta,
         retrieval=retrieval,
         generation=generation,
@@ -256,72 +252,22 @@ def split_difference(
     )
 
 
-def _is_mean(metric: BatchMetric) -> bool:
-    kind = type(metric.reducer)
-    return isinstance(metric.reducer, Mean) and kind.value is Mean.value
-
-
-def _mean_parts(
-    metric: BatchMetric, first: Scores, replayed: Scores, second: Scores, clusters: Clusters | None
-) -> list[DifferencePart]:
-    a, r, b = first.values, replayed.values, second.values
-    pairs = ((a, b), (r, b), (a, r))
-    if not len(a):
-        return [DifferencePart(None) for _ in pairs]
-    flips = sign_flips(np.column_stack([paired_differences(before, after) for before, after in pairs]), clusters)
-    low, high = metric.range
-    return [
-        _difference_part(
-            # One exact sum: each part is rounded once, so that the parts add up to rounding.
-            exact_sum(np.concatenate([after, -before])) / len(a),
-            paired_interval(before, after, clusters=clusters, binary=metric.metadata.binary, lowest=low, highest=high),
-            float(p_value),
-        )
-        for (before, after), p_value in zip(pairs, flips.p_values, strict=True)
+def _parts(
+    metric: BatchMetric, pairs: Sequence[tuple[Scores, Scores]], clusters: Clusters | None
+) -> Iterator[DifferencePart]:
+    """Each difference with its interval. Those of metrics that are not means add up in total, not sample by sample."""
+    definition = metric_meta(metric, pairs[0][0])
+    inputs = [
+        ComparisonInput(metric.name, definition, partial(MetricPair, metric.name, definition, before, after), "")
+        for before, after in pairs
     ]
-
-
-def _total_parts(
-    metric: BatchMetric, first: Scores, replayed: Scores, second: Scores, clusters: Clusters | None
-) -> list[DifferencePart]:
-    """The parts for metrics that are not means: they add up in total, not sample by sample."""
-    parts = []
-    for before, after in ((first, second), (replayed, second), (first, replayed)):
-        value = metric.reducer.value(after) - metric.reducer.value(before)
-        parts.append(_difference_part(value, _bootstrap_interval(metric, before, after, clusters), None))
-    return parts
-
-
-def _bootstrap_interval(
-    metric: BatchMetric, before: Scores, after: Scores, clusters: Clusters | None
-) -> Interval | None:
-    reducer, (low, high) = metric.reducer, metric.range
-    if len(before) < 2:
-        return None
-    if isinstance(reducer, SumsReducer) and before.stats is not None and after.stats is not None:
-
-        def of_sums(table: Floats) -> Floats:
-            return np.array([reducer.from_sums(sums) for sums in table.tolist()])
-
-        return paired_bootstrap(before.stats, after.stats, of_sums, clusters=clusters, lowest=low, highest=high)
-    return paired_bootstrap_of(
-        lambda drawn: reducer.value(before.take(drawn)),
-        lambda drawn: reducer.value(after.take(drawn)),
-        len(before),
-        clusters=clusters,
-        lowest=low,
-        highest=high,
-    )
-
-
-def _difference_part(value: float, interval: Interval | None, p_value: float | None) -> DifferencePart:
-    return DifferencePart(
-        _number(value),
-        None if interval is None else (interval.low, interval.high),
-        p_value,
-        () if interval is None else interval.flags,
-    )
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
+    analysis = Analysis(inputs, clusters)
+    for place, (before, after) in enumerate(pairs):
+        value, p_value = metric.reducer.value(after) - metric.reducer.value(before), None
+        if definition.is_mean and len(before):
+            # One exact sum: each part is rounded once, so that the parts add up to rounding.
+            value = exact_sum(np.concatenate([after.values, -before.values])) / len(before)
+            p_value = float(analysis.p_values[place])
+        interval = analysis.intervals[place]
+        ends = None if interval is None else (interval.low, interval.high)
+        yield DifferencePart(finite_or_none(value), ends, p_value, () if interval is None else interval.flags)

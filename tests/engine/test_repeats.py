@@ -18,7 +18,7 @@ from auepora_eval import (
 from auepora_eval.core.results import coverage
 from auepora_eval.engine.repeats import evaluate_repeats
 from auepora_eval.errors import AlignmentError, BadValueError
-from auepora_eval.gates.check import coverage_proportion
+from auepora_eval.gates.check import check_gates
 
 
 def sample(name: str, gold: str, **labels: str) -> EvaluationSample:
@@ -188,7 +188,8 @@ class TestFailedCalls:
 
     def test_a_gate_on_coverage_counts_calls(self) -> None:
         (result,) = evaluate_repeats(SAMPLES, [lambda: FIRST, lambda: self.FAILING], ["recall@2"])
-        assert coverage_proportion(result) == 4 / 6
+        (coverage,) = check_gates([f"coverage({result.name}) > 0.5"], [result])
+        assert coverage.value == 4 / 6
 
 
 def test_failed_measurements_of_one_repeat_have_bounds() -> None:

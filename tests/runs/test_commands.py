@@ -215,8 +215,8 @@ class TestDemoInitCompare:
         auepora("run", "plan.yaml", "--name", "three")
         code, out, err = auepora("compare", "one", "two", "three", "-m", "token_f1", "--adjust", "tukey")
         assert code == 0, err
-        assert "A>C" in out
-        assert "B>C" in out
+        assert "A > C" in out
+        assert "B > C" in out
         assert auepora("compare", "one", "two", "three", "-m", "token_f1", "-o", "league.md")[0] == 0
         page = (mine.folder / "league.md").read_text()
         assert page.startswith("# 3 runs against each other")

@@ -126,24 +126,34 @@ def _terminating_signals() -> list[signal.Signals]:
 
 
 @contextmanager
-def raise_on_signals() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP raise ``TerminationSignal``, so that processes, folders and semaphores are cleaned up."""
+def _handle_signals(handle: Callable[[int], None], *signals: signal.Signals) -> Iterator[None]:
+    """Call ``handle`` on SIGTERM, SIGHUP and these signals; does nothing outside the main thread, which gets them."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread receives signals
+        yield
         return
 
-    def leave(number: int, frame: FrameType | None) -> None:
-        for one in before:  # a second signal must not interrupt the clean-up
-            signal.signal(one, signal.SIG_IGN)
-        raise TerminationSignal(number)
+    def handler(number: int, frame: FrameType | None) -> None:
+        handle(number)
 
-    before: dict[int, Any] = {}
-    before.update({one: signal.signal(one, leave) for one in _terminating_signals()})
+    before: dict[int, Any] = {one: signal.signal(one, handler) for one in [*signals, *_terminating_signals()]}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, original in before.items():
+            signal.signal(number, original)
+
+
+@contextmanager
+def raise_on_signals() -> Iterator[None]:
+    """Make SIGTERM and SIGHUP raise ``TerminationSignal``, so that processes, folders and semaphores are cleaned up."""
+
+    def leave(number: int) -> None:
+        for one in _terminating_signals():  # a second signal must not interrupt the clean-up
+            signal.signal(one, signal.SIG_IGN)
+        raise TerminationSignal(number)
+
+    with _handle_signals(leave):
+        yield
 
 
 @contextmanager
@@ -152,11 +162,8 @@ def stop_on_signals(stop: Stop) -> Iterator[None]:
 
     While no system is called, such as while a plan is read or outputs are scored, the first one stops at once.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread receives signals
-        return
 
-    def handle(number: int, frame: FrameType | None) -> None:
+    def handle(number: int) -> None:
         if not stop.listening:
             raise KeyboardInterrupt
         if stop.finishing:
@@ -167,13 +174,8 @@ def stop_on_signals(stop: Stop) -> Iterator[None]:
             os.write(2, b"\nFinishing the calls in flight; Ctrl-C again stops at once.\n")
         stop.finish()
 
-    signals = [signal.SIGINT, *_terminating_signals()]
-    before: dict[int, Any] = {one: signal.signal(one, handle) for one in signals}
-    try:
+    with _handle_signals(handle, signal.SIGINT):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

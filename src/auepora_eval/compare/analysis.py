@@ -306,9 +306,7 @@ def _downgrade_verdicts(
     found = [recheck(one, before.verdict) for one, before in zip(analysis.inputs, compared, strict=True)]
     if not any(found):
         return compared
-    changed = [
-        one if check is None else _changed(one, check) for one, check in zip(analysis.inputs, found, strict=True)
-    ]
+    changed = [_changed(one, check) for one, check in zip(analysis.inputs, found, strict=True)]
     hard = Analysis(changed, analysis.clusters, analysis.adjust, analysis.seed, analysis.cache, verdicts_only=True)
     for index, check in enumerate(found):
         before = compared[index]
@@ -329,8 +327,8 @@ def _downgrade_verdicts(
     return compared
 
 
-def _changed(one: ComparisonInput, check: FailureCheck) -> ComparisonInput:
-    change = check.change
+def _changed(one: ComparisonInput, check: FailureCheck | None) -> ComparisonInput:
+    change = None if check is None else check.change
     return one if change is None else replace(one, read=lambda: change(one.pair))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..compare.types import MetricComparison
@@ -43,20 +44,13 @@ def holds(value: float, operator: Operator, threshold: float) -> bool:
     return not same and (value > threshold if operator in (">", ">=") else value < threshold)
 
 
-def value_status(value: float, operator: Operator, threshold: float) -> GateStatus:
-    """``passed`` or ``failed``, by one number."""
-    return "passed" if holds(value, operator, threshold) else "failed"
+def status_of(ends: Iterable[float], operator: Operator, threshold: float, shift: float = 0.0) -> GateStatus:
+    """``passed`` where all ends of an interval satisfy the condition, ``failed`` where none does.
 
-
-def interval_status(
-    interval: tuple[float, float], operator: Operator, threshold: float, shift: float = 0.0
-) -> GateStatus:
-    """``passed`` where both ends satisfy the condition, ``failed`` where neither does, else ``inconclusive``.
-
-    ``shift`` is added to both ends.
+    Otherwise it is ``inconclusive``. A value is an interval with one end. ``shift`` is added to every end.
     """
-    ends = [holds(end + shift, operator, threshold) for end in interval]
-    return "passed" if all(ends) else "inconclusive" if any(ends) else "failed"
+    satisfied = [holds(end + shift, operator, threshold) for end in ends]
+    return "passed" if all(satisfied) else "inconclusive" if any(satisfied) else "failed"
 
 
 def describe_relation(value: float, operator: Operator, threshold: float) -> str:
@@ -88,23 +82,20 @@ MIN_COVERAGE = 0.95
 """The coverage required where no gate sets it."""
 
 
-def coverage_proportion(result: MetricResult) -> float | None:
-    """The proportion of scored answers among those the metric applies to; ``None`` where it is unknown."""
-    scored, failed = _answer_counts(result)
-    if scored is None or failed is None or scored + failed == 0:
-        return None
-    return scored / (scored + failed)
+def _answer_counts(result: MetricResult) -> tuple[int, int] | None:
+    """The numbers of scored answers and of all that the metric applies to; ``None`` where that is unknown or 0.
 
-
-def _answer_counts(result: MetricResult) -> tuple[int | None, int | None]:
-    """The numbers of scored and failed answers; with repeats, of all calls."""
-    repeats = result.details.get("repeats")
+    With repeats these are calls.
+    """
+    details = result.details
+    repeats = details.get("repeats")
     if isinstance(repeats, Mapping) and "num_calls" in repeats:
-        failed = repeats["num_system_failed"] + repeats["num_measure_failed"]
-        return repeats["num_calls"] - failed, failed
-    counts = (result.details.get(key) for key in ("num_scored", "num_failed"))
-    scored, failed = (count if isinstance(count, int) else None for count in counts)
-    return scored, failed
+        failed, total = repeats["num_system_failed"] + repeats["num_measure_failed"], repeats["num_calls"]
+    elif isinstance(failed := details.get("num_failed"), int) and isinstance(details.get("num_scored"), int):
+        total = details["num_scored"] + failed
+    else:
+        return None
+    return (total - failed, total) if total else None
 
 
 def coverage_gates(gates: Sequence[Gate], results: Mapping[str, MetricResult]) -> list[tuple[CoverageGate, bool]]:
@@ -121,30 +112,22 @@ def coverage_gates(gates: Sequence[Gate], results: Mapping[str, MetricResult]) -
         elif general is not None:
             text = f"coverage({name}) {general.operator} {general.threshold:g}"
             result.append((CoverageGate(text, name, general.operator, general.threshold), False))
-        elif (
-            name in results and "num_scored" in results[name].details and coverage_proportion(results[name]) is not None
-        ):
+        elif name in results and "num_scored" in results[name].details and _answer_counts(results[name]) is not None:
             result.append((CoverageGate(f"coverage({name}) >= {MIN_COVERAGE:g}", name, ">=", MIN_COVERAGE), True))
     return result
 
 
 def coverage_outcome(gate: CoverageGate, result: MetricResult | None, *, implied: bool) -> GateOutcome:
     """The outcome of a coverage gate."""
-    name = gate.metric
-    if result is None:
-        return GateOutcome(gate.text, "inconclusive", f"{name} was not computed", name, implied=implied)
-    proportion = coverage_proportion(result)
-    if proportion is None:
-        return GateOutcome(
-            gate.text, "inconclusive", f"nothing is known of how much of {name} was scored", name, implied=implied
-        )
-    scored, failed = _answer_counts(result)
-    assert scored is not None
-    assert failed is not None
-    status = value_status(proportion, gate.operator, gate.threshold)
-    shown = format_number(proportion, gate.threshold)
-    relation = describe_relation(proportion, gate.operator, gate.threshold).removeprefix(shown)
-    reason = f"{scored} of {scored + failed} answers were scored by {name}, {shown}{relation}"
+    name, counts = gate.metric, None if result is None else _answer_counts(result)
+    if counts is None:
+        reason = f"{name} was not computed" if result is None else f"it is unknown how much of {name} was scored"
+        return GateOutcome(gate.text, "inconclusive", reason, name, implied=implied)
+    scored, total = counts
+    proportion = scored / total
+    relation = describe_relation(proportion, gate.operator, gate.threshold)
+    reason = f"{scored} of {total} answers were scored by {name}, {relation}"
+    status = status_of([proportion], gate.operator, gate.threshold)
     return GateOutcome(gate.text, status, reason, name, proportion, implied)
 
 
@@ -169,7 +152,7 @@ def check_gates(
     """
     results_by_name = {one.name: one for one in results}
     parsed = resolve_names(parse_gates(gates), results_by_name)
-    compared = _ComparisonChecker(comparison, refused or {}, without)
+    baseline = BaselineComparison(comparison, refused or {}, without)
     coverage = coverage_gates(parsed, results_by_name)
     outcomes: list[GateOutcome] = []
     for gate in parsed:
@@ -183,10 +166,8 @@ def check_gates(
             ]
         elif isinstance(gate, ValueGate):
             outcomes.append(_check_value(gate, results_by_name.get(gate.metric)))
-        elif isinstance(gate, DeltaGate):
-            outcomes.append(compared.delta(gate))
         else:
-            outcomes.append(compared.verdict(gate))
+            outcomes.append(_check_difference(gate, baseline))
     outcomes += [
         coverage_outcome(one, results_by_name.get(str(one.metric)), implied=True)
         for one, implied in coverage
@@ -225,7 +206,7 @@ def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
         value = result.interval[0 if gate.part == "low" else 1]
         what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {name} ({format_number(result.value)})"
         flags = (result.details.get("interval") or {}).get("flags") or ()
-    status = value_status(value, gate.operator, gate.threshold)
+    status = status_of([value], gate.operator, gate.threshold)
     reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold)}"
     if gate.part == "point" and result.interval is not None:
         reason += f" ({format_interval(result.interval)})"
@@ -239,7 +220,7 @@ def _failure_warning(gate: ValueGate, result: MetricResult, status: GateStatus) 
     if (
         gate.part != "point"
         or not bounds
-        or {value_status(one, gate.operator, gate.threshold) for one in bounds} == {status}
+        or {status_of([one], gate.operator, gate.threshold) for one in bounds} == {status}
     ):
         return None
     low, high = bounds
@@ -254,59 +235,22 @@ def _flags_note(flags: Iterable[str]) -> str:
     return f"; the interval may claim too much ({listed})" if listed else ""
 
 
-class _ComparisonChecker:
-    """Checks gates on a comparison with a baseline."""
+@dataclass(frozen=True, slots=True)
+class BaselineComparison:
+    """The comparison of a run with another one, for gates that need it; or why there is none."""
 
-    def __init__(
-        self, comparison: Mapping[str, MetricComparison] | None, refused: Mapping[str, str], without: str
-    ) -> None:
-        self._comparison, self._refused, self._without = comparison, refused, without
+    comparison: Mapping[str, MetricComparison] | None
+    refused: Mapping[str, str]
+    without: str
+    """Why there is no comparison."""
 
-    def delta(self, gate: DeltaGate) -> GateOutcome:
-        """The outcome of a gate on a difference, by its whole interval or by the number the gate names."""
-        one = self._comparison_or_reason(gate.metric)
-        if isinstance(one, str):
-            return _inconclusive(gate, one)
-        if gate.part is None:
-            return _decide_by_interval(gate, one, gate.operator, gate.threshold)
-        return _decide_by_number(gate, one)
-
-    def verdict(self, gate: VerdictGate) -> GateOutcome:
-        """The outcome of a gate on a verdict, or on a margin that the interval must keep."""
-        one = self._comparison_or_reason(gate.metric)
-        if isinstance(one, str):
-            return _inconclusive(gate, one)
-        if one.doubt == "question_overlap":
-            return _inconclusive(
-                gate, f"the difference in {gate.metric} is {_difference_text(one)}: {one.note}", one.delta
-            )
-        if gate.by is not None:
-            margin = gate.by if gate.expected == "better" else 0.0 - gate.by  # never a minus zero
-            if one.higher_is_better:
-                return _decide_by_interval(gate, one, ">", margin)
-            return _decide_by_interval(gate, one, "<", 0.0 - margin)
-        reason = f"{gate.metric} is {_verdict_text(one)}"
-        if one.doubt == "measure_failures" and (gate.expected == "better" or _may_be_worse(one)):
-            return _inconclusive(gate, f"{reason}: measurements that failed could turn it", one.delta)
-        if gate.expected == "better":
-            if one.verdict == "inconclusive":
-                return _inconclusive(gate, reason + _mde_note(one), one.delta)
-            return GateOutcome(
-                gate.text, "passed" if one.verdict == "better" else "failed", reason, gate.metric, one.delta
-            )
-        if one.verdict == "worse":
-            return GateOutcome(gate.text, "failed", reason, gate.metric, one.delta)
-        if one.verdict == "inconclusive":
-            reason = f"{gate.metric} was not found to be worse: {_difference_text(one)}{_mde_note(one)}"
-        return GateOutcome(gate.text, "passed", reason, gate.metric, one.delta)
-
-    def _comparison_or_reason(self, name: str) -> MetricComparison | str:
-        """The comparison of a metric, or the reason why a gate cannot use it."""
-        if self._comparison is None:
-            return self._without
-        if name not in self._comparison:
-            return f"{name} cannot be compared: {self._refused.get(name, 'not both runs have it')}"
-        one = self._comparison[name]
+    def problem(self, name: str) -> str | None:
+        """Why no gate can use the comparison of a metric; ``None`` where one can."""
+        if self.comparison is None:
+            return self.without
+        if name not in self.comparison:
+            return f"{name} cannot be compared: {self.refused.get(name, 'not both runs have it')}"
+        one = self.comparison[name]
         if one.delta is None:
             return f"{one.name} has no difference: {one.note or 'no sample was scored in both runs'}"
         if one.doubt == "system_failures":
@@ -315,7 +259,41 @@ class _ComparisonChecker:
             return f"the difference in {name} is {difference}, but only because a system failed on some{because}"
         if one.doubt == "missing_outputs":
             return f"the difference in {name} is {_difference_text(one)}, but outputs are missing ({one.note})"
-        return one
+        return None
+
+
+def _check_difference(gate: DeltaGate | VerdictGate, baseline: BaselineComparison) -> GateOutcome:
+    """The outcome of a gate on a difference or a verdict."""
+    problem = baseline.problem(gate.metric)
+    if problem is not None:
+        return _inconclusive(gate, problem)
+    assert baseline.comparison is not None
+    one = baseline.comparison[gate.metric]
+    if isinstance(gate, VerdictGate):
+        return _check_verdict(gate, one)
+    if gate.part is None:
+        return _decide_by_interval(gate, one, gate.operator, gate.threshold)
+    return _decide_by_number(gate, one)
+
+
+def _check_verdict(gate: VerdictGate, one: MetricComparison) -> GateOutcome:
+    """The outcome of a gate on a verdict, or on a margin that the interval must keep."""
+    if one.doubt == "question_overlap":
+        return _inconclusive(gate, f"the difference in {gate.metric} is {_difference_text(one)}: {one.note}", one.delta)
+    if gate.by is not None:
+        margin = gate.by if gate.expected == "better" else 0.0 - gate.by  # never a minus zero
+        if one.higher_is_better:
+            return _decide_by_interval(gate, one, ">", margin)
+        return _decide_by_interval(gate, one, "<", 0.0 - margin)
+    reason = f"{gate.metric} is {_verdict_text(one)}"
+    if one.doubt == "measure_failures" and (gate.expected == "better" or _may_be_worse(one)):
+        return _inconclusive(gate, f"{reason}: measurements that failed could turn it", one.delta)
+    if one.verdict == "inconclusive" and gate.expected == "better":
+        return _inconclusive(gate, reason + _mde_note(one), one.delta)
+    if one.verdict == "inconclusive":
+        reason = f"{gate.metric} was not found to be worse: {_difference_text(one)}{_mde_note(one)}"
+    passed = one.verdict == "better" if gate.expected == "better" else one.verdict != "worse"
+    return GateOutcome(gate.text, "passed" if passed else "failed", reason, gate.metric, one.delta)
 
 
 def _decide_by_number(gate: DeltaGate, one: MetricComparison) -> GateOutcome:
@@ -333,45 +311,36 @@ def _decide_by_number(gate: DeltaGate, one: MetricComparison) -> GateOutcome:
     else:
         value = one.interval[0 if gate.part == "low" else 1]
         what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {what} ({format_number(one.delta)})"
-    status = value_status(value, gate.operator, gate.threshold)
+    status = status_of([value], gate.operator, gate.threshold)
     reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold)}"
-    if unsure := _failure_note(
-        one, gate.threshold, {value_status(value + by, gate.operator, gate.threshold) for by in _failure_shifts(one)}
-    ):
+    if unsure := _failure_note(one, [value], gate.operator, gate.threshold):
         status, reason = "inconclusive", f"{what} is {format_number(value, gate.threshold)}, but {unsure}"
     return GateOutcome(gate.text, status, reason, gate.metric, value, warning=warning)
 
 
 def _decide_by_interval(gate: Gate, one: MetricComparison, operator: Operator, threshold: float) -> GateOutcome:
     """Decide by the whole interval of a difference, allowing for failed measurements."""
-    assert one.delta is not None
     if one.interval is None:
         return _inconclusive(gate, _no_interval_message(one), one.delta)
-    status = interval_status(one.interval, operator, threshold)
+    status = status_of(one.interval, operator, threshold)
     words = {">": "above", ">=": "at or above", "<": "below", "<=": "at or below"}[operator]
-    reason = f"the difference in {one.name} is {_difference_text(one)}: "
-    moved = {interval_status(one.interval, operator, threshold, by) for by in _failure_shifts(one)}
-    if status != "inconclusive" and (unsure := _failure_note(one, threshold, {status, *moved})):
-        status = "inconclusive"
-        reason += unsure
-    elif status == "inconclusive":
-        reason += f"it may lie on either side of {threshold:g}{_mde_note(one)}"
+    if status == "inconclusive":
+        decided = f"it may lie on either side of {threshold:g}{_mde_note(one)}"
+    elif unsure := _failure_note(one, one.interval, operator, threshold):
+        status, decided = "inconclusive", unsure
     else:
-        reason += f"{'all' if status == 'passed' else 'none'} of the interval is {words} {threshold:g}"
-    reason += _flags_note(one.flags)
+        decided = f"{'all' if status == 'passed' else 'none'} of the interval is {words} {threshold:g}"
+    reason = f"the difference in {one.name} is {_difference_text(one)}: {decided}{_flags_note(one.flags)}"
     return GateOutcome(gate.text, status, reason, one.name, one.delta)
 
 
-def _failure_shifts(one: MetricComparison) -> tuple[float, ...]:
-    """The shifts that failed measurements may have caused in a difference."""
-    assert one.delta is not None
-    return (0.0,) if one.bounds is None else (0.0, *(bound - one.delta for bound in one.bounds))
-
-
-def _failure_note(one: MetricComparison, threshold: float, statuses: set[GateStatus]) -> str | None:
-    """Why failed measurements make a gate inconclusive; ``None`` where all ``statuses`` agree."""
+def _failure_note(one: MetricComparison, ends: Iterable[float], operator: Operator, threshold: float) -> str | None:
+    """Why failed measurements make a gate inconclusive; ``None`` where the outcome is the same with any of them."""
     if one.doubt == "measure_failures" and one.bounds is None:
         return "measurements that failed could move it, and how far is unknown"
+    assert one.delta is not None
+    shifts = [0.0, *(bound - one.delta for bound in one.bounds or ())]
+    statuses = {status_of(ends, operator, threshold, shift) for shift in shifts}
     return f"measurements that failed could put it on either side of {threshold:g}" if len(statuses) > 1 else None
 
 

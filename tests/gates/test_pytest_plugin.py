@@ -155,7 +155,7 @@ def test_fixture_runs_a_plan(tmp_path: Path) -> None:
     done = pytest_in(tmp_path, str(folder), "-W", "error")
     assert "3 passed" in done.stdout, done.stdout + done.stderr
     assert "1 failed" in done.stdout
-    assert "failed   recall@5 >= 0.9  recall@5 is 0.3333, below 0.9" in done.stdout
+    assert "✗ failed  recall@5 >= 0.9  recall@5 is 0.3333, below 0.9" in done.stdout
     assert "pytest_plugin.py" not in done.stdout  # the traceback ends in the test
     assert not (folder / "runs.sqlite").exists()
 

@@ -220,7 +220,7 @@ class TestDemoInitCompare:
         assert auepora("compare", "one", "two", "three", "-m", "token_f1", "-o", "league.md")[0] == 0
         page = (mine.folder / "league.md").read_text()
         assert page.startswith("# 3 runs against each other")
-        assert "| token_f1 | C - A |" in page
+        assert "| token_f1 | C − A" in page
 
     def test_report_explains_changes(self, project: Projects, auepora: Run) -> None:
         mine = project(20)

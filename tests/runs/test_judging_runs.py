@@ -221,9 +221,8 @@ def test_show_prints_rationales_failures_and_raw_replies(
     assert judgement["answer"] == {"score": 3, "rationale": "because of 1"}
     assert judgement["usage"] == [100, 10]
     out = auepora("show", "--failures")[1]
-    assert (
-        out == "1 not judged: unparseable 1\n\n2: llm_faithfulness: unparseable: no number in it; it said: I like it\n"
-    )
+    assert "1 not judged: unparseable 1\n" in out
+    assert "\n2       llm_faithfulness  unparseable: no number in it; it said: I like it\n" in out
     (row,) = json.loads(auepora("show", "--failures", "--json")[1])
     assert (row["sample_id"], row["metric"], row["error"], row["raw"]) == (
         "2",

@@ -128,6 +128,7 @@ def command(
         if len(records) > 2:
             board, report = build_leaderboard(found, records, adjust=adjust, **chosen), None
         else:
+            assert adjust != "tukey"
             report = compare_runs(
                 records[0].run_id,
                 records[1].run_id,
@@ -141,7 +142,7 @@ def command(
             board = Leaderboard.of_pair(report, [one.name for one in records])
         causes = _changes(found, records, why_metric) if why else {}
     if runs_dir is not None:
-        from ..compare.runs import write_report
+        from ..compare.rendering import write_report
 
         assert report is not None
         first, second = board.names

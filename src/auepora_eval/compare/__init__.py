@@ -16,8 +16,8 @@
 from .golden import compute_aggregate, store_aggregate
 from .leaderboard import Leaderboard, MetricComparisons, build_leaderboard, compare_metrics
 from .queries import QueryComparisons, compare_queries
-from .rendering import render_report_md
-from .runs import compare_runs, golden_report, write_report
+from .rendering import render_report_md, write_report
+from .runs import compare_runs, golden_report
 from .stores import version_notes
 from .types import AggregateMetrics, CompareReport, ComparisonKind, MetricComparison, QueryComparison
 

@@ -263,8 +263,10 @@ def _repeat_notes(one: ComparisonInput, reading: RunPairScores) -> list[str]:
 # --- the analysis: permutation tests, intervals, power and verdicts --------------------------------------------------
 
 Floats = npt.NDArray[np.float64]
-Adjustment = Literal["max-t", "holm", "tukey"]
-"""How p-values are adjusted: max-T, Holm, or randomised Tukey HSD, in which only the pairs of one metric share 5 %."""
+Adjustment = Literal["max-t", "holm"]
+"""How the p-values of two runs are adjusted."""
+LeaderboardAdjustment = Adjustment | Literal["tukey"]
+"""The same for several runs; in randomised Tukey HSD only the pairs of one metric share 5 %."""
 
 _DRAWS = 10_000
 _FOLD_DRAWS = 1000
@@ -273,7 +275,7 @@ _FOLD_DRAWS = 1000
 
 def require_adjustment(adjust: str) -> None:
     """Raise if there is no such method to adjust p-values."""
-    known = get_args(Adjustment)
+    known = [*get_args(Adjustment), "tukey"]
     if adjust not in known:
         raise BadValueError(f"unknown method to adjust p-values {adjust!r}; choose one of: {', '.join(known)}")
 
@@ -282,7 +284,7 @@ def compute_comparisons(
     inputs: Sequence[ComparisonInput],
     clusters: Clusters | None,
     *,
-    adjust: Adjustment = "max-t",
+    adjust: LeaderboardAdjustment = "max-t",
     seed: int = 0,
 ) -> list[MetricComparison]:
     """The comparison of every metric. Primary metrics share one 5 %; all tests use the same swaps of clusters."""
@@ -339,7 +341,7 @@ class Analysis:
         self,
         inputs: Sequence[ComparisonInput],
         clusters: Clusters | None,
-        adjust: Adjustment = "max-t",
+        adjust: LeaderboardAdjustment = "max-t",
         seed: int = 0,
         cache: ScoresCache | None = None,
         *,

@@ -15,7 +15,7 @@ from ..core.types import EvaluationSample, TargetCategory
 from ..errors import BadValueError
 from ..store.records import RunRecord
 from ..store.runs import RunStore
-from .analysis import Adjustment, Margin, compute_comparisons, require_adjustment
+from .analysis import LeaderboardAdjustment, Margin, compute_comparisons, require_adjustment
 from .chunks import RunOutputsCache
 from .metrics import build_comparisons
 from .pairing import exclude_rows, failed_without_value, reduce_or_nan
@@ -162,7 +162,7 @@ def build_leaderboard(
     records: Sequence[RunRecord],
     *,
     metrics: Sequence[str | Metric] | None = None,
-    adjust: Adjustment = "max-t",
+    adjust: LeaderboardAdjustment = "max-t",
     delta: Margin = None,
     primary: Sequence[str] | None = None,
     other_dataset: bool = False,

@@ -6,10 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.targets import TARGETS
 from ..core.types import TargetCategory
+from ..errors import BadValueError
 from ..render.blocks import (
     Block,
     Bullets,
@@ -34,6 +36,7 @@ from ..render.charts.intervals import forest_chart
 from ..render.html import SECONDS, blocks_html, metric_range, pluralize, value_text
 from ..render.markdown import report_markdown
 from ..render.tables import UNRELIABLE_NOTE, csv_text, format_value
+from ..runtime.files import write_lines
 from .leaderboard import Leaderboard, LeaderboardMetric, LeaderboardPair
 from .metrics import headline_order
 from .types import CompareReport, ComparisonKind, MetricComparison
@@ -496,6 +499,31 @@ def render_report_md(
     """
     board = Leaderboard.of_pair(report, names)
     return report_markdown(comparison_page(board, report, changes=changes, judged_by=judged_by))
+
+
+def write_report(
+    report: CompareReport,
+    runs_dir: str | Path,
+    *,
+    names: tuple[str, str] | None = None,
+    changes: Sequence[QueryChange] | None = None,
+    judged_by: str = "",
+) -> Path:
+    """Write the report to ``<runs_dir>/<run_id>/report.md``, under the id of run B; return its path.
+
+    The other arguments are those of ``render_report_md``.
+    """
+    run_id = report.run_b
+    if run_id in ("", ".", "..") or any(mark in run_id for mark in "/\\\x00"):
+        raise BadValueError(f"the run id {run_id!r} cannot be the name of a folder; write the page elsewhere")
+    path = Path(runs_dir) / run_id / "report.md"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadValueError(f"cannot make the folder {path.parent}: {error.strerror or error}") from error
+    page = render_report_md(report, names=names, changes=changes, judged_by=judged_by)
+    write_lines(path, [page.rstrip("\n").encode()])
+    return path
 
 
 # --- CSV: a row per metric and pair of runs --------------------------------------------------------------------------

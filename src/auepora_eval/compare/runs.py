@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,6 @@ import numpy as np
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.reduce import Clusters, exact_sum
 from ..core.scores import Scores
-from ..errors import BadValueError
-from ..runtime.files import write_lines
 from ..runtime.processes import gc_paused
 from ..stats.intervals import encode_clusters
 from ..store.records import RunRecord
@@ -24,8 +21,7 @@ from .chunks import RunOutputsCache, outputs_cache
 from .golden import CorpusIds, Golden, aggregate_deltas, corpus_ids, golden_queries
 from .leaderboard import build_leaderboard
 from .pairing import MetricPair, metric_meta
-from .queries import QueryChange, compare_run_outputs, require_same_chunks
-from .rendering import render_report_md
+from .queries import compare_run_outputs, require_same_chunks
 from .stores import Store, open_store, version_notes
 from .types import CompareReport, ComparisonInput
 
@@ -74,31 +70,6 @@ def golden_report(
         per_query=queries.per_query,
         notes=[*version_notes(record_a, record_b, unanswered=(run_a.unanswered, run_b.unanswered)), *queries.notes],
     )
-
-
-def write_report(
-    report: CompareReport,
-    runs_dir: str | Path,
-    *,
-    names: tuple[str, str] | None = None,
-    changes: Sequence[QueryChange] | None = None,
-    judged_by: str = "",
-) -> Path:
-    """Write the report to ``<runs_dir>/<run_id>/report.md``, under the id of run B; return its path.
-
-    The other arguments are those of ``render_report_md``.
-    """
-    run_id = report.run_b
-    if run_id in ("", ".", "..") or any(mark in run_id for mark in "/\\\x00"):
-        raise BadValueError(f"the run id {run_id!r} cannot be the name of a folder; write the page elsewhere")
-    path = Path(runs_dir) / run_id / "report.md"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadValueError(f"cannot make the folder {path.parent}: {error.strerror or error}") from error
-    page = render_report_md(report, names=names, changes=changes, judged_by=judged_by)
-    write_lines(path, [page.rstrip("\n").encode()])
-    return path
 
 
 # --- the whole comparison: golden queries, every metric, other differences -------------------------------------------

@@ -68,17 +68,15 @@ def _output_names(record: RunRecord) -> list[str]:
 
 def _write(store: RunStore, record: RunRecord, target: Path, *, parquet: bool) -> None:
     from ..io.jsonl import save_jsonl_dataset, save_jsonl_outputs
-    from ..render.tables import results_csv, scores_csv
+    from ..render.tables import results_csv, save_parquet, scores_csv
     from ..render.terminal import progress
     from ..runtime.files import write_lines
 
     with progress(f"writing {target}"):
         results = store.results(record.run_id)
         if parquet:  # first, because pyarrow may be missing
-            from ..render.tables import save_results_parquet, save_scores_parquet
-
-            save_results_parquet(results, target / "results.parquet")
-            save_scores_parquet(results, target / "scores.parquet")
+            save_parquet(results, target / "results.parquet")
+            save_parquet(results, target / "scores.parquet", per_query=True)
         save_jsonl_dataset(store.samples(record.run_id), target / "dataset.jsonl")
         for repeat, name in enumerate(_output_names(record)):
             rows = ((row.sample_id, row.output) for row in store.outputs(record.run_id, repeat=repeat))

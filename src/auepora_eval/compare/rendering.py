@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -557,17 +557,13 @@ COLUMNS = (
 
 def comparison_csv(board: Leaderboard, *, raw: bool = False) -> str:
     """A row per metric and pair of runs, with every digit; unknown values are empty cells."""
-    rows = (_csv_row(board, pair) for metric in board.metrics for pair in metric.pairs)
+    runs = board.run_ids
+    rows = (
+        {**pair.comparison.to_row(), "run_a": runs[pair.first], "run_b": runs[pair.second]}
+        for metric in board.metrics
+        for pair in metric.pairs
+    )
     return csv_text([COLUMNS, *([row[name] for name in COLUMNS] for row in rows)], raw=raw)
-
-
-def _csv_row(board: Leaderboard, pair: LeaderboardPair) -> Mapping[str, Any]:
-    one = pair.comparison
-    low, high = one.interval or (None, None)
-    low_adjusted, high_adjusted = one.interval_adjusted or (None, None)
-    runs = {"run_a": board.run_ids[pair.first], "run_b": board.run_ids[pair.second], "metric": one.name}
-    adjusted = {"low_adjusted": low_adjusted, "high_adjusted": high_adjusted}
-    return {**one.to_dict(), **runs, "low": low, "high": high, **adjusted}
 
 
 # --- charts and notebook HTML: a table of differences with verdicts, and a forest plot -------------------------------

@@ -140,6 +140,18 @@ class MetricComparison:
         values["missing_outputs"] = dict(zip("ab", values.pop("missing"), strict=True))
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
+    def to_row(self) -> dict[str, Any]:
+        """The row of a table: ``low`` and ``high`` for the interval, ``worst`` and ``best`` for the bounds."""
+        ends = {"": self.interval, "_adjusted": self.interval_adjusted}
+        intervals = {f"{end}{kind}": value for kind, both in ends.items() for end, value in _named_ends(both).items()}
+        worst, best = self.bounds or (None, None)
+        own = {"metric": self.name, "worst": worst, "best": best, "flags": ", ".join(self.flags) or None}
+        return {**asdict(self), **intervals, **own}
+
+
+def _named_ends(interval: tuple[float, float] | None) -> dict[str, float | None]:
+    return dict(zip(("low", "high"), interval or (None, None), strict=True))
+
 
 @dataclass(frozen=True, slots=True)
 class CompareReport:
@@ -227,15 +239,7 @@ _METRIC_COLUMNS: dict[str, ColumnKind] = {
 
 
 def _metric_columns(report: CompareReport) -> dict[str, FrameColumn]:
-    def row(one: MetricComparison) -> dict[str, Any]:
-        low, high = one.interval or (None, None)
-        worst, best = one.bounds or (None, None)
-        flags = ", ".join(one.flags) or None
-        own = {"metric": one.name, "low": low, "high": high, "worst": worst, "best": best, "flags": flags}
-        own["low_adjusted"], own["high_adjusted"] = one.interval_adjusted or (None, None)
-        return {**{name: getattr(one, name) for name in _METRIC_COLUMNS if name not in own}, **own}
-
-    rows = [row(one) for one in report.metrics]
+    rows = [one.to_row() for one in report.metrics]
     rows += [{"metric": name, "note": f"not compared: {why}"} for name, why in report.refused.items()]
     return {name: FrameColumn(kind, [one.get(name) for one in rows]) for name, kind in _METRIC_COLUMNS.items()}
 

@@ -212,18 +212,10 @@ def _plain_cell(value: Any) -> Any:
 # --- Parquet (extra ``parquet``): the same rows ----------------------------------------------------------------------
 
 
-def save_results_parquet(results: Results, path: str | Path) -> None:
-    """Write ``results.to_frame(slices=True)`` atomically."""
-    _save(results.to_frame("arrow", slices=True), Path(path))
-
-
-def save_scores_parquet(results: Results, path: str | Path) -> None:
-    """Write ``results.to_frame(per_query=True)`` atomically."""
-    _save(results.to_frame("arrow", per_query=True), Path(path))
-
-
-def _save(table: object, path: Path) -> None:
+def save_parquet(results: Results, path: str | Path, *, per_query: bool = False) -> None:
+    """Write ``results.to_frame(per_query=True)`` or else ``to_frame(slices=True)`` atomically."""
+    table = results.to_frame("arrow", per_query=per_query, slices=not per_query)
     from pyarrow import parquet
 
-    with atomic_write(path) as file:
+    with atomic_write(Path(path)) as file:
         parquet.write_table(table, file, compression="zstd", write_page_checksum=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -38,6 +38,8 @@ _ROW_HEIGHT = 18.0
 _SYMBOL_WIDTH = 22.0
 """The width of the symbol before a name."""
 _GAP = 16.0
+_NAME_LIMIT = 320.0
+"""The width that a name may take."""
 
 
 @dataclass(slots=True)
@@ -50,69 +52,38 @@ class _LegendEntry:
     """The marks that use it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Legend:
-    """The entries of a view's legend, wrapped into lines."""
-
-    entries: Sequence[_LegendEntry]
-    limit: float
-
-    def lines(self, width: float) -> list[list[_LegendEntry]]:
-        """The entries, line by line."""
-        lines: list[list[_LegendEntry]] = [[]]
-        used = 0.0
-        for entry in self.entries:
-            wide = self._width(entry)
-            if lines[-1] and used + wide > width:
-                lines.append([])
-                used = 0.0
-            lines[-1].append(entry)
-            used += wide
-        return [line for line in lines if line]
-
-    def height(self, width: float) -> float:
-        """The height in pixels."""
-        lines = len(self.lines(width))
-        return lines * _ROW_HEIGHT + 6 if lines else 0.0
-
-    def render(self, width: float, paint: Paint) -> str:
-        """The legend as SVG, relative to its upper left corner."""
-        parts = []
-        for number, line in enumerate(self.lines(width)):
-            x, y = 0.0, number * _ROW_HEIGHT + _ROW_HEIGHT / 2
-            for entry in line:
-                parts.append(_entry_symbol(entry, x, y, paint))
-                label = truncate(entry.name, min(self.limit, width - _SYMBOL_WIDTH), TEXT_SIZE)
-                text_attributes: dict[str, Attribute] = {
-                    "x": x + _SYMBOL_WIDTH,
-                    "y": y + 0.35 * TEXT_SIZE,
-                    "font-size": TEXT_SIZE,
-                    "fill": paint(TEXT),
-                }
-                parts.append(element("text", text_attributes, escape_text(label)))
-                x += self._width(entry)
-        return element("g", {"class": "legend"}, *parts) if parts else ""
-
-    def _width(self, entry: _LegendEntry) -> float:
-        return _SYMBOL_WIDTH + min(self.limit, measure_width(entry.name, TEXT_SIZE)) + _GAP
+def render_legend(layers: Sequence[Mapping[str, Any]], width: float, paint: Paint) -> tuple[str, float]:
+    """The legend of a view as SVG, wrapped into lines, and its height; every name once, whichever layers show it."""
+    parts: list[str] = []
+    x, y = 0.0, _ROW_HEIGHT / 2
+    for entry in _legend_entries(layers):
+        wide = _SYMBOL_WIDTH + min(_NAME_LIMIT, measure_width(entry.name, TEXT_SIZE)) + _GAP
+        if x and x + wide > width:
+            x, y = 0.0, y + _ROW_HEIGHT
+        label = truncate(entry.name, min(_NAME_LIMIT, width - _SYMBOL_WIDTH), TEXT_SIZE)
+        attributes: dict[str, Attribute] = {
+            "x": x + _SYMBOL_WIDTH,
+            "y": y + 0.35 * TEXT_SIZE,
+            "font-size": TEXT_SIZE,
+            "fill": paint(TEXT),
+        }
+        parts += [_entry_symbol(entry, x, y, paint), element("text", attributes, escape_text(label))]
+        x += wide
+    return (element("g", {"class": "legend"}, *parts), y + _ROW_HEIGHT / 2 + 6) if parts else ("", 0.0)
 
 
-def build_legend(layers: Sequence[Mapping[str, Any]]) -> Legend:
-    """The legend of a view: every name once, whichever channels and layers show it."""
+def _legend_entries(layers: Sequence[Mapping[str, Any]]) -> Iterable[_LegendEntry]:
     entries: dict[str, _LegendEntry] = {}
-    limit = 320.0
     for layer in layers:
         for name in _CHANNELS:
-            channel = layer["encoding"].get(name)
-            if channel is None or channel.get("legend") is None:
-                continue
-            limit = channel["legend"].get("labelLimit", limit)
-            for label, look in zip(channel["scale"]["domain"], channel["scale"]["range"], strict=True):
+            channel = layer["encoding"].get(name) or {}
+            scale = channel["scale"] if channel.get("legend") else {"domain": (), "range": ()}
+            for label, look in zip(scale["domain"], scale["range"], strict=True):
                 entry = entries.setdefault(label, _LegendEntry(label))
                 entry.looks[name] = look
                 entry.kinds.add(layer["mark"]["type"])
                 entry.looks.setdefault("plain", layer["mark"].get("color", MUTED))
-    return Legend(list(entries.values()), limit)
+    return entries.values()
 
 
 def _entry_symbol(entry: _LegendEntry, x: float, y: float, paint: Paint) -> str:
@@ -201,9 +172,9 @@ class ChartView:
         ]
 
     @cached_property
-    def legend(self) -> Legend:
-        """The legend of its colours and shapes."""
-        return build_legend(self.spec["layer"])
+    def _legend(self) -> tuple[str, float]:
+        """The legend of its colours and shapes, and its height."""
+        return render_legend(self.spec["layer"], self.width + self.right, self.paint)
 
     @property
     def left(self) -> float:
@@ -226,11 +197,8 @@ class ChartView:
     @property
     def above(self) -> float:
         """The room for title and legend."""
-        return self._heading_height + max(layer.overhang()[2] for layer in self.layers)
-
-    @property
-    def _heading_height(self) -> float:
-        return (_TITLE_SIZE + 10 if "title" in self.spec else 0.0) + self.legend.height(self.width + self.right)
+        title = _TITLE_SIZE + 10 if "title" in self.spec else 0.0
+        return title + self._legend[1] + max(layer.overhang()[2] for layer in self.layers)
 
     @property
     def below(self) -> float:
@@ -261,9 +229,8 @@ class ChartView:
                 )
             )
             top += _TITLE_SIZE + 10
-        legend = self.legend.render(self.width + self.right, self.paint)
-        if legend:
-            parts.append(element("g", {"transform": f"translate(0,{top:g})"}, legend))
+        if self._legend[0]:
+            parts.append(element("g", {"transform": f"translate(0,{top:g})"}, self._legend[0]))
         parts += [self._grid("x"), self._grid("y"), *(layer.render(number) for number, layer in enumerate(self.layers))]
         parts += [self._render_axis("x"), self._render_axis("y")]
         return "".join(parts)

@@ -38,6 +38,7 @@ from .browser.pack import build_browser
 from .comparison_sections import compare_stored_runs, comparison_sections, comparison_verdict
 from .plots import ANSWERS
 from .run_sections import (
+    GateCheck,
     cards_section,
     check_stored_gates,
     failures_section,
@@ -72,7 +73,7 @@ def run_subtitle(run: StoredRun) -> str:
     )
 
 
-def run_verdict(run: StoredRun) -> ReportVerdict:
+def run_verdict(run: StoredRun, gates: GateCheck) -> ReportVerdict:
     """The main metric, failures and gates of a run."""
     record, (done, failed) = run.record, run.counts
     points: list[str] = []
@@ -92,7 +93,6 @@ def run_verdict(run: StoredRun) -> ReportVerdict:
             f"{pluralize(len(unmeasured), 'metric')} could not be measured on some queries: "
             f"{', '.join(one.name for one in unmeasured[:5])}{' and others' if len(unmeasured) > 5 else ''}."
         )
-    gates = check_stored_gates(run)
     if gates is not None:
         points.append(gates_summary(gates))
     if isinstance(gates, str):
@@ -149,10 +149,10 @@ def answers_result(run: StoredRun) -> MetricResult | None:
     return min(listed, key=lambda one: ANSWERS.index(one.target), default=None)
 
 
-def run_sections(run: StoredRun) -> list[ReportSection]:
+def run_sections(run: StoredRun, gates: GateCheck) -> list[ReportSection]:
     """The sections of a run; those that would be empty are left out."""
     best = main_result(run)
-    own = [gates_section(check_stored_gates(run)), scores_section(run)]
+    own = [gates_section(gates), scores_section(run)]
     return _present([*own, *_common_sections([run], None if best is None else best.name)])
 
 
@@ -256,8 +256,9 @@ def build_report(store: RunStore, records: Sequence[RunRecord], *, title: str | 
     made = f"made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by auepora {__version__}"
     if len(records) == 1:
         run = StoredRun(store, records[0])
-        best = main_result(run)
-        report = Report(title or run.record.name, run_subtitle(run), run_verdict(run), run_sections(run), made)
+        best, gates = main_result(run), check_stored_gates(run)
+        verdict, sections = run_verdict(run, gates), run_sections(run, gates)
+        report = Report(title or run.record.name, run_subtitle(run), verdict, sections, made)
         return ReportContent(report, [run], None if best is None else best.name)
     letters = run_labels(len(records))
     runs = [StoredRun(store, record, letter) for record, letter in zip(records, letters, strict=True)]
@@ -265,7 +266,7 @@ def build_report(store: RunStore, records: Sequence[RunRecord], *, title: str | 
     main = None if compared.main is None else compared.main.name
     names = f"{records[1].name} against {records[0].name}" if len(runs) == 2 else f"{len(runs)} runs against each other"
     subtitle = "; ".join(f"{run.label} ({run.record.run_id}, {format_time(run.record.created_at)})" for run in runs)
-    sections = [*comparison_sections(compared), runs_scores_section(runs), *_common_sections(runs, main)]
-    report = Report(title or names, subtitle, comparison_verdict(compared), _present(sections), made)
+    present = _present([*comparison_sections(compared), runs_scores_section(runs), *_common_sections(runs, main)])
+    report = Report(title or names, subtitle, comparison_verdict(compared), present, made)
     per_query = {} if compared.report is None else {runs[1].record.run_id: compared.report.per_query}
     return ReportContent(report, runs, main, per_query)

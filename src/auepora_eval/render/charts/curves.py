@@ -235,17 +235,18 @@ def quality_by_rank(rows: Sequence[Row], name: str, *, title: str | None = None)
     labels = unique_labels(row.get("rank", "") for row in rows[:60])
     along = band_channel("rank", labels, title="rank of the first relevant document")
     up = number_channel("value", value_span(valued), title=clean_label(name))
-    drawn, ranged, counts = [], [], []
-    for label, row in zip(labels, rows, strict=False):
-        values, n = row_values(row), row.get("n")
-        if n is not None:
-            counts.append({"rank": label, "text": f"n {n}"})
-        if not values:
-            continue
-        tip = describe_row(f"rank {label}", values) + ("" if n is None else f", n = {n}")
-        drawn.append({"rank": label, "value": values[0], "tip": tip})
-        if len(values) == 3:
-            ranged.append({"rank": label, "low": values[1], "high": values[2]})
+    named = [(label, row_values(row), row.get("n")) for label, row in zip(labels, rows, strict=False)]
+    counts = [{"rank": label, "text": f"n {n}"} for label, _, n in named if n is not None]
+    drawn = [
+        {
+            "rank": label,
+            "value": values[0],
+            "tip": describe_row(f"rank {label}", values) + ("" if n is None else f", n = {n}"),
+        }
+        for label, values, n in named
+        if values
+    ]
+    ranged = [{"rank": label, "low": values[1], "high": values[2]} for label, values, _ in named if len(values) == 3]
     interval = {"x": along, "y": with_field(up, "low"), "y2": {"field": "high"}}
     text = {"type": "text", "align": "center", "baseline": "bottom", "dy": -6, "color": MUTED}
     layers: list[Json] = [

@@ -113,15 +113,14 @@ def _difference_panel(
     labels = unique_labels(row.get("name", "") for row in rows)
     span = linear_range([end for row in rows for end in row_values(row, "delta")], zero=True)
     across, along = band_channel("name", labels), number_channel("delta", span)
-    drawn: list[Json] = []
-    missing: list[Json] = []
-    for label, row in zip(labels, rows, strict=True):
-        ends = row_values(row, "delta")
-        if not ends:
-            missing.append({"name": label, "text": clean_label(row.get("note") or "not compared", longest=60)})
-            continue
-        low, high = (ends[1], ends[2]) if len(ends) == 3 else (ends[0], ends[0])
-        drawn.append({"name": label, "delta": ends[0], "low": low, "high": high, **texts(label, row, ends)})
+    valued = [(label, row_values(row, "delta"), row) for label, row in zip(labels, rows, strict=True)]
+    # Without an interval the only number is both its ends.
+    drawn: list[Json] = [
+        {"name": label, "delta": ends[0], "low": ends[-2:][0], "high": ends[-1], **texts(label, row, ends)}
+        for label, ends, row in valued
+        if ends
+    ]
+    missing = _missing_rows(labels, rows, "delta", "not compared")
     zero = {"type": "rule", "color": MUTED, "strokeWidth": 1}
     intervals = {"x": with_field(along, "low"), "x2": {"field": "high"}, "y": across, "color": symbols["color"]}
     points = {"type": "point", "filled": True, "opacity": 1, "size": 80}
@@ -136,6 +135,15 @@ def _difference_panel(
         },
     ]
     return view([*layers, *_row_texts(drawn, missing, across)], height=ROW_HEIGHT * len(rows), title=title)
+
+
+def _missing_rows(labels: Sequence[str], rows: Sequence[Row], key: str, otherwise: str) -> list[Json]:
+    """The rows without a value, each with its note."""
+    return [
+        {"name": label, "text": clean_label(row.get("note") or otherwise, longest=60)}
+        for label, row in zip(labels, rows, strict=True)
+        if not row_values(row, key)
+    ]
 
 
 def _row_texts(drawn: Sequence[Json], missing: Sequence[Json], across: Json) -> list[Json]:
@@ -258,21 +266,21 @@ def _interval_panel(
 ) -> Json:
     labels = unique_labels(row.get("name", "") for row in rows)
     across, along = band_channel("name", labels), number_channel("value", span)
-    drawn: list[Json] = []
-    lines: list[Json] = []
-    words: list[Json] = []
-    missing: list[Json] = []
-    for label, row in zip(labels, rows, strict=True):
-        ends = row_values(row)
-        if not ends:
-            missing.append({"name": label, "text": clean_label(row.get("note") or _NO_VALUE, longest=60)})
-            continue
-        tip = _row_text(label, row)
-        drawn.append({"name": label, "value": ends[0], "tip": tip})
-        words.append({"name": label, "text": format_number(ends[0])})
-        if len(ends) == 3:
-            reliability = _UNRELIABLE if row.get("doubt") else _RELIABLE
-            lines.append({"name": label, "low": ends[1], "high": ends[2], "sure": reliability, "tip": tip})
+    valued = [(label, row_values(row), row) for label, row in zip(labels, rows, strict=True) if row_values(row)]
+    drawn: list[Json] = [{"name": label, "value": ends[0], "tip": _row_text(label, row)} for label, ends, row in valued]
+    words: list[Json] = [{"name": label, "text": format_number(ends[0])} for label, ends, _ in valued]
+    lines: list[Json] = [
+        {
+            "name": label,
+            "low": ends[1],
+            "high": ends[2],
+            "sure": _UNRELIABLE if row.get("doubt") else _RELIABLE,
+            "tip": _row_text(label, row),
+        }
+        for label, ends, row in valued
+        if len(ends) == 3
+    ]
+    missing = _missing_rows(labels, rows, "value", _NO_VALUE)
     layers: list[Json] = []
     if whole is not None:
         rule = {"type": "rule", "color": MUTED, "strokeDash": [4, 3]}

@@ -398,15 +398,11 @@ def _split_section(a: StoredRun, b: StoredRun) -> ReportSection | None:
 
 def find_replay(a: StoredRun, b: StoredRun) -> RunRecord | None:
     """The latest finished replay of these two runs."""
+    wanted = {"contexts": a.record.run_id, "generator": b.record.run_id}
     for record in a.store.runs(tag=REPLAY_TAG, status="finished"):
-        replay_plan = (
-            (record.plan.get("system") or {}).get("replay") if isinstance(record.plan.get("system"), Mapping) else None
-        )
-        if (
-            isinstance(replay_plan, Mapping)
-            and replay_plan.get("contexts") == a.record.run_id
-            and replay_plan.get("generator") == b.record.run_id
-        ):
+        system = record.plan.get("system")
+        replay = system.get("replay") if isinstance(system, Mapping) else None
+        if isinstance(replay, Mapping) and wanted.items() <= replay.items():
             return record
     return None
 

@@ -55,7 +55,7 @@ from .score_sections import (
     scores_section,
     slices_section,
 )
-from .stored_run import StoredRun, score_column
+from .stored_run import StoredRun, find_runs, score_column
 
 # --- one run: the verdict in one sentence, and the sections ----------------------------------------------------------
 
@@ -228,15 +228,9 @@ def _records(
     store: RunStore, runs: str | RunRecord | Sequence[str | RunRecord], baseline: str | RunRecord | None
 ) -> list[RunRecord]:
     listed = [runs] if isinstance(runs, (str, RunRecord)) else list(runs)
-    named = listed if baseline is None else [baseline, *listed]
-    records = [store.find(one) if isinstance(one, str) else one for one in named]
-    if not records:
+    if not listed:
         raise BadValueError("name a run to report on; `auepora runs` lists them")
-    ids = [one.run_id for one in records]
-    for run_id in ids:
-        if ids.count(run_id) > 1:
-            raise BadValueError(f"{run_id} is listed twice; name each run once")
-    return records
+    return find_runs(store, listed if baseline is None else [baseline, *listed])
 
 
 @dataclass(frozen=True, slots=True)

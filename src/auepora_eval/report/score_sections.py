@@ -184,14 +184,14 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection
             content += _tables(run, name, main, folded=len(runs) > 1)
         blocks.append(Details(f"By {name}", content, is_open=name == names[0] and len(names) < 4))
     lead = (
-        "Every metric told apart by group. ▲ and ▼: the whole interval of a group lies above or below the value of "
+        "Every metric by group. ▲ and ▼: the whole interval of a group lies above or below the value of "
         "all; among many groups some will by chance."
     )
     return ReportSection("slices", "Slices", blocks, lead)
 
 
 def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> list[Block]:
-    with_parts = [(one, _parts(one, name)) for one in run.results if name in one.slices]
+    with_parts = [(one, one.slices[name]) for one in run.results if name in one.slices]
     groups = list(dict.fromkeys(group for _, parts in with_parts for group in parts))
     if not groups:
         return []
@@ -202,8 +202,7 @@ def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> lis
         columns = [TableColumn("metric"), *(TableColumn(group, number=True) for group in groups)]
         table = simple_table(columns, rows, caption="value, interval, and how many samples it is of")
         return [Details(f"All metrics of {run.label}", [table])] if folded else [table]
-    main_or_first = next(((one, parts) for one, parts in with_parts if one.name == main), with_parts[0])
-    result, parts = main_or_first
+    result, parts = next((each for each in with_parts if each[0].name == main), with_parts[0])
     rows = [[Cell(group), _cell(result, parts[group])] for group in list(parts)[:MAX_ROWS]]
     content: list[Block] = [simple_table([name, TableColumn(result.name, number=True)], rows, caption=run.label)]
     if len(parts) > MAX_ROWS:
@@ -213,21 +212,17 @@ def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> lis
     return content
 
 
-def _parts(result: MetricResult, name: str) -> dict[str, MetricResult]:
-    return {group: part for group, part in result.slices[name].items() if isinstance(part, MetricResult)}
-
-
 def _cell(whole: MetricResult, part: MetricResult | None) -> Cell:
     if part is None:
         return Cell("", tone="muted")
     n = part.details.get("num_samples", 0)
     if not part.defined:
         return Cell("n/a", tone="muted", note=f"n {n:,}")
-    sign = ""
-    if part.interval is not None and whole.defined:
-        sign = "▲" if part.interval[0] > whole.value else "▼" if part.interval[1] < whole.value else ""
-    ends = f"{interval_text(part.interval)}, " if part.interval is not None else ""
-    return Cell(value_text(part.value), sign=sign, note=f"{ends}n {n:,}")
+    if part.interval is None:
+        return Cell(value_text(part.value), note=f"n {n:,}")
+    low, high = part.interval
+    sign = "" if not whole.defined else "▲" if low > whole.value else "▼" if high < whole.value else ""
+    return Cell(value_text(part.value), sign=sign, note=f"{interval_text(part.interval)}, n {n:,}")
 
 
 # --- distributions: a histogram of each metric's scores --------------------------------------------------------------

@@ -39,7 +39,7 @@ from .plots import (
     quality_rows,
 )
 from .score_sections import hits_by_span, retrieval_curves
-from .stored_run import StoredRun, score_column
+from .stored_run import StoredRun, find_runs, score_column
 
 T = TypeVar("T")
 _MAX_RUNS = 20
@@ -107,7 +107,7 @@ class PlotKind:
     min_runs: int = 1
     max_runs: int = 1
     metrics: str = "one metric"
-    """What ``-m`` may name; empty where it is not allowed."""
+    """What ``-m`` may name."""
 
     @property
     def runs(self) -> str:
@@ -125,14 +125,8 @@ def plot_runs(kind: str, runs: Sequence[str], *, store: Store = None, metrics: S
     chosen = KINDS[kind]
     if not chosen.min_runs <= len(runs) <= chosen.max_runs:
         raise BadValueError(f"'{kind}' needs {chosen.runs}, not {len(runs)}")
-    if metrics and not chosen.metrics:
-        raise BadValueError(f"'{kind}' shows no single metric; leave out '{metrics[0]}'")
     with open_store(store) as opened:
-        records = [opened.find(one) for one in runs]
-        twice = [one.run_id for place, one in enumerate(records) if one.run_id in [r.run_id for r in records[:place]]]
-        if twice:
-            raise BadValueError(f"{twice[0]} is listed twice; name each run once")
-        return chosen.draw(_PlotRequest(opened, records, metrics))
+        return chosen.draw(_PlotRequest(opened, find_runs(opened, runs), metrics))
 
 
 def _scores(request: _PlotRequest) -> Chart:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..core.reduce import Clusters
 from ..core.results import Results
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
+from ..errors import BadValueError
 from ..store.records import RunRecord
 from ..store.runs import RunStore, aligned_outputs
 
@@ -102,6 +103,16 @@ class StoredRun:
     def find_result(self, name: str) -> MetricResult | None:
         """The result of that name."""
         return next((one for one in self.results if one.name == name), None)
+
+
+def find_runs(store: RunStore, runs: Sequence[str | RunRecord]) -> list[RunRecord]:
+    """The runs, found as in ``RunStore.find``; a run that is listed twice is an error."""
+    records = [store.find(one) if isinstance(one, str) else one for one in runs]
+    ids = [one.run_id for one in records]
+    for run_id in ids:
+        if ids.count(run_id) > 1:
+            raise BadValueError(f"{run_id} is listed twice; name each run once")
+    return records
 
 
 def score_column(result: MetricResult) -> Floats:

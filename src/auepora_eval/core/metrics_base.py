@@ -164,6 +164,8 @@ class MetricMetadata:
 
     reads: frozenset[str] = frozenset()
     """Fields of an output that the metric needs: ``retrieved``, ``response``, ``timings``."""
+    requires: tuple[str, ...] = ()
+    """Attributes of samples that the metric needs, for ``required_fields``."""
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
     binary: bool = False
@@ -321,8 +323,8 @@ class BatchMetric(Metric):
         """One outcome per sample. The engine replaces those of failed outputs afterwards."""
 
     def required_fields(self) -> list[str]:
-        """No fields by default."""
-        return []
+        """The declared ones: none by default."""
+        return list(self.metadata.requires)
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The outcome of one answered sample by the plain definition, if there is one, to check ``score``."""
@@ -486,6 +488,10 @@ class PerSampleMetric(BatchMetric):
         Checked first, so that a failure on such a sample is a skip and not a zero.
         """
         return None
+
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether the metric applies to the sample."""
+        return self.applies(sample) is None
 
     def rows(self, batch: Batch) -> Iterator[tuple[EvaluationSample, SystemOutputs, bool]]:
         """Each sample, its output (a placeholder where missing), and whether that counts as an answer."""

@@ -45,8 +45,6 @@ def make_frame(columns: Mapping[str, FrameColumn], kind: str = "pandas") -> Any:
 
 
 def _require(kind: str) -> None:
-    from importlib import import_module
-
     package = _PACKAGES[kind]
     try:
         import_module(package)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -135,9 +135,15 @@ def _generate_rankings(count: int, seed: int, *, graded: bool) -> tuple[Gold, Ra
     return gold, ranked
 
 
-def _ranking_scores(gold: Gold, ranked: Ranked, specs: list[Any]) -> dict[str, list[float | None]]:
-    results = evaluate_rankings(gold, ranked, specs, conventions="trec")
-    return {result.name: list(result.scores or ()) for result in results}
+def _compare_rankings(
+    tool: str, compared: Mapping[str, str], gold: Gold, ranked: Ranked, theirs: Mapping[str, Sequence[float]]
+) -> Iterator[CrossCheck]:
+    """A check per metric: our scores and those of a tool under its own name of the metric, query by query."""
+    for result in evaluate_rankings(gold, ranked, list(compared), conventions="trec"):
+        tally = DeviationTally(result.name.partition("@")[0], tool)
+        for case, (mine, other) in enumerate(zip(result.scores or (), theirs[compared[result.name]], strict=True)):
+            tally.add(mine, float(other), f"{result.name}, query {case}")
+        yield tally.check()
 
 
 def _peer_names(tool: str, cutoffs: tuple[int, ...]) -> dict[str, str]:
@@ -164,12 +170,7 @@ def _ranx(count: int, seed: int) -> Iterator[CrossCheck]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of its compiler
         theirs = ranx_evaluate(Qrels(qrels), Run(runs), list(compared.values()), return_mean=False)
-    ours = _ranking_scores(gold, ranked, list(compared))
-    for name, their_name in compared.items():
-        tally = DeviationTally(name.partition("@")[0], "ranx")
-        for case, (mine, other) in enumerate(zip(ours[name], theirs[their_name], strict=True)):
-            tally.add(mine, float(other), f"{name}, query {case}")
-        yield tally.check()
+    yield from _compare_rankings("ranx", compared, gold, ranked, theirs)
 
 
 def _pytrec(count: int, seed: int) -> Iterator[CrossCheck]:
@@ -179,13 +180,9 @@ def _pytrec(count: int, seed: int) -> Iterator[CrossCheck]:
     gold, ranked = _generate_rankings(count, seed, graded=True)
     qrels = {str(n): judged for n, judged in enumerate(gold)}
     runs = {str(n): {i: float(len(ids) - at) for at, i in enumerate(ids)} for n, ids in enumerate(ranked)}
-    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(compared.values())).evaluate(runs)
-    ours = _ranking_scores(gold, ranked, list(compared))
-    for name, their_name in compared.items():
-        tally = DeviationTally(name.partition("@")[0], "pytrec_eval")
-        for case in range(count):
-            tally.add(ours[name][case], theirs[str(case)][their_name], f"{name}, query {case}")
-        yield tally.check()
+    by_query = pytrec_eval.RelevanceEvaluator(qrels, set(compared.values())).evaluate(runs)
+    theirs = {name: [by_query[query][name] for query in qrels] for name in compared.values()}
+    yield from _compare_rankings("pytrec_eval", compared, gold, ranked, theirs)
 
 
 def _sklearn(count: int, seed: int) -> Iterator[CrossCheck]:

@@ -24,7 +24,7 @@ from .rankings import (
     IdOnlyOutputs,
     IdOnlySamples,
     RankingColumns,
-    parse_level,
+    highest_levels,
     rankings,
 )
 
@@ -397,15 +397,12 @@ def covered_characters(pieces: Iterable[ParentSpan]) -> int:
 
 def gold_documents(sample: EvaluationSample, *, min_relevance: int | None = 1) -> list[GoldDocument]:
     """The relevant documents of a sample, each id once; those of every level where ``min_relevance`` is ``None``."""
-    levels: dict[str, int] = {}
     passages: dict[str, list[Document]] = {}
     for doc in sample.relevant_docs or ():
-        level = parse_level((doc.metadata or {}).get("relevance", 1), doc.doc_id, sample.sample_id)
-        levels[doc.doc_id] = max(level, levels.get(doc.doc_id, level))
         passages.setdefault(doc.doc_id, []).append(doc)
     return [
         GoldDocument(doc_id, level, tuple(passages[doc_id]))
-        for doc_id, level in levels.items()
+        for doc_id, level in highest_levels(sample).items()
         if min_relevance is None or level >= min_relevance
     ]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -112,11 +113,7 @@ def _document_gold(sample: EvaluationSample) -> Gold | None:
         return frozenset(expected)
     if sample.relevant_docs is None:
         return None
-    levels: dict[str, int] = {}
-    for document in sample.relevant_docs:
-        level = parse_level(document.metadata.get("relevance", 1), document.doc_id, sample.sample_id)
-        levels[document.parent] = max(level, levels.get(document.parent, level))
-    return levels
+    return highest_levels(sample, key=attrgetter("parent"))
 
 
 def _from_objects(batch: Batch) -> RankingColumns:
@@ -234,10 +231,15 @@ def _gold_of(sample: EvaluationSample) -> Gold | None:
     if len(ungraded) == len(documents):
         return frozenset(ungraded)
     require_documents(documents, sample.sample_id)
+    return highest_levels(sample)
+
+
+def highest_levels(sample: EvaluationSample, key: Callable[[Document], str] = attrgetter("doc_id")) -> dict[str, int]:
+    """The level of each gold id; of one that is given several times the highest."""
     levels: dict[str, int] = {}
-    for document in documents:
-        level = parse_level(document.metadata.get("relevance", 1), document.doc_id, sample.sample_id)
-        levels[document.doc_id] = max(level, levels.get(document.doc_id, level))
+    for document in sample.relevant_docs or ():
+        level = parse_level((document.metadata or {}).get("relevance", 1), document.doc_id, sample.sample_id)
+        levels[key(document)] = max(level, levels.get(key(document), level))
     return levels
 
 

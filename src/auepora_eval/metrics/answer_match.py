@@ -195,6 +195,7 @@ class Containment(ConfiguredMetric, SampleMetric):
     target = TargetCategory.GENERATION_CORRECTNESS
     metadata = declare(
         reads=frozenset({"response"}),
+        requires=("reference_answer",),
         binary=True,
         skip_reasons={
             "no_reference": "the sample has no reference answer",
@@ -208,10 +209,6 @@ class Containment(ConfiguredMetric, SampleMetric):
             {"containment": {"norm": "none"}},
         ),
     )
-
-    def required_fields(self) -> list[str]:
-        """A reference answer."""
-        return ["reference_answer"]
 
     def signature_options(self) -> dict[str, str]:
         """The normalisation."""

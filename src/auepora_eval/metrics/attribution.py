@@ -86,7 +86,7 @@ class FailureAttribution(RefusalDetectionMetric):
     metadata = declare(
         reads=frozenset({"response", "retrieved"}),
         binary=True,
-        counts_system_failures=False,
+        counts_system_failures=False,  # the retriever's part in a system failure is unknown
         handles_failures=True,
         by_chunk_id=True,
         needs_all=True,
@@ -130,11 +130,6 @@ class FailureAttribution(RefusalDetectionMetric):
             self,
             skip_reasons={**as_batch_metric(self.correct).metadata.skip_reasons, **type(self).metadata.skip_reasons},
         )
-
-    @property
-    def worst(self) -> None:
-        """None: the retriever's part in a system failure is unknown."""
-        return None
 
     @property
     def _parts(self) -> tuple[BatchMetric, BatchMetric, BatchMetric, BatchMetric]:

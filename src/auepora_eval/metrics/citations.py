@@ -27,7 +27,7 @@ from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores, Status
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError
-from ..features.rankings import parse_level
+from ..features.rankings import highest_levels
 from ..options import NonEmpty
 from ..text.sentences import require_ids
 from .ranking import relevant_ids
@@ -192,6 +192,7 @@ class CitationGoldMetric(CitationMetric):
 
     metadata = declare(
         reads=frozenset({"response", "citations"}),
+        requires=("relevant_docs",),
         by_chunk_id=True,
         skip_reasons={
             "no_gold": "`relevant_docs` is not annotated",
@@ -200,10 +201,6 @@ class CitationGoldMetric(CitationMetric):
             "no_response": "no answer was asked for",
         },
     )
-
-    def required_fields(self) -> list[str]:
-        """Gold documents."""
-        return ["relevant_docs"]
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips empty gold as the conventions require."""
@@ -237,15 +234,12 @@ class CitationGoldMetric(CitationMetric):
 
 def _relevance_levels(sample: EvaluationSample) -> dict[str, int]:
     """The judged level of every gold id; one given twice has its highest."""
-    levels: dict[str, int] = {}
     for document in sample.relevant_docs or ():
         if not isinstance(document, Document) or not isinstance(document.doc_id, str):
             raise BadTypeError(
                 f"sample '{sample.sample_id}': 'relevant_docs' holds {document!r:.80}, not a Document with a string id"
             )
-        level = parse_level((document.metadata or {}).get("relevance", 1), document.doc_id, sample.sample_id)
-        levels[document.doc_id] = max(level, levels.get(document.doc_id, level))
-    return levels
+    return highest_levels(sample)
 
 
 @register("citation_gold_precision")

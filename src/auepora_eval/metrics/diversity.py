@@ -167,9 +167,31 @@ class DistinctN(AnswerMetric):
         return len(set(found)) / len(found) if found else math.nan
 
 
+@dataclass(frozen=True)
+class _EmbeddingMetric(ConfiguredMetric):
+    """A metric that takes an embedder, and can do without one."""
+
+    embed: Any = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.embed is not None:
+            object.__setattr__(self, "embed", parse_embedder(self.embed, what="embed"))
+        super().__post_init__()
+
+    @property
+    def rounding(self) -> float:
+        """The rounding tolerance of a model."""
+        return 0.0 if self.embed is None else MODEL_ROUNDING
+
+    def require_ready(self) -> None:
+        """Raise unless the embedder, if there is one, is available."""
+        if self.embed is not None:
+            require_embedder(self.embed, what="embed")
+
+
 @register("intra_list_diversity", at="top_k")
 @dataclass(frozen=True)
-class IntraListDiversity(ConfiguredMetric):
+class IntraListDiversity(_EmbeddingMetric):
     r"""Dissimilarity of the first k documents: 1 minus the mean cosine over all pairs.
 
     .. math:: 1 - \frac{2}{m \cdot (m - 1)} \cdot \sum_{i < j} \text{cos}(d_i, d_j)
@@ -183,7 +205,6 @@ class IntraListDiversity(ConfiguredMetric):
     """
 
     top_k: PositiveInt | None = 5
-    embed: Any = field(default=None, kw_only=True)
 
     target = TargetCategory.DIVERSITY
     metadata = declare(
@@ -202,21 +223,6 @@ class IntraListDiversity(ConfiguredMetric):
             {"intra_list_diversity": {"top_k": None, "depth": 3}},
         ),
     )
-
-    def __post_init__(self) -> None:
-        if self.embed is not None:
-            object.__setattr__(self, "embed", parse_embedder(self.embed, what="embed"))
-        super().__post_init__()
-
-    @property
-    def rounding(self) -> float:
-        """The rounding tolerance of a model."""
-        return 0.0 if self.embed is None else MODEL_ROUNDING
-
-    def require_ready(self) -> None:
-        """Raise unless the embedder, if there is one, is available."""
-        if self.embed is not None:
-            require_embedder(self.embed, what="embed")
 
     @property
     def k(self) -> int | None:
@@ -317,7 +323,7 @@ class MeanOfPairs(Mean):
 
 @register("response_diversity")
 @dataclass(frozen=True)
-class ResponseDiversity(ConfiguredMetric):
+class ResponseDiversity(_EmbeddingMetric):
     r"""Dissimilarity of the answers of a run: 1 minus the mean cosine over all pairs of answers.
 
     .. math:: 1 - \frac{2}{n \cdot (n - 1)} \cdot \sum_{i < j} \text{cos}(a_i, a_j)
@@ -329,8 +335,6 @@ class ResponseDiversity(ConfiguredMetric):
     same answer scores low; whether answers should differ depends on the questions. It has no interval, since distances
     to the same answer are dependent. Failed outputs are left out.
     """
-
-    embed: Any = field(default=None, kw_only=True)
 
     target = TargetCategory.DIVERSITY
     reducer = MeanOfPairs()
@@ -348,19 +352,8 @@ class ResponseDiversity(ConfiguredMetric):
 
     def __post_init__(self) -> None:
         if self.embed is not None:
-            object.__setattr__(self, "embed", parse_embedder(self.embed, what="embed"))
             set_metadata(self, range=(0.0, 2.0))
         super().__post_init__()
-
-    @property
-    def rounding(self) -> float:
-        """The rounding tolerance of a model."""
-        return 0.0 if self.embed is None else MODEL_ROUNDING
-
-    def require_ready(self) -> None:
-        """Raise unless the embedder, if there is one, is available."""
-        if self.embed is not None:
-            require_embedder(self.embed, what="embed")
 
     def score(self, batch: Batch) -> Scores:
         """Which answers exist; distances follow once all are known."""

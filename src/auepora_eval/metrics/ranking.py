@@ -28,10 +28,10 @@ from ..core.derivation import (
 from ..core.metrics_base import RunInfo, declare
 from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
-from ..core.types import Document, EvaluationSample, SystemOutputs
+from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DuplicateIdError
 from ..features.hits import RankingView, gold_positions, has_judgement, hits, reject_duplicates, view_key
-from ..features.rankings import rankings
+from ..features.rankings import highest_levels, rankings
 from ..options import check_arguments
 
 __all__ = [
@@ -305,15 +305,6 @@ def relevance_levels(gold: Gold) -> dict[str, int]:
     return dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
 
 
-def highest_levels(documents: Iterable[tuple[str, Document]]) -> dict[str, int]:
-    """The level of each id; of one that is given several times the highest."""
-    levels: dict[str, int] = {}
-    for doc_id, document in documents:
-        level = document.metadata.get("relevance", 1)
-        levels[doc_id] = max(level, levels.get(doc_id, level))
-    return levels
-
-
 def judged_ids(gold: Gold) -> set[str]:
     """The ids with a judgement."""
     return {doc_id for doc_id, level in relevance_levels(gold).items() if level >= 0}
@@ -443,6 +434,7 @@ class RankingMetric(ConfiguredMetric):
 
     metadata = declare(
         reads=frozenset({"retrieved"}),
+        requires=("relevant_docs",),
         by_chunk_id=True,
         skip_reasons={
             "no_gold": "`relevant_docs` is not annotated",
@@ -455,10 +447,6 @@ class RankingMetric(ConfiguredMetric):
     """The ids that are compared."""
     definition: ClassVar[Callable[..., float]]
     """The plain definition: a function of gold, ranked ids and ``definition_options``."""
-
-    def required_fields(self) -> list[str]:
-        """Gold documents."""
-        return ["relevant_docs"]
 
     def scores(
         self,
@@ -496,7 +484,7 @@ class RankingMetric(ConfiguredMetric):
         if sample.relevant_docs is None:
             return None, ranked
         candidates = {document.doc_id: 0 for document in sample.candidate_docs or []}
-        return candidates | highest_levels((one.doc_id, one) for one in sample.relevant_docs), ranked
+        return candidates | highest_levels(sample), ranked
 
     def score_plain(
         self,

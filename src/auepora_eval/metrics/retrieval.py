@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -33,14 +34,13 @@ from ..features.hits import (
     reject_duplicates,
     sum_by_query,
 )
-from ..features.rankings import document_rankings
+from ..features.rankings import document_rankings, highest_levels
 from ..options import NonNegativeFloat, PositiveInt
 from .ranking import (
     Gold,
     RankingMetric,
     aqwv_at_k,
     f1_at_k,
-    highest_levels,
     hit_rate_at_k,
     map_at_k,
     mrr_at_k,
@@ -465,6 +465,7 @@ class RecallDocAtK(RecallAtK):
     ranks_ids: ClassVar[bool] = False
     view: ClassVar[RankingView] = document_rankings
     metadata = declare(
+        requires=(),  # expected documents may be given in the metadata only
         by_chunk_id=False,  # parents do not depend on the chunking
         by_parent_id=True,
         suggested=False,  # the same as recall where nothing has a parent
@@ -476,10 +477,6 @@ class RecallDocAtK(RecallAtK):
         ),
     )
 
-    def required_fields(self) -> list[str]:
-        """None: expected documents may be given in the metadata only."""
-        return []
-
     def reference_ranking(self, sample: EvaluationSample, output: SystemOutputs) -> tuple[Gold | None, list[str]]:
         """Judged levels and returned ids of the parent documents."""
         ranked = [item.doc.parent for item in output.retrieved]
@@ -487,7 +484,7 @@ class RecallDocAtK(RecallAtK):
             return list(sample.metadata["expected_doc_ids"]), ranked
         if sample.relevant_docs is None:
             return None, ranked
-        return highest_levels((one.parent, one) for one in sample.relevant_docs), ranked
+        return highest_levels(sample, key=attrgetter("parent")), ranked
 
 
 # --- retrieval with costs: AQWV weighs misses against false alarms; empty result rate --------------------------------

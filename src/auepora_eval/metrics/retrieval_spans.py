@@ -18,8 +18,8 @@ from ..core.scores import Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
 from ..features.hits import ParentSpan, covered_characters, reject_duplicates
-from ..features.rankings import rankings
-from .ranking import highest_levels, relevant_ids
+from ..features.rankings import highest_levels, rankings
+from .ranking import relevant_ids
 
 Floats = npt.NDArray[np.float64]
 Character = tuple[str, int]
@@ -47,6 +47,7 @@ class SpanMetric(ConfiguredMetric):
     target = TargetCategory.RETRIEVAL_RELEVANCE
     metadata = declare(
         reads=frozenset({"retrieved"}),
+        requires=("relevant_docs",),
         output_skips=frozenset({"no_returned_spans"}),
         suggested=False,
         suggested_with_spans=frozenset({"gold", "returned"}),
@@ -58,10 +59,6 @@ class SpanMetric(ConfiguredMetric):
             "no_returned_spans": "a chunk within k has neither a span nor, as a whole document, a text",
         },
     )
-
-    def required_fields(self) -> list[str]:
-        """Gold documents."""
-        return ["relevant_docs"]
 
     def overlap(self, batch: Batch) -> SpanOverlap:
         """The counts of all three metrics, cached by cut-off and relevance threshold."""
@@ -79,8 +76,7 @@ class SpanMetric(ConfiguredMetric):
         """The plain definition, character by character."""
         if sample.relevant_docs is None:
             return Score.skip("no_gold")
-        levels = highest_levels((one.doc_id, one) for one in sample.relevant_docs)
-        ids = relevant_ids(levels, self.active_conventions.min_relevance)
+        ids = relevant_ids(highest_levels(sample), self.active_conventions.min_relevance)
         relevant = [document for document in sample.relevant_docs if document.doc_id in ids]
         if not relevant:
             return Score.skip("empty_gold")

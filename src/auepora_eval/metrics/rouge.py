@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
@@ -75,6 +76,20 @@ class _Rouge(ComparedMetric):
                 common[pair] = rouge_lsum(text, given[row], self.words.tokenize).common
         return common
 
+    @property
+    @abstractmethod
+    def headline(self) -> str:
+        """The variant whose F1 is the value."""
+
+    @property
+    def worst_stats(self) -> tuple[float, ...]:
+        """A failed answer scores 0 in each."""
+        return (0.0,) * len(self.metadata.stat_names)
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """The best F1 by the plain definition."""
+        return Score(self.plain_best(sample, answer, self.headline).f1)
+
     def plain_best(self, sample: EvaluationSample, answer: str, variant: str) -> Overlap:
         """The overlap with the text of the best F1, by the plain definition."""
         return best_overlap(
@@ -98,9 +113,9 @@ class _RougeVariant(_Rouge):
     )
 
     @property
-    def worst_stats(self) -> tuple[float, ...]:
-        """A failed answer scores 0 in both."""
-        return 0.0, 0.0
+    def headline(self) -> str:
+        """The only variant."""
+        return self.variant
 
     def score(self, batch: Batch) -> Scores:
         """The best F1 of each answer."""
@@ -112,10 +127,6 @@ class _RougeVariant(_Rouge):
             skip=self.without_reference(batch),
             stats=np.column_stack([select_pairs(precision, best), select_pairs(recall, best)]),
         )
-
-    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
-        """The best F1 by the plain definition."""
-        return Score(self.plain_best(sample, answer, self.variant).f1)
 
     def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
         """Precision and recall of the best F1, by the plain definition."""
@@ -317,11 +328,6 @@ class RougeScores(_Rouge):
         """The variant whose F1 is the value."""
         return "rougeL" if "rougeL" in self.variants else self.variants[0]
 
-    @property
-    def worst_stats(self) -> tuple[float, ...]:
-        """A failed answer scores 0 in each."""
-        return (0.0,) * len(self.variants)
-
     def signature_options(self) -> dict[str, str]:
         """Tokenizer, stemming, and the variant of the value."""
         return {**super().signature_options(), "value": self.headline}
@@ -339,10 +345,6 @@ class RougeScores(_Rouge):
             skip=self.without_reference(batch),
             stats=np.column_stack([columns[one] for one in self.variants]),
         )
-
-    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
-        """The best F1 of the headline variant by the plain definition."""
-        return Score(self.plain_best(sample, answer, self.headline).f1)
 
     def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
         """The best F1 of each variant, by the plain definition."""

@@ -174,10 +174,6 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
         """Skips samples without an expected label."""
         return "no_label" if self._expected(sample) is None else None
 
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether a label is expected."""
-        return self.applies(sample) is None
-
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether the labels are the same."""
         assert output.response is not None  # outputs without a response are skipped before
@@ -224,6 +220,7 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
     target = TargetCategory.GENERATION_CORRECTNESS
     metadata = declare(
         reads=frozenset({"response"}),
+        requires=("reference_answer",),
         skip_reasons={
             "no_reference": "the sample has no reference answer",
             "no_fields": "the reference answer is not structured, or has none of the fields asked for",
@@ -242,17 +239,9 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
                 raise BadValueError(f"'{SLOTS}' is reserved for lists of aliases and is no field to compare")
             object.__setattr__(self, "fields", tuple(dict.fromkeys(self.fields)))
 
-    def required_fields(self) -> list[str]:
-        """A reference answer."""
-        return ["reference_answer"]
-
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without expected fields."""
         return None if self._expected(sample) else "no_fields"
-
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether a field is expected."""
-        return self.applies(sample) is None
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The proportion of correct fields."""
@@ -342,10 +331,6 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without a schema."""
         return "no_schema" if self._text is None and _own_schema(sample) is None else None
-
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether there is a schema."""
-        return self.applies(sample) is None
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether the answer satisfies the schema."""

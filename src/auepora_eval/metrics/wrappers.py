@@ -650,11 +650,6 @@ class _ConditionalQuality(WrapperMetric):
         return list(dict.fromkeys([*super().required_fields(), "relevant_docs"]))
 
     @property
-    def worst(self) -> float | None:
-        """None: failed answers are left out."""
-        return None
-
-    @property
     def hit(self) -> GoldHitAtK:
         """The metric that tests for a relevant document among the first k."""
         return with_conventions(GoldHitAtK(self.k), self.active_conventions)

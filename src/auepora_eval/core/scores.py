@@ -116,9 +116,10 @@ class Scores(Sequence[float | None]):
         return cls(column, status, codes, tuple(names), stats, None if keys is None else tuple(keys))._failing_nan()
 
     @classmethod
-    def from_list(cls, scores: Sequence[Score]) -> Scores:
-        """Columns from one ``Score`` per sample."""
-        names = {"": 0}
+    def from_list(cls, scores: Sequence[Score], *, reasons: Iterable[str] = ()) -> Scores:
+        """Columns from one ``Score`` per sample. These ``reasons`` are numbered first, where they occur."""
+        occurring = {score.reason for score in scores}
+        names = {name: number for number, name in enumerate(["", *(name for name in reasons if name in occurring)])}
         codes = np.array([names.setdefault(s.reason, len(names)) for s in scores], dtype=np.int16)
         status = np.array([s.status for s in scores], dtype=np.uint8)
         values = np.array([np.nan if s.value is None else s.value for s in scores], dtype=np.float64)

@@ -114,7 +114,8 @@ class RefusalMetric(RefusalDetectionMetric):
     def score(self, batch: Batch) -> Scores:
         """The outcome of each sample."""
         verdicts = refusals(batch, self.detector).verdicts
-        return Scores.from_list(list(map(self.outcome, batch.samples, verdicts)))
+        reasons = (*self.metadata.skip_reasons, self.unclear_reason)
+        return Scores.from_list(list(map(self.outcome, batch.samples, verdicts)), reasons=reasons)
 
     def outcome(self, sample: EvaluationSample, refused: bool | str | None) -> Score:
         """The outcome of a sample, given whether the system refused."""

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from ..core.batch import Batch, check_samples, warn_notes
 from ..core.conventions import Conventions, Signature
@@ -199,6 +199,19 @@ Progress = Callable[[int], None]
 """Called with the number of samples of each finished batch."""
 
 BATCH_SIZE = 1024
+
+
+class EvaluationOptions(TypedDict, total=False):
+    """The options that all evaluations have in common; ``evaluate`` describes them."""
+
+    conventions: str | Conventions
+    slices: Iterable[SliceSpec] | SliceSpec
+    executor: ExecutorName | Executor
+    workers: int | None
+    keep_scores: bool
+    run: RunInfo | None
+    judging: JudgeSession | JudgePolicy | None
+    progress: Progress | None
 
 
 class Evaluation:
@@ -421,34 +434,12 @@ def evaluate_stream(
     return evaluation.score(evaluation.batches(pairs, check_batch_size(batch_size)))
 
 
-def evaluate_sources(
-    sources: Iterable[BatchSource],
-    metrics: Metrics,
-    *,
-    conventions: str | Conventions = "auepora",
-    slices: Iterable[SliceSpec] | SliceSpec = (),
-    executor: ExecutorName | Executor = "serial",
-    workers: int | None = None,
-    keep_scores: bool = True,
-    run: RunInfo | None = None,
-    judging: JudgeSession | JudgePolicy | None = None,
-    progress: Progress | None = None,
-) -> Results:
+def evaluate_sources(sources: Iterable[BatchSource], metrics: Metrics, **options: Unpack[EvaluationOptions]) -> Results:
     """Score batches that the workers read themselves, such as ranges of files; otherwise like ``evaluate_stream``.
 
     A source is a batch: its size decides how much is read at once and changes no result.
     """
-    evaluation = Evaluation(
-        metrics,
-        conventions,
-        slices=slices,
-        executor=executor,
-        workers=workers,
-        keep_scores=keep_scores,
-        run=run,
-        judging=judging,
-        progress=progress,
-    )
+    evaluation = Evaluation(metrics, **options)
     evaluation.require_batch_metrics()
     slice_tuple, keep, fields = tuple(evaluation.slices), evaluation.keep, evaluation.fields
     return evaluation.score(SourcedBatch(source, slice_tuple, keep, fields) for source in sources)

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import check_samples
-from ..core.conventions import Conventions, Signature
+from ..core.conventions import Signature
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, assemble_result, make_result
 from ..core.reduce import Clusters, Mean, Reducer, StatMeans, SumsReducer, mean
 from ..core.results import Results
@@ -23,12 +23,7 @@ from ..core.slices import Grouping, SliceSpec
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..errors import AlignmentError, BadValueError
 from ..stats.intervals import Interval
-from .evaluate import BATCH_SIZE, CollectingAccumulator, Evaluation, Metrics, Pair, Progress, evaluate
-from .executors import Executor, ExecutorName
-
-if TYPE_CHECKING:
-    from ..judge.critic import JudgePolicy
-    from ..judge.session import JudgeSession
+from .evaluate import BATCH_SIZE, CollectingAccumulator, Evaluation, EvaluationOptions, Metrics, Pair, evaluate
 
 # --- aggregation over repeats: means per sample, means of values, and the spread -------------------------------------
 
@@ -307,14 +302,8 @@ def evaluate_repeats(
     repeats: Sequence[Callable[[], Outputs]],
     metrics: Metrics,
     *,
-    conventions: str | Conventions = "auepora",
-    slices: Iterable[SliceSpec] | SliceSpec = (),
-    executor: ExecutorName | Executor = "serial",
-    workers: int | None = None,
     batch_size: int = BATCH_SIZE,
-    run: RunInfo | None = None,
-    judging: JudgeSession | JudgePolicy | None = None,
-    progress: Progress | None = None,
+    **options: Unpack[EvaluationOptions],
 ) -> Results:
     """Score several outputs of a system for each sample.
 
@@ -324,16 +313,7 @@ def evaluate_repeats(
     ``details["repeats"]`` contains the value of each repeat, the spread within samples, and how many calls failed: a
     sample is failed only where all its repeats are.
     """
-    evaluation = Evaluation(
-        metrics,
-        conventions,
-        slices=slices,
-        executor=executor,
-        workers=workers,
-        run=run,
-        judging=judging,
-        progress=progress,
-    )
+    evaluation = Evaluation(metrics, **options)
     check_samples(samples)
     evaluation.validate(samples)
     if not repeats:
@@ -341,7 +321,7 @@ def evaluate_repeats(
     return evaluation.score(
         *(evaluation.batches(_pairs(samples, outputs), batch_size) for outputs in repeats),
         accumulator=RepeatAccumulator,
-        compute=partial(_compute_over_repeats, samples, repeats, slices=evaluation.slices, run=run),
+        compute=partial(_compute_over_repeats, samples, repeats, slices=evaluation.slices, run=options.get("run")),
     )
 
 

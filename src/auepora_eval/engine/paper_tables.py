@@ -73,7 +73,9 @@ def _table(results: Sequence[Row], ks: Iterable[CutOff], rules: Mapping[str, Con
 def _evaluate(
     results: Sequence[Row], ks: Iterable[CutOff], populations: Mapping[str, Conventions]
 ) -> dict[str, dict[str, float]]:
-    cuts = _check_cutoffs(ks)
+    if isinstance(ks, str) or not isinstance(ks, Iterable):
+        raise BadTypeError(f"ks must be a list of cut-offs such as [3, 5, 10], not {ks!r}")
+    cuts = list(dict.fromkeys(map(cut_of, ks)))
     gold, ranked = _columns(results)
     longest = max(map(len, ranked), default=0)
     names = [f"{measure}@{ALL if cut is None else cut}" for cut in cuts for measure in MEASURES]
@@ -93,12 +95,6 @@ def _build_metric(measure: str, cut: int | None, longest: int, rules: Convention
     if measure == "recall" and cut is None:
         cut = max(longest, 1)  # recall@k has no form without k; past the longest ranking a cut changes nothing
     return metric({measure: {"k": cut, "conventions": rules, "as": name}})
-
-
-def _check_cutoffs(ks: Iterable[CutOff]) -> list[int | None]:
-    if isinstance(ks, str) or not isinstance(ks, Iterable):
-        raise BadTypeError(f"ks must be a list of cut-offs such as [3, 5, 10], not {ks!r}")
-    return list(dict.fromkeys(map(cut_of, ks)))
 
 
 def _columns(results: Sequence[Row]) -> tuple[list[Collection[str]], list[Sequence[str]]]:

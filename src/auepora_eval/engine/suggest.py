@@ -59,14 +59,11 @@ def require_retrieved(metrics: Sequence[Metric], outputs_path: str) -> None:
     """Raise for metrics that read ``retrieved``, if no line of the outputs file has that field."""
     names = metrics_needing_retrieved(metrics)
     if names:
+        quoted = " and ".join(", ".join(f"'{name}'" for name in names).rsplit(", ", 1))
         raise BadValueError(
-            f"{_quoted_list(names)} {'reads' if len(names) == 1 else 'read'} the field 'retrieved', which no line of "
+            f"{quoted} {'reads' if len(names) == 1 else 'read'} the field 'retrieved', which no line of "
             f"{outputs_path} has; write what was returned ([] where nothing was), or leave the metric out"
         )
-
-
-def _quoted_list(names: Sequence[str]) -> str:
-    return " and ".join(", ".join(f"'{name}'" for name in names).rsplit(", ", 1)) if names else "nothing"
 
 
 class AvailableFields:

@@ -13,6 +13,7 @@ from ..systems.interfaces import (
     RETRIEVER_NOT_CALLED,
     GenerationFailedError,
     System,
+    SystemParts,
     adapt,
     as_system,
     is_async,
@@ -137,12 +138,8 @@ _NEEDS_RETRIEVER = (
 )
 
 
-def require_retriever(system: object) -> None:
-    """Raise where the system has no accessible retriever; it is not called."""
-    _split_system(system)
-
-
-def _split_system(system: object) -> Any:
+def require_retriever(system: object) -> SystemParts:
+    """The parts of a system; raises where it has no accessible retriever. It is not called."""
     parts = split_system(system, _NEEDS_RETRIEVER)
     if parts.retriever is None:
         raise BadTypeError(f"{_NEEDS_RETRIEVER}; {type(system).__name__} has generate() and no retriever")
@@ -152,7 +149,7 @@ def _split_system(system: object) -> Any:
 
 def perturbed_system(system: object, perturber: Perturber) -> System:
     """The system with its retriever perturbed for each sample; nothing else is changed."""
-    parts = _split_system(system)
+    parts = require_retriever(system)
 
     def build(sample: EvaluationSample, records: list[PerturbationRecord]) -> System:
         def keep_record(_: str, record: PerturbationRecord) -> None:

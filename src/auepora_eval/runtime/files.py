@@ -268,16 +268,13 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
 
     A device or a pipe is written to directly, since it cannot be replaced.
     """
-    if _is_special(path):
-        with _write_in_place(path) as file:
-            yield file
-        return
-    target = Path(os.path.realpath(path))  # a symbolic link is followed, not replaced
+    in_place = _is_special(path)
+    target = path if in_place else Path(os.path.realpath(path))  # a symbolic link is followed, not replaced
     if target.is_dir():
         raise DataFileError(path, None, "is a directory, not a file")
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    written = target if in_place else target.with_name(f".{secrets.token_hex(8)}.tmp")
     with _translate_write_errors(path):
-        raw = temporary.open("xb")
+        raw = written.open("wb" if in_place else "xb")
     file = _compressor(path, raw)
     try:
         yield file
@@ -285,14 +282,17 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
             if file is not raw:
                 file.close()
             raw.flush()
-            os.fsync(raw.fileno())
+            if not in_place:
+                os.fsync(raw.fileno())
             raw.close()
-            if target.exists():
-                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-            os.replace(temporary, target)
+            if not in_place:
+                if target.exists():
+                    written.chmod(stat.S_IMODE(target.stat().st_mode))
+                os.replace(written, target)
     except BaseException:
         _close_quietly(file, raw)
-        temporary.unlink(missing_ok=True)
+        if not in_place:
+            written.unlink(missing_ok=True)
         raise
 
 
@@ -302,20 +302,6 @@ def _is_special(path: Path) -> bool:
     except OSError:
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
-
-
-@contextlib.contextmanager
-def _write_in_place(path: Path) -> Iterator[IO[bytes]]:
-    with _translate_write_errors(path):
-        raw = path.open("wb")
-    file = _compressor(path, raw)
-    try:
-        yield file
-        with _translate_write_errors(path):
-            file.close()
-            raw.close()
-    finally:
-        _close_quietly(file, raw)
 
 
 def _compressor(path: Path, raw: IO[bytes]) -> IO[bytes]:

@@ -204,7 +204,7 @@ class RecordIndex:
         read: list[Any] = []
         by_file = samples_by_file if self.role == "samples" else outputs_by_file
         for file, found in by_file(self.ranges_of([rows])[0]):
-            read += [(file.path, one.line, _id_of(one)) for one in found]
+            read += [(file.path, one.line, getattr(one, "sample", one).sample_id) for one in found]
         return read
 
     def require_distinct(self, ids: IdHashes) -> Rows:
@@ -223,10 +223,6 @@ class RecordIndex:
                     message = f"{path}:{line}: sample_id {name!r} {on} {where}; each id may come once"
                     raise DuplicateIdError(message, path=path, line=line)
         return np.unique(pairs)
-
-
-def _id_of(read: ParsedSample | OptionalOutput) -> str:
-    return read.sample.sample_id if isinstance(read, ParsedSample) else read.sample_id
 
 
 def _pieces(rows: Rows) -> Rows:

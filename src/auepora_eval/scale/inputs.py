@@ -6,7 +6,7 @@ import atexit
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,11 +177,6 @@ def _describe_file(path: str, role: Role, named: str | None) -> InputFile:
     if name != "parquet" and plain_suffix(Path(path)) in _WHOLE_SUFFIXES:
         raise BadValueError(f"{path} cannot be split into ranges: only files with one JSON object per line can")
     return InputFile(path, name, seen.st_size, seen.st_mtime_ns, "" if os.path.isabs(path) else os.getcwd())
-
-
-def total_bytes(files: Iterable[InputFile]) -> int:
-    """The size of the files together, as stored."""
-    return sum(one.size for one in dict.fromkeys(files))
 
 
 # --- compressed files, read sequentially: a stream continues where the previous range ended --------------------------

@@ -278,12 +278,9 @@ def group_sizes(file: InputFile, role: Role) -> list[int]:
     with _open_parquet(file, check_pages=True) as table:
         for name in _NEEDED[role]:
             if table.metadata.num_rows and name not in table.schema_arrow.names:
-                raise DataFileError(file.path, None, f"column '{name}' is missing; it has {_shown(table)}")
+                shown = ", ".join(map(repr, table.schema_arrow.names)) or "none"
+                raise DataFileError(file.path, None, f"column '{name}' is missing; it has {shown}")
         return [table.metadata.row_group(number).num_rows for number in range(table.num_row_groups)]
-
-
-def _shown(table: ParquetFile) -> str:
-    return ", ".join(map(repr, table.schema_arrow.names)) or "none"
 
 
 def read_row_samples(runs: Sequence[RecordRange]) -> list[ParsedSample]:

@@ -56,7 +56,10 @@ def run_task(job: Job, failure: BatchFailure | None, item: Any) -> TaskResult:
     try:
         metrics, memory = _load_job(job)
     except Exception as error:
-        return 0.0, _load_error(error)
+        text = (
+            f"a worker cannot load the metrics ({type(error).__name__}: {error}); the modules that define them must be"
+        )
+        return 0.0, RemoteError.of(WorkerError(f"{text} installed on all machines"))
     try:
         with gc_paused():
             batch = pickle.loads(item) if isinstance(item, bytes) else Batch(*item, memory=memory)  # noqa: S301 -- from the process that started this task
@@ -93,12 +96,3 @@ def _load_job(job: Job) -> tuple[list[BatchMetric], dict[Hashable, Any]]:
         while len(_jobs) > _MOST_JOBS:
             _jobs.popitem(last=False)
     return _jobs[job.name]
-
-
-def _load_error(error: Exception) -> RemoteError:
-    return RemoteError.of(
-        WorkerError(
-            f"a worker cannot load the metrics ({type(error).__name__}: {error}); the modules that define them must be "
-            "installed on all machines"
-        )
-    )

@@ -36,7 +36,7 @@ from .index import (
     read_outputs,
     read_samples,
 )
-from .inputs import IdHashes, InputFile, RecordRange, RecordRanges, close_streams, input_files, total_bytes
+from .inputs import IdHashes, InputFile, RecordRange, RecordRanges, close_streams, input_files
 from .ray_executor import POLL_SECONDS, RayExecutor, cancel_tasks
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def sharded_sources(
     return ShardedInput(
         sources=[FileSource(own.count, own, theirs, answers_only) for own, theirs in runs],
         total=samples.total,
-        bytes=total_bytes([*sample_files, *output_files]),
+        bytes=sum(one.size for one in dict.fromkeys([*sample_files, *output_files])),
         fingerprint=_fingerprint(sample_files, output_files, size),
         formats=(sample_files[0].format, output_files[0].format),
         answers_only=answers_only,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.types import EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
@@ -53,15 +53,6 @@ def question_sockets(free: Mapping[str, Mapping[str, Any]], data: Mapping[str, M
     ]
     mandatory = [(component, name) for component, name, info in candidates if info["is_mandatory"]]
     return by_name or (mandatory if len(mandatory) == 1 else [])
-
-
-def missing_inputs(free: Mapping[str, Mapping[str, Any]], given_sockets: Iterable[Socket]) -> list[Socket]:
-    """Mandatory inputs that are not filled."""
-    filled = set(given_sockets)
-    needed = [
-        (component, name) for component, inside in free.items() for name in inside if inside[name]["is_mandatory"]
-    ]
-    return [place for place in needed if place not in filled]
 
 
 def document_sockets(outputs: Mapping[str, Mapping[str, Any]], after: Mapping[str, set[str]]) -> list[Socket]:
@@ -263,8 +254,13 @@ class _HaystackPipeline:
         self._warming = threading.Lock()
 
     def _check_inputs(self) -> None:
-        given = [(component, name) for component, inside in self._data.items() for name in inside]
-        missing = [".".join(place) for place in missing_inputs(self._free, [*self._questions, *given])]
+        given = {*self._questions, *((component, name) for component, inside in self._data.items() for name in inside)}
+        missing = [
+            f"{component}.{name}"
+            for component, inside in self._free.items()
+            for name, info in inside.items()
+            if info["is_mandatory"] and (component, name) not in given
+        ]
         if missing or not self._questions:
             free = ", ".join(f"{component}.{name}" for component, inside in self._free.items() for name in inside)
             problem = (

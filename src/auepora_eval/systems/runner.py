@@ -16,7 +16,7 @@ from ..core.slices import SliceSpec, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import Progress, evaluate, resolve_metrics
 from ..errors import AueporaWarning, DuplicateIdError
-from .calls import CallSummary, call_system
+from .calls import call_system
 from .interfaces import as_system
 from .workers import CallPolicy, Task, TaskOutput
 
@@ -105,12 +105,8 @@ class AueporaEvaluator:
         summary = call_system(self._asked, tasks, self.policy, keep, total=len(samples))
         if summary.ended != "done":
             warnings.warn(f"not every sample was asked: {summary.message}", AueporaWarning, stacklevel=3)
-        return [_skipped_output(summary) if output is None else output for output in outputs]
-
-
-def _skipped_output(summary: CallSummary) -> SystemOutputs:
-    why = f"stopped after {summary.failed} failures" if summary.ended == "max_failures" else summary.message
-    return SystemOutputs(retrieved=[], error=f"not_asked: {why}")
+        why = f"stopped after {summary.failed} failures" if summary.ended == "max_failures" else summary.message
+        return [SystemOutputs([], error=f"not_asked: {why}") if output is None else output for output in outputs]
 
 
 def require_distinct_ids(samples: Sequence[EvaluationSample]) -> None:

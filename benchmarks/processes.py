@@ -20,7 +20,6 @@ def compare(count: int) -> None:
     none: list[list[str]] = [[] for _ in answers]
     kinds = (("answers and references", none, PAIRS), ("the same with five passages each", evidence, EVIDENCE))
     with ProcessExecutor(2) as pool:
-        pool.start()
         for what, passages, metrics in kinds:
             samples, outputs = objects(answers, references, passages)
             rows = [samples[n % len(samples)] for n in range(count)]

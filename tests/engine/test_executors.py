@@ -28,7 +28,6 @@ from helpers.tiny_models import made
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ProcessExecutor]:
     with ProcessExecutor(2) as pool:
-        pool.start()
         yield pool
 
 
@@ -68,7 +67,6 @@ def test_by_name_and_with_progress() -> None:
 def test_one_worker_is_this_process() -> None:
     rows, outs = made_data(n=10)
     with ProcessExecutor(1) as alone:
-        alone.start()
         assert list(evaluate(rows, outs, ["token_f1"], executor=alone)) == list(evaluate(rows, outs, ["token_f1"]))
 
 

@@ -47,11 +47,9 @@ class BatchSource(Protocol):
     @property
     def size(self) -> int:
         """The (approximate) number of samples, for progress only."""
-        ...
 
     def read(self) -> Rows:
         """The samples and their outputs, aligned."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,6 @@ class Executor(Protocol):
 
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         """The outcomes of each batch."""
-        ...
 
 
 _CLUSTER_EXECUTORS = {"ray": "auepora_eval.scale.ray_executor:RayExecutor"}
@@ -205,12 +202,6 @@ class ProcessExecutor:
                 process.terminate()
         self._pool.shutdown(cancel_futures=True)
 
-    def start(self) -> None:
-        """Start all processes now, rather than with the first evaluation, and import what they need."""
-        if self._pool is not None:
-            for ready in [self._pool.submit(_warm_up) for _ in range(2 * self.workers)]:
-                _result(ready)
-
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         """The outcomes of each batch, in order. Workers are kept busy first; this process scores the rest.
 
@@ -289,15 +280,6 @@ def _score(job: bytes, rows: bytes) -> ScoredBatch:
         payload = pickle.loads(rows)  # noqa: S301 -- as above
         batch = payload if isinstance(payload, SourcedBatch) else Batch(*payload, memory=memory)
     return score_batch(batch, metrics, memory)
-
-
-def _warm_up() -> None:
-    import time
-
-    from ..core.registry import metric_infos
-
-    metric_infos()
-    time.sleep(0.05)  # long enough that the others take the rest
 
 
 # --- the executor for judged metrics: judges work several batches ahead ----------------------------------------------

@@ -241,11 +241,9 @@ class CorpusLike(Protocol):
 
     def __iter__(self) -> Iterator[str]:
         """The ids."""
-        ...
 
     def __getitem__(self, doc_id: str, /) -> Document:
         """The document of that id."""
-        ...
 
 
 class NoisePool:

@@ -204,7 +204,9 @@ class RecordIndex:
         read: list[Any] = []
         by_file = samples_by_file if self.role == "samples" else outputs_by_file
         for file, found in by_file(self.ranges_of([rows])[0]):
-            read += [(file.path, one.line, getattr(one, "sample", one).sample_id) for one in found]
+            for one in found:
+                named = one.sample if isinstance(one, ParsedSample) else one
+                read.append((file.path, one.line, named.sample_id))
         return read
 
     def require_distinct(self, ids: IdHashes) -> Rows:

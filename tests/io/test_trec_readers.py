@@ -16,15 +16,21 @@ from auepora_eval.errors import AueporaError, BadValueError, DataFileError, Miss
 from auepora_eval.io import trec, trec_arrow
 from auepora_eval.io import trec_columns as trec_blocks
 from auepora_eval.io import trec_columns as trec_python
+from auepora_eval.io.problems import Problems
 from auepora_eval.io.trec import Reader, load_qrels, load_run
 from auepora_eval.runtime.files import read_bytes
 from helpers.requirements import examples
 
+
+def run_by_line(path: Path, data: bytes) -> dict[str, list[str]]:
+    return {query: docs for query, (docs, _) in trec._run_by_line(path, data, Problems()).items()}
+
+
 INSTALLED: list[Reader] = ["python", "arrow"] if trec_arrow.arrow_is_installed() else ["python"]
 Load = Callable[..., Mapping[str, object]]
 LOADS: dict[str, tuple[Load, Load]] = {  # what is called, and what it must equal
-    "run": (load_run, trec._run_by_line),
-    "qrels": (load_qrels, trec._qrels_by_line),
+    "run": (load_run, run_by_line),
+    "qrels": (load_qrels, lambda path, data: trec._qrels_by_line(path, data, Problems())),
 }
 needs_arrow = pytest.mark.skipif("arrow" not in INSTALLED, reason="pyarrow is not installed")
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from types import ModuleType
 from typing import Literal, get_args
 
+import numpy as np
+
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
-from ..errors import BadValueError, DataFileError
+from ..errors import BadValueError
 from ..features.rankings import parse_level as parse_gold_level
 from ..runtime.files import read_bytes, write_lines
 from ..runtime.processes import gc_paused
@@ -18,8 +20,8 @@ from . import trec_arrow
 from . import trec_columns as trec_python
 from .codec import LineError, encode_outputs, encode_samples
 from .formats import is_qrels_comment, parse_trec_level
-from .problems import quote_text
-from .trec_columns import judgements, rankings
+from .problems import Problems, quote_text
+from .trec_columns import Floats, TrecLines, judgements, rankings
 
 Reader = Literal["auto", "python", "arrow"]
 """The parser of the lines. Both give the same result; ``auto`` is Arrow if it is installed and the file is large.
@@ -27,13 +29,18 @@ Reader = Literal["auto", "python", "arrow"]
 A file that Arrow cannot parse (mixed white space, Windows line ends) is read by the other.
 """
 
+ScoredRun = dict[str, tuple[list[str], list[float]]]
+"""By query: the documents, best first, and their scores."""
 _MIN_ARROW_BYTES = 4 << 20  # for smaller files, importing Arrow takes longer than it saves
 
 
-def load_qrels(path: str | Path, *, reader: Reader = "auto") -> dict[str, dict[str, int]]:
+def load_qrels(
+    path: str | Path, *, reader: Reader = "auto", problems: Problems | None = None
+) -> dict[str, dict[str, int]]:
     """Load judged levels by query and document, in file order. Of several levels for one document the highest counts.
 
-    Lines that begin with ``#`` are comments, unless they are judgements of a query whose id begins so.
+    Lines that begin with ``#`` are comments, unless they are judgements of a query whose id begins so. Invalid lines
+    are added to the problems; the first is raised without.
     """
     path = Path(path)
     data = read_bytes(path)
@@ -43,7 +50,7 @@ def load_qrels(path: str | Path, *, reader: Reader = "auto") -> dict[str, dict[s
             lines = module.qrels_lines(rows)
             if lines is not None:
                 return judgements(lines)
-        return _qrels_by_line(path, data)
+        return _qrels_by_line(path, data, problems or Problems())
 
 
 def load_run(path: str | Path, *, reader: Reader = "auto") -> dict[str, list[str]]:
@@ -55,11 +62,27 @@ def load_run(path: str | Path, *, reader: Reader = "auto") -> dict[str, list[str
     path = Path(path)
     data = read_bytes(path)
     with gc_paused():
-        for module in _readers(reader, path):
-            lines = module.run_lines(data)
-            if lines is not None:
-                return rankings(lines)
-        return _run_by_line(path, data)
+        lines = _read_run_lines(path, data, reader)
+        if lines is not None:
+            return rankings(lines)
+        return {query: docs for query, (docs, _) in _run_by_line(path, data, Problems()).items()}
+
+
+def load_scored_run(path: Path, problems: Problems) -> ScoredRun:
+    """Like ``load_run``, with the scores; invalid lines are added to the problems."""
+    data = read_bytes(path)
+    with gc_paused():
+        lines = _read_run_lines(path, data, "auto")
+        if lines is None:
+            return _run_by_line(path, data, problems)
+        # Rankings are by score descending, so the sorted scores of a query match its documents, even with ties.
+        scores = iter(lines.values[np.lexsort((-lines.values, lines.rows))].tolist())
+        return {query: (docs, list(islice(scores, len(docs)))) for query, docs in rankings(lines).items()}
+
+
+def _read_run_lines(path: Path, data: bytes, reader: Reader) -> TrecLines[Floats] | None:
+    found = (module.run_lines(data) for module in _readers(reader, path))
+    return next((lines for lines in found if lines is not None), None)
 
 
 def without_comments(data: bytes) -> bytes:
@@ -110,81 +133,72 @@ def _readers(reader: str, path: Path) -> list[ModuleType]:
     return [trec_arrow, trec_python] if use_arrow(reader, path) else [trec_python]
 
 
-def _qrels_by_line(path: Path, data: bytes) -> dict[str, dict[str, int]]:
-    """Like ``load_qrels``, line by line, with an error for the first invalid line."""
+def _qrels_by_line(path: Path, data: bytes, problems: Problems) -> dict[str, dict[str, int]]:
+    """Like ``load_qrels``, line by line."""
     judged: dict[bytes, dict[bytes, int]] = {}
     for number, line in enumerate(data.split(b"\n"), start=1):
         columns = line.split()
-        if is_qrels_comment(columns):
+        if not columns or is_qrels_comment(columns):
             continue
         if len(columns) != 4:
-            if not columns:
-                continue
-            raise _column_count_error(path, number, line, "4 columns (query, iteration, document, level)", len(columns))
+            expected = "4 columns (query, iteration, document, level)"
+            problems.add(path, number, _column_count_message(line, expected, len(columns)))
+            continue
         query, _, doc, text = columns
-        level = _parse_level_column(path, number, text)
+        try:
+            level = parse_trec_level(text)
+        except ValueError:
+            problems.add(path, number, f"the level (column 4) must be an integer, found {quote_text(text.decode())}")
+            continue
         levels = judged.setdefault(query, {})
         if levels.setdefault(doc, level) < level:
             levels[doc] = level
-    if not judged:
-        raise DataFileError(path, None, "the file is empty; each line must be 'query iteration document level'")
+    if not judged and not problems.found:
+        problems.add(path, None, "the file is empty; each line must be 'query iteration document level'")
     return {
         query.decode(): dict(zip(_decode_ids(list(levels)), levels.values(), strict=True))
         for query, levels in judged.items()
     }
 
 
-def _run_by_line(path: Path, data: bytes) -> dict[str, list[str]]:
-    """Like ``load_run``, line by line, with an error for the first invalid line."""
+def _run_by_line(path: Path, data: bytes, problems: Problems) -> ScoredRun:
+    """Like ``load_scored_run``, line by line."""
     # Bytes throughout: `bytes.split` splits at the white space of C, where `str.split` would also split ids at a
     # no-break space; and bytes compare as strcmp does.
-    returned: dict[bytes, tuple[list[bytes], list[float]]] = {}
+    returned: dict[bytes, list[tuple[float, bytes]]] = {}
     for number, line in enumerate(data.split(b"\n"), start=1):
         columns = line.split(None, 6)
+        if not columns:
+            continue
         if len(columns) < 6:
-            if not columns:
-                continue
-            raise _column_count_error(
-                path, number, line, "6 columns (query, Q0, document, rank, score, tag)", len(columns)
-            )
-        docs, scores = returned.setdefault(columns[0], ([], []))
-        docs.append(columns[2])
-        scores.append(_parse_score(path, number, columns[4]))
-    if not returned:
-        raise DataFileError(path, None, "the file is empty; each line must be 'query Q0 document rank score tag'")
-    return {query.decode(): _decode_ids(_rank_documents(docs, scores)) for query, (docs, scores) in returned.items()}
-
-
-def _rank_documents(docs: list[bytes], scores: list[float]) -> list[bytes]:
-    return [doc for _, doc in sorted(zip(scores, docs, strict=True), reverse=True)]
+            expected = "6 columns (query, Q0, document, rank, score, tag)"
+            problems.add(path, number, _column_count_message(line, expected, len(columns)))
+            continue
+        try:
+            score = float(columns[4])
+        except ValueError:
+            score = math.nan
+        if math.isnan(score) or b"_" in columns[4]:  # Python accepts 1_000 as a number
+            message = f"the score (column 5) must be a number, found {quote_text(columns[4].decode())}"
+            problems.add(path, number, message)
+            continue
+        returned.setdefault(columns[0], []).append((score, columns[2]))
+    if not returned and not problems.found:
+        problems.add(path, None, "the file is empty; each line must be 'query Q0 document rank score tag'")
+    found: ScoredRun = {}
+    for query, lines in returned.items():
+        ranked = sorted(lines, reverse=True)
+        found[query.decode()] = _decode_ids([doc for _, doc in ranked]), [score for score, _ in ranked]
+    return found
 
 
 def _decode_ids(ids: Sequence[bytes]) -> list[str]:
     return b"\n".join(ids).decode().split("\n")  # one call for all: an id contains no newline
 
 
-def _parse_score(path: Path, line: int, text: bytes) -> float:
-    try:
-        score = float(text)
-    except ValueError:
-        score = float("nan")
-    if score != score or b"_" in text:  # Python accepts 1_000 as a number
-        raise DataFileError(path, line, f"the score (column 5) must be a number, found {quote_text(text.decode())}")
-    return score
-
-
-def _parse_level_column(path: Path, line: int, text: bytes) -> int:
-    try:
-        return parse_trec_level(text)
-    except ValueError:
-        problem = f"the level (column 4) must be an integer, found {quote_text(text.decode())}"
-        raise DataFileError(path, line, problem) from None
-
-
-def _column_count_error(path: Path, line: int, content: bytes, expected: str, found: int) -> DataFileError:
+def _column_count_message(content: bytes, expected: str, found: int) -> str:
     hint = {4: " (is this a qrels file?)", 6: " (is this a run file?)"}.get(found, "")
-    text = quote_text(content.decode().strip())
-    return DataFileError(path, line, f"expected {expected}, found {found}{hint}: {text}")
+    return f"expected {expected}, found {found}{hint}: {quote_text(content.decode().strip())}"
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------

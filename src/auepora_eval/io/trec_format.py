@@ -7,9 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
-
-import numpy as np
 
 from ..core.conventions import Conventions
 from ..core.dataset import InMemoryDataset
@@ -19,8 +16,7 @@ from ..engine.evaluate import Metrics, evaluate_hits, evaluate_rankings
 from ..errors import DataFileError, DuplicateIdError
 from ..runtime.files import plain_stem, read_bytes, read_lines
 from ..runtime.processes import gc_paused
-from . import trec
-from .formats import Format, is_qrels_comment, looks_like_trec, register_format
+from .formats import Format, looks_like_trec, register_format
 from .grades import provenance_counts_by_query
 from .problems import ParsedOutput, ParsedSample, Problems, quote_text
 from .trec import (
@@ -28,6 +24,7 @@ from .trec import (
     judged_documents,
     load_qrels,
     load_run,
+    load_scored_run,
     queries_without_judgements,
     require_common_query,
     save_qrels,
@@ -37,11 +34,6 @@ from .trec import (
     without_comments,
 )
 from .trec_arrow import find_gold, read_qrels, run_lines
-from .trec_columns import Floats, TrecLines, rankings
-
-_LoadedT = TypeVar("_LoadedT")
-ScoredRun = dict[str, tuple[list[str], list[float]]]
-"""By query: the documents, best first, and their scores."""
 
 
 def load_trec_dataset(
@@ -80,7 +72,7 @@ def load_topics(path: str | Path) -> dict[str, str]:
 
 def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """Yield qrels as samples without query texts, in the order of their first line."""
-    judged = _load_or_collect(path, problems, trec.load_qrels, _check_qrels_line, trec._qrels_by_line)
+    judged = load_qrels(path, problems=problems)
     graded_by = provenance_counts_by_query(path) or {}
     for query, levels in judged.items():
         metadata = {GOLD_BY: graded_by[query]} if query in graded_by else {}
@@ -89,9 +81,7 @@ def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
 
 def read_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     """Yield a run as outputs without answers, each ranking by score descending and ties by id descending."""
-    for query, (docs, scores) in _load_or_collect(
-        path, problems, _load_scored_run, _parse_run_line, _scored_run_by_line
-    ).items():
+    for query, (docs, scores) in load_scored_run(path, problems).items():
         ranked = [
             RetrievedDocument(Document(doc), score, rank)
             for rank, (doc, score) in enumerate(zip(docs, scores, strict=True), start=1)
@@ -108,88 +98,6 @@ def duplicate_run_lines(path: Path) -> list[tuple[int, str, str, int]]:
         if len(columns) >= 6 and first.setdefault((columns[0], columns[2]), number) != number:
             found.append((number, columns[0].decode(), columns[2].decode(), first[columns[0], columns[2]]))
     return found
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
-
-
-def _load_or_collect(
-    path: Path,
-    problems: Problems,
-    load: Callable[[Path], dict[str, _LoadedT]],
-    check: Callable[[Path, int, bytes], object],
-    by_line: Callable[[Path, bytes], dict[str, _LoadedT]],
-) -> dict[str, _LoadedT]:
-    """Load the whole file fast; if that fails and problems are collected, report and skip every invalid line."""
-    try:
-        return load(path)
-    except DataFileError as error:
-        if error.line is None or not problems.collect_all:
-            raise
-    good: list[bytes] = []
-    for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
-        try:
-            check(path, number, line)
-        except DataFileError as error:
-            problems.add(path, number, error.problem)
-        else:
-            good.append(line)
-    data = b"\n".join(good)
-    return {} if data.isspace() or not data else by_line(path, data)
-
-
-def _load_scored_run(path: Path) -> ScoredRun:
-    """Like ``load_run``, with the scores."""
-    data = read_bytes(path)
-    with gc_paused():
-        for module in trec._readers("auto", path):
-            lines = module.run_lines(data)
-            if lines is not None:
-                return _attach_scores(lines)
-        return _scored_run_by_line(path, data)
-
-
-def _attach_scores(lines: TrecLines[Floats]) -> ScoredRun:
-    # Rankings are by score descending, so the sorted scores of a query match its documents, even with ties.
-    ranked = rankings(lines)
-    scores = lines.values[np.lexsort((-lines.values, lines.rows))].tolist()
-    found: ScoredRun = {}
-    start = 0
-    for query, docs in ranked.items():
-        found[query] = (docs, scores[start : start + len(docs)])
-        start += len(docs)
-    return found
-
-
-def _scored_run_by_line(path: Path, data: bytes) -> ScoredRun:
-    ranked = trec._run_by_line(path, data)
-    scores: dict[str, list[float]] = {query: [] for query in ranked}
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if line and not line.isspace():
-            query, score = _parse_run_line(path, number, line)
-            scores[query.decode()].append(score)
-    return {query: (docs, sorted(scores[query], reverse=True)) for query, docs in ranked.items()}
-
-
-def _check_qrels_line(path: Path, number: int, line: bytes) -> None:
-    columns = line.split()
-    if is_qrels_comment(columns):
-        return
-    if columns and len(columns) != 4:
-        expected = "4 columns (query, iteration, document, level)"
-        raise trec._column_count_error(path, number, line, expected, len(columns))
-    if columns:
-        trec._parse_level_column(path, number, columns[3])
-
-
-def _parse_run_line(path: Path, number: int, line: bytes) -> tuple[bytes, float]:
-    columns = line.split(None, 6)
-    if not columns:
-        return b"", 0.0
-    if len(columns) < 6:
-        expected = "6 columns (query, Q0, document, rank, score, tag)"
-        raise trec._column_count_error(path, number, line, expected, len(columns))
-    return columns[0], trec._parse_score(path, number, columns[4])
 
 
 FORMAT = register_format(

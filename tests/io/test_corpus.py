@@ -150,7 +150,7 @@ BAD: list[tuple[bytes, str]] = [  # content, message after the path
     (b'{"text": "x"}', ":1: field 'doc_id' (or '_id') is missing"),
     (b'\n{"doc_id": "a"}', ":2: field 'text' is missing"),
     (b'{"doc_id": "", "text": "x"}', ":1: field 'doc_id' is empty; an id needs at least one character"),
-    (b'{"_id": 7, "text": "x"}', ":1: field '_id' must be a string or null, not a number"),
+    (b'{"_id": 7, "text": "x"}', ":1: field '_id' must be a string or null, not a number; ids are strings, so put it in quotes"),
     (b'{"doc_id": "a", "text": null}', ":1: field 'text' must be a string, not null"),
     (
         b'{"doc_id": "a", "text": "x", "span": [4, 3]}',

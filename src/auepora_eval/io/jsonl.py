@@ -6,10 +6,10 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
@@ -32,7 +32,6 @@ from .codec import (
 )
 from .formats import Format, Role, looks_like_jsonl, register_format
 from .problems import (
-    BAD_SPAN,
     MISSING_RETRIEVED,
     TOO_DEEP,
     OverflowedFloat,
@@ -173,26 +172,13 @@ FORMAT = register_format(
 )
 
 
-# --- all problems of one line: each is recorded and repaired, then decoding is tried again ---------------------------
+# --- all problems of one line: the parts of a value that does not fit are checked one by one --------------------------
 
 MAX_PROBLEMS = 50
 """How many problems of one line are reported; a line with more is probably of another format."""
 _MORE_PROBLEMS = "there are more problems on this line"
 
-_PLACEHOLDERS: dict[str, Any] = {
-    "null": None,
-    "str": "?",
-    "object": {"text": ""},  # every required field of any object that cannot be a string instead
-    "array": [],
-    "int": 0,
-    "float": 0,
-    "bool": False,
-}
-"""The replacement of an invalid value by its expected type; the first type that is allowed is used."""
-_WITH_PATH = re.compile(r"(?s)(.*) - at `\$\.?([^`]*)`")
-_FIELD_ERROR = re.compile(r"(?s)Object (contains unknown|missing required) field `(.*)`")
-_EXPECTED = re.compile(r"Expected `([^`]*)`")
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
+_WITH_PATH = re.compile(r"(?s)(.*) - at `\$([^`]*)`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +192,7 @@ class LineProblems:
 def find_line_problems(line: bytes, role: Role, first: str) -> LineProblems:
     """Return every problem of a line that could not be decoded; ``first`` is the decoding error and always included."""
     row, shape = (CheckedSampleRow, SAMPLE_SHAPE) if role == "samples" else (CheckedOutputRow, OUTPUT_SHAPE)
-    found, raw = _find_problems(line, row, shape, first)
-    sample_id = raw.get("sample_id") if isinstance(raw, dict) else None
+    found, sample_id = _find_problems(line, row, shape, first)
     return LineProblems(found, sample_id if isinstance(sample_id, str) and sample_id else None)
 
 
@@ -229,7 +214,7 @@ def find_struct_problems(data: bytes, kind: Any, shape: RowSchema, first: str) -
 
 
 def _find_problems(line: bytes, kind: Any, shape: RowSchema, first: str) -> tuple[list[str], Any]:
-    """Return the problems, and the values before repair."""
+    """Return the problems, and the sample id."""
     found: list[str] = []
     try:
         text = line.decode()
@@ -240,29 +225,16 @@ def _find_problems(line: bytes, kind: Any, shape: RowSchema, first: str) -> tupl
         raw: Any = json.loads(text, parse_float=_parse_number)
     except (ValueError, RecursionError):
         return list(dict.fromkeys([*found, first])), None
-    original = copy(raw)
+    sample_id = raw.get("sample_id") if isinstance(raw, dict) else None
     found += replace_invalid_values(raw)
-    added: set[str] = set()
-    for _ in range(2 * MAX_PROBLEMS):
-        try:
-            msgspec.convert(raw, kind)
-            break
-        except msgspec.ValidationError as error:
-            message, noticed = str(error), value_problem(error, raw, shape)
-        except RecursionError:
-            found.append(TOO_DEEP)
-            break
-        except UnicodeEncodeError:  # the line is one invalid string: reported as the first problem
-            break
-        at = _WITH_PATH.fullmatch(message)
-        if at is None or at[2] not in added:  # otherwise the message is about a placeholder for a missing field
-            found.append(noticed)
-        if len(found) > MAX_PROBLEMS or not _repair(raw, message):
-            break
-        if named := _FIELD_ERROR.fullmatch(at[1] if at else message):
-            added.add(f"{at[2]}.{named[2]}" if at and at[2] else named[2])
+    try:
+        found += [value_problem(problem, raw, shape) for problem in _invalid_parts(raw, kind, "$")]
+    except RecursionError:
+        found.append(TOO_DEEP)
+    except UnicodeEncodeError:  # the line is one invalid string: reported as the first problem
+        pass
     found = list(dict.fromkeys(found if first in found else [first, *found]))
-    return (found if len(found) <= MAX_PROBLEMS else [*found[:MAX_PROBLEMS], _MORE_PROBLEMS]), original
+    return (found if len(found) <= MAX_PROBLEMS else [*found[:MAX_PROBLEMS], _MORE_PROBLEMS]), sample_id
 
 
 def _parse_number(text: str) -> float:
@@ -270,59 +242,41 @@ def _parse_number(text: str) -> float:
     return OverflowedFloat(value) if math.isinf(value) else value
 
 
-def _repair(raw: Any, message: str) -> bool:
-    """Replace the value that msgspec rejected by a valid one; return whether that was possible."""
-    path = ""
-    if at := _WITH_PATH.fullmatch(message):
-        message, path = at[1], at[2]
-    steps: list[str | int | None] = [
-        None if step[0] == "[...]" else int(step[2]) if step[2] else step[1] for step in _STEP.finditer(path)
-    ]
-    named = _FIELD_ERROR.fullmatch(message)
-    if named is None and (message == BAD_SPAN or "span" in steps):
-        return _remove(_value_at(raw, steps[: steps.index("span")] if "span" in steps else steps), "span")
-    if named is not None:
-        holder = _value_at(raw, steps)
-        if named[1] == "contains unknown":
-            return _remove(holder, named[2])
-        if isinstance(holder, dict):
-            holder[named[2]] = "?"  # every required field may be a string
-        return isinstance(holder, dict)
-    return bool(steps) and _replace(_value_at(raw, steps[:-1]), steps[-1], message)
+def _invalid_parts(value: Any, kind: Any, path: str) -> list[msgspec.ValidationError]:
+    """Return the errors of a value that does not fit a type: those of its parts, or its own if all parts fit."""
+    try:
+        msgspec.convert(value, kind)
+        return []
+    except msgspec.ValidationError as error:
+        own = str(error)
+    found: list[msgspec.ValidationError] = []
+    parts: list[tuple[Any, Any, str]] = []
+    for one in get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,):
+        origin, inner = get_origin(one) or one, get_args(one)
+        if isinstance(value, list) and origin is list:
+            parts += [(item, inner[0], f"{path}[{index}]") for index, item in enumerate(value)]
+        elif isinstance(value, dict) and origin is dict:
+            parts += [(item, inner[1], f"{path}.{key}") for key, item in value.items()]
+        elif isinstance(value, dict) and isinstance(origin, type) and issubclass(origin, msgspec.Struct):
+            found += _invalid_fields(value, one, path, others=not origin.__struct_config__.forbid_unknown_fields)
+    for part in parts:
+        found += _invalid_parts(*part)
+    if found:
+        return found
+    at = _WITH_PATH.fullmatch(own)
+    return [msgspec.ValidationError(f"{at[1]} - at `{path}{at[2]}`" if at else f"{own} - at `{path}`")]
 
 
-def _value_at(raw: Any, steps: list[str | int | None]) -> Any:
-    for step in steps:
-        try:
-            raw = raw[step]
-        except (LookupError, TypeError):
-            return None
-    return raw
-
-
-def _remove(holder: Any, key: str) -> bool:
-    return isinstance(holder, dict) and holder.pop(key, holder) is not holder
-
-
-def _replace(holder: Any, step: str | int | None, message: str) -> bool:
-    """Replace one value by a placeholder of the expected type."""
-    expected = _EXPECTED.match(message)
-    kinds = expected[1].split(" | ") if expected else ["null"]
-    placeholder = next((value for kind, value in _PLACEHOLDERS.items() if kind in kinds), "?")
-    key = _first_non_numeric_key(holder) if step is None else step
-    if isinstance(holder, dict) and key in holder:
-        known: Any = key
-    elif isinstance(holder, list) and isinstance(key, int) and key < len(holder):
-        known = key
-    else:
-        return False
-    holder[known] = copy(placeholder)
-    return True
-
-
-def _first_non_numeric_key(holder: Any) -> str | None:
-    """Return the key that msgspec omits from a path (``timings[...]``); such values are always numbers."""
-    for key, value in holder.items() if isinstance(holder, dict) else ():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return str(key)
-    return None
+def _invalid_fields(
+    values: dict[str, Any], struct: Any, path: str, *, others: bool
+) -> Iterator[msgspec.ValidationError]:
+    """Yield the errors of the fields of a struct; ``others``: whether it may have unknown ones."""
+    fields = {one.encode_name: one for one in msgspec.structs.fields(struct)}
+    for key, value in values.items():
+        if key in fields:
+            yield from _invalid_parts(value, fields[key].type, f"{path}.{key}")
+        elif not others:
+            yield msgspec.ValidationError(f"Object contains unknown field `{key}` - at `{path}`")
+    for key, field in fields.items():
+        if field.required and key not in values:
+            yield msgspec.ValidationError(f"Object missing required field `{key}` - at `{path}`")

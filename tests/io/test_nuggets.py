@@ -10,7 +10,7 @@ from auepora_eval import EvaluationSample
 from auepora_eval.errors import AueporaWarning, BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.io.convert import convert_files
 from auepora_eval.io.join import load_dataset
-from auepora_eval.io.labels import collect_nugget_topics, read_nuggets, with_nuggets, write_nuggets
+from auepora_eval.io.labels import read_nuggets, with_nuggets, write_nuggets
 from auepora_eval.judge.nuggets import Nugget, NuggetTopic
 
 LINE = {"query": "Who?", "qid": "q1", "nuggets": [{"text": "Goethe", "importance": "vital"}]}
@@ -85,7 +85,6 @@ def test_samples_get_the_nuggets_of_their_ids() -> None:
     first, second = with_nuggets(samples, [topic])
     assert first.metadata == {"own": 1, "nuggets": [{"text": "Goethe", "importance": "vital"}]}
     assert (second, samples[0].metadata["nuggets"]) == (samples[1], "old")
-    assert collect_nugget_topics([first, second]) == [NuggetTopic("q1", (Nugget("Goethe", "vital"),), "Who?")]
 
 
 def test_unused_nuggets_are_reported() -> None:

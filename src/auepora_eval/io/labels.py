@@ -19,7 +19,7 @@ from ..errors import AueporaError, AueporaWarning, BadValueError, DataFileError,
 from ..judge.nuggets import NUGGETS_KEY, NuggetTopic, parse_nuggets
 from ..runtime.files import is_compressed, read_lines, write_lines
 from .codec import LineError
-from .problems import PUT_IN_QUOTES, Problems, quote_text
+from .problems import PUT_IN_QUOTES, Problems, quote_text, type_name
 from .tables import read_records
 from .values import parse_json
 
@@ -205,7 +205,7 @@ def _encode_label(label: Label) -> bytes:
 
 def _parse_label(row: object) -> Label:
     if not isinstance(row, dict):
-        raise LineError(f"each line must be one JSON object, not {_json_type(row)}")
+        raise LineError(f"each line must be one JSON object, not {type_name(row)}")
     for key in row:
         if key not in _KEYS:
             raise LineError(f"unknown field {quote_text(key)}{_unknown_key_hint(key)}")
@@ -229,8 +229,8 @@ def _type_errors(row: Mapping[str, Any]) -> Iterator[str]:
         expected: type = bool if key in ("adjudicated", "tuning") else str
         if not isinstance(value, expected):
             description = "true or false" if expected is bool else "a string"
-            quotes = PUT_IN_QUOTES if key == "sample_id" and _is_number(value) else ""
-            yield f"field {key!r} must be {description}, not {_json_type(value)}{quotes}"
+            quotes = PUT_IN_QUOTES if key == "sample_id" and type_name(value) == "a number" else ""
+            yield f"field {key!r} must be {description}, not {type_name(value)}{quotes}"
 
 
 def _validation_errors(label: Label) -> Iterator[str]:
@@ -242,7 +242,7 @@ def _validation_errors(label: Label) -> Iterator[str]:
             nearest = did_you_mean(value[:80], _VALUES, otherwise="; a scale is written in numbers")
             yield f"field 'label' is {quote_text(value)}, which is neither 'right' nor 'wrong'{nearest}"
     elif not isinstance(value, int | float):
-        yield f"field 'label' must be 'right', 'wrong', true, false or a number, not {_json_type(value)}"
+        yield f"field 'label' must be 'right', 'wrong', true, false or a number, not {type_name(value)}"
     elif not _is_finite(value):
         yield "field 'label' must be a finite number"
     if label.provenance not in get_args(Provenance):
@@ -266,21 +266,6 @@ def _is_time(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _json_type(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, int | float):
-        return "a number"
-    kinds: dict[type, str] = {str: "a string", list: "an array", dict: "an object"}
-    return kinds.get(type(value), f"a {type(value).__name__}")
 
 
 def _unknown_key_hint(key: str) -> str:
@@ -344,16 +329,6 @@ def _parse_topic(values: dict[str, Any]) -> NuggetTopic:
 def write_nuggets(topics: Iterable[NuggetTopic], path: str | Path) -> None:
     """Write a topic per line, with the assignments if there are any."""
     write_lines(Path(path), (msgspec.json.encode(topic.to_dict()) for topic in topics))
-
-
-def collect_nugget_topics(samples: Iterable[EvaluationSample]) -> list[NuggetTopic]:
-    """Return the nuggets in the samples' metadata as topics; samples without nuggets are omitted."""
-    found = []
-    for sample in samples:
-        nuggets = sample.metadata.get(NUGGETS_KEY)
-        if nuggets:
-            found.append(NuggetTopic(sample.sample_id, tuple(parse_nuggets(nuggets)), sample.query))
-    return found
 
 
 class NuggetsById:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -240,6 +241,21 @@ def too_large_message(path: str) -> str:
 def quote_text(text: str, limit: int = 80) -> str:
     """Return ``text`` in quotes, escaped for printing, and shortened to ``limit`` characters."""
     return repr(text if len(text) <= limit else text[: limit - 3] + "...")
+
+
+def type_name(value: object) -> str:
+    """Return the JSON type of a value in words."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, Real):
+        return "a number"
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, Mapping):
+        return "an object"
+    return "an array" if isinstance(value, Sequence) else f"a value of type '{type(value).__name__}'"
 
 
 def _invalid_values(raw: object) -> Iterator[tuple[str, float | str, Any, Any]]:

@@ -38,7 +38,7 @@ from .formats import (
     register_format,
     register_table,
 )
-from .problems import ParsedOutput, ParsedSample, Problems, UniqueIds, quote_text
+from .problems import ParsedOutput, ParsedSample, Problems, UniqueIds, quote_text, type_name
 from .tables import KINDS, TITLES, Record, TableOptions, read_records
 
 # --- lists in cells: as JSON, or as Python literals, which pandas writes to CSV files --------------------------------
@@ -387,7 +387,7 @@ def _references(values: Mapping[str, Any], layout: RecordLayout) -> list[str]:
 def _labels(values: Mapping[str, Any], columns: RecordColumns) -> dict[str, Any]:
     labels = _get_value(values, columns.labels)
     if labels is not None and not isinstance(labels, Mapping):
-        raise LineError(f"field {quote_text(str(columns.labels))} must be an object, not {_type_name(labels)}")
+        raise LineError(f"field {quote_text(str(columns.labels))} must be an object, not {type_name(labels)}")
     return {} if labels is None else dict(labels)
 
 
@@ -466,7 +466,7 @@ def _list(values: Mapping[str, Any], name: str | None, layout: RecordLayout) -> 
         raise LineError(
             f'field {quote_text(str(name))} must be a list, such as ["first", "second"], not {quote_text(value, 40)}'
         )
-    raise LineError(f"field {quote_text(str(name))} must be an array, not {_type_name(value)}")
+    raise LineError(f"field {quote_text(str(name))} must be an array, not {type_name(value)}")
 
 
 def _get_value(values: Mapping[str, Any], name: str | None) -> Any:
@@ -498,7 +498,7 @@ def _plain(value: Any) -> Any:
 
 def _text(value: Any, path: str) -> str:
     if not isinstance(value, str):
-        raise LineError(f"field {quote_text(path)} must be a string, not {_type_name(value)}")
+        raise LineError(f"field {quote_text(path)} must be a string, not {type_name(value)}")
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -512,7 +512,7 @@ def _id(value: Any, path: str) -> str:
     if isinstance(value, float) and value.is_integer():  # pandas stores integers with missing values as floats
         return _format_integer(int(value), path)
     if not isinstance(value, str):
-        raise LineError(f"field {quote_text(path)} must be a string or an integer, not {_type_name(value)}")
+        raise LineError(f"field {quote_text(path)} must be a string or an integer, not {type_name(value)}")
     if not value:
         raise LineError(f"field {quote_text(path)} is empty; an id needs at least one character")
     return _text(value, path)
@@ -523,20 +523,6 @@ def _format_integer(value: Integral | int, path: str) -> str:
         return str(int(value))
     except ValueError as error:  # Python's limit on the digits of an integer
         raise LineError(f"field {quote_text(path)} is too large a number") from error
-
-
-def _type_name(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, Real):
-        return "a number"
-    if isinstance(value, str):
-        return "a string"
-    if isinstance(value, Mapping):
-        return "an object"
-    return "an array" if isinstance(value, Sequence) else f"a value of type '{type(value).__name__}'"
 
 
 # --- writing of samples and outputs in the columns of another tool ---------------------------------------------------

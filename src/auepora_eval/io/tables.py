@@ -33,7 +33,7 @@ from ..runtime.files import (
     read_lines,
 )
 from .codec import LineError
-from .problems import Problems, RowSchema, decoding_problem, first_invalid_value, quote_text
+from .problems import Problems, RowSchema, decoding_problem, first_invalid_value, quote_text, type_name
 from .values import TOO_LONG, read_array, read_values
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ _HEAD, _COMPARED_ROWS = 1 << 16, 20
 _CHECKED_RECORDS = 1000
 """How many JSON records are read to learn the columns of a file: a key may be missing in some of them."""
 _SHAPE = RowSchema("records", {"": ()}, "records", ())
-_JSON_TYPES = {dict: "an object", list: "an array", str: "a string", bool: "true or false", type(None): "null"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -484,4 +483,4 @@ def decode_object(data: bytes) -> dict[str, Any]:
 def _require_object(value: object) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
-    raise LineError(f"each record must be one JSON object, not {_JSON_TYPES.get(type(value), 'a number')}")
+    raise LineError(f"each record must be one JSON object, not {type_name(value)}")

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..core.types import Document, RetrievedDocument
 from .codec import ErrorCollector, LineError, text_id
-from .problems import TOO_DEEP, Problems, quote_text
+from .problems import TOO_DEEP, Problems, quote_text, type_name
 from .values import parse_json, read_values
 
 # --- attributes of a span: the names of OpenInference, OpenTelemetry GenAI and OpenLLMetry ---------------------------
@@ -40,7 +40,6 @@ _DOCUMENT_ATTRIBUTES = {
     "retriever": ("retrieval.documents", "gen_ai.retrieval.documents"),
     "reranker": ("reranker.output_documents", "retrieval.documents", "gen_ai.retrieval.documents"),
 }
-_TYPE_NAMES = {dict: "an object", list: "an array", str: "a string", bool: "true or false", type(None): "null"}
 
 
 def get_path(node: Any, path: str) -> Any:
@@ -118,7 +117,7 @@ def parse_id(value: Any, name: str) -> str | None:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return format_integer(value, name)
-    raise LineError(f"attribute {quote_text(name)} must be a string or an integer, not {_type_name(value)}")
+    raise LineError(f"attribute {quote_text(name)} must be a string or an integer, not {type_name(value)}")
 
 
 def format_integer(value: int, name: str) -> str:
@@ -153,10 +152,10 @@ def _parse_document(item: Any, name: str, rank: int) -> RetrievedDocument:
     if isinstance(item, str):
         item = {"content": item}
     if not isinstance(item, Mapping):
-        raise LineError(f"attribute {quote_text(name)} must be a document (an object), not {_type_name(item)}")
+        raise LineError(f"attribute {quote_text(name)} must be a document (an object), not {type_name(item)}")
     text = get_first(item, "document.content", "content", "text", "page_content")
     if not isinstance(text, str | None):
-        raise LineError(f"attribute {quote_text(name + '.document.content')} must be a string, not {_type_name(text)}")
+        raise LineError(f"attribute {quote_text(name + '.document.content')} must be a string, not {type_name(text)}")
     doc_id = parse_id(get_first(item, "document.id", "id"), f"{name}.document.id")
     if doc_id is None and not text:
         raise LineError(f"attribute {quote_text(name)} has neither 'document.id' nor 'document.content'")
@@ -187,7 +186,7 @@ def _parse_number(value: Any, name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise LineError(f"attribute {quote_text(name)} must be a number, not {_type_name(value)}")
+        raise LineError(f"attribute {quote_text(name)} must be a number, not {type_name(value)}")
     try:
         return float(value)
     except OverflowError as error:
@@ -206,10 +205,6 @@ def token_usage(attributes: Mapping[str, Any]) -> dict[str, float]:
                 counted.setdefault(key, int(value))
     cost = _parse_number(get_path(attributes, "llm.cost.total"), "llm.cost.total")
     return counted if cost is None else {**counted, "cost": cost}
-
-
-def _type_name(value: Any) -> str:
-    return _TYPE_NAMES.get(type(value), "a number")
 
 
 # --- query and answer of a span: from its input and output, its messages, its events ---------------------------------

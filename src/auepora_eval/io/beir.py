@@ -19,7 +19,7 @@ import msgspec
 
 from ..core.types import EvaluationSample
 from ..errors import DataFileError, DuplicateIdError
-from ..runtime.files import plain_stem, plain_suffix, read_bytes, read_lines, write_lines
+from ..runtime.files import plain_stem, plain_suffix, read_bytes, read_lines, translate_write_errors, write_lines
 from .codec import LineError, encode_sample, encode_samples
 from .corpus import Corpus, CorpusJoin
 from .formats import Format, find_compressed, looks_like_beir, parse_trec_level, register_format
@@ -140,10 +140,8 @@ def save_beir(samples: Iterable[EvaluationSample], path: str | Path) -> None:
     _require_room(folder, split)
     temporary = folder.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        try:
+        with translate_write_errors(folder):
             (temporary / "qrels").mkdir(parents=True)
-        except OSError as error:
-            raise DataFileError(folder, None, f"cannot be written: {error.strerror or error}") from error
         _write(samples, temporary, split)
         _move_into_place(temporary, folder, split)
     finally:
@@ -160,15 +158,13 @@ def _require_room(folder: Path, split: str) -> None:
 
 
 def _move_into_place(temporary: Path, folder: Path, split: str) -> None:
-    try:
+    with translate_write_errors(folder):
         if not folder.exists():
             os.replace(temporary, folder)
             return
         (folder / "qrels").mkdir(exist_ok=True)
         for name in ("corpus.jsonl", "queries.jsonl", f"qrels/{split}"):
             os.replace(temporary / name, folder / name)
-    except OSError as error:
-        raise DataFileError(folder, None, f"cannot be written: {error.strerror or error}") from error
 
 
 def _write(samples: Iterable[EvaluationSample], folder: Path, split: str) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from ..core.types import GOLD_BY, Document, EvaluationSample
 from ..errors import BadValueError, DataFileError
-from ..runtime.files import read_lines, write_lines
+from ..runtime.files import read_lines, translate_write_errors, write_lines
 from .labels import Provenance
 from .trec import judged_documents, load_qrels, save_qrels
 
@@ -117,7 +117,7 @@ class GradeLog:
     def add(self, grade: Grade) -> None:
         """Append a grade; it is kept if this process is killed."""
         line = _encode_grade(grade) + b"\n"
-        try:
+        with translate_write_errors(self._path):
             if self._file is None:
                 self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
                 size = os.fstat(self._file).st_size
@@ -126,8 +126,6 @@ class GradeLog:
                     line = b"\n" + line
             while line:
                 line = line[os.write(self._file, line) :]
-        except OSError as error:
-            raise DataFileError(self._path, None, f"cannot be written: {error.strerror or error}") from error
 
     def close(self) -> None:
         """Close the file."""

@@ -17,7 +17,7 @@ import msgspec
 from ..core.types import EvaluationSample
 from ..errors import AueporaError, AueporaWarning, BadValueError, DataFileError, DuplicateIdError, did_you_mean
 from ..judge.nuggets import NUGGETS_KEY, NuggetTopic, parse_nuggets
-from ..runtime.files import is_compressed, read_lines, write_lines
+from ..runtime.files import is_compressed, read_lines, translate_write_errors, write_lines
 from .codec import LineError
 from .problems import PUT_IN_QUOTES, Problems, quote_text, type_name
 from .tables import read_records
@@ -129,7 +129,7 @@ def append_label(path: str | Path, label: Label) -> None:
     if is_compressed(path):
         raise DataFileError(path, None, "labels are added one by one, which a compressed file does not allow")
     line = _encode_label(label) + b"\n"
-    with _locked_file(path, create=True) as file, _translate_write_errors(path):
+    with _locked_file(path, create=True) as file, translate_write_errors(path):
         size = os.fstat(file).st_size
         # An editor may have left the last line without a newline.
         if size and os.pread(file, 1, size - 1) != b"\n":
@@ -158,7 +158,7 @@ def remove_label(path: str | Path, key: LabelKey) -> None:
 def _locked_file(path: Path, *, create: bool) -> Iterator[int]:
     """Open and lock a file for appending, so that several annotators may share it."""
     while True:
-        with _translate_write_errors(path):
+        with translate_write_errors(path):
             file = os.open(path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o666)
         try:
             _lock(file)
@@ -177,14 +177,6 @@ def _lock(file: int) -> None:
         return
     with suppress(OSError):  # not supported by every file system
         fcntl.flock(file, fcntl.LOCK_EX)
-
-
-@contextmanager
-def _translate_write_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DataFileError(path, None, f"cannot be written: {error.strerror or error}") from error
 
 
 def _parse_label_line(path: Path, number: int, line: bytes) -> Label:

@@ -6,7 +6,6 @@ Rows are read and written in groups, so that the whole file is never in memory.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DataFileError
-from ..runtime.files import atomic_write, is_compressed
+from ..runtime.files import atomic_write, is_compressed, translate_write_errors
 from .codec import (
     LineError,
     decode_output_line,
@@ -153,19 +152,11 @@ def _save(rows: Iterable[tuple[str, bytes]], path: Path, role: Role) -> None:
         try:
             while group := list(islice(packed, ROW_GROUP)):  # errors of the caller's iterable are not translated
                 batch = _record_batch(group, schema)
-                with _translate_write_errors(path):
+                with translate_write_errors(path):
                     writer.write_batch(batch)
         finally:
-            with _translate_write_errors(path):
+            with translate_write_errors(path):
                 writer.close()
-
-
-@contextlib.contextmanager
-def _translate_write_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DataFileError(path, None, f"cannot be written: {error.strerror or error}") from error
 
 
 def _encode_json_fields(value: Any) -> Any:

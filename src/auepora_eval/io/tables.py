@@ -411,12 +411,10 @@ def parquet_errors(path: Path) -> Iterator[None]:
         raise DataFileError(path, None, f"cannot be read as Parquet: {reason}") from error
 
 
-def require_arrow() -> None:
+def require_arrow(purpose: str = "reading and writing Parquet") -> None:
     """Raise if the extra ``parquet`` is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
-        raise MissingDependencyError(
-            "pyarrow", purpose="reading and writing Parquet", install="'auepora-eval[parquet]'"
-        )
+        raise MissingDependencyError("pyarrow", purpose=purpose, install="'auepora-eval[parquet]'")
 
 
 # --- JSON ------------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from . import trec_columns as trec_python
 from .codec import LineError, encode_outputs, encode_samples
 from .formats import is_qrels_comment, parse_trec_level
 from .problems import Problems, quote_text
+from .tables import require_arrow
 from .trec_columns import Floats, TrecLines, judgements, rankings
 
 Reader = Literal["auto", "python", "arrow"]
@@ -122,7 +123,7 @@ def use_arrow(reader: str, *paths: Path) -> bool:
     if reader not in get_args(Reader):
         raise BadValueError(f"unknown reader {reader!r}; choose one of: {', '.join(get_args(Reader))}")
     if reader == "arrow":
-        trec_arrow.require_arrow()
+        require_arrow("reader='arrow'")
         return True
     large = any(path.is_file() and path.stat().st_size >= _MIN_ARROW_BYTES for path in paths)
     return reader == "auto" and large and trec_arrow.arrow_is_installed()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import MissingDependencyError
 from ..features.hits import GoldPositions, PrecomputedHits
 from ..features.rankings import HIGHEST_LEVEL
 from .formats import parse_trec_level
@@ -29,12 +28,6 @@ _SPACE = 32
 def arrow_is_installed() -> bool:
     """Whether Arrow is installed."""
     return importlib.util.find_spec("pyarrow") is not None
-
-
-def require_arrow() -> None:
-    """Raise with an install hint if Arrow is not installed."""
-    if not arrow_is_installed():
-        raise MissingDependencyError("pyarrow", purpose="reader='arrow'", install="'auepora-eval[parquet]'")
 
 
 def run_lines(data: bytes) -> TrecLines[Floats] | None:

@@ -17,7 +17,7 @@ from .corpus import Corpus, CorpusJoin
 from .formats import Format, Role
 from .join import Columns, require_common_id, resolve_format
 from .labels import NuggetsById, iter_nuggets
-from .problems import DataWarnings, ParsedOutput, ParsedSample, Problem, Problems, quote_text
+from .problems import ParsedOutput, ParsedSample, Problem, Problems, quote_text
 from .validate_checks import (
     TargetSupport,
     count_outputs,
@@ -45,56 +45,22 @@ class ParsedFile(Generic[RecordT]):
     found: Problems
 
     @property
-    def problems(self) -> list[Problem]:
-        """The problems of the file."""
-        return self.found.found
-
-    @property
-    def warnings(self) -> DataWarnings:
-        """The warnings about the file."""
-        return self.found.warnings
-
-    @property
-    def unreadable_ids(self) -> set[str]:
-        """Ids of invalid records whose id can be read."""
-        return self.found.unreadable_ids
-
-    @property
-    def format_name(self) -> str | None:
-        """The name of its format; ``None`` if it cannot be detected."""
-        return None if self.format is None else self.format.name
-
-    @property
-    def is_judged_pool(self) -> bool:
-        """Whether the samples are TREC judgements."""
-        return self.format is not None and self.format.judged_pool
-
-    @property
     def has_unidentified(self) -> bool:
         """Whether there are invalid records without a readable id."""
-        return len({(problem.line, problem.record) for problem in self.problems}) > len(self.unreadable_ids)
-
-
-@dataclass(frozen=True, slots=True)
-class CorpusCheck:
-    """The problems and warnings of a corpus."""
-
-    path: Path
-    documents: int
-    problems: list[Problem]
-    warnings: DataWarnings
+        found = self.found
+        return len({(problem.line, problem.record) for problem in found.found}) > len(found.unreadable_ids)
 
 
 def fill_from_corpus(
     path: Path, samples: ParsedFile[ParsedSample], outputs: ParsedFile[ParsedOutput] | None
-) -> CorpusCheck:
-    """Add the texts of a corpus to documents without text, and warn about missing ids."""
+) -> tuple[int, Problems]:
+    """Add the texts of a corpus to documents without text; return the number of its documents, and what is wrong."""
     found = Problems(collect_all=True)
     try:
         corpus = Corpus.open(path, found)
     except AueporaError as error:
         found.add_error(path, error)
-        return CorpusCheck(path, 0, found.found, found.warnings)
+        return 0, found
     with corpus:
         corpus_join = CorpusJoin(corpus)
 
@@ -111,7 +77,7 @@ def fill_from_corpus(
             assert outputs is not None
             check(outputs.path, read.line, read.record, [item.doc for item in read.output.retrieved])
             outputs.records[index] = read._replace(output=corpus_join.fill_output(read.output))
-    return CorpusCheck(path, len(corpus), found.found, found.warnings)
+    return len(corpus), found
 
 
 def attach_nuggets(path: Path, samples: ParsedFile[ParsedSample]) -> Problems:
@@ -133,7 +99,7 @@ def attach_nuggets(path: Path, samples: ParsedFile[ParsedSample]) -> Problems:
 
 def locate_run_duplicates(outputs: ParsedFile[ParsedOutput], problems: Sequence[Problem]) -> list[Problem]:
     """Return the problems; for duplicate documents in a TREC run, one for each line instead."""
-    if outputs.format_name != "trec" or not problems:
+    if (outputs.format is None or outputs.format.name != "trec") or not problems:
         return list(problems)
     from .trec_format import duplicate_run_lines
 
@@ -247,38 +213,41 @@ def validate_files(
             if outputs is None
             else _read_file(Path(outputs), "outputs", outputs_format, outputs_columns)
         )
-        corpus_check = None if corpus is None else fill_from_corpus(Path(corpus), samples, outputs_file)
-        nugget_problems = None if nuggets is None else attach_nuggets(Path(nuggets), samples)
+        documents = None
+        aids: dict[str, tuple[Path, Problems]] = {}
+        if corpus is not None:
+            documents, found = fill_from_corpus(Path(corpus), samples, outputs_file)
+            aids["corpus"] = (Path(corpus), found)
+        if nuggets is not None:
+            aids["nuggets"] = (Path(nuggets), attach_nuggets(Path(nuggets), samples))
         rows = [read.sample for read in samples.records]
-        problems = [samples.problems + sample_problems(dataset, samples.records)]
-        warnings = samples.warnings.summarize() + sample_warnings(dataset, samples.records, samples.unreadable_ids)
-        files: dict[str, tuple[Path, str | None]] = {"samples": (dataset, samples.format_name)}
+        problems = [samples.found.found + sample_problems(dataset, samples.records)]
+        warnings = samples.found.warnings.summarize()
+        warnings += sample_warnings(dataset, samples.records, samples.found.unreadable_ids)
+        files: dict[str, tuple[Path, str | None]] = {"samples": (dataset, _format_name(samples))}
         output_counts = None
         if outputs_file is None:
             targets = supported_targets(rows, None)
         else:
-            files["outputs"] = (outputs_file.path, outputs_file.format_name)
-            repeats = Conventions.of(auto_conventions(judged_pool=samples.is_judged_pool)).duplicates != "error"
+            files["outputs"] = (outputs_file.path, _format_name(outputs_file))
+            judged_pool = samples.format is not None and samples.format.judged_pool
+            repeats = Conventions.of(auto_conventions(judged_pool=judged_pool)).duplicates != "error"
             invalid = output_problems(outputs_file.path, outputs_file.records, repeats=repeats)
-            problems.append(outputs_file.problems + locate_run_duplicates(outputs_file, invalid))
+            problems.append(outputs_file.found.found + locate_run_duplicates(outputs_file, invalid))
             if outputs_file.path == dataset:
                 problems = [problems[0] + problems[1]]
             # Last: unmatched ids are often those of invalid records.
             problems += _unmatched_ids(samples, outputs_file)
-            warnings += outputs_file.warnings.summarize() + output_warnings(
+            warnings += outputs_file.found.warnings.summarize() + output_warnings(
                 outputs_file.path, outputs_file.records, repeats=repeats
             )
             by_id = {read.sample_id: read.output for read in outputs_file.records}
             output_counts = count_outputs(by_id.values())
             targets = _targets(rows, by_id, outputs_file)
-        if corpus_check is not None:
-            files["corpus"] = (corpus_check.path, "corpus")
-            problems.append(corpus_check.problems)
-            warnings += corpus_check.warnings.summarize()
-        if nugget_problems is not None:
-            files["nuggets"] = (Path(str(nuggets)), "nuggets")
-            problems.append(nugget_problems.found)
-            warnings += nugget_problems.warnings.summarize()
+        for role, (path, found) in aids.items():
+            files[role] = (path, role)
+            problems.append(found.found)
+            warnings += found.warnings.summarize()
     return Validation(
         files,
         _sort_problems(problems),
@@ -286,8 +255,12 @@ def validate_files(
         count_samples(rows),
         output_counts,
         targets,
-        None if corpus_check is None else corpus_check.documents,
+        documents,
     )
+
+
+def _format_name(file: ParsedFile[Any]) -> str | None:
+    return None if file.format is None else file.format.name
 
 
 def _targets(
@@ -320,7 +293,7 @@ def _outputs_in_same_file(samples: ParsedFile[ParsedSample]) -> ParsedFile[Parse
         samples.path, chosen, _records(samples.path, chosen, "outputs", found), found
     )
     nothing = [Problem(samples.path, None, _NO_RECORD.format("output"))]
-    return None if not outputs.records and outputs.problems in ([], nothing) else outputs
+    return None if not outputs.records and found.found in ([], nothing) else outputs
 
 
 def _records(path: Path, chosen: Format, role: Role, problems: Problems) -> list[Any]:
@@ -345,12 +318,12 @@ def _unmatched_ids(
     missing = {
         one: where
         for one, where in sample_positions.items()
-        if one not in output_positions and one not in outputs.unreadable_ids
+        if one not in output_positions and one not in outputs.found.unreadable_ids
     }
     unknown = {
         one: where
         for one, where in output_positions.items()
-        if one not in sample_positions and one not in samples.unreadable_ids
+        if one not in sample_positions and one not in samples.found.unreadable_ids
     }
     if len(missing) == len(sample_positions) and len(unknown) == len(output_positions):
         try:

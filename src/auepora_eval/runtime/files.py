@@ -256,8 +256,8 @@ def read_bytes(path: Path, *, is_document: bool = False) -> bytes:
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
     """Write the lines: all of them, or (on any error) none."""
     with atomic_write(path) as file:
-        for line in lines:  # outside `_translate_write_errors`: errors of the caller's iterable are not translated
-            with _translate_write_errors(path):
+        for line in lines:  # outside `translate_write_errors`: errors of the caller's iterable are not translated
+            with translate_write_errors(path):
                 file.write(line)
                 file.write(b"\n")
 
@@ -273,12 +273,12 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     if target.is_dir():
         raise DataFileError(path, None, "is a directory, not a file")
     written = target if in_place else target.with_name(f".{secrets.token_hex(8)}.tmp")
-    with _translate_write_errors(path):
+    with translate_write_errors(path):
         raw = written.open("wb" if in_place else "xb")
     file = _compressor(path, raw)
     try:
         yield file
-        with _translate_write_errors(path):
+        with translate_write_errors(path):
             if file is not raw:
                 file.close()
             raw.flush()
@@ -357,7 +357,8 @@ def _translate_read_errors(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _translate_write_errors(path: Path) -> Iterator[None]:
+def translate_write_errors(path: Path) -> Iterator[None]:
+    """Translate an ``OSError`` to a ``DataFileError`` that names the file."""
     try:
         yield
     except OSError as error:

@@ -21,7 +21,7 @@ from tools.structure import (
 pytestmark = pytest.mark.xdist_group("source_tree")
 
 HEAVY = {
-    "scipy", "pandas", "torch", "transformers", "sentence_transformers", "pyarrow", "aiohttp", "ray", "altair", "vl_convert",
+    "scipy", "pandas", "torch", "transformers", "sentence_transformers", "pyarrow", "openpyxl", "aiohttp", "ray", "altair", "vl_convert",
     "jinja2", "rich", "sqlalchemy", "nltk", "bm25s", "langchain_core", "llama_index", "haystack", "polars", "mlflow", "wandb",
 }  # fmt: skip
 ALLOWED = {"store": {"sqlalchemy"}}

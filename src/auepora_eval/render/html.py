@@ -283,8 +283,9 @@ def metric_range(name: str, signature: str | None = None) -> tuple[float, float]
 # --- notebook output: blocks without script, charts in the light theme -----------------------------------------------
 
 _NOTEBOOK_STYLE = (
-    ".auepora th, .auepora td { text-align: left !important } "
-    ".auepora .number { text-align: right !important; white-space: nowrap }"
+    ".auepora th, .auepora td { text-align: left !important; padding: 0.1em 0.6em; vertical-align: top } "
+    ".auepora .number { text-align: right !important; white-space: nowrap } "
+    ".auepora .sign { margin-right: 0.3em } .auepora small { display: block }"
 )
 
 

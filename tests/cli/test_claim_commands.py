@@ -107,7 +107,7 @@ def test_invalid_nuggets_are_a_failure_with_a_reason(folder: Path, auepora: Run)
     _, _, err = auepora("run", "plan.yaml")
     assert "metadata.nuggets[0] has 'high' as 'importance', which must be one of vital, okay" in err
     _, out, _ = auepora("show", "claims", "--failures")
-    assert "q2: nugget_recall: bad_nuggets" in out
+    assert "q2      nugget_recall  bad_nuggets: " in out
     _, out, _ = auepora("explain", "claims", "nugget_recall", "--query", "q2")
     assert "metadata.nuggets[0] has 'high'" in out
     _, out, _ = auepora("validate", "data.jsonl", "answers.jsonl")

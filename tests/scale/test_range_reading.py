@@ -195,7 +195,7 @@ def test_duplicate_files_are_found_early(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_rows_are_taken_from_row_groups_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     requirements.need("pyarrow")
-    monkeypatch.setattr(parquet, "_ROW_GROUP", 50)
+    monkeypatch.setattr(parquet, "ROW_GROUP", 50)
     samples, outputs = written(tmp_path, ".parquet", mixed=True)
     side = sharded_sources(samples, outputs, batch_size=64)
     for source in side.sources:

@@ -89,7 +89,7 @@ def _ends_text(one: MetricComparison) -> str:
 
 _BEST = "★"
 _PAIR_COLUMNS = (
-    TableColumn("95 % interval"),
+    TableColumn("95 % interval", number=True),
     TableColumn("p adjusted", number=True),
     TableColumn("won / lost", number=True, minor=True),
     TableColumn("n", number=True, minor=True),

@@ -489,10 +489,6 @@ class PerSampleMetric(BatchMetric):
         """
         return None
 
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether the metric applies to the sample."""
-        return self.applies(sample) is None
-
     def rows(self, batch: Batch) -> Iterator[tuple[EvaluationSample, SystemOutputs, bool]]:
         """Each sample, its output (a placeholder where missing), and whether that counts as an answer."""
         nothing = SystemOutputs(retrieved=[], response=Response(""))

@@ -116,14 +116,9 @@ class Scores(Sequence[float | None]):
         return cls(column, status, codes, tuple(names), stats, None if keys is None else tuple(keys))._failing_nan()
 
     @classmethod
-    def from_list(cls, scores: Sequence[Score], *, reasons: Iterable[str] = ()) -> Scores:
-        """Columns from one ``Score`` per sample. These ``reasons`` are numbered first, where they occur."""
-        occurring = {score.reason for score in scores}
-        names = {name: number for number, name in enumerate(["", *(name for name in reasons if name in occurring)])}
-        codes = np.array([names.setdefault(s.reason, len(names)) for s in scores], dtype=np.int16)
-        status = np.array([s.status for s in scores], dtype=np.uint8)
-        values = np.array([np.nan if s.value is None else s.value for s in scores], dtype=np.float64)
-        return cls(values, status, codes, tuple(names))._failing_nan()
+    def from_list(cls, scores: Sequence[Score]) -> Scores:
+        """Columns from one ``Score`` per sample."""
+        return scores_with_reasons(scores, ())
 
     def _failing_nan(self) -> Scores:
         broken = ~np.isfinite(self.values) & (self.status == Status.SCORED)
@@ -304,6 +299,16 @@ class Scores(Sequence[float | None]):
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def scores_with_reasons(scores: Sequence[Score], reasons: Iterable[str]) -> Scores:
+    """Columns from one ``Score`` per sample. These ``reasons`` are numbered first, where they occur."""
+    occurring = {score.reason for score in scores}
+    names = {name: number for number, name in enumerate(["", *(name for name in reasons if name in occurring)])}
+    codes = np.array([names.setdefault(s.reason, len(names)) for s in scores], dtype=np.int16)
+    status = np.array([s.status for s in scores], dtype=np.uint8)
+    values = np.array([np.nan if s.value is None else s.value for s in scores], dtype=np.float64)
+    return Scores(values, status, codes, tuple(names))._failing_nan()
 
 
 class Outcomes(Sequence[str]):

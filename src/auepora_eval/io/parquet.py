@@ -26,7 +26,7 @@ from .codec import (
 )
 from .formats import Format, Role, looks_like_parquet, register_format
 from .problems import TOO_DEEP, ParsedOutput, ParsedSample, Problems, UniqueIds, quote_text
-from .tables import PANDAS_INDEX, ROW_GROUP, read_rows, require_arrow
+from .tables import PANDAS_INDEX, ROW_GROUP, parquet_errors, read_rows, require_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 __all__ = [
     "JSON_FIELDS",
     "line_of_row",
+    "parquet_errors",
     "read_outputs",
     "read_samples",
+    "require_arrow",
     "save_parquet_dataset",
     "save_parquet_outputs",
     "table_schema",

@@ -18,7 +18,7 @@ from ..core.derivation import add_outcome, add_step, is_recording, join_items, q
 from ..core.metrics_base import declare, snake_case
 from ..core.reduce import SumsReducer
 from ..core.registry import ConfiguredMetric, register
-from ..core.scores import Score, Scores, Status, to_reason
+from ..core.scores import Score, Scores, Status, scores_with_reasons, to_reason
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
 from ..features.refusals import RefusalDetector, RefusalJudge, is_unanswerable, refusals
@@ -115,7 +115,7 @@ class RefusalMetric(RefusalDetectionMetric):
         """The outcome of each sample."""
         verdicts = refusals(batch, self.detector).verdicts
         reasons = (*self.metadata.skip_reasons, self.unclear_reason)
-        return Scores.from_list(list(map(self.outcome, batch.samples, verdicts)), reasons=reasons)
+        return scores_with_reasons(list(map(self.outcome, batch.samples, verdicts)), reasons)
 
     def outcome(self, sample: EvaluationSample, refused: bool | str | None) -> Score:
         """The outcome of a sample, given whether the system refused."""

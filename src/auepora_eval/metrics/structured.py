@@ -174,6 +174,10 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
         """Skips samples without an expected label."""
         return "no_label" if self._expected(sample) is None else None
 
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether a label is expected."""
+        return self.applies(sample) is None
+
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether the labels are the same."""
         assert output.response is not None  # outputs without a response are skipped before
@@ -242,6 +246,10 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without expected fields."""
         return None if self._expected(sample) else "no_fields"
+
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether a field is expected."""
+        return self.applies(sample) is None
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The proportion of correct fields."""
@@ -331,6 +339,10 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without a schema."""
         return "no_schema" if self._text is None and _own_schema(sample) is None else None
+
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether there is a schema."""
+        return self.applies(sample) is None
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether the answer satisfies the schema."""

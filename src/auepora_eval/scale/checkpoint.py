@@ -36,7 +36,7 @@ from ..engine.executors import (
     SourcedBatch,
 )
 from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError
-from ..io.parquet import require_arrow
+from ..io.tables import require_arrow
 from ..runtime.files import atomic_write
 from ..store.score_columns import decode_keys, encode_keys
 from .parquet_ranges import one_array

@@ -539,18 +539,21 @@ class EmbeddingContextRedundancy(_ContextMetric):
         if len(own) < 2:
             return Score.skip("too_few_documents")
         vectors, _ = self.vectors(Batch([sample], [output]), [[one.text for one in own]])
+        pairs = [(own[j].text, own[i].text) for i in range(1, len(own)) for j in range(i)]
+        found = text_cosines(vectors, pairs)
+        if any(found.problems):
+            return _plain_mean(found)
         rows = []
         for place in range(1, len(own)):
-            found = text_cosines(vectors, [(own[place].text, earlier.text) for earlier in own[:place]])
-            if any(found.problems):
-                return _plain_mean(found)
-            rows.append((own[place].doc_id, own[int(found.values.argmax())].doc_id, float(found.values.max())))
+            earlier = found.values[place * (place - 1) // 2 :][:place]
+            rows.append((own[place].doc_id, own[int(earlier.argmax())].doc_id, float(earlier.max())))
         add_table(
             "Each document after the first, and the one before it that it is most like",
             ("document", "most like", "cosine"),
             rows,
         )
-        return Score(add_result(f"Their mean over {len(rows)}", sum(highest for _, _, highest in rows) / len(rows)))
+        mean = float(np.mean([highest for _, _, highest in rows]))
+        return Score(add_result(f"Their mean over {len(rows)}", mean))
 
 
 def _mean_highest_cosine(cosines: np.ndarray[Any, np.dtype[np.float64]], documents: int) -> float:

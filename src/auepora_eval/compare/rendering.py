@@ -481,7 +481,7 @@ def metric_blocks(board: Leaderboard) -> Iterator[Block]:
 def _golden_blocks(report: CompareReport, limit: int) -> list[Block]:
     notes = [note for note in (matching_note(report), *failure_notes(report)) if note]
     mrr = " → ".join(value_text(one.mrr) for one in (report.aggregate_a, report.aggregate_b))
-    aggregates = Details(f"Metrics of golden queries (MRR {mrr})", [aggregates_table(report)])
+    aggregates = Details(f"Metrics of golden queries (MRR {mrr})", [aggregates_table(report)], is_open=True)
     return [*([Bullets(notes)] if notes else []), aggregates, *query_details(report, limit=limit)]
 
 

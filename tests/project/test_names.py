@@ -10,6 +10,7 @@ from types import CodeType
 import pytest
 
 from helpers.requirements import REPO
+from tools.duplicates import MAX_PAIRS, find_duplicates
 from tools.size import above_the_limits
 from tools.structure import repeated_class_names
 
@@ -85,3 +86,8 @@ def test_class_names_are_unique() -> None:
 def test_nothing_is_too_long() -> None:
     assert above_the_limits() == sorted(SIZE_EXCEPTIONS)
     assert len(SIZE_EXCEPTIONS) <= 10
+
+
+@pytest.mark.slow
+def test_few_blocks_of_code_are_repeated() -> None:
+    assert len(find_duplicates()) <= MAX_PAIRS, "see `python -m tools.duplicates`"

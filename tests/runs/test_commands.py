@@ -162,7 +162,7 @@ class TestDemoInitCompare:
         code, out, err = auepora("demo")
         assert code == 0, err
         assert out.index("Retrieval relevance") < out.index("Did it get better?")
-        assert "+ better" in out
+        assert "▲ better" in out
         assert ("sbert_similarity" in out) == ("bertscore" in out) == (find_installed_model() is not None)
         assert ("auepora-eval[semantic]" in err) == (find_installed_model() is None)
         assert err.rstrip().endswith(str(Path("auepora-demo", "report.html")))

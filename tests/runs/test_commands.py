@@ -217,8 +217,8 @@ class TestDemoInitCompare:
         assert code == 0, err
         assert "A > C" in out
         assert "B > C" in out
-        assert auepora("compare", "one", "two", "three", "-m", "token_f1", "-o", "league.md")[0] == 0
-        page = (mine.folder / "league.md").read_text()
+        assert auepora("compare", "one", "two", "three", "-m", "token_f1", "-o", "leaderboard.md")[0] == 0
+        page = (mine.folder / "leaderboard.md").read_text()
         assert page.startswith("# 3 runs against each other")
         assert "| token_f1 | C − A" in page
 

@@ -157,7 +157,7 @@ def comparison_sections(compared: ComparedRuns) -> list[ReportSection | None]:
 def _differences_section(compared: ComparedRuns) -> ReportSection:
     """Every metric that the runs have in common."""
     two, board = len(compared.runs) == 2, compared.board
-    name, title = ("deltas", "Differences") if two else ("league", "Leaderboard")
+    name, title = ("deltas", "Differences") if two else ("leaderboard", "Leaderboard")
     if board is None:
         return ReportSection(name, title, [Prose(compared.error, tone="bad")])
     blocks: list[Block] = []

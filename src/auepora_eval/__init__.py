@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .judge.openai import OpenAICritic as OpenAICritic
     from .judge.preference import prefer as prefer
     from .judge.session import JudgeSession as JudgeSession
+    from .metrics.judge_metric import JudgeMetric as JudgeMetric
     from .perturb.queries import perturb_queries as perturb_queries
     from .perturb.retriever import PerturbedRetriever as PerturbedRetriever
     from .report.explain import explain as explain
@@ -80,6 +81,7 @@ _EXPORTS = {
     "EvaluationPlan": "core.plan",
     "EvaluationSample": "core.types",
     "InMemoryDataset": "core.dataset",
+    "JudgeMetric": "metrics.judge_metric",
     "JudgePolicy": "judge.critic",
     "JudgeSession": "judge.session",
     "JudgedMetric": "judge.metric",

@@ -3,7 +3,8 @@
 AueporaError
 ├── AlignmentError           (ValueError, AssertionError)  samples and outputs do not line up
 ├── BadValueError            (ValueError)                  an invalid value: k < 1, a NaN score, ...
-│   └── BadTypeError         (TypeError)                   ... or one of the wrong type: an id that is a number
+│   ├── BadTypeError         (TypeError)                   ... or one of the wrong type: an id that is a number
+│   └── BadOptionError                                     ... of an option of a metric, which it names
 ├── MissingFieldError        (ValueError)                  no sample has the annotation a metric needs
 ├── DuplicateIdError         (ValueError)                  an id that must be unique comes twice
 ├── MetricDefinitionError    (TypeError)                   a Metric subclass that cannot work
@@ -31,6 +32,7 @@ __all__ = [
     "AlignmentError",
     "AueporaError",
     "AueporaWarning",
+    "BadOptionError",
     "BadTypeError",
     "BadValueError",
     "DataFileError",
@@ -108,6 +110,17 @@ class BadValueError(AueporaError, ValueError):
 
 class BadTypeError(BadValueError, TypeError):
     """A value of the wrong type."""
+
+
+class BadOptionError(BadValueError):
+    """An invalid value of an option; ``option`` is its path, such as ``examples[0].score``."""
+
+    def __init__(self, option: str, problem: str, metric: str = "") -> None:
+        self.option, self.problem, self.metric = option, problem, metric
+        super().__init__(f"metric '{metric}': {option}: {problem}" if metric else f"{option}: {problem}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.option, self.problem, self.metric)
 
 
 class MissingFieldError(AueporaError, ValueError):

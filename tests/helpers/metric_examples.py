@@ -79,6 +79,30 @@ SPECIAL_EXAMPLES: dict[str, list[Spec]] = {
             }
         },
     ],
+    "judge_metric": [
+        {"judge_metric": {"name": "judge_metric", "critic": {"use": "judge"}, "prompt": "Is it right?"}},
+        {
+            "judge_metric": {
+                "name": "judge_metric",
+                "critic": {"use": "bare judge"},
+                "prompt": "Is it right?",
+                "inputs": ["question", "history", "documents@2", "answer", "reference"],
+                "scale": {"poor": 0, "fair": 0.5, "good": 1},
+                "target": "generation_correctness",
+            }
+        },
+        {
+            "judge_metric": {
+                "name": "judge_metric",
+                "critic": {"use": "judge"},
+                "prompt": "Does the label {{labels_label}} fit {{gold_documents}}?",
+                "inputs": ["labels.label", "gold_documents"],
+                "scale": "1-5",
+                "rationale": False,
+                "examples": [{"labels.label": "cats", "gold_documents": ["Cats.", "Mats."], "score": 4}],
+            }
+        },
+    ],
     "judged_context_precision": [
         {"judged_context_precision": {"critic": {"use": "judge"}}},
         {"judged_context_precision@3": {"critic": {"use": "yes or no"}, "against": "answer"}},

@@ -12,7 +12,7 @@ from auepora_eval.judge.ratings import ExpectedScore, TokenLogprob, expected_sco
 
 TEXT = '{"score": 4}'
 SPAN = (10, 11)
-LABELS = [1, 2, 3, 4, 5]
+LABELS = {str(label): float(label) for label in range(1, 6)}
 
 
 PLAIN = ('{"', "score", '":', " ", "4", "}")

@@ -8,7 +8,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import Field, dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
@@ -199,6 +199,8 @@ class MetricMetadata:
     """Whether the metric is among the defaults, where the user names no metrics."""
     suggested_with_spans: frozenset[str] = frozenset()
     """Suggests a metric that otherwise is not, where these have spans: ``gold``, ``returned`` or both."""
+    requires_name: bool = False
+    """Whether the user must name it, because the class alone does not say what is measured."""
     python_options: frozenset[str] = frozenset()
     """Options that cannot be written in a spec, such as a function."""
 
@@ -266,7 +268,7 @@ def _refuse_removed_names(cls: type[BatchMetric]) -> None:
             raise MetricDefinitionError(f"{cls.__name__} defines '{old}', which is now called '{new}'; rename it")
     for name in set(MetricMetadata.__dataclass_fields__) - {"range", "higher_is_better"}:
         value = vars(cls).get(name)
-        if value is not None and not callable(value) and not isinstance(value, property):
+        if value is not None and not callable(value) and not isinstance(value, (property, Field)):
             raise MetricDefinitionError(
                 f"{cls.__name__} defines '{name}', which is now part of its metadata: metadata = declare({name}=...)"
             )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import (
     AueporaError,
     AueporaWarning,
+    BadOptionError,
     BadTypeError,
     BadValueError,
     MetricDefinitionError,
@@ -27,6 +28,7 @@ from ..errors import (
 from ..runtime.imports import IMPORT_PATH
 from .conventions import CONVENTION_NAMES, Conventions
 from .metrics_base import BatchMetric, Metric, MetricMetadata, set_name, snake_case, with_name
+from .types import TargetCategory
 
 # --- aliases of metrics: ir_measures' ``nDCG@10``, trec_eval's ``ndcg_cut_10``, papers' ``ROUGE-L`` ------------------
 
@@ -305,6 +307,8 @@ def _accept_name_option(cls: type[Metric]) -> None:
     @functools.wraps(construct)
     def construct_with_name(self: Metric, *args: Any, name: str = "", **options: Any) -> None:
         construct(self, *args, **_own_option_names(cls, options))
+        if not name and isinstance(self, BatchMetric) and self.metadata.requires_name:
+            raise BadOptionError("name", "is missing; give the metric a name of its own")
         set_name(self, name)
 
     cls.__init__ = construct_with_name  # type: ignore[method-assign, assignment]
@@ -543,8 +547,12 @@ def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
         if parameter.default is inspect.Parameter.empty and key not in remaining:
             hint = f"write '{info.name}@5'" if key == info.at else f"give '{key}', after -m as {spec}:{key}=..."
             raise BadValueError(f"metric '{spec}' needs its option '{key}': {hint}")
+    if info.metadata.requires_name and alias is not None:
+        remaining["name"] = alias
     try:
         built = info.cls(**remaining)
+    except BadOptionError as error:
+        raise BadOptionError(error.option, error.problem, error.metric or spec) from error
     except AueporaError as error:
         if type(error) in (BadTypeError, BadValueError) and not str(error).startswith("metric '"):
             raise type(error)(f"metric '{spec}': {error}") from error
@@ -602,7 +610,9 @@ def spec_of(built: Metric) -> Spec:
             options["conventions"] = built.conventions.name
         changes = {**(built.conventions.changes() if built.conventions else {}), **dict(built.overrides)}
         options |= {key: list(value) if isinstance(value, tuple) else value for key, value in changes.items()}
-        if built.base_name != built.name:
+        if built.metadata.requires_name:
+            options = {"name": built.name, **options}
+        elif built.base_name != built.name:
             options["as"] = built.name
     name = _full_name(info, info.name, {key: getattr(built, key) for key in info.options})
     return {name: options} if options else name
@@ -614,6 +624,8 @@ def _spec_value(value: object, built: Metric, key: str) -> object:
         return spec_of(value)
     if isinstance(value, Use):
         return {"use": value.name}
+    if isinstance(value, TargetCategory):
+        return value.name.lower()
     if callable(own := getattr(value, "spec", None)):  # an embedder knows how a plan names it
         return own()
     if isinstance(value, (tuple, set, frozenset)):

@@ -91,6 +91,7 @@ def request_digest(critic: Critic, request: JudgeRequest, known: Any | None) -> 
         "weighted": request.weighted,
         "repeat": request.repeat,
         "metadata": request.metadata if isinstance(critic, LLMCritic) else None,
+        **({"label_values": request.label_values} if request.label_values else {}),
     }
     try:
         text = _CANONICAL.encode(sent)
@@ -359,6 +360,8 @@ class JudgementCache:
 def request_key(request: JudgeRequest) -> str:
     """A key of a request: everything that is sent, and the repeat."""
     content = [request.system, request.prompt, request.schema, request.weighted, request.repeat]
+    if request.label_values:
+        content.append(dict(request.label_values))
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -52,6 +52,8 @@ class JudgeRequest:
     """Name, version and digest of the prompt: ``faithfulness/1/3f9a2c``."""
     weighted: str | None = None
     """The key of the number to replace by its expected value, if the judge reports log-probabilities."""
+    label_values: Mapping[str, float] = field(default_factory=dict)
+    """The value of each label of an expected value, where labels are classes and not numbers."""
     repeat: int = 0
     """Index of this judgement among the repeats of the same item; each repeat is a new call."""
     may_repair: bool = True

@@ -20,7 +20,7 @@ from ..options import NonEmpty, NonNegativeFloat, NonNegativeInt, PositiveFloat,
 from ..runtime.secrets import ELLIPSIS, MIN_SECRET_LENGTH, REDACTED, Secrets
 from .critic import Judgement, JudgeRequest, StructuredCritic, Usage
 from .parse import read_answer, replace_lone_surrogates, shorten
-from .ratings import ExpectedScore, expected_score, parse_logprobs, single_digit_labels
+from .ratings import ExpectedScore, expected_score, parse_logprobs, weighted_labels
 
 # --- checks of the options, before anything is sent ------------------------------------------------------------------
 
@@ -503,7 +503,7 @@ class OpenAICritic(StructuredCritic):
         expected: ExpectedScore | None = None
         name = request.weighted
         if self.logprobs and name is not None and name in parsed.spans and (tokens := parse_logprobs(reply.logprobs)):
-            labels = single_digit_labels(request.schema.get("properties", {}).get(name, {}))
+            labels = weighted_labels(request)
             expected = expected_score(tokens, reply.text, parsed.spans[name], labels) if labels else None
         return Judgement(
             parsed.answer,

@@ -14,8 +14,17 @@ from typing import Any, TypeVar
 
 from ..core.registry import Use, resolve
 from ..core.types import EvaluationSample
-from ..errors import BadTypeError, BadValueError, JudgeError
-from .critic import Critic, JudgeClient, Judgement, JudgeRequest, LLMCritic, StructuredCritic, critic_name
+from ..errors import BadOptionError, BadTypeError, BadValueError, JudgeError
+from .critic import (
+    Critic,
+    JudgeClient,
+    Judgement,
+    JudgeRequest,
+    LLMCritic,
+    StructuredCritic,
+    check_number,
+    critic_name,
+)
 from .prompting import Frames, Prompt
 
 # --- rating scales: the range of a judge's numbers, and their normalisation to [0, 1] --------------------------------
@@ -80,6 +89,22 @@ class Scale:
             raise JudgeError("out_of_range", f"the judge gave {value!r} on a scale of {self}")
         return (value - self.low) / (self.high - self.low)
 
+    @property
+    def is_weightable(self) -> bool:
+        """Whether a score can be an expected value over the labels, weighted by their probabilities."""
+        return self.is_integer
+
+    @property
+    def label_values(self) -> Mapping[str, float]:
+        """The value of each class: a scale of numbers has none."""
+        return {}
+
+    @property
+    def conversion(self) -> str:
+        """How a reply becomes a score, as a sentence without its full stop."""
+        low, high = f"{self.low:g}", f"{self.high:g}"
+        return f"Each number x on the scale from {low} to {high} is (x − {low}) / ({high} − {low})"
+
 
 @lru_cache(maxsize=64)
 def _parse(text: str) -> Scale:
@@ -91,6 +116,133 @@ def _parse(text: str) -> Scale:
 
 def _not_a_scale(given: object) -> BadValueError:
     return BadValueError(f"a scale is written '0-1' or '1-5', from the worst number to the best; not {given!r:.80}")
+
+
+YES_NO = "yes-no"
+"""The scale with the classes ``no`` and ``yes``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassScale:
+    """Classes that a judge chooses from: with a value between 0 and 1 each, or unordered.
+
+    >>> ClassScale.parse({"poor": 0, "fair": 0.5, "good": 1}).normalise("fair")
+    0.5
+    """
+
+    labels: tuple[str, ...]
+    values: tuple[float, ...] = ()
+    """The value of each label; empty if the classes are unordered."""
+    only: str = ""
+    """The unordered class that has the value 1, where the others have 0."""
+
+    @classmethod
+    def parse(cls, option: object) -> ClassScale:
+        """Read ``yes-no``, a mapping of classes to values, or a list of unordered classes."""
+        if option == YES_NO:
+            return cls(("no", "yes"), (0.0, 1.0))
+        if isinstance(option, Mapping):
+            labels = _check_labels(option)
+            return cls(
+                labels, tuple(_check_value(label, one) for label, one in zip(labels, option.values(), strict=True))
+            )
+        if isinstance(option, (list, tuple)):
+            return cls(_check_labels(option))
+        raise _not_a_scale(option)
+
+    def __str__(self) -> str:
+        if not self.values:
+            return "/".join(self.labels)
+        if self == ClassScale.parse(YES_NO):
+            return YES_NO
+        return ",".join(f"{label}={value:g}" for label, value in zip(self.labels, self.values, strict=True))
+
+    @property
+    def option(self) -> str | dict[str, float] | list[str]:
+        """The scale as it is written in a plan."""
+        text = str(self)
+        if text == YES_NO:
+            return text
+        return dict(zip(self.labels, self.values, strict=True)) if self.values else list(self.labels)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether every value is 0 or 1."""
+        return bool(self.values) and set(self.values) <= {0.0, 1.0}
+
+    @property
+    def description(self) -> str:
+        """The classes in words, for a prompt."""
+        *others, last = (f'"{label}"' for label in self.labels)
+        return f"one of {', '.join(others)} or {last}"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of an answer."""
+        return {"type": "string", "enum": list(self.labels)}
+
+    @property
+    def is_weightable(self) -> bool:
+        """Whether a score can be an expected value over the labels, weighted by their probabilities."""
+        return bool(self.values)
+
+    @property
+    def label_values(self) -> Mapping[str, float]:
+        """The value of each class; empty for unordered ones."""
+        return dict(zip(self.labels, self.values, strict=False))
+
+    @property
+    def conversion(self) -> str:
+        """How a reply becomes a score, as a sentence without its full stop."""
+        if not self.values:
+            return f"The class '{self.only}' is 1, any other is 0"
+        return "Each class has its value: " + ", ".join(f"{one} {value:g}" for one, value in self.label_values.items())
+
+    def normalise(self, answer: object) -> float:
+        """The value of a class, or an expected value between the smallest and the largest."""
+        if isinstance(answer, str) and answer in self.labels:
+            return self.values[self.labels.index(answer)] if self.values else float(answer == self.only)
+        if isinstance(answer, (int, float)) and not isinstance(answer, bool) and self.values:
+            return check_number(answer, min(self.values), max(self.values), "the judge gave")
+        raise JudgeError("unparseable", f"the judge gave {answer!r:.80}, which is none of {', '.join(self.labels)}")
+
+
+RatingScale = Scale | ClassScale
+
+
+def parse_scale(option: object) -> RatingScale:
+    """A scale of numbers (``1-5``) or of classes (``yes-no``, a mapping to values, a list of unordered classes)."""
+    if option == YES_NO or isinstance(option, (Mapping, list, tuple)):
+        return ClassScale.parse(option)
+    try:
+        return Scale.parse(option)
+    except BadValueError:
+        forms = "numbers such as '1-5', 'yes-no', classes such as {poor: 0, good: 1}, or a list of unordered classes"
+        raise BadOptionError("scale", f"{option!r:.80} is not a scale: write {forms}") from None
+
+
+def _check_labels(labels: Iterable[object]) -> tuple[str, ...]:
+    # YAML reads a bare yes or no as a boolean.
+    texts = tuple({True: "yes", False: "no"}[one] if isinstance(one, bool) else one for one in labels)
+    for text in texts:
+        if not isinstance(text, str) or not text.strip() or text != text.strip() or "\n" in text:
+            raise BadOptionError("scale", f"a class is a name in one line, not {text!r:.80}")
+    names = [str(text) for text in texts]
+    if len(names) < 2 or len({name.casefold() for name in names}) < len(names):
+        raise BadOptionError("scale", f"give two classes or more, each once, not {names!r:.80}")
+    return tuple(names)
+
+
+def _check_value(label: str, value: object) -> float:
+    if value is None:
+        raise BadOptionError(
+            "scale", f"the class '{label}' has no value; give each a number from 0 (worst) to 1 (best)"
+        )
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise BadOptionError(
+            "scale", f"the value of the class '{label}' must be a number from 0 to 1, not {value!r:.80}"
+        )
+    return float(value)
 
 
 # --- ratings: prompts sent to any kind of critic, repeated, and their replies parsed ---------------------------------
@@ -214,10 +366,14 @@ class RatingPrompt:
 
     prompt: Prompt
     texts: Mapping[str, Frames]
-    scale: Scale
+    scale: RatingScale
     names: tuple[str, ...] = (SCORE,)
     criteria: Mapping[str, str] = field(default_factory=dict)
     """The meaning of each name, if the prompt has a slot for it."""
+    only: str = ""
+    """The one name whose score is used; requests about others alone are not made."""
+    words: Mapping[str, str] = field(default_factory=dict)
+    """Trusted texts for further slots of the prompt."""
     rationale: bool = True
     metric: str = ""
     sample_id: str = ""
@@ -227,28 +383,33 @@ class RatingPrompt:
 
         A critic that replies with a bare number, or with log-probabilities, is asked for one score at a time.
         """
-        weighted = supports_logprobs(critic) and self.scale.is_integer
+        weighted = supports_logprobs(critic) and self.scale.is_weightable
         if returns_number_only(critic) or weighted:
-            return [((name,), self._request(critic, (name,), repeat, weighted=weighted)) for name in self.names]
+            names = (self.only,) if self.only else self.names
+            return [((name,), self._request(critic, (name,), repeat, weighted=weighted)) for name in names]
         return [(self.names, self._request(critic, self.names, repeat, weighted=False))]
 
     def _request(self, critic: Critic, names: tuple[str, ...], repeat: int, *, weighted: bool) -> JudgeRequest:
         bare = returns_number_only(critic)
         fields = (SCORE,) if len(names) == 1 else names
-        words = {"scale": self.scale.description, "form": self._bare_form() if bare else self._form(fields)}
+        form = self._bare_form() if bare else self._form(fields)
+        # A critic that replies with a number gives the value of a class.
+        replied = UNIT_SCALE if bare and isinstance(self.scale, ClassScale) else self.scale
+        words = {**self.words, "scale": self.scale.description, "form": form}
         if "criteria" in self.prompt.slots:
             words["criteria"] = "\n".join(f"- {name}: {self.criteria[name]}" for name in names)
         system, text = self.prompt.render(words=words, **self.texts)
-        metadata: dict[str, Any] = {"scale": str(self.scale), "metric": self.metric, "sample_id": self.sample_id}
+        metadata: dict[str, Any] = {"scale": str(replied), "metric": self.metric, "sample_id": self.sample_id}
         if names != (SCORE,):
             metadata["dimension"] = names[0] if len(names) == 1 else list(names)
         return JudgeRequest(
             # An LLMCritic gets a single string: the instructions must be in it.
             prompt=f"{system}\n\n{text}" if bare else text,
             system="" if bare else system,
-            schema=self._schema(fields, rationale=self.rationale and not bare),
+            schema=self._schema(fields, replied, rationale=self.rationale and not bare),
             prompt_id=self.prompt.id,
             weighted=SCORE if weighted else None,
+            label_values=self.scale.label_values if weighted else {},
             repeat=repeat,
             metric=self.metric,
             sample_id=self.sample_id,
@@ -256,6 +417,9 @@ class RatingPrompt:
         )
 
     def _bare_form(self) -> str:
+        if isinstance(self.scale, ClassScale):
+            meaning = ", ".join(f'{value:g} for "{label}"' for label, value in self.scale.label_values.items())
+            return f"Reply with the number of the score alone, and nothing else: {meaning}."
         return f"Reply with the score alone, {self.scale.description}, and nothing else."
 
     def _form(self, fields: Sequence[str]) -> str:
@@ -264,9 +428,10 @@ class RatingPrompt:
             parts.insert(0, '"rationale": "<why, in one or two sentences>"')
         return f"Reply with one JSON object and nothing else: {{{', '.join(parts)}}}"
 
-    def _schema(self, fields: Sequence[str], *, rationale: bool) -> dict[str, Any]:
+    @staticmethod
+    def _schema(fields: Sequence[str], scale: RatingScale, *, rationale: bool) -> dict[str, Any]:
         properties: dict[str, Any] = {"rationale": {"type": "string"}} if rationale else {}
-        return object_schema(**properties, **dict.fromkeys(fields, self.scale.schema))
+        return object_schema(**properties, **dict.fromkeys(fields, scale.schema))
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,17 +453,22 @@ async def request_rating(judge: JudgeClient, critic: Critic, question: RatingPro
     """One rating; ``JudgeError`` if a request failed."""
     requests = question.requests(critic, repeat)
     answers = await gather_all(judge.ask(critic, request) for _, request in requests)
-    return parse_rating(requests, answers, question.scale)
+    return parse_rating(requests, answers, question.scale, only=question.only)
 
 
 def parse_rating(
-    requests: Sequence[tuple[tuple[str, ...], JudgeRequest]], answers: Sequence[Judgement], scale: Scale
+    requests: Sequence[tuple[tuple[str, ...], JudgeRequest]],
+    answers: Sequence[Judgement],
+    scale: RatingScale,
+    *,
+    only: str = "",
 ) -> Rating:
-    """The rating formed by the replies to these requests."""
+    """The rating formed by the replies to these requests, or the part of it with one name."""
     scores = [
         _parse_score(answer, SCORE if len(names) == 1 else name, request, scale)
         for (names, request), answer in zip(requests, answers, strict=True)
         for name in names
+        if not only or name == only
     ]
     return Rating(
         values=tuple(value for value, _, _ in scores),
@@ -318,7 +488,7 @@ async def gather_all(awaitables: Iterable[Awaitable[T]]) -> list[T]:
 
 
 def _parse_score(
-    answer: Judgement, name: str, request: JudgeRequest, scale: Scale
+    answer: Judgement, name: str, request: JudgeRequest, scale: RatingScale
 ) -> tuple[float, bool | None, float | None]:
     """A score between 0 and 1, whether it is weighted (``None`` if not requested), and the probability mass."""
     if request.weighted is None:
@@ -352,6 +522,8 @@ MIN_LABEL_MASS = 0.9
 """Minimum probability mass on the labels for their mean to be used."""
 _ROUNDING = 1e-3
 """Probabilities are sent rounded: their sum may be above 1 by this much."""
+_BLANKS = " \t\r\n▁Ġ"
+"""White space around a token, also as tokenizers write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,6 +545,14 @@ class ExpectedScore:
     value: float | None
     """``None`` if the mass is below ``MIN_LABEL_MASS``."""
     mass: float
+
+
+def weighted_labels(request: JudgeRequest) -> dict[str, float]:
+    """The value of each label whose probability counts: the classes of a request, else the digits of its scale."""
+    if request.label_values:
+        return dict(request.label_values)
+    inner = request.schema.get("properties", {}).get(request.weighted, {})
+    return {str(label): float(label) for label in single_digit_labels(inner)}
 
 
 def single_digit_labels(schema: Mapping[str, Any]) -> list[int]:
@@ -409,38 +589,40 @@ def parse_logprobs(content: Any) -> list[TokenLogprob] | None:
 
 
 def expected_score(
-    tokens: Sequence[TokenLogprob], text: str, span: tuple[int, int], labels: Sequence[int]
+    tokens: Sequence[TokenLogprob], text: str, span: tuple[int, int], labels: Mapping[str, float]
 ) -> ExpectedScore | None:
-    """The expected label at the token that is the number at ``span`` of the text.
+    """The expected value at the token that is the label at ``span`` of the text.
 
-    ``None`` if no token is exactly that number, apart from blanks and quotes.
+    ``None`` if no token is exactly that label, apart from blanks and quotes.
     """
-    token = _token_at(tokens, text, span)
-    by_text = {str(label): label for label in labels}
-    if token is None or _bare(token.text) not in by_text:
+    are_digits = all(map(str.isdigit, labels))
+    token = _token_at(tokens, text, span, belongs=str.isdigit if are_digits else str.isalnum)
+    blanks = _BLANKS if are_digits else f'{_BLANKS}"'  # a token may contain the quote before a class
+    if token is None or token.text.strip(blanks) not in labels:
         return None
     others = token.alternatives
     if token.text not in {other for other, _ in others}:
         others = (*others, (token.text, token.logprob))
-    weighted_labels = [
-        (by_text[_bare(other)], math.exp(logprob)) for other, logprob in others if _bare(other) in by_text
-    ]
+    known = [(other.strip(blanks), logprob) for other, logprob in others]
+    weighted = [(labels[label], math.exp(logprob)) for label, logprob in known if label in labels]
     # Rounded: a mass of 0.9 could fall below it through the logarithms.
-    mass = round(math.fsum(probability for _, probability in weighted_labels), 12)
+    mass = round(math.fsum(probability for _, probability in weighted), 12)
     if not 0 < mass <= 1 + _ROUNDING:
         return None
-    mean = math.fsum(label * probability for label, probability in weighted_labels) / mass
+    mean = math.fsum(value * probability for value, probability in weighted) / mass
     # Rounding must not move the mean outside the labels.
-    mean = min(max(mean, float(min(labels))), float(max(labels)))
+    mean = min(max(mean, min(labels.values())), max(labels.values()))
     return ExpectedScore(mean if mass >= MIN_LABEL_MASS else None, min(mass, 1.0))
 
 
-def _token_at(tokens: Sequence[TokenLogprob], text: str, span: tuple[int, int]) -> TokenLogprob | None:
-    """The single token that contains a span."""
+def _token_at(
+    tokens: Sequence[TokenLogprob], text: str, span: tuple[int, int], belongs: Callable[[str], bool]
+) -> TokenLogprob | None:
+    """The single token that contains a span without the characters around the label, such as quotes."""
     start, end = span
-    while start < end and not text[start].isdigit():  # a number in quotes
+    while start < end and not belongs(text[start]):
         start += 1
-    while start < end and not text[end - 1].isdigit():
+    while start < end and not belongs(text[end - 1]):
         end -= 1
     pieces = [token.text.encode(errors="replace") if token.data is None else token.data for token in tokens]
     reply_bytes, text_bytes = b"".join(pieces), text.strip().encode(errors="replace")
@@ -448,17 +630,13 @@ def _token_at(tokens: Sequence[TokenLogprob], text: str, span: tuple[int, int]) 
         return None  # the tokens do not match the text: positions are unknown
     lead = len(text) - len(text.lstrip())
     first = reply_bytes.index(text_bytes) + len(text[lead:start].encode(errors="replace"))
-    last = first + end - start  # digits are one byte each
+    last = first + len(text[start:end].encode(errors="replace"))
     at = 0
     for token, piece in zip(tokens, pieces, strict=True):
         if at <= first < at + len(piece):
             return token if last <= at + len(piece) else None
         at += len(piece)
     return None
-
-
-def _bare(text: str) -> str:
-    return text.strip(" \t\r\n▁Ġ")
 
 
 def _text(one: Mapping[str, Any]) -> str:

@@ -45,6 +45,7 @@ MODULES = {
     "hallucination_rate": "grounding",
     "hit_rate": "retrieval",
     "intra_list_diversity": "diversity",
+    "judge_metric": "judge_metric",
     "judged": "retrieval_judged",
     "judged_context_precision": "context_judged",
     "judged_context_relevance": "context_judged",

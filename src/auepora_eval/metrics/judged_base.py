@@ -308,9 +308,13 @@ class SinglePromptMetric(RepeatedJudgementMetric):
     """The custom prompt, loaded, or the built-in one."""
 
     def __post_init__(self) -> None:
-        (built_in,) = self.metadata.prompt_names
-        object.__setattr__(self, "prompt_used", resolve_prompt(self.prompt, otherwise=built_in))
+        object.__setattr__(self, "prompt_used", self.load_prompt())
         super().__post_init__()
+
+    def load_prompt(self) -> Prompt:
+        """The prompt of the option, else the built-in one."""
+        (built_in,) = self.metadata.prompt_names
+        return resolve_prompt(self.prompt, otherwise=built_in)
 
     def judging_prompts(self) -> dict[str, Prompt]:
         """The prompt that the critic answers."""
@@ -766,8 +770,13 @@ class CriticMetric(SinglePromptMetric):
 
     def __post_init__(self) -> None:
         if self.scale is not None:
-            object.__setattr__(self, "scale", str(Scale.parse(self.scale)))
+            object.__setattr__(self, "scale", self.parse_scale(self.scale))
         super().__post_init__()
+
+    @staticmethod
+    def parse_scale(option: Any) -> Any:
+        """The scale that an option describes, as it is written in a spec."""
+        return str(Scale.parse(option))
 
     @property
     def scale_used(self) -> str:
@@ -801,7 +810,6 @@ class CriticMetric(SinglePromptMetric):
         )
         if ratings is None:
             return None
-        low, high = question.scale.low, question.scale.high
         for name, text in question.texts.items():
             if isinstance(text, str):
                 steps.add_step(f"The judge was shown as {name}: {quote_text(text)}")
@@ -811,8 +819,7 @@ class CriticMetric(SinglePromptMetric):
         aggregation = getattr(self, "aggregation", "")
         rows: list[tuple[Cell, ...]] = [(n + 1, *one.values, metric.combine(one.values)) for n, one in ratings]
         steps.table(
-            f"Each number x on the scale from {low:g} to {high:g} is (x − {low:g}) / ({high:g} − {low:g})"
-            + (f", put together by {aggregation}" if aggregation else ""),
+            question.scale.conversion + (f", put together by {aggregation}" if aggregation else ""),
             ("time", *question.names, "together"),
             rows,
         )

@@ -64,6 +64,7 @@ ERRORS = [
     errors.AlignmentError(1, 2),
     errors.BadValueError("x"),
     errors.BadTypeError("x"),
+    errors.BadOptionError("scale", "x"),
     errors.MissingFieldError("f", "m"),
     errors.DuplicateIdError("x"),
     errors.MetricDefinitionError("x"),

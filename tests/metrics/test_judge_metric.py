@@ -143,7 +143,7 @@ BAD = [  # options, the option named, part of the message
     ({"scale": {"good": 1}}, "scale", "two classes or more"),
     ({"scale": "good-bad"}, "scale", "'good-bad' is not a scale"),
     ({"target": "generation_corectness"}, "target", "did you mean 'generation_correctness'?"),
-    ({"prompt": None}, "prompt", "is missing"),
+    ({"prompt": None}, "prompt", "must be a text"),
     ({"prompt": "{{answer}} {{question}} {{documents}}"}, "prompt", "nothing goes into the slot {{documents}}"),
     ({"prompt": "Only {{answer}}"}, "prompt", "not {{question}}"),
     ({"prompt": "{{answer}} {{answer}}"}, "prompt", "comes 2 times"),

@@ -31,6 +31,7 @@ REQUIRED: dict[str, Any] = {
     "k": 5,
     "max_grade": 3,
     "model": "org/name",
+    "prompt": "Is it right?",
     "where": {"labels.topic": "x"},
 }
 """Values of options without a default."""
@@ -51,8 +52,9 @@ WRONG = list(wrong_options())
 
 def spec_with(name: str, option: str, value: Any) -> dict[str, Any]:
     parameters = metric_infos()[name].options
+    named = {"name": "mine"} if metric_infos()[name].metadata.requires_name else {}
     needed = {key: REQUIRED[key] for key, one in parameters.items() if one.default is inspect.Parameter.empty}
-    return {name: {**needed, option: value}}
+    return {name: {**named, **needed, option: value}}
 
 
 def test_there_is_a_wrong_value_for_most_options() -> None:
@@ -70,8 +72,8 @@ def test_every_number_has_a_range() -> None:
 def test_every_type_can_be_resolved() -> None:
     """A name that is imported for type checkers alone would leave an option unchecked."""
     by_design = {
-        "base", "baseline", "claims_prompt", "correct", "critic", "dimensions", "embed", "embed_fn", "faithfulness",
-        "judge", "prompt", "support_prompt", "verifier", "weights", "where",
+        "base", "baseline", "claims_prompt", "correct", "critic", "dimensions", "embed", "embed_fn", "examples",
+        "faithfulness", "inputs", "judge", "prompt", "scale", "support_prompt", "target", "verifier", "weights", "where",
     }  # fmt: skip
     found = {
         option for info in metric_infos().values() for option, hint in option_types(info.cls).items() if hint is Any

@@ -303,7 +303,7 @@ class JudgeMetric(RatedInputsMetric):
     `repeats` the score is the mean over all judgements. A reply that cannot be read is a failed measurement.
     """
 
-    prompt: Any = field(default=None, kw_only=True, hash=False)
+    prompt: Any = field(kw_only=True, hash=False)
     """The question to the judge: a text, ``{file: PATH}`` or a ``Prompt``."""
     inputs: Any = field(default=("question", "answer"), kw_only=True)
     """What the judge is shown, in this order."""
@@ -426,8 +426,6 @@ def _own_prompt(option: object) -> Prompt:
             return Prompt.parse(option.strip(), name="judge_metric")
     except DataFileError as error:
         raise BadOptionError("prompt", str(error)) from error
-    if option is None:
-        raise BadOptionError("prompt", "is missing; write the question to the judge, or {file: PATH}")
     raise BadOptionError("prompt", f"must be a text, {{file: PATH}} or a Prompt, not {option!r:.80}")
 
 

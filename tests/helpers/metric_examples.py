@@ -158,6 +158,15 @@ SPECIAL_EXAMPLES: dict[str, list[Spec]] = {
             }
         },
     ],
+    "rubric_required": [
+        {"rubric_required": {"critic": {"use": "judge"}}},
+        {"rubric_required": {"critic": {"use": "bare judge"}}},
+    ],
+    "rubric_score": [
+        {"rubric_score": {"critic": {"use": "judge"}}},
+        {"rubric_score": {"critic": {"use": "judge"}, "per_item": True}},
+        {"rubric_score": {"critic": {"use": "bare judge"}}},
+    ],
     "self_knowledge": [
         {"self_knowledge": {"critic": {"use": "judge"}}},
         {"self_knowledge": {"claims": "sentences", "verifier": {"use": "entails"}}},
@@ -226,6 +235,13 @@ NUGGETS: list[Any] = [
     {"nuggets": [{"text": f"cats sat on mat {i}", "importance": ["vital", "okay"][i % 2]} for i in range(12)]},
     {"nuggets": [{"text": "cats", "importance": "vital"}, {"text": "Cats", "importance": "okay"}]},
 ]
+RUBRICS: list[Any] = [
+    {},
+    {"rubric": []},
+    {"rubric": [{"item": "names cats", "weight": 2}, {"item": "names a dog", "weight": -3}]},
+    {"rubric": [{"item": "names the mat"}, {"item": "is polite", "weight": 0.5, "required": True}]},
+    {"rubric": [{"item": "is short", "required": True}, {"item": "is rude", "weight": -1, "required": True}]},
+]
 MARKED = ["", " The mat [1]. Cats sat. [2, 9]", " Cats sat on the mat [1-3].", " Cats run [#1].", " Running cats."]
 MARKS: list[Any] = [
     {},
@@ -284,6 +300,7 @@ def _generated_data(seed: int, n: int) -> tuple[list[EvaluationSample], list[Sys
     annotate_system(random.Random(seed), outs)
     trouble(random.Random(f"trouble {seed}"), rows, outs)
     facts(random.Random(f"facts {seed}"), rows, outs)
+    rubrics(random.Random(f"rubrics {seed}"), rows)
     for row, out in zip(rows[::2], outs[::2], strict=True):  # every other pair is made of chunks
         returned = [] if out is None else [item.doc for item in out.retrieved]
         for document in [*(row.relevant_docs or []), *returned]:
@@ -351,6 +368,12 @@ def facts(rng: random.Random, rows: list[EvaluationSample], outs: list[SystemOut
         row.metadata |= rng.choice(NUGGETS)
         if out is not None and out.response is not None:
             out.response.text += rng.choice(MARKED)
+
+
+def rubrics(rng: random.Random, rows: list[EvaluationSample]) -> None:
+    """Rubrics of some samples, valid or not."""
+    for row in rows:
+        row.labels |= rng.choice(RUBRICS)
 
 
 MODEL_OPTIONS = {"model", "model_type"}

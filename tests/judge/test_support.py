@@ -19,6 +19,7 @@ from auepora_eval.judge.support import (
     STATEMENTS_PER_REQUEST,
     SupportLevel,
     SupportVerdict,
+    VerdictLevel,
     check_support,
     parse_verifier,
     verifier_name,
@@ -39,7 +40,7 @@ def verdicts(by: Any, evidence: list[str], statements: list[str], **fields: Any)
     return asyncio.run(ask())
 
 
-def levels(by: Any, evidence: list[str], statements: list[str]) -> list[SupportLevel]:
+def levels(by: Any, evidence: list[str], statements: list[str]) -> list[VerdictLevel]:
     return [one.level for one in verdicts(by, evidence, statements)]
 
 

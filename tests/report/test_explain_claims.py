@@ -18,8 +18,18 @@ from helpers.critics import ScriptedCritic, SteadyBareCritic, SteadyCritic, fram
 from helpers.golden_runs import put_run
 
 NUGGETS = [{"text": "cats sleep", "importance": "vital"}, {"text": "cats eat", "importance": "okay"}]
+RUBRIC = [
+    {"item": "says that cats sleep", "weight": 2},
+    {"item": "says that cats eat"},
+    {"item": "says that cats fly", "weight": -1},
+    {"item": "is about cats", "required": True},
+]
 SAMPLE = EvaluationSample(
-    "one", "What do cats do?", reference_answer=Response("Cats sleep. Cats eat."), metadata={"nuggets": NUGGETS}
+    "one",
+    "What do cats do?",
+    reference_answer=Response("Cats sleep. Cats eat."),
+    labels={"rubric": RUBRIC},
+    metadata={"nuggets": NUGGETS},
 )
 FOUND = [
     RetrievedDocument(Document(f"d{rank}", text), None, rank)
@@ -45,6 +55,8 @@ VERDICTS = [
     "weighted_support_precision",
     "weighted_support_recall",
     "nugget_recall",
+    "rubric_score",
+    "rubric_required",
 ]
 
 
@@ -53,6 +65,15 @@ def reply_by_words(request: JudgeRequest) -> dict[str, Any]:
     if "claims" in request.schema["properties"]:
         (text,) = framed(request.prompt, "text")
         return {"claims": [one.split(" [")[0].strip(" .") for one in text.split(". ")]}
+    if request.prompt_id.startswith("rubric/"):
+        (answer,) = framed(request.prompt, "answer")
+        items = enumerate(framed(request.prompt, "item"), 1)
+        return {
+            "verdicts": [
+                {"number": n, "why": "looked", "verdict": "met" if one[-4:] in answer.lower() else "not met"}
+                for n, one in items
+            ]
+        }
     known = " ".join(framed(request.prompt, "evidence")).lower()
     statements = enumerate(framed(request.prompt, "statement"), 1)
     return {
@@ -137,6 +158,12 @@ STEP_ROWS: list[tuple[str, dict[str, Any], list[str]]] = [
         ["Cats sing.   7 (not there)", "Cats sleep.  d1, d2  full", "over all citations: 1/2 = 0.5"],
     ),
     ("nugget_recall", {"variant": "all"}, ["cats eat    okay", "cats sleep  the answer  full", ": 1/2 = 0.5"]),
+    (
+        "rubric_score",
+        {},
+        ["says that cats fly    -1      met      1  looked", "(2 · 1 + 1 · 0 − 1 · 1) / (2 + 1) = 1/3 = 0.333333"],
+    ),
+    ("rubric_required", {"per_item": True}, ["is about cats  1       met", "items that are satisfied: 1 of 1"]),
 ]
 
 

@@ -114,12 +114,12 @@ def recheck_with_failures(one: ComparisonInput, verdict: Verdict) -> FailureChec
     failed = [_excluded_failures(pair.first), _excluded_failures(pair.second)]
     more = int(failed[1].sum()) - int(failed[0].sum())
     gains = verdict == "equal" or (verdict == "better") == (more > 0)
+    excluded = failed[more > 0]
+    left_out = f"{int(excluded.sum())} failed answers of {'B' if more > 0 else 'A'} are left out"
+    if more and gains and one.pair.definition.worst_varies:
+        return FailureCheck(None, f"no verdict: {left_out}, and their worst values are not stored")
     if more and gains and math.isfinite(worst) and one.target != TargetCategory.LATENCY.name:
-        excluded = failed[more > 0]
-        note = (
-            f"'{verdict}' only because {int(excluded.sum())} failed answers of {'B' if more > 0 else 'A'} are left "
-            f"out; not so with them at the worst value, {worst:g}"
-        )
+        note = f"'{verdict}' only because {left_out}; not so with them at the worst value, {worst:g}"
         scores = pair.second if more > 0 else pair.first
         definition = pair.definition
         known = definition.worst_stats is not None or scores.stats is None

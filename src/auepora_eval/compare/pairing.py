@@ -131,6 +131,10 @@ class MetricMeta:
     """How the convention counts a missing output in the value of a single run."""
     is_paired: bool = False
     """Whether the score of a sample depends on the outputs of other samples."""
+    worst_varies: bool = False
+    """Whether each sample has a worst value of its own, which only its stored score shows."""
+    counts_failures: bool = True
+    """Whether the convention counts a failed output at the worst value."""
 
     @property
     def worst(self) -> float:
@@ -152,7 +156,8 @@ class MetricMeta:
     @property
     def counts_missing(self) -> bool:
         """Whether a missing output counts at the worst value; else a comparison with missing outputs has no verdict."""
-        return self.worst_failed is not None and self.is_mean and not self.is_paired
+        in_scores = self.worst_varies and self.missing == "fail" and self.counts_failures
+        return (self.worst_failed is not None or in_scores) and self.is_mean and not self.is_paired
 
 
 def lookup_metric(result: MetricResult, record: RunRecord, metric_objects: Mapping[str, Metric]) -> MetricMeta:
@@ -198,6 +203,8 @@ def metric_meta(one: BatchMetric, scores: Scores | None) -> MetricMeta:
         one.worst,
         one.active_conventions.missing,
         one.is_paired and one.metadata.needs_all,
+        one.worst_varies,
+        one.active_conventions.on_system_failure == "worst",
     )
 
 
@@ -540,9 +547,11 @@ def fill_with_worst(scores: Scores, missing: MissingOutputs, definition: MetricM
     samples that the metric does not apply to.
     """
     nowhere: Bools = np.zeros(len(scores), dtype=np.bool_)
-    if definition.worst_failed is None or not definition.counts_missing or not missing.total:
+    if not definition.counts_missing or not missing.total:
         return scores, nowhere
     missing_rows: Bools = scores.with_reason(REASON)
+    if definition.worst_failed is None:  # the stored scores are the worst values of their samples
+        return scores, missing_rows
     if definition.missing == "zero":
         missing_rows |= (scores.status == Status.SCORED) & (missing.counts == missing.repeats)
     partly: Bools = nowhere

@@ -401,6 +401,11 @@ class BatchMetric(Metric):
         return math.nan if self.worst is None else self.worst
 
     @property
+    def worst_varies(self) -> bool:
+        """Whether each sample has a worst value of its own (``worst_in``), and there is none for all (``worst``)."""
+        return self.worst is None and type(self).worst_in is not BatchMetric.worst_in
+
+    @property
     def worst_stats(self) -> Sequence[float] | None:
         """The statistics of a failed answer, for reducers that read ``stats``. NaN keeps what an empty answer gave."""
         return None
@@ -603,9 +608,9 @@ def apply_failure_policy(metric: BatchMetric, batch: Batch) -> Scores:
     if batch.all_answered or metric.metadata.handles_failures:
         return scores
     counts = conventions.on_system_failure == "worst" or metric.metadata.always_counts_failures
-    worst = metric.worst if counts else None
-    value, stats = (math.nan, None) if worst is None else (metric.worst_in(batch), metric.worst_stats)
-    if scores.stats is not None and worst is not None and stats is None:
+    counts &= metric.worst is not None or metric.worst_varies
+    value, stats = (metric.worst_in(batch), metric.worst_stats) if counts else (math.nan, None)
+    if scores.stats is not None and counts and stats is None:
         raise MetricDefinitionError(f"metric '{metric.name}' has statistics but no 'worst_stats' for a failed answer")
     in_output = scores.status != Status.SKIPPED
     for code, name in enumerate(scores.reason_names):

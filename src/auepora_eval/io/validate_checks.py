@@ -19,6 +19,7 @@ from ..errors import AueporaError
 from ..features.rankings import RANK_CONTRADICTION, parse_level
 from ..features.refusals import is_unanswerable
 from ..judge.nuggets import sample_nuggets
+from ..judge.rubric import sample_rubric
 from .problems import (
     MISSING_RETRIEVED,
     PUT_IN_QUOTES,
@@ -30,7 +31,7 @@ from .problems import (
     quote_text,
 )
 
-KNOWN_LABELS = ("answerable", "noise_ratio", "scenario", "variant_of")
+KNOWN_LABELS = ("answerable", "noise_ratio", "rubric", "scenario", "variant_of")
 KNOWN_METADATA = ("expected_doc_ids", "forbidden", "must_contain", "nuggets", "wrong_answer")
 KNOWN_SCENARIOS = ("counterfactual", "false_documents", "paraphrase", "typo", "unanswerable")
 
@@ -44,6 +45,10 @@ def sample_problems(path: Path, samples: Iterable[ParsedSample]) -> list[Problem
                 parse_level(document.metadata.get("relevance", 1), document.doc_id, sample.sample_id)
         except AueporaError as error:
             found.append(Problem(path, line, str(error), record))
+        try:
+            sample_rubric(sample)
+        except AueporaError as error:
+            found.append(Problem(path, line, f"labels.{error}", record))
         expected = sample.metadata.get("expected_doc_ids")
         if expected is not None and not (isinstance(expected, list) and all(isinstance(one, str) for one in expected)):
             numbers = isinstance(expected, list) and any(isinstance(one, int) for one in expected)

@@ -11,40 +11,38 @@ from ..core.registry import Use, parse_use, resolve
 from ..errors import BadTypeError, BadValueError, JudgeError
 from .critic import Critic, JudgeClient, Judgement, LLMCritic, StructuredCritic
 from .nli import EntailmentFunction, NliModel
-from .prompting import Prompt, built_in_prompt
+from .prompting import Frames, Prompt, built_in_prompt
 from .ratings import UNIT_SCALE, ReplyForm, critic_signature, gather_all, object_schema, returns_number_only
 
 STATEMENTS_PER_REQUEST = 20
 """Statements per request: judges lose count in longer lists."""
-_OBJECT_FORM = (
-    'Reply with one JSON object and nothing else: {"verdicts": [{"number": 1, "why": "<why, in a few words>", '
-    '"verdict": "full" or "partial" or "none"}, ...]}, one verdict for each statement, in their order and with their '
-    "numbers."
-)
-_BARE_FORM = "Reply with a number alone: 1 for full, 0.5 for partial, 0 for none."
 
 Verifier = Critic | EntailmentFunction | NliModel | Callable[[str, str], Any]
 """Anything that checks whether evidence supports a statement."""
 
 
-class SupportLevel(float, Enum):
-    """Support of a statement by evidence; the value is its weight."""
+class VerdictLevel(float, Enum):
+    """A verdict on one text of a list; the value is its weight."""
+
+    @property
+    def label(self) -> str:
+        """The label that judges use."""
+        return self.name.lower().replace("_", " ")
+
+
+class SupportLevel(VerdictLevel):
+    """Support of a statement by evidence."""
 
     FULL = 1.0
     PARTIAL = 0.5
     NONE = 0.0
 
-    @property
-    def label(self) -> str:
-        """The label that judges use."""
-        return self.name.lower()
-
 
 @dataclass(frozen=True, slots=True)
 class SupportVerdict:
-    """The support level of one statement, and the rationale."""
+    """The level of one statement, and the rationale."""
 
-    level: SupportLevel
+    level: VerdictLevel
     rationale: str = ""
     """The judge's rationale, if it gives one."""
     cut: bool = False
@@ -85,24 +83,18 @@ async def check_support(
     if isinstance(verifier, (EntailmentFunction, NliModel)):
         verdicts = await _verdicts_by_nli(judge, verifier, texts, distinct)
     else:
-        bare = returns_number_only(verifier)
-        size = 1 if bare else STATEMENTS_PER_REQUEST
-        parts = [distinct[start : start + size] for start in range(0, len(distinct), size)]
-        requests = [
-            ReplyForm(_OBJECT_FORM, _object_schema(len(part)), _BARE_FORM).request(
-                prompt or built_in_prompt("support"),
-                verifier,
-                {"evidence": texts, "statements": {f"statement {number}": one for number, one in enumerate(part, 1)}},
-                metric=metric,
-                sample_id=sample_id,
-                repeat=repeat,
-                about={"of": source_name, "statements": part},
-            )
-            for part in parts
-        ]
-        answers = await gather_all(judge.ask(verifier, request) for request in requests)
-        parse = _bare_verdicts if bare else _object_verdicts
-        verdicts = [one for part, answer in zip(parts, answers, strict=True) for one in parse(answer, len(part))]
+        verdicts = await SUPPORT_FORM.ask(
+            judge,
+            verifier,
+            prompt or built_in_prompt("support"),
+            {"evidence": texts},
+            distinct,
+            size=STATEMENTS_PER_REQUEST,
+            metric=metric,
+            sample_id=sample_id,
+            repeat=repeat,
+            source_name=source_name,
+        )
     by_statement = dict(zip(distinct, verdicts, strict=True))
     return [by_statement[statement] for statement in statements]
 
@@ -110,48 +102,104 @@ async def check_support(
 # --- by a judge ------------------------------------------------------------------------------------------------------
 
 
-def _object_schema(count: int) -> dict[str, Any]:
-    verdict = object_schema(
-        number={"type": "integer", "minimum": 1, "maximum": count},
-        why={"type": "string"},
-        verdict={"type": "string", "enum": [level.label for level in SupportLevel]},
-    )
-    return object_schema(verdicts={"type": "array", "items": verdict, "minItems": count, "maxItems": count})
+@dataclass(frozen=True, slots=True)
+class VerdictForm:
+    """Requests for a verdict on each text of a numbered list, and the parsing of the replies."""
+
+    subject: str
+    """What a text of the list is: ``statement``. The prompt has a slot with the plural of it."""
+    levels: type[VerdictLevel]
+
+    async def ask(
+        self,
+        judge: JudgeClient,
+        critic: Critic,
+        prompt: Prompt,
+        frames: Mapping[str, Frames],
+        texts: Sequence[str],
+        *,
+        size: int,
+        metric: str,
+        sample_id: str,
+        repeat: int,
+        source_name: str,
+    ) -> list[SupportVerdict]:
+        """A verdict for each text, in order; ``JudgeError`` on failure.
+
+        A critic that replies with objects gets up to ``size`` texts per request, one that replies with a bare number
+        gets one at a time.
+        """
+        bare = returns_number_only(critic)
+        size = 1 if bare else size
+        parts = [texts[start : start + size] for start in range(0, len(texts), size)]
+        requests = [
+            ReplyForm(self._object_instruction(), self._schema(len(part)), self._bare_instruction()).request(
+                prompt,
+                critic,
+                {**frames, f"{self.subject}s": {f"{self.subject} {n}": one for n, one in enumerate(part, 1)}},
+                metric=metric,
+                sample_id=sample_id,
+                repeat=repeat,
+                about={"of": source_name, "statements": part},
+            )
+            for part in parts
+        ]
+        answers = await gather_all(judge.ask(critic, request) for request in requests)
+        parse = self._parse_number if bare else self._parse_object
+        return [one for part, answer in zip(parts, answers, strict=True) for one in parse(answer, len(part))]
+
+    def _object_instruction(self) -> str:
+        labels = " or ".join(f'"{level.label}"' for level in self.levels)
+        return (
+            'Reply with one JSON object and nothing else: {"verdicts": [{"number": 1, "why": "<why, in a few words>", '
+            f'"verdict": {labels}}}, ...]}}, one verdict for each {self.subject}, in their order and with their '
+            "numbers."
+        )
+
+    def _bare_instruction(self) -> str:
+        return f"Reply with a number alone: {', '.join(f'{level.value:g} for {level.label}' for level in self.levels)}."
+
+    def _schema(self, count: int) -> dict[str, Any]:
+        verdict = object_schema(
+            number={"type": "integer", "minimum": 1, "maximum": count},
+            why={"type": "string"},
+            verdict={"type": "string", "enum": [level.label for level in self.levels]},
+        )
+        return object_schema(verdicts={"type": "array", "items": verdict, "minItems": count, "maxItems": count})
+
+    def _parse_number(self, answer: Judgement, count: int) -> list[SupportVerdict]:
+        value = UNIT_SCALE.normalise(answer.answer.get("score"))
+        # Half way between two levels the lower one counts.
+        return [SupportVerdict(min(self.levels, key=lambda level: (abs(level - value), level)))]
+
+    def _parse_object(self, answer: Judgement, count: int) -> list[SupportVerdict]:
+        reply = answer.answer.get("verdicts")
+        if not isinstance(reply, (list, tuple)) or len(reply) != count:
+            description = f"{len(reply)} verdicts" if isinstance(reply, (list, tuple)) else f"{reply!r:.80}"
+            raise JudgeError("unparseable", f"the judge gave {description} for {count} {self.subject}s", raw=answer.raw)
+        found: dict[int, SupportVerdict] = {}
+        for one in reply:
+            number, verdict = self._parse_verdict(one, answer.raw)
+            if number in found or not 1 <= number <= count:
+                problem = "twice" if number in found else f"of {count}"
+                message = f"the judge gave a verdict on {self.subject} {number} {problem}"
+                raise JudgeError("unparseable", message, raw=answer.raw)
+            found[number] = verdict
+        return [found[number] for number in range(1, count + 1)]
+
+    def _parse_verdict(self, row: object, raw: str) -> tuple[int, SupportVerdict]:
+        number = row.get("number") if isinstance(row, Mapping) else None
+        label_text = row.get("verdict") if isinstance(row, Mapping) else None
+        label = label_text.strip().lower() if isinstance(label_text, str) else None
+        level = next((one for one in self.levels if one.label == label), None)
+        if level is None or isinstance(number, bool) or not isinstance(number, int):
+            raise JudgeError("unparseable", f"the judge gave {row!r:.80} where a verdict was asked for", raw=raw)
+        assert isinstance(row, Mapping)
+        rationale = row.get("why")
+        return number, SupportVerdict(level, rationale if isinstance(rationale, str) else "")
 
 
-def _bare_verdicts(answer: Judgement, count: int) -> list[SupportVerdict]:
-    value = UNIT_SCALE.normalise(answer.answer.get("score"))
-    # Half way between two levels the lower one counts.
-    return [SupportVerdict(min(SupportLevel, key=lambda level: (abs(level - value), level)))]
-
-
-def _object_verdicts(answer: Judgement, count: int) -> list[SupportVerdict]:
-    reply = answer.answer.get("verdicts")
-    if not isinstance(reply, (list, tuple)) or len(reply) != count:
-        description = f"{len(reply)} verdicts" if isinstance(reply, (list, tuple)) else f"{reply!r:.80}"
-        raise JudgeError("unparseable", f"the judge gave {description} for {count} statements", raw=answer.raw)
-    found: dict[int, SupportVerdict] = {}
-    for one in reply:
-        number, verdict = _parse_verdict(one, answer.raw)
-        if number in found or not 1 <= number <= count:
-            problem = "twice" if number in found else f"of {count}"
-            raise JudgeError("unparseable", f"the judge gave a verdict on statement {number} {problem}", raw=answer.raw)
-        found[number] = verdict
-    return [found[number] for number in range(1, count + 1)]
-
-
-def _parse_verdict(row: object, raw: str) -> tuple[int, SupportVerdict]:
-    number = row.get("number") if isinstance(row, Mapping) else None
-    label_text = row.get("verdict") if isinstance(row, Mapping) else None
-    level = _LEVEL_BY_LABEL.get(label_text.strip().lower()) if isinstance(label_text, str) else None
-    if level is None or isinstance(number, bool) or not isinstance(number, int):
-        raise JudgeError("unparseable", f"the judge gave {row!r:.80} where a verdict was asked for", raw=raw)
-    assert isinstance(row, Mapping)
-    rationale = row.get("why")
-    return number, SupportVerdict(level, rationale if isinstance(rationale, str) else "")
-
-
-_LEVEL_BY_LABEL = {level.label: level for level in SupportLevel}
+SUPPORT_FORM = VerdictForm("statement", SupportLevel)
 
 
 # --- by an NLI function or model --------------------------------------------------------------------------------------

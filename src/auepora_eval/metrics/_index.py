@@ -86,6 +86,8 @@ MODULES = {
     "rougeLsum_answer": "rouge",
     "rougeLsum_query": "rouge",
     "rouge_scores": "rouge",
+    "rubric_required": "rubric",
+    "rubric_score": "rubric",
     "sbert_similarity": "semantic",
     "self_knowledge": "claims",
     "sliced": "wrappers",

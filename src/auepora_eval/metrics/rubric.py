@@ -1,0 +1,271 @@
+"""Rubrics per sample: the weighted score of an answer, and whether it satisfies all that is required."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.derivation import DerivationBuilder, format_number
+from ..core.metrics_base import declare
+from ..core.registry import register
+from ..core.scores import Score
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..errors import AueporaError
+from ..judge.critic import Critic, JudgeClient
+from ..judge.ratings import Rating, question_frames
+from ..judge.rubric import (
+    RUBRIC_FORM,
+    Rubric,
+    RubricItem,
+    RubricLevel,
+    required_items,
+    rubric_score,
+    sample_rubric,
+    scored_items,
+    worst_rubric_score,
+)
+from .judged_base import (
+    CheckedStatements,
+    RepeatedJudgementMetric,
+    SinglePromptMetric,
+    StatementEvaluation,
+    VerdictMetric,
+    exact_fraction,
+)
+
+
+class RubricEvaluation(StatementEvaluation):
+    """One judgement of an answer by the items of its rubric."""
+
+    async def judge_items(self, critic: Critic, items: Sequence[RubricItem], *, per_item: bool) -> list[float]:
+        """The level of each item: from one request for all, or one for each."""
+        texts = [one.text for one in items]
+        checked = CheckedStatements(texts, self.answer)
+        self.checked.append(checked)
+        checked.verdicts = await RUBRIC_FORM.ask(
+            self._judge,
+            critic,
+            self._prompt,
+            {"question": question_frames(self.sample), "answer": self.answer.texts[0]},
+            texts,
+            size=1 if per_item else len(texts),
+            source_name=self.answer.name,
+            **self._request_options,
+        )
+        return [float(verdict.level) for verdict in checked.verdicts]
+
+
+@dataclass(frozen=True)
+class RubricMetric(VerdictMetric):
+    """A metric over the verdicts on the items of a sample's rubric."""
+
+    per_item: bool = field(default=False, kw_only=True)
+    """Whether each item is a request of its own; by default one request has all items of a rubric."""
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+    own_count_names: ClassVar[tuple[str, ...]] = ("num_items", "num_met", "num_partly", "num_not_met")
+    metadata = declare(
+        skip_reasons={"no_rubric": "the sample has no rubric", **VerdictMetric.metadata.skip_reasons},
+        prompt_names=("rubric",),
+    )
+    parse_critic = staticmethod(RepeatedJudgementMetric.parse_critic)
+    no_items_reason: ClassVar[str]
+    """The skip reason of a rubric without items that count."""
+
+    @staticmethod
+    @abstractmethod
+    def own_items(rubric: Sequence[RubricItem]) -> Rubric:
+        """The items that this metric counts."""
+
+    @abstractmethod
+    def item_value(self, items: Sequence[RubricItem], levels: Sequence[float]) -> float:
+        """The value of an answer from the levels of the counted items."""
+
+    def checker(self) -> Critic:
+        """The resolved critic."""
+        return self.judging_critic()
+
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """Skips samples without items that count."""
+        rubric = _rubric(sample)
+        if rubric is None:
+            return None  # a failed measurement, reported with the answer
+        return "no_rubric" if not rubric else None if self.own_items(rubric) else self.no_items_reason
+
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether there are items that count."""
+        return bool(self.own_items(_rubric(sample) or ()))
+
+    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Rating | None:
+        """Malformed rubrics, and empty answers: nothing is true of them."""
+        rubric = _rubric(sample)
+        if rubric is None:
+            return Score.fail("bad_rubric")
+        assert output.response is not None  # outputs without a response are skipped before
+        return None if output.response.text.strip() else self._rating(self.own_items(rubric), None)
+
+    def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:
+        """The problem in its rubric."""
+        try:
+            sample_rubric(sample)
+        except AueporaError as error:
+            return f"labels.{error}"
+        return ""
+
+    async def evaluate(
+        self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient, repeat: int
+    ) -> tuple[StatementEvaluation, Rating]:
+        """One judgement of a sample: its verdicts, and the value with counts."""
+        evaluation = RubricEvaluation(self, judge, sample, output, repeat)
+        return evaluation, await self.value(evaluation)
+
+    async def value(self, evaluation: StatementEvaluation) -> Rating:
+        """The value from the verdicts. A single request has the items of both metrics, so that these share it."""
+        assert isinstance(evaluation, RubricEvaluation)
+        rubric = _rubric(evaluation.sample) or ()
+        own = self.own_items(rubric)
+        asked = own if self.per_item else rubric
+        levels = await evaluation.judge_items(self.checker(), asked, per_item=self.per_item)
+        by_item = dict(zip(asked, levels, strict=True))
+        return self._rating(own, [by_item[one] for one in own])
+
+    def _rating(self, items: Sequence[RubricItem], levels: Sequence[float] | None) -> Rating:
+        """The value and counts; without levels nothing was asked, and no item is met."""
+        counts = (len(items), *((levels or []).count(level) for level in RubricLevel))
+        known = [float(RubricLevel.NOT_MET)] * len(items) if levels is None else levels
+        return Rating((self.item_value(items, known),), counts=tuple(map(float, counts)))
+
+    def add_result_steps(self, steps: DerivationBuilder, evaluation: StatementEvaluation, rating: Rating) -> None:
+        """Add the items with weight and verdict, and the formula."""
+        own = self.own_items(_rubric(evaluation.sample) or ())
+        by_text = {one.text: one for one in own}
+        found = [
+            (by_text[text], verdict)
+            for checked in evaluation.checked
+            for text, verdict in zip(checked.statements, checked.verdicts, strict=True)
+            if text in by_text
+        ]
+        rows = [
+            (item.text, format_number(float(item.weight)), one.level.label, float(one.level), one.rationale)
+            for item, one in found
+        ]
+        steps.table("The items of the rubric", ("item", "weight", "verdict", "s", "why"), rows)
+        self.add_formula(steps, own, [float(one.level) for _, one in found], rating.values[0])
+
+    @abstractmethod
+    def add_formula(
+        self, steps: DerivationBuilder, items: Sequence[RubricItem], levels: Sequence[float], value: float
+    ) -> None:
+        """Add the step from the levels to the value."""
+
+    def signature_options(self) -> dict[str, str]:
+        """The judge, the prompt, and whether items are judged one by one."""
+        return {**SinglePromptMetric.signature_options(self), **({"per_item": "yes"} if self.per_item else {})}
+
+
+@register("rubric_score")
+@dataclass(frozen=True)
+class RubricScore(RubricMetric):
+    r"""Weighted proportion of a sample's own rubric that the answer meets.
+
+    .. math:: \sum_i w_i \cdot s_i \,/\, \sum_{w_i > 0} w_i
+
+    The rubric is in the sample's `labels["rubric"]`, a list of objects with `item`, `weight` (1 by default) and
+    `required`. The critic decides whether each item is met (s = 1), met partly (0.5) or not met (0); it sees neither
+    weights nor what is required. An item with a negative weight describes a fault: it is met where the answer has the
+    fault, and lowers the score. Scores are not clipped, so that an answer with more faults than merits is below 0.
+    Items with `required: true` do not count here but in `rubric_required`, which uses the same requests.
+
+    One request has all items of a rubric; with `per_item` each item is a request of its own. An empty answer meets
+    nothing and has no fault: 0, and no judge is called. A failed answer counts at the worst value of its sample, the
+    sum of the negative weights over that of the positive ones. A malformed rubric is a failed measurement
+    (`bad_rubric`), and an error of `auepora validate`.
+    """
+
+    metadata = declare(
+        range=(-math.inf, 1.0),
+        skip_reasons={
+            **RubricMetric.metadata.skip_reasons,
+            "no_scored_items": "all items of its rubric are required ones, which do not count in the score",
+        },
+        failure_note="counts at the worst value of its sample: the sum of the negative weights over that of the "
+        "positive ones",
+    )
+    no_items_reason: ClassVar[str] = "no_scored_items"
+    own_items = staticmethod(scored_items)
+
+    def item_value(self, items: Sequence[RubricItem], levels: Sequence[float]) -> float:
+        """The weighted proportion."""
+        return float(rubric_score(items, levels))
+
+    def worst_in(self, batch: Batch) -> npt.NDArray[np.float64]:
+        """The worst value of each sample; NaN without a valid rubric."""
+        items = [scored_items(_rubric(sample) or ()) for sample in batch.samples]
+        return np.array([float(worst_rubric_score(own)) if own else math.nan for own in items], dtype=np.float64)
+
+    def add_formula(
+        self, steps: DerivationBuilder, items: Sequence[RubricItem], levels: Sequence[float], value: float
+    ) -> None:
+        """The weighted sum over the positive weights."""
+        products = "".join(
+            f" {'+' if one.weight > 0 else '−'} {format_number(float(abs(one.weight)))} · {level:g}"
+            for one, level in zip(items, levels, strict=True)
+        )
+        positive = [format_number(float(one.weight)) for one in items if one.weight > 0]
+        fraction = str(exact_fraction(value))
+        shown = format_number(value)
+        steps.add_step(
+            f"Weights times s over the sum of the positive weights: ({products.removeprefix(' + ').strip()}) / "
+            f"({' + '.join(positive)}) = {fraction}{'' if fraction == shown else f' = {shown}'}",
+            value,
+        )
+
+
+@register("rubric_required")
+@dataclass(frozen=True)
+class RubricRequired(RubricMetric):
+    r"""Whether the answer satisfies every required item of its sample's rubric: 1 or 0.
+
+    .. math:: \prod_{i \text{ required}} [s_i = 1 \text{ if } w_i > 0, \; s_i = 0 \text{ if } w_i < 0]
+
+    The items of `labels["rubric"]` with `required: true`; the others count in `rubric_score`, which uses the same
+    requests. An item must be met in full; one with a negative weight describes a fault that must be absent. Partly is
+    not enough for either. An empty answer meets nothing and has no fault, and no judge is called. With `repeats` the
+    score is the mean over all judgements.
+    """
+
+    metadata = declare(
+        binary=True,
+        skip_reasons={
+            **RubricMetric.metadata.skip_reasons,
+            "no_required_items": "no item of its rubric is required",
+        },
+    )
+    no_items_reason: ClassVar[str] = "no_required_items"
+    own_items = staticmethod(required_items)
+
+    def item_value(self, items: Sequence[RubricItem], levels: Sequence[float]) -> float:
+        """1 if all are satisfied, else 0."""
+        return float(all(one.is_satisfied(level) for one, level in zip(items, levels, strict=True)))
+
+    def add_formula(
+        self, steps: DerivationBuilder, items: Sequence[RubricItem], levels: Sequence[float], value: float
+    ) -> None:
+        """How many are satisfied."""
+        satisfied = sum(one.is_satisfied(level) for one, level in zip(items, levels, strict=True))
+        steps.add_step(f"Required items that are satisfied: {satisfied} of {len(items)}", value)
+
+
+def _rubric(sample: EvaluationSample) -> Rubric | None:
+    """The rubric of a sample, empty without the label; ``None`` if it is malformed."""
+    try:
+        return sample_rubric(sample) or ()
+    except AueporaError:
+        return None

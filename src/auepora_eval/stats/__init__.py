@@ -6,6 +6,7 @@
 * ``permutation``: permutation tests, adjusted p-values, Tukey's HSD
 * ``agreement``: agreement of raters, correlation
 * ``calibration``: scores against labels: calibration, ROC measures, prediction-powered means
+* ``stacking``: weights of judges from human labels
 
 These modules rest on numpy. scikit-learn and scipy are oracles in the tests.
 """

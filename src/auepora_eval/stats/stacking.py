@@ -1,0 +1,145 @@
+"""Stacked panels: judges weighted by a ridge logistic regression on human labels, cross-fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import AlignmentError, BadValueError
+from .intervals import encode_clusters
+
+# The probability that people accept an answer, from the scores s_1 ... s_m of m judges:
+#
+# .. math:: \operatorname{logit} p = b_0 + b_1 \overline{s} + \sum_j d_j (s_j - \overline{s})
+#
+# The deviations d have a ridge of 1 and the mean one of .05, so that few labels give nearly equal weights. Judges with
+# the same scores on all labelled items enter as one and share its weight, so that a duplicate changes nothing. A judge
+# without a score counts as the mean of the others. What is kept is the intercept b_0 and the weight of each judge,
+# b_1 / m + d_j minus the mean of d.
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+
+MIN_LABELS = 10
+"""Fewer labels are an error."""
+ENOUGH_LABELS = 30
+"""With fewer labels a majority vote is usually as good."""
+FOLDS = 5
+_RIDGE = 1.0
+_RIDGE_OF_MEAN = 0.05
+_RIDGE_OF_INTERCEPT = 1e-6
+_NEWTON_STEPS = 15
+_MAX_LOGIT = 30.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackedWeights:
+    """Coefficients of the judges: one set from all labels, and one from each training set of the cross-validation."""
+
+    coefficients: tuple[float, ...]
+    """The intercept and the weight of each judge, from all labels."""
+    fold_coefficients: tuple[tuple[float, ...], ...]
+    """By fold, the coefficients from the labels of the other folds."""
+    folds: tuple[int, ...]
+    """The fold of each labelled item."""
+
+    def out_of_fold(self, scores: npt.ArrayLike) -> Floats:
+        """The probabilities of the labelled items, each by coefficients that its own label did not enter."""
+        rows = np.asarray(scores, dtype=np.float64)
+        if len(rows) != len(self.folds):
+            raise AlignmentError(len(self.folds), len(rows))
+        by_fold = np.array([stacked_probability(one, rows) for one in self.fold_coefficients])
+        chosen: Floats = by_fold[np.array(self.folds), np.arange(len(rows))]
+        return chosen
+
+
+def stacked_probability(coefficients: Sequence[float], scores: npt.ArrayLike) -> Floats:
+    """The probability of each row of scores, one column per judge; NaN where a judge has no score."""
+    rows = _fill_missing(np.atleast_2d(np.asarray(scores, dtype=np.float64)))
+    intercept, *weights = coefficients
+    if rows.shape[1] != len(weights):
+        raise AlignmentError(len(weights), rows.shape[1])
+    return _logistic(intercept + rows @ np.array(weights))
+
+
+def fit_stacked_weights(
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    clusters: Ints | None = None,
+    folds: int = FOLDS,
+    seed: int = 0,
+) -> StackedWeights:
+    """Learn the coefficients from labelled items: a row of scores and a label between 0 and 1 each.
+
+    Items of a cluster (several answers to one question) stay in one fold. Raises ``BadValueError`` for fewer than
+    ``MIN_LABELS`` labels, for labels that are all the same, and for fewer clusters than folds.
+    """
+    rows, target = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] < 2:
+        raise BadValueError("scores must be a table with a column for each of two judges or more")
+    if len(rows) != len(target):
+        raise AlignmentError(len(rows), len(target))
+    if len(target) < MIN_LABELS:
+        raise BadValueError(
+            f"weights need at least {MIN_LABELS} labels, better {ENOUGH_LABELS}; there are {len(target)}"
+        )
+    if np.ptp(target) == 0:
+        raise BadValueError(f"all {len(target)} labels are {target[0]:g}: weights need answers of both kinds")
+    rows = _fill_missing(rows)
+    distinct, judge_of_column = np.unique(rows, axis=1, return_inverse=True)
+    groups = judge_of_column.reshape(-1)
+    fold = assign_folds(target, clusters=clusters, folds=folds, seed=seed)
+    return StackedWeights(
+        _fit(distinct, target, groups),
+        tuple(_fit(distinct[fold != k], target[fold != k], groups) for k in range(folds)),
+        tuple(fold.tolist()),
+    )
+
+
+def assign_folds(labels: Floats, *, clusters: Ints | None = None, folds: int = FOLDS, seed: int = 0) -> Ints:
+    """The fold of each item: clusters stay together, and each fold gets about as many labels of either kind."""
+    codes = encode_clusters(clusters, len(labels))
+    codes = np.arange(len(labels)) if codes is None else codes
+    sizes = np.bincount(codes)
+    if len(sizes) < folds:
+        raise BadValueError(f"weights need labels of at least {folds} questions; there are {len(sizes)}")
+    means = np.bincount(codes, labels) / sizes
+    # In a random order within clusters of equal mean, so that every fold gets labels of both kinds.
+    order = np.lexsort((np.random.default_rng(seed).permutation(len(sizes)), means))
+    fold_of_cluster = np.empty(len(sizes), dtype=np.intp)
+    fold_of_cluster[order] = np.arange(len(sizes)) % folds
+    chosen: Ints = fold_of_cluster[codes]
+    return chosen
+
+
+def _fill_missing(rows: Floats) -> Floats:
+    """The scores, with the mean of the other judges where a judge has none."""
+    known = np.isfinite(rows)
+    if not known.any(axis=1).all():
+        raise BadValueError("an item has no score of any judge")
+    filled = np.where(known, rows, 0.0)
+    mean = filled.sum(axis=1, keepdims=True) / known.sum(axis=1, keepdims=True)
+    return np.where(known, filled, mean)
+
+
+def _fit(rows: Floats, labels: Floats, groups: Ints) -> tuple[float, ...]:
+    """The intercept and the weight of each judge, by Newton's method; ``groups`` has the column of each judge."""
+    judges = rows.shape[1]
+    mean = rows.mean(axis=1, keepdims=True)
+    features = np.hstack([np.ones((len(rows), 1)), mean, rows - mean])
+    ridge = np.diag([_RIDGE_OF_INTERCEPT, _RIDGE_OF_MEAN, *[_RIDGE] * judges])
+    found = np.zeros(features.shape[1])
+    for _ in range(_NEWTON_STEPS):
+        p = _logistic(features @ found)
+        hessian = features.T @ (features * (p * (1 - p))[:, None]) + ridge
+        found = found + np.linalg.solve(hessian, features.T @ (labels - p) - ridge @ found)
+    weights = found[1] / judges + found[2:] - found[2:].mean()
+    return float(found[0]), *(weights / np.bincount(groups))[groups].tolist()
+
+
+def _logistic(logits: Floats) -> Floats:
+    return 1 / (1 + np.exp(-np.clip(logits, -_MAX_LOGIT, _MAX_LOGIT)))

@@ -9,5 +9,6 @@
 * ``parse``: replies read as JSON that fits a schema
 * ``metric``: the base class of metrics that call a judge
 * ``ratings``, ``extraction``, ``support``, ``nli``, ``nuggets``, ``preference``: kinds of requests
+* ``families``: families of models, by name
 * ``preview``: an estimate of calls and cost
 """

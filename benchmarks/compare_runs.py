@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from auepora_eval import Document, EvaluationSample
-from auepora_eval.compare.leaderboard import compare_metrics
+from auepora_eval.compare.runs import compare_metrics
 from auepora_eval.core.metrics_base import BatchMetric, make_result
 from auepora_eval.core.registry import metric
 from auepora_eval.core.scores import Scores

@@ -20,7 +20,7 @@ from auepora_eval.judge.cache import JudgementCache
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from auepora_eval.render.charts import interval_chart
 from auepora_eval.stats.intervals import t_quantile
-from auepora_eval.text.stem import porter_stem
+from auepora_eval.text.tokenizers import porter_stem
 
 from .made_texts import make_texts
 from .timing import best_times

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from auepora_eval.core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
-from auepora_eval.systems.calls import call_system
-from auepora_eval.systems.workers import CallPolicy, Task, TaskOutput
+from auepora_eval.systems.calls import CallPolicy, Task, TaskOutput, call_system
 
 from .timing import best_times
 

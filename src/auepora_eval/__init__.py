@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from .judge.preference import prefer as prefer
     from .judge.session import JudgeSession as JudgeSession
     from .metrics.judge_metric import JudgeMetric as JudgeMetric
+    from .perturb.documents import PerturbedRetriever as PerturbedRetriever
     from .perturb.queries import perturb_queries as perturb_queries
-    from .perturb.retriever import PerturbedRetriever as PerturbedRetriever
     from .report.explain import explain as explain
     from .report.pages import write_report as write_report
     from .report.plots import plot_comparison as plot_comparison
@@ -90,7 +90,7 @@ _EXPORTS = {
     "Metric": "core.metrics_base",
     "MetricResult": "core.types",
     "OpenAICritic": "judge.openai",
-    "PerturbedRetriever": "perturb.retriever",
+    "PerturbedRetriever": "perturb.documents",
     "RAGEvaluationClient": "client",
     "RAGSystem": "core.rag_interface",
     "RecordedCritic": "judge.cache",

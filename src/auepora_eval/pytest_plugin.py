@@ -16,7 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from .compare.types import MetricComparison
     from .core.results import Results
-    from .gates.report import GateReport
+    from .gates import GateReport
     from .plan.gates import Gate
     from .runs.run import RunOutcome
     from .store.runs import RunStore
@@ -39,7 +39,7 @@ def assert_gates(
     """
     __tracebackhide__ = True
     from .errors import AueporaWarning, BadValueError
-    from .gates.report import gates_table
+    from .gates import gates_table
 
     outcome = None if isinstance(result, list) else result
     results = result if isinstance(result, list) else result.results
@@ -67,7 +67,7 @@ def _check(
     against: str | RunOutcome | Mapping[str, MetricComparison] | None,
     store: str | Path | RunStore | None,
 ) -> GateReport:
-    from .gates.check import check_gates
+    from .gates import check_gates
     from .plan.gates import needs_baseline, parse_gates, require_known_names
 
     slices = list(dict.fromkeys(name for one in results for name in one.slices))
@@ -89,7 +89,7 @@ def _check(
 def _check_stored_run(
     store: RunStore, outcome: RunOutcome, results: Results, gates: list[Gate], against: str | RunOutcome | None
 ) -> GateReport:
-    from .gates.check import check_run, get_baseline
+    from .gates import check_run, get_baseline
 
     name = against if against is None or isinstance(against, str) else against.record.run_id
     baseline = None if name is None else get_baseline(store, name)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from auepora_eval import EvaluationSample, MetricResult, SampleMetric, Score, SystemOutputs, TargetCategory
-from auepora_eval.compare.leaderboard import compare_metrics
+from auepora_eval.compare.runs import compare_metrics
 from auepora_eval.core.metrics_base import Metric
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.scores import Scores

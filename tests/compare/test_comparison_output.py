@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from auepora_eval.compare import CompareReport, MetricComparison, compare_runs, render_report_md, write_report
-from auepora_eval.compare.leaderboard import Leaderboard, build_leaderboard
 from auepora_eval.compare.queries import Cause, QueryChange, explain_changes
 from auepora_eval.compare.rendering import alternative_differences, comparison_page, signed
+from auepora_eval.compare.runs import Leaderboard, build_leaderboard
 from auepora_eval.core.scores import Scores
 from auepora_eval.render.markdown import report_markdown
 from auepora_eval.render.terminal import report_text

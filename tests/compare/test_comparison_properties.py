@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.compare.leaderboard import MetricComparisons, compare_metrics
+from auepora_eval.compare.runs import MetricComparisons, compare_metrics
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.examples import quickstart
 from auepora_eval.examples.quickstart.systems import baseline, bm25

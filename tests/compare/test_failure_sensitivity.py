@@ -15,8 +15,7 @@ from auepora_eval import (
     SystemOutputs,
     TargetCategory,
 )
-from auepora_eval.compare.leaderboard import build_leaderboard, compare_metrics
-from auepora_eval.compare.runs import compare_runs
+from auepora_eval.compare.runs import build_leaderboard, compare_metrics, compare_runs
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.registry import Spec, metric

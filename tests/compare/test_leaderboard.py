@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from auepora_eval.compare.leaderboard import build_leaderboard, compare_metrics
+from auepora_eval.compare.runs import build_leaderboard, compare_metrics
 from auepora_eval.errors import BadValueError
 from auepora_eval.stats.permutation import tukey_hsd
 from auepora_eval.store.runs import RunStore

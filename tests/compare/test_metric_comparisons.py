@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from auepora_eval import Response, SystemOutputs, evaluate, metric
-from auepora_eval.compare.leaderboard import compare_metrics
+from auepora_eval.compare.runs import compare_metrics
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.core.scores import Scores
 from auepora_eval.core.types import EvaluationSample

@@ -12,8 +12,8 @@ import pytest
 
 from auepora_eval import EvaluationSample, SystemOutputs, evaluate
 from auepora_eval.compare.analysis import compute_comparisons
-from auepora_eval.compare.leaderboard import build_leaderboard, compare_metrics
 from auepora_eval.compare.metrics import build_comparisons
+from auepora_eval.compare.runs import build_leaderboard, compare_metrics
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.core.conventions import PRESETS, Conventions
 from auepora_eval.core.metrics_base import BatchMetric, Metric

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from auepora_eval import EvaluationSample, Response, SystemOutputs
-from auepora_eval.compare.leaderboard import build_leaderboard, compare_metrics
+from auepora_eval.compare.runs import build_leaderboard, compare_metrics
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.scores import Scores
 from auepora_eval.runs.run import run_system

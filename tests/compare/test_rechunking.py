@@ -10,8 +10,8 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.compare import compare_metrics, compare_queries
-from auepora_eval.compare.leaderboard import build_leaderboard
 from auepora_eval.compare.queries import Cause, explain_changes
+from auepora_eval.compare.runs import build_leaderboard
 from auepora_eval.errors import BadValueError
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import RunRecord

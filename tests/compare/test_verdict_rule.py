@@ -9,10 +9,9 @@ import numpy.typing as npt
 import pytest
 
 from auepora_eval.compare.analysis import compute_comparisons
-from auepora_eval.compare.leaderboard import Leaderboard, compare_metrics
 from auepora_eval.compare.pairing import MetricMeta, MetricPair
 from auepora_eval.compare.rendering import comparison_page, comparison_summary, render_report_md
-from auepora_eval.compare.runs import compare_runs
+from auepora_eval.compare.runs import Leaderboard, compare_metrics, compare_runs
 from auepora_eval.compare.types import CompareReport, ComparisonInput, MetricComparison, Verdict
 from auepora_eval.core.reduce import Mean
 from auepora_eval.core.scores import Scores

@@ -12,18 +12,20 @@ from auepora_eval.cli.main import main
 from auepora_eval.core.batch import Batch
 from auepora_eval.core.registry import metric_infos
 from auepora_eval.core.scores import Scores
-from auepora_eval.crosscheck.checks import (
+from auepora_eval.crosscheck import (
+    DEFECTS,
     MODEL_OPTIONS,
+    PEERS,
     CrossCheck,
     DeviationTally,
     merge_checks,
     model_checks,
+    peer_checks,
     plain_checks,
     relative_deviation,
     roc_checks,
     specs_to_check,
 )
-from auepora_eval.crosscheck.peers import DEFECTS, PEERS, peer_checks
 from auepora_eval.judge.metric import JudgedMetric
 from auepora_eval.metrics.retrieval import RecallAtK
 from auepora_eval.metrics.retrieval_judged import RBP
@@ -51,7 +53,7 @@ def test_one_case_has_every_annotation(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first sample of seed 0 draws no reference; without any, metrics that need one refuse the data."""
     infos = metric_infos()
     names = ("recall", "token_f1", "counterfactual_consistency")
-    monkeypatch.setattr("auepora_eval.crosscheck.checks.metric_infos", lambda: {name: infos[name] for name in names})
+    monkeypatch.setattr("auepora_eval.crosscheck.metric_infos", lambda: {name: infos[name] for name in names})
     for seed in range(3):
         checks = list(plain_checks(1, seed=seed))
         assert [check.metric for check in checks if check.agrees] == list(names)
@@ -126,7 +128,7 @@ def check_only(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def choose(*names: str) -> None:
         few = {name: metric_infos()[name] for name in names}
-        monkeypatch.setattr("auepora_eval.crosscheck.checks.metric_infos", lambda: few)
+        monkeypatch.setattr("auepora_eval.crosscheck.metric_infos", lambda: few)
 
     return choose
 

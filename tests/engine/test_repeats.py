@@ -18,7 +18,7 @@ from auepora_eval import (
 from auepora_eval.core.results import coverage
 from auepora_eval.engine.repeats import evaluate_repeats
 from auepora_eval.errors import AlignmentError, BadValueError
-from auepora_eval.gates.check import check_gates
+from auepora_eval.gates import check_gates
 
 
 def sample(name: str, gold: str, **labels: str) -> EvaluationSample:

@@ -9,8 +9,7 @@ import pytest
 from auepora_eval.compare.types import DowngradeReason, MetricComparison, Verdict
 from auepora_eval.core.results import Results
 from auepora_eval.core.types import MetricResult, TargetCategory
-from auepora_eval.gates.check import check_gates
-from auepora_eval.gates.report import GateOutcome, GateReport, GateStatus
+from auepora_eval.gates import GateOutcome, GateReport, GateStatus, check_gates
 
 RELEVANCE, LATENCY = TargetCategory.RETRIEVAL_RELEVANCE, TargetCategory.LATENCY
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from auepora_eval.gates.check import find_baseline
+from auepora_eval.gates import find_baseline
 from auepora_eval.runs.run import run_plan
 from auepora_eval.store.records import RunStatus
 from auepora_eval.store.runs import RunStore

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
-from auepora_eval.systems.calls import CallSummary, call_system
-from auepora_eval.systems.workers import CallPolicy, Task, TaskOutput
+from auepora_eval.systems.calls import CallPolicy, CallSummary, Task, TaskOutput, call_system
 from helpers.builders import output, sample
 
 KINDS: dict[str, dict[str, Any]] = {  # how calls are carried out: in the asking thread, in threads, in an event loop

@@ -23,8 +23,7 @@ from auepora_eval.io.trec_format import load_topics
 from auepora_eval.judge.cache import RecordedCritic
 from auepora_eval.plan.source import read_source
 from auepora_eval.runtime.files import limit_line_size, max_line_size, read_bytes, read_lines
-from auepora_eval.scale.inputs import index_lines, input_files
-from auepora_eval.scale.parquet_ranges import group_sizes
+from auepora_eval.scale.inputs import group_sizes, index_lines, input_files
 from helpers import requirements
 
 LIMIT = 1000

@@ -27,7 +27,7 @@ from auepora_eval.errors import BadTypeError, BadValueError, UnknownRunError
 from auepora_eval.examples.quickstart.systems import dataset_path, plan_path
 from auepora_eval.runs.perturbed import PerturbedRuns
 from auepora_eval.runs.run import RunCallbacks
-from auepora_eval.systems.workers import Stop
+from auepora_eval.systems.calls import Stop
 from helpers.requirements import need
 
 Run = Callable[..., tuple[int, str, str]]

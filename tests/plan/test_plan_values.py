@@ -14,7 +14,7 @@ from auepora_eval.judge.openai import OpenAICritic
 from auepora_eval.options import option_types
 from auepora_eval.plan.model import OpenAISource, Scoring, plan_changes, plan_key
 from auepora_eval.plan.prepare import read_plan
-from auepora_eval.systems.workers import CallPolicy
+from auepora_eval.systems.calls import CallPolicy
 from tools import plan_keys
 
 YAML = """\

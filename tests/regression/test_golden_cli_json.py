@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from auepora_eval import crosscheck as crosscheck_plain
 from auepora_eval.core.registry import metric_infos
-from auepora_eval.crosscheck import checks as crosscheck_plain
 from helpers.golden import check_golden, key_paths
 from helpers.golden_cli import built_project, call, commands, project, write_rows
 

@@ -22,10 +22,10 @@ from auepora_eval import (
     metric,
 )
 from auepora_eval.compare import compare_metrics, compare_runs, compute_aggregate
-from auepora_eval.compare.leaderboard import build_leaderboard
 from auepora_eval.compare.queries import explain_changes
+from auepora_eval.compare.runs import build_leaderboard
 from auepora_eval.engine.repeats import evaluate_repeats
-from auepora_eval.gates.check import check_gates
+from auepora_eval.gates import check_gates
 from auepora_eval.store import StoredOutput
 from helpers.golden import check_golden, check_golden_text
 from helpers.golden_metrics import quiet

@@ -9,7 +9,7 @@ from typing import Any
 import auepora_eval
 from auepora_eval import compare, store
 from auepora_eval.compare.types import MetricComparison
-from auepora_eval.gates.report import GateOutcome, GateReport
+from auepora_eval.gates import GateOutcome, GateReport
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from auepora_eval.report.cards import MetricCard
 from helpers.golden import check_golden

@@ -22,7 +22,7 @@ from auepora_eval.core.scores import Status
 from auepora_eval.engine.executors import ExecutorName
 from auepora_eval.engine.repeats import evaluate_repeats
 from auepora_eval.errors import MetricDefinitionError
-from auepora_eval.gates.report import GateOutcome, GateReport, GateStatus
+from auepora_eval.gates import GateOutcome, GateReport, GateStatus
 from auepora_eval.io.labels import Provenance
 from auepora_eval.judge.nuggets import ASSIGNMENTS, Importance
 from auepora_eval.judge.openai import SchemaMode

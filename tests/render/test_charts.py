@@ -30,7 +30,7 @@ from auepora_eval.render.charts.layout import (
     unique_labels,
 )
 from auepora_eval.render.charts.queries import scatter_chart, wins_losses_chart
-from auepora_eval.render.charts.svg_marks import format_tick, measure_width, truncate
+from auepora_eval.render.charts.svg import format_tick, measure_width, truncate
 from helpers.chart_gallery import GALLERY, HOSTILE, row
 from helpers.checks import for_each
 

@@ -8,7 +8,7 @@ import pytest
 
 from auepora_eval.core.results import Results
 from auepora_eval.core.types import MetricResult, TargetCategory
-from auepora_eval.gates.report import GateOutcome, GateReport, gates_blocks, junit_xml
+from auepora_eval.gates import GateOutcome, GateReport, gates_blocks, junit_xml
 from auepora_eval.render.blocks import (
     Block,
     Bullets,

@@ -17,7 +17,7 @@ import pytest
 from auepora_eval.cli.console import stop_on_signals
 from auepora_eval.models.loading import find_installed_model
 from auepora_eval.store.runs import RunStore
-from auepora_eval.systems.workers import Stop
+from auepora_eval.systems.calls import Stop
 from helpers.report_pages import Page
 from helpers.user_project import Project
 

@@ -16,7 +16,7 @@ from auepora_eval.io.parquet import (
     save_parquet_outputs,
     table_schema,
 )
-from auepora_eval.scale.parquet_ranges import column_outputs, column_samples, string_column
+from auepora_eval.scale.inputs import column_outputs, column_samples, string_column
 from helpers.requirements import examples, need
 
 texts = st.text(st.characters(codec="utf-8"), max_size=6)

@@ -25,7 +25,7 @@ from auepora_eval.runtime import files
 from auepora_eval.scale import inputs
 from auepora_eval.scale import inputs as compressed_streams
 from auepora_eval.scale import inputs as ranges_jsonl
-from auepora_eval.scale import parquet_ranges as ranges_parquet
+from auepora_eval.scale import inputs as ranges_parquet
 from auepora_eval.scale.sharded import evaluate_files, sharded_sources
 from helpers import requirements
 from helpers.generated_shards import rows

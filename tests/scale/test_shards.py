@@ -22,7 +22,8 @@ from auepora_eval.errors import BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.io.formats import is_sharded
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
-from auepora_eval.scale import inputs, parquet_ranges
+from auepora_eval.scale import inputs
+from auepora_eval.scale import inputs as parquet_ranges
 from auepora_eval.scale.sharded import sharded_sources
 from helpers import requirements
 from helpers.builders import output, sample

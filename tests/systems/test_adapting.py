@@ -25,8 +25,7 @@ from auepora_eval.systems.adapters import (
     require_tested,
     sum_token_usage,
 )
-from auepora_eval.systems.interfaces import adapt, as_system
-from auepora_eval.systems.python import load_python
+from auepora_eval.systems.interfaces import adapt, as_system, load_python
 from helpers.requirements import need
 
 pytestmark = pytest.mark.xdist_group("frameworks")  # slow to import: one worker does it

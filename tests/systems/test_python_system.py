@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from auepora_eval.errors import BadValueError
-from auepora_eval.systems.interfaces import as_system
-from auepora_eval.systems.python import load_python
+from auepora_eval.systems.interfaces import as_system, load_python
 from helpers.builders import sample
 
 Write = Callable[[str], str]

@@ -15,7 +15,7 @@ import pytest
 
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.errors import SystemCallError
-from auepora_eval.systems.workers import Stop, TaskOutput
+from auepora_eval.systems.calls import Stop, TaskOutput
 from helpers.calls import KINDS, Book, asked, in_kind, number, own
 
 
@@ -238,7 +238,7 @@ def test_ctrl_c_during_hanging_calls_keeps_delivered_outputs(release: threading.
 HANGING = """
 import asyncio, sys, threading, time
 from auepora_eval.systems.calls import call_system
-from auepora_eval.systems.workers import CallPolicy, Task
+from auepora_eval.systems.calls import CallPolicy, Task
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 
 def plain(sample, *, top_k):

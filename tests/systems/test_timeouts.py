@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import auepora_eval.systems.workers as loops
+import auepora_eval.systems.calls as loops
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from helpers.calls import asked, number, own
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from auepora_eval.text.stem import porter_stem
+from auepora_eval.text.tokenizers import porter_stem
 from helpers.requirements import examples, need, need_data
 
 ROWS = [  # word, want, why; Porter's own examples where the paper has one

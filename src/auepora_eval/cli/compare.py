@@ -17,8 +17,8 @@ from .console import echo_err, quiet_option
 from .options import complete_run, open_store, raw_option, store_option
 
 if TYPE_CHECKING:
-    from ..compare.leaderboard import Leaderboard
     from ..compare.queries import QueryChange
+    from ..compare.runs import Leaderboard
     from ..compare.types import CompareReport
     from ..store.records import RunRecord
     from ..store.runs import RunStore
@@ -122,8 +122,7 @@ def command(
         "seed": seed,
     }
     with _open_runs(runs, qrels, metrics, store, output, corpus) as (found, records):
-        from ..compare.leaderboard import Leaderboard, build_leaderboard
-        from ..compare.runs import compare_runs
+        from ..compare.runs import Leaderboard, build_leaderboard, compare_runs
 
         if len(records) > 2:
             board, report = build_leaderboard(found, records, adjust=adjust, **chosen), None

@@ -18,7 +18,7 @@ import click
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-    from ..systems.workers import Stop
+    from ..systems.calls import Stop
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 

@@ -10,7 +10,7 @@ import click
 from .console import echo_err
 
 if TYPE_CHECKING:
-    from ..crosscheck.checks import CrossCheck
+    from ..crosscheck import CrossCheck
 
 
 DEVIATES = 1
@@ -37,8 +37,7 @@ def command(cases: int, seed: int, peers: bool, model: str | None, as_json: bool
     auepora crosscheck --no-peers --cases 1000 --json
     auepora crosscheck --model models/all-MiniLM-L6-v2
     """
-    from ..crosscheck.checks import TOLERANCE, merge_checks, model_checks, plain_checks, roc_checks
-    from ..crosscheck.peers import PEERS, peer_checks
+    from ..crosscheck import PEERS, TOLERANCE, merge_checks, model_checks, peer_checks, plain_checks, roc_checks
 
     echo_err("checking against the plain definitions")
     checks = [*plain_checks(cases, seed=seed), *roc_checks(cases, seed=seed)]
@@ -81,7 +80,7 @@ def _print_table(checks: list[CrossCheck]) -> None:
 
 
 def _print_defects() -> None:
-    from ..crosscheck.peers import DEFECTS
+    from ..crosscheck import DEFECTS
     from ..render.tables import table
 
     rows = [[defect.peer, defect.metric, defect.what] for defect in DEFECTS]
@@ -93,7 +92,7 @@ def _print_json(checks: list[CrossCheck], absent: list[str]) -> None:
     import math
     from dataclasses import asdict
 
-    from ..crosscheck.peers import DEFECTS
+    from ..crosscheck import DEFECTS
 
     document = {
         "schema": 1,

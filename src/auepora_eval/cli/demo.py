@@ -96,8 +96,8 @@ def _semantic_scores(model: str, store: str, outcomes: Mapping[str, RunOutcome])
 
 
 def _comparison(store: str, outcomes: Mapping[str, RunOutcome]) -> str:
-    from ..compare.leaderboard import build_leaderboard
     from ..compare.rendering import metric_blocks
+    from ..compare.runs import build_leaderboard
     from ..render.terminal import blocks_text
     from ..store.runs import RunStore
 

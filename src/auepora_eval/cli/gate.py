@@ -15,7 +15,7 @@ from .options import complete_run, open_store, store_option
 
 if TYPE_CHECKING:
     from ..core.results import Results
-    from ..gates.report import GateReport
+    from ..gates import GateReport
     from ..plan.gates import Gate
     from ..plan.model import Plan
     from ..store.records import RunRecord
@@ -42,7 +42,7 @@ def plan_files(plan: Plan, store: str | None) -> list[str]:
 
 def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output: str | None) -> None:
     """Raise if a gate report would overwrite an input or another report."""
-    from ..gates.report import SUMMARY_VARIABLE
+    from ..gates import SUMMARY_VARIABLE
     from .options import refuse_input_as_output
 
     refuse_input_as_output(output, inputs)
@@ -55,12 +55,12 @@ def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output
 def publish(report: GateReport, record: RunRecord, *, junit: str | None) -> None:
     """Print the warnings, write JUnit XML if requested, and append to ``$GITHUB_STEP_SUMMARY`` if it is set."""
     from ..errors import AueporaError
-    from ..gates.report import append_step_summary
+    from ..gates import append_step_summary
 
     for warning in report.warnings:
         echo_err(f"Warning: {warning}")
     if junit is not None:
-        from ..gates.report import junit_xml
+        from ..gates import junit_xml
         from ..runtime.files import write_lines
 
         write_lines(Path(junit), [junit_xml(report, name=f"auepora: {record.name}").encode()])
@@ -144,7 +144,7 @@ def command(
 def _check(
     store: RunStore, record: RunRecord, given: list[Gate], against: str | None, *, other_dataset: bool
 ) -> GateReport:
-    from ..gates.check import check_run, get_baseline
+    from ..gates import check_run, get_baseline
     from ..plan.gates import needs_baseline, parse_gates, require_known_names
 
     gates = given or parse_gates(record.plan.get("gates") or ())
@@ -168,7 +168,7 @@ def _check(
 def _store_outcome(store: RunStore, record: RunRecord, report: GateReport) -> None:
     """Tag the run with the outcome of its gates. A read-only store only causes a warning."""
     from ..errors import StoreError
-    from ..gates.check import tag_gate_outcome
+    from ..gates import tag_gate_outcome
 
     try:
         tag_gate_outcome(store, record.run_id, report)
@@ -193,7 +193,7 @@ def _results(store: RunStore, record: RunRecord) -> Results:
 
 
 def _render(report: GateReport, form: str) -> str:
-    from ..gates.report import gates_markdown, gates_table
+    from ..gates import gates_markdown, gates_table
 
     if form == "json":
         return report.to_json()

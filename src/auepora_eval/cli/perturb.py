@@ -182,7 +182,7 @@ def _perturbers(
     if no_punctuation:
         made.append(edits.NoPunctuation())
     if own:
-        from ..systems.python import load_object
+        from ..systems.interfaces import load_object
 
         made += [load_object(path, folder=Path.cwd()) for path in own]
     return made

@@ -57,7 +57,7 @@ def command(
     from ..runtime.secrets import Secrets
     from ..store.connect import default_store
     from ..store.runs import RunStore
-    from ..systems.workers import Stop
+    from ..systems.calls import Stop
     from .console import stdout_to_stderr, stop_on_signals
     from .options import output_format, parse_specs, refuse_input_as_output, write_out
 

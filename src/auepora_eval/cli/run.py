@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..report.plots import Curve
     from ..runs.perturbed import PerturbedRuns
     from ..runs.run import RunCallbacks, RunOutcome
-    from ..systems.workers import Stop
+    from ..systems.calls import Stop
 
 # --- ``--perturb``: run the system of a plan at each rate, and print the curve ---------------------------------------
 
@@ -86,7 +86,7 @@ def run_sweep(
 @contextmanager
 def _show_progress(resume: Callable[[str], str]) -> Iterator[tuple[Stop, RunCallbacks]]:
     """Show the progress of runs, and stop on signals; an interruption names the command to ``resume`` a run."""
-    from ..systems.workers import Stop
+    from ..systems.calls import Stop
     from .console import stdout_to_stderr, stop_on_signals
 
     stop, progress = Stop(), RunProgress()
@@ -303,7 +303,7 @@ def command(
         footer = f"conventions: {conventions_label(outcome.record)}"
         write_out(_results_document(outcome, form, footer, per_query=per_query), output)
     if outcome.gates is not None and form in ("csv", "json"):
-        from ..gates.report import gates_table
+        from ..gates import gates_table
 
         echo_err(gates_table(outcome.gates), always=form == "csv")  # JSON contains them
     _finish_run(outcome)
@@ -320,7 +320,7 @@ def _results_document(outcome: RunOutcome, form: str, footer: str, *, per_query:
     if form == "json":
         document = {**results.to_dict(per_query=per_query), "gates": report.to_dict()}
         return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    from ..gates.report import gates_markdown, gates_table
+    from ..gates import gates_markdown, gates_table
 
     gates = gates_markdown(report) if form == "markdown" else gates_table(report)
     return "\n\n".join([render_results(results, form, footer), gates])

@@ -5,19 +5,18 @@
 * ``pairing``: the scores of one metric in two runs, paired by sample
 * ``analysis``: tests, intervals, power, verdicts, sensitivity to failures
 * ``metrics``: the metrics that runs can be compared on, with their scores
-* ``leaderboard``: two or more runs, every pair of them compared
 * ``golden``: golden queries: rank of the first expected chunk, aggregate of a run
 * ``queries``: two runs query by query, and the cause of each change
 * ``chunks``: whether the chunks changed between two runs
-* ``runs``: the whole comparison of two runs, and its split into retrieval and generation
+* ``runs``: the leaderboard of two or more runs; the whole comparison of two, and its split into retrieval and
+  generation
 * ``rendering``: comparisons as blocks, one sentence, CSV and notebook HTML
 """
 
 from .golden import compute_aggregate, store_aggregate
-from .leaderboard import Leaderboard, MetricComparisons, build_leaderboard, compare_metrics
 from .queries import QueryComparisons, compare_queries
 from .rendering import render_report_md, write_report
-from .runs import compare_runs, golden_report
+from .runs import Leaderboard, MetricComparisons, build_leaderboard, compare_metrics, compare_runs, golden_report
 from .stores import version_notes
 from .types import AggregateMetrics, CompareReport, ComparisonKind, MetricComparison, QueryComparison
 

@@ -37,8 +37,8 @@ from ..render.html import SECONDS, blocks_html, metric_range, pluralize, value_t
 from ..render.markdown import report_markdown
 from ..render.tables import UNRELIABLE_NOTE, csv_text, format_value
 from ..runtime.files import write_lines
-from .leaderboard import Leaderboard, LeaderboardMetric, LeaderboardPair
 from .metrics import headline_order
+from .runs import Leaderboard, LeaderboardMetric, LeaderboardPair
 from .types import CompareReport, ComparisonKind, MetricComparison
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ Formats:
 * ``trec_rag``: answers of the TREC RAG track
 * ``beir``, ``squad``, ``golden``: BEIR folders, SQuAD files, golden queries in YAML
 * ``tables``, ``records``: rows of CSV, Excel, Parquet and JSON; records of ragas, deepeval and any named columns
-* ``traces``, ``trace_spans``: traces of OpenInference and OpenTelemetry GenAI
+* ``traces``: traces of OpenInference and OpenTelemetry GenAI
 
 Other files and parts:
 

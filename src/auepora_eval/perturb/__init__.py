@@ -2,6 +2,6 @@
 
 * ``queries``: variants of questions: by edits, by functions, by a language model
 * ``edits``: edits that need no model
-* ``documents``: kinds and rates of document perturbations, noise, labels of samples
-* ``retriever``: retrievers and systems whose rankings are perturbed
+* ``documents``: kinds and rates of document perturbations, noise, labels of samples; retrievers and systems whose
+  rankings are perturbed
 """

@@ -21,7 +21,7 @@ from ..judge.critic import JudgePolicy
 from ..options import NonNegativeFloat, NonNegativeInt, PositiveInt
 from ..runtime.imports import IMPORT_PATH
 from ..runtime.secrets import looks_like_secret
-from ..systems.workers import CallPolicy
+from ..systems.calls import CallPolicy
 from .gates import Gate
 from .source import Check, InFolder, PlanPath, PlanSource, Text, Variables, join_key, path_problem
 

@@ -391,8 +391,7 @@ def build_system(plan: Plan) -> Any:
     """Import or build the system of a plan, and check that it can be called."""
     from ..systems.command import CommandSystem
     from ..systems.http import HttpSystem
-    from ..systems.interfaces import as_system
-    from ..systems.python import load_python
+    from ..systems.interfaces import as_system, load_python
 
     source = plan.system
     assert source is not None

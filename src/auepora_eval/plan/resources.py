@@ -184,7 +184,7 @@ def build_resource(source: ResourceSource, folder: Path, *, timeout: float) -> A
 
 
 def _build_python(path: str, args: Mapping[str, Any], folder: Path) -> Any:
-    from ..systems.python import load_or_build, needs_arguments
+    from ..systems.interfaces import load_or_build, needs_arguments
 
     def is_resource(found: Any) -> bool:
         return _is_usable(found) and (not callable(found) or (not args and needs_arguments(found)))

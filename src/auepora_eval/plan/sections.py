@@ -21,7 +21,7 @@ from ..io.records import table_format
 from ..judge.critic import JudgePolicy
 from ..options import option_types
 from ..runtime.imports import IMPORT_PATH
-from ..systems.workers import CallPolicy
+from ..systems.calls import CallPolicy
 from .gates import Gate, parse_gate, parse_gates, require_known_names
 from .model import (
     RUN_DEFAULTS,

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from ..compare.leaderboard import Leaderboard, LeaderboardMetric, build_leaderboard
 from ..compare.metrics import main_metric
 from ..compare.queries import Cause, QueryChange, cause_counts, explain_changes
 from ..compare.rendering import (
@@ -21,7 +20,16 @@ from ..compare.rendering import (
     signed,
     table_notes,
 )
-from ..compare.runs import DifferencePart, MetricSplit, compare_runs, golden_report, split_difference
+from ..compare.runs import (
+    DifferencePart,
+    Leaderboard,
+    LeaderboardMetric,
+    MetricSplit,
+    build_leaderboard,
+    compare_runs,
+    golden_report,
+    split_difference,
+)
 from ..compare.types import CompareReport
 from ..core.metrics_base import BatchMetric
 from ..core.scores import Scores

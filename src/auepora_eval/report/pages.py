@@ -13,8 +13,8 @@ from urllib.parse import unquote
 import numpy as np
 
 from .._version import __version__
-from ..compare.leaderboard import run_labels
 from ..compare.metrics import main_metric
+from ..compare.runs import run_labels
 from ..compare.stores import Store, open_store
 from ..compare.types import QueryComparison
 from ..core.types import MetricResult, TargetCategory

@@ -11,8 +11,7 @@ from typing import Any
 from ..core.results import display_name
 from ..core.types import MetricResult
 from ..errors import AueporaError
-from ..gates.check import check_run
-from ..gates.report import GateReport, gates_blocks
+from ..gates import GateReport, check_run, gates_blocks
 from ..plan.gates import parse_gates
 from ..render import charts
 from ..render.blocks import (

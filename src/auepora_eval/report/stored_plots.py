@@ -6,15 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..compare.leaderboard import compare_metrics
 from ..compare.metrics import main_metric
 from ..compare.queries import explain_changes
-from ..compare.runs import compare_runs
+from ..compare.runs import compare_metrics, compare_runs
 from ..compare.stores import Store, open_store
 from ..core.results import Results, display_name
 from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError, UnknownMetricError, did_you_mean
-from ..perturb.retriever import PERTURBATION
+from ..perturb.documents import PERTURBATION
 from ..render.charts.chart import Chart
 from ..render.charts.curves import curve_over_k, latency_chart, quality_by_rank
 from ..render.html import metric_range

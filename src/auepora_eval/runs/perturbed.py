@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..compare.leaderboard import compare_metrics
+from ..compare.runs import compare_metrics
 from ..compare.types import MetricComparison
 from ..core.conventions import Conventions
 from ..core.dataset import EvaluationDataset
@@ -22,6 +22,7 @@ from ..io.corpus import Corpus
 from ..io.golden import dataset_fingerprint
 from ..perturb.documents import (
     ARMS_KIND,
+    PERTURBATION,
     CorpusLike,
     DocumentEdit,
     Level,
@@ -30,11 +31,12 @@ from ..perturb.documents import (
     Sweep,
     arm_variant,
     label_sample,
+    perturbed_system,
     require_annotations,
+    require_retriever,
     wrong_answer,
 )
 from ..perturb.edits import count_for_rate
-from ..perturb.retriever import PERTURBATION, perturbed_system, require_retriever
 from ..plan.model import plan_changes
 from ..plan.prepare import SavedOutputs, read_plan
 from ..plan.source import PlanSource, read_source
@@ -42,7 +44,7 @@ from ..report.plots import Curve, CurvePoint
 from ..store.records import RUN_PREFIX, RunRecord, RunStatus, new_run_id
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore
-from ..systems.workers import CallPolicy, Stop
+from ..systems.calls import CallPolicy, Stop
 from .run import (
     RunCallbacks,
     RunOutcome,

@@ -25,8 +25,7 @@ from ..core.slices import SliceSpec, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import Metrics, resolve_metrics
 from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError, StoreError, UnknownRunError
-from ..gates.check import check_run, get_baseline, tag_gate_outcome
-from ..gates.report import GateReport
+from ..gates import GateReport, check_run, get_baseline, tag_gate_outcome
 from ..io.codec import LineError
 from ..io.golden import dataset_fingerprint
 from ..judge.critic import JudgePolicy
@@ -40,10 +39,9 @@ from ..runtime.secrets import Secrets, redact_by_name
 from ..store.connect import default_store
 from ..store.records import RunRecord, RunStatus, StoredOutput, is_this_process
 from ..store.runs import RunStore, heartbeat
-from ..systems.calls import CallSummary, call_system
+from ..systems.calls import CallPolicy, CallSummary, Stop, Task, TaskOutput, call_system
 from ..systems.interfaces import RETRIEVER_NOT_CALLED, adapt, as_system
 from ..systems.runner import require_distinct_ids, require_ready
-from ..systems.workers import CallPolicy, Stop, Task, TaskOutput
 from .judging import JudgeProgress, ignore_progress
 from .scoring import ScoringOptions, score_run
 

@@ -39,7 +39,7 @@ from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinit
 from ..io.tables import require_arrow
 from ..runtime.files import atomic_write
 from ..store.score_columns import decode_keys, encode_keys
-from .parquet_ranges import one_array
+from .inputs import one_array
 
 if TYPE_CHECKING:
     import pyarrow as pa

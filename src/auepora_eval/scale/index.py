@@ -26,12 +26,15 @@ from .inputs import (
     OptionalOutput,
     RecordRange,
     RecordRanges,
+    group_sizes,
     index_lines,
     line_ids,
     read_line_outputs,
     read_line_samples,
+    read_row_outputs,
+    read_row_samples,
+    row_ids,
 )
-from .parquet_ranges import group_sizes, read_row_outputs, read_row_samples, row_ids
 
 Rows = npt.NDArray[np.int64]
 Mapper = Callable[[Callable[[RecordRange], IdHashes], Iterable[RecordRange]], Iterable[IdHashes]]

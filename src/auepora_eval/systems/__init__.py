@@ -1,9 +1,9 @@
 """Systems under evaluation: how they are built, called and adapted.
 
-* ``interfaces``: the supported forms of a system, and one interface to call them
-* ``calls``, ``workers``: calls with concurrency, timeouts and retries
+* ``interfaces``: the supported forms of a system, one interface to call them, systems given by an import path
+* ``calls``: calls with concurrency, timeouts and retries
 * ``runner``: ``AueporaEvaluator``: call a system for a dataset and score the outputs
-* ``python``, ``http``, ``command``: systems given by an import path, an endpoint or a command
+* ``http``, ``command``: systems given by an endpoint or a command
 * ``json_mapping``: request templates, and paths into replies
 * ``adapters``, ``langchain``, ``llamaindex``, ``haystack``: objects of other frameworks
 """

@@ -16,9 +16,8 @@ from ..core.slices import SliceSpec, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import Progress, evaluate, resolve_metrics
 from ..errors import AueporaWarning, DuplicateIdError
-from .calls import call_system
+from .calls import CallPolicy, Task, TaskOutput, call_system
 from .interfaces import as_system
-from .workers import CallPolicy, Task, TaskOutput
 
 
 class AueporaEvaluator:

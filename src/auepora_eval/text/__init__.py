@@ -1,9 +1,9 @@
 """Text processing for the overlap metrics: tokenizers, vocabularies, n-grams, sentences and refusals.
 
-* ``tokenizers``: tokenizers of SQuAD, ROUGE, BLEU and chrF: a plain definition each, and a fast form for many texts
+* ``tokenizers``: tokenizers of SQuAD, ROUGE, BLEU and chrF: a plain definition each, and a fast form for
+  many texts; ``porter_stem``, equal to nltk's ``PorterStemmer()``
 * ``vocabulary``: tokens of many texts as integer ids
 * ``ngrams``: shared, supported and distinct n-grams; the longest common subsequence
-* ``stem``: ``porter_stem``, equal to nltk's ``PorterStemmer()``
 * ``sentences``: sentence splitting, and citations of sentences
 * ``refusal``: phrases that decline to answer, by language
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from ...core.rag_interface import Generator, Retriever, SimpleRAGSystem
 from ...core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from ...text.stem import porter_stem
-from ...text.tokenizers import STOP_WORDS
+from ...text.tokenizers import STOP_WORDS, porter_stem
 
 # --- the bundled data: paths of its files, and the handbook split into chunks ----------------------------------------
 

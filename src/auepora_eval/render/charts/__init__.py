@@ -5,7 +5,7 @@
 * ``intervals``: values and differences with their intervals
 * ``curves``: curves over k, over noise and over ranks; histograms
 * ``queries``: two runs query by query; causes of wrong answers
-* ``svg``, ``svg_marks``: the SVG renderer
+* ``svg``: the SVG renderer
 """
 
 from .chart import Chart

@@ -48,7 +48,7 @@ from .layout import (
     pluralize,
     unique_labels,
 )
-from .svg_marks import format_tick
+from .svg import format_tick
 
 Curves = Mapping[str, Sequence[Row]] | Mapping[str, Mapping[str, Sequence[Row]]]
 """Lines by name; or by the name of a panel, and in it by name."""

@@ -23,7 +23,6 @@ from auepora_eval.io.formats import is_sharded
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
 from auepora_eval.scale import inputs
-from auepora_eval.scale import inputs as parquet_ranges
 from auepora_eval.scale.sharded import sharded_sources
 from helpers import requirements
 from helpers.builders import output, sample
@@ -111,13 +110,13 @@ def test_file_is_opened_once_per_batch(tmp_path: Path, monkeypatch: pytest.Monke
     assert [len(list(one.outputs)) > 10 for one in sharded.sources] == [True, True]
     opened: list[str] = []
     inputs.close_streams()
-    for module in (inputs, parquet_ranges):
+    real = inputs.open_bytes
 
-        def counted(path: Path, real: Any = module.open_bytes) -> Any:
-            opened.append(path.name)
-            return real(path)
+    def counted(path: Path) -> Any:
+        opened.append(path.name)
+        return real(path)
 
-        monkeypatch.setattr(module, "open_bytes", counted)
+    monkeypatch.setattr(inputs, "open_bytes", counted)
     read = [source.read() for source in sharded.sources]
     assert [one for some, _ in read for one in some] == samples
     assert [one for _, some in read for one in some] == outputs
